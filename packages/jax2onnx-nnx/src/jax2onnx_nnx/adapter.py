@@ -1,0 +1,23 @@
+"""`nnx.Module` as a function with named weights."""
+
+from __future__ import annotations
+
+__all__ = ["adapt"]
+
+from typing import Any
+
+from jax2onnx_core.adapters import Adapted
+
+
+def adapt(module: Any) -> Adapted:
+    """Take the module apart, so that it can be rebuilt around the same arrays inside a trace.
+
+    Whatever a call changes (statistics, caches, counts of random streams) is changed in the copy alone.
+    """
+    from flax import nnx
+
+    graph, state = nnx.split(module)
+    paths = {
+        ".".join(str(key) for key in path): variable.get_value() for path, variable in nnx.to_flat_state(state)
+    }
+    return Adapted(fresh=lambda: nnx.merge(graph, state), weights=paths)
