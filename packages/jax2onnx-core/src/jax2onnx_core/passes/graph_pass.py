@@ -1,0 +1,185 @@
+"""What every structural pass shares: the walk over all graphs of a model, and the edits it may make."""
+
+from __future__ import annotations
+
+__all__ = ["Dim", "GraphPass", "Scope", "constant_tensor", "dims_of", "known", "same_dim", "same_dims"]
+
+import abc
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+Dim = int | ir.SymbolicDim
+
+_WITH_SUBGRAPHS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+_SMALL = 1024
+
+
+def constant_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """The tensor behind `value` if it is an initializer or the result of a Constant node."""
+    if value is None or value.is_graph_input():
+        return None
+    producer = value.producer()
+    if producer is None:
+        return value.const_value
+    attribute = producer.attributes.get("value") if producer.op_type == "Constant" else None
+    return None if attribute is None else attribute.as_tensor()
+
+
+def known(value: ir.Value | None, limit: int = _SMALL) -> np.ndarray | None:
+    """The array that `value` always holds, if it is a constant of at most `limit` elements."""
+    tensor = constant_tensor(value)
+    return None if tensor is None or tensor.size > limit else tensor.numpy()
+
+
+def dims_of(value: ir.Value | None) -> tuple[Dim, ...] | None:
+    """The labelled dimensions of `value`, or None where its rank is unknown."""
+    return None if value is None or value.shape is None else value.shape.dims
+
+
+def same_dim(a: Dim, b: Dim) -> bool:
+    """Whether two dimensions are certainly equal: the same number or the same label."""
+    return a == b and not (isinstance(a, ir.SymbolicDim) and a.value is None)
+
+
+def same_dims(a: Sequence[Dim] | None, b: Sequence[Dim] | None) -> bool:
+    """Whether two shapes are known and certainly equal."""
+    return a is not None and b is not None and len(a) == len(b) and all(map(same_dim, a, b))
+
+
+class Scope:
+    """One graph being rewritten, and the root (main graph or function) that owns its constants."""
+
+    def __init__(self, graph: ir.Graph, root: Scope | None = None, *, in_function: bool = False) -> None:
+        self.graph = graph
+        self.modified = False
+        self._root = root or self
+        self._in_function = in_function
+        self._constants: dict[tuple[object, ...], ir.Value] = {}
+        self._dead: dict[ir.Node, None] = {}
+
+    def nodes(self) -> Iterator[ir.Node]:
+        """The nodes in order, without those discarded meanwhile."""
+        return (node for node in self.graph if node not in self._dead)
+
+    def subscopes(self) -> Iterator[Scope]:
+        """The graphs nested directly in this one."""
+        for node in self.graph:
+            if node.op_type in _WITH_SUBGRAPHS:
+                for attribute in node.attributes.values():
+                    if attribute.type == ir.AttributeType.GRAPH:
+                        yield Scope(attribute.as_graph(), self._root)
+
+    def constant(self, array: np.ndarray) -> ir.Value:
+        """A constant holding the small `array`, shared within the root graph."""
+        root = self._root
+        key = (str(array.dtype), array.shape, array.tobytes())
+        if key not in root._constants:
+            root._constants[key] = root.own(ir.Tensor(array))
+        return root._constants[key]
+
+    def ints(self, values: Sequence[int]) -> ir.Value:
+        """A constant int64 vector."""
+        return self.constant(np.array(values, np.int64))
+
+    def own(self, tensor: ir.TensorProtocol) -> ir.Value:
+        """A new constant of the root: an initializer, in a function a Constant node."""
+        root = self._root
+        value = ir.Value(type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()))
+        if root._in_function:
+            node = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)], outputs=[value])
+            _insert_first(root.graph, node)
+        else:
+            value.const_value = tensor
+            value.name = _free_name(root.graph)
+            root.graph.register_initializer(value)
+        return value
+
+    def insert(self, node: ir.Node, *, after: ir.Value) -> None:
+        """Insert `node` into this graph as early as `after` is available."""
+        producer = after.producer()
+        if producer is not None and producer.graph is self.graph:
+            self.graph.insert_after(producer, node)
+        else:
+            _insert_first(self.graph, node)
+
+    def discard(self, node: ir.Node) -> None:
+        """Take a node out of use now; it leaves the graph when the pass is done."""
+        for index in range(len(node.inputs)):
+            node.replace_input_with(index, None)
+        self._dead[node] = None
+        self.modified = True
+
+    def replace(self, node: ir.Node, value: ir.Value) -> bool:
+        """Let every user of the node's only output use the equal `value`, and discard the node.
+
+        A graph output keeps its name: the name moves to `value` where that is possible; otherwise
+        the node stays for the output alone. Returns whether anything changed.
+        """
+        output = node.outputs[0]
+        if output.is_graph_output() and not self._take_over_output(output, value):
+            uses = output.uses()
+            for user, index in uses:
+                user.replace_input_with(index, value)
+            self.modified |= bool(uses)
+            return bool(uses)
+        for user, index in output.uses():
+            user.replace_input_with(index, value)
+        self.discard(node)
+        return True
+
+    def finish(self) -> bool:
+        """Remove what was discarded; returns whether the graph was modified."""
+        if self._dead:
+            self.graph.remove(self._dead)
+            self._dead = {}
+        return self.modified
+
+    def _take_over_output(self, output: ir.Value, value: ir.Value) -> bool:
+        producer = value.producer()
+        if producer is None or producer.graph is not self.graph or producer.op_type == "Constant":
+            return False
+        if value.is_graph_output() or value.is_graph_input():
+            return False
+        outputs = self.graph.outputs
+        for index, candidate in enumerate(outputs):
+            if candidate is output:
+                outputs[index] = value
+        value.name, output.name = output.name, None
+        return True
+
+
+class GraphPass(ir.passes.InPlacePass):
+    """A pass that rewrites one graph at a time: the main graph, every subgraph, every function."""
+
+    @abc.abstractmethod
+    def rewrite(self, scope: Scope) -> None:
+        """Rewrite one graph through `scope`, in one walk."""
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        modified = self._all(Scope(model.graph))
+        for function in model.functions.values():
+            modified |= self._all(Scope(function.graph, in_function=True))
+        return ir.passes.PassResult(model, modified)
+
+    def _all(self, scope: Scope) -> bool:
+        self.rewrite(scope)
+        modified = scope.finish()
+        for nested in scope.subscopes():
+            modified |= self._all(nested)
+        return modified | scope.modified
+
+
+def _insert_first(graph: ir.Graph, node: ir.Node) -> None:
+    for first in graph:
+        graph.insert_before(first, node)
+        return
+    graph.append(node)
+
+
+def _free_name(graph: ir.Graph) -> str:
+    number = len(graph.initializers)
+    while f"constant_{number}" in graph.initializers:
+        number += 1
+    return f"constant_{number}"
