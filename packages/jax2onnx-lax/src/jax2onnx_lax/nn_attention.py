@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Call, Composites, Rules
-
 from jax2onnx_lax.nn import is_float
 
 composites = Composites()
@@ -151,13 +150,18 @@ def _attention(ctx: Any, query: Any, key: Any, value: Any, added: Any, scale: fl
         *([] if added is None else [added]),
         q_num_heads=ctx.dims(query)[-2],
         kv_num_heads=ctx.dims(key)[-2],
+        dims=_merged_dims(ctx.dims(query), ctx.dims(value)[-1]),
         **attributes,
     )
 
 
 def _merge_heads(ctx: Any, x: Any) -> Any:
-    *batch, length, heads, features = ctx.dims(x)
-    return ctx.reshape(x, (*(batch or [1]), length, heads * features))
+    return ctx.reshape(x, _merged_dims(ctx.dims(x), ctx.dims(x)[-1]))
+
+
+def _merged_dims(dims: tuple[Any, ...], features: Any) -> tuple[Any, ...]:
+    *batch, length, heads, _ = dims
+    return (*(batch or [1]), length, heads * features)
 
 
 def _matmuls(
@@ -171,14 +175,17 @@ def _matmuls(
     grouped = (batch, groups, heads // groups * length)
     q = ctx.reshape(ctx.transpose(ctx.cast(query, logits_dtype), (0, 2, 1, 3)), (*grouped, features))
     k = ctx.transpose(ctx.cast(key, logits_dtype), (0, 2, 3, 1))
-    logits = ctx.op.Mul(ctx.op.MatMul(q, k), ctx.constant(np.array(scale, logits_dtype)))
+    products = ctx.op.MatMul(q, k, dims=(*grouped, keys))
+    logits = ctx.op.Mul(products, ctx.constant(np.array(scale, logits_dtype)))
     logits = ctx.reshape(logits, (batch, heads, length, keys))
     if (added := _as_bias(ctx, bias, mask, logits_dtype)) is not None:
         logits = ctx.op.Add(logits, ctx.cast(added, logits_dtype))
     logits = ctx.cast(logits, np.dtype(np.float32)) if softmax_in_float32 else logits
-    probabilities = ctx.reshape(ctx.cast(ctx.op.Softmax(logits, axis=-1), dtype), (*grouped, keys))
-    out = ctx.op.MatMul(probabilities, ctx.transpose(value, (0, 2, 1, 3)))
-    return ctx.transpose(ctx.reshape(out, (batch, heads, length, ctx.dims(value)[-1])), (0, 2, 1, 3))
+    softmax = ctx.op.Softmax(logits, axis=-1, dims=(batch, heads, length, keys))
+    probabilities = ctx.reshape(ctx.cast(softmax, dtype), (*grouped, keys))
+    features = ctx.dims(value)[-1]
+    out = ctx.op.MatMul(probabilities, ctx.transpose(value, (0, 2, 1, 3)), dims=(*grouped, features))
+    return ctx.transpose(ctx.reshape(out, (batch, heads, length, features)), (0, 2, 1, 3))
 
 
 def _rank_4_value(ctx: Any, x: Any) -> Any:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from jax2onnx_core import Call, Composites, Rules
-
 from jax2onnx_lax.nn import is_float, needs
 
 composites = Composites()
@@ -136,7 +135,7 @@ def lower_mean_over_space(ctx: Any, a: Any, *, axes: tuple[int, ...], keepdims: 
     needs(ctx, "GlobalAveragePool", a)
     if ctx.dtype(a) != np.float32:
         ctx.decline("not float32")
-    pooled = ctx.op.GlobalAveragePool(ctx.transpose(a, (0, 3, 1, 2)))
+    pooled = ctx.op.GlobalAveragePool(ctx.transpose(a, (0, 3, 1, 2)), dims=(dims[0], dims[3], 1, 1))
     if keepdims:
         return ctx.transpose(pooled, (0, 2, 3, 1))
     return ctx.op.Flatten(pooled)

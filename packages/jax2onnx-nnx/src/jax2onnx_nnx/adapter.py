@@ -17,7 +17,5 @@ def adapt(module: Any) -> Adapted:
     from flax import nnx
 
     graph, state = nnx.split(module)
-    paths = {
-        ".".join(str(key) for key in path): variable.get_value() for path, variable in nnx.to_flat_state(state)
-    }
+    paths = {".".join(str(key) for key in path): variable.get_value() for path, variable in nnx.to_flat_state(state)}
     return Adapted(fresh=lambda: nnx.merge(graph, state), weights=paths)

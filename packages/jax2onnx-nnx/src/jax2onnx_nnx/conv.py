@@ -16,7 +16,6 @@ import jax
 import numpy as np
 from jax2onnx_core import Call, Composites, Rules
 from jax2onnx_lax.nn import needs
-
 from jax2onnx_nnx.layer import parameter, promoted
 
 composites = Composites()
@@ -129,6 +128,7 @@ def lower_conv(
         strides=list(strides),
         dilations=list(dilations),
         group=groups,
+        dims=_nchw_dims(ctx, images),
         **pads(padding, ctx.dims(images)[1:-1], window, strides, dilations),
     )
     return ctx.reshape(ctx.transpose(y, to_nhwc(rank)), ctx.avals_out[0].shape)
@@ -184,8 +184,9 @@ def lower_conv_transpose(
     ends = [f - p[1] for f, p in zip(full, padding, strict=True)]
     if min(begins) < 0 or any(-e >= max(s, d) for e, s, d in zip(ends, strides, dilations, strict=True)):
         ctx.decline("padding beyond the full overlap")
+    images = _one_batch_axis(ctx, x, rank)
     y = ctx.op.ConvTranspose(
-        ctx.transpose(_one_batch_axis(ctx, x, rank), to_nchw(rank)),
+        ctx.transpose(images, to_nchw(rank)),
         _scattered_kernel(ctx, kernel, rank, transpose_kernel),
         *([] if bias is None else [bias]),
         kernel_shape=window,
@@ -193,6 +194,7 @@ def lower_conv_transpose(
         dilations=list(dilations),
         pads=[max(b, 0) for b in begins] + [max(e, 0) for e in ends],
         output_padding=[max(-e, 0) for e in ends],
+        dims=_nchw_dims(ctx, images),
     )
     return ctx.reshape(ctx.transpose(y, to_nhwc(rank)), ctx.avals_out[0].shape)
 
@@ -211,6 +213,13 @@ def _one_batch_axis(ctx: Any, x: Any, rank: int) -> Any:
     dims = ctx.dims(x)
     batch = dims[: -rank - 1]
     return x if len(batch) == 1 else ctx.reshape(x, (math.prod(batch), *dims[-rank - 1 :]))
+
+
+def _nchw_dims(ctx: Any, images: Any) -> tuple[Any, ...]:
+    """The dimensions of the result before it is transposed back, images having one batch axis."""
+    shape = ctx.avals_out[0].shape
+    space = shape[-len(ctx.dims(images)) + 1 : -1]
+    return (ctx.dims(images)[0], shape[-1], *space)
 
 
 def to_nchw(rank: int) -> tuple[int, ...]:

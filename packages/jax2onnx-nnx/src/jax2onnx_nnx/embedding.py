@@ -4,13 +4,13 @@ from __future__ import annotations
 
 __all__ = ["composites", "rules"]
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Call, Composites, Rules
 from jax2onnx_lax.nn import is_float, needs
-
 from jax2onnx_nnx.layer import parameter, promoted
 
 composites = Composites()
@@ -60,5 +60,6 @@ def lower_attend(ctx: Any, query: Any, table: Any) -> Any:
     that is also gathered from is stored once and never copied at run time."""
     needs(ctx, "Gemm", query)
     dims, (size, features) = ctx.dims(query), ctx.dims(table)
-    rows = query if len(dims) == 2 else ctx.reshape(query, (-1, features))
-    return ctx.reshape(ctx.op.Gemm(rows, table, transB=1), (*dims[:-1], size))
+    count = math.prod(dims[:-1])
+    logits = ctx.op.Gemm(ctx.reshape(query, (count, features)), table, transB=1, dims=(count, size))
+    return ctx.reshape(logits, (*dims[:-1], size))

@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 from jax2onnx_core import Call, Composites, Rules
 from jax2onnx_lax.nn import needs
-
 from jax2onnx_nnx.layer import parameter, promoted
 
 composites = Composites()
@@ -77,7 +76,8 @@ def lower_linear(ctx: Any, x: Any, kernel: Any, bias: Any, *, contracted: int) -
     needs(ctx, "MatMul", x)
     batch, features = ctx.dims(x)[:-contracted], ctx.dims(kernel)
     inner, outer = math.prod(features[:contracted]), math.prod(features[contracted:])
-    y = ctx.op.MatMul(ctx.reshape(x, (*batch, inner)), ctx.reshape(kernel, (inner, outer)))
+    matrices = (ctx.reshape(x, (*batch, inner)), ctx.reshape(kernel, (inner, outer)))
+    y = ctx.op.MatMul(*matrices, dims=(*batch, outer))
     if bias is not None:
         y = ctx.op.Add(y, ctx.reshape(bias, (outer,)))
     return ctx.reshape(y, (*batch, *features[contracted:]))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 __all__ = ["composites", "rules"]
 
+import math
 from typing import Any
 
 import numpy as np
 from jax2onnx_core import Call, Composites, Rules
 from jax2onnx_lax.nn import needs
-
 from jax2onnx_nnx.layer import axes_from_end, parameter, promoted
 
 composites = Composites()
@@ -122,11 +122,11 @@ def lower_group_norm(ctx: Any, x: Any, scale: Any, bias: Any, *, groups: int, ep
     y = ctx.transpose(x, (0, rank - 1, *range(1, rank - 1)))
     if groups == channels and rank > 2:
         weights = (_ones(ctx, x) if scale is None else scale, _zeros(ctx, x, channels) if bias is None else bias)
-        y = ctx.op.InstanceNormalization(y, *weights, epsilon=epsilon)
+        y = ctx.op.InstanceNormalization(y, *weights, epsilon=epsilon, dims=ctx.dims(y))
         return ctx.transpose(y, (0, *range(2, rank), 1))
-    y = ctx.reshape(y, (dims[0], groups, -1))
+    y = ctx.reshape(y, (dims[0], groups, math.prod(dims[1:-1]) * (channels // groups)))
     ones, zeros = ctx.constant(np.ones(groups), like=x), _zeros(ctx, x, groups)
-    y = ctx.op.InstanceNormalization(y, ones, zeros, epsilon=epsilon)
+    y = ctx.op.InstanceNormalization(y, ones, zeros, epsilon=epsilon, dims=ctx.dims(y))
     y = ctx.transpose(ctx.reshape(y, (dims[0], channels, *dims[1:-1])), (0, *range(2, rank), 1))
     y = y if scale is None else ctx.op.Mul(y, scale)
     return y if bias is None else ctx.op.Add(y, bias)

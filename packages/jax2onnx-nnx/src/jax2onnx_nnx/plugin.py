@@ -20,7 +20,14 @@ def jax2onnx_register(registry: Any) -> None:
 
 @hookimpl
 def jax2onnx_testcases() -> Any:
-    from jax2onnx_nnx import attention_cases, conv_cases, embedding_cases, linear_cases, normalization_cases, pooling_cases
+    from jax2onnx_nnx import (
+        attention_cases,
+        conv_cases,
+        embedding_cases,
+        linear_cases,
+        normalization_cases,
+        pooling_cases,
+    )
 
     modules = (attention_cases, conv_cases, embedding_cases, linear_cases, normalization_cases, pooling_cases)
     return [case for module in modules for case in module.cases]

@@ -8,7 +8,6 @@ from typing import Any
 
 from jax2onnx_core import Call, Composites, Rules
 from jax2onnx_lax.nn import is_float, needs
-
 from jax2onnx_nnx.conv import pads, to_nchw, to_nhwc
 
 composites = Composites()
@@ -44,11 +43,13 @@ def lower_avg_pool(
     rank = len(window)
     if padding not in ("SAME", "VALID") and isinstance(padding, str):
         ctx.decline(f"padding {padding!r}")
+    shape = ctx.avals_out[0].shape
     y = ctx.op.AveragePool(
         ctx.transpose(x, to_nchw(rank)),
         kernel_shape=list(window),
         strides=list(strides),
         count_include_pad=int(count_include_pad),
+        dims=(shape[0], shape[-1], *shape[1:-1]),
         **pads(padding, ctx.dims(x)[1:-1], window, strides, (1,) * rank),
     )
     return ctx.transpose(y, to_nhwc(rank))

@@ -1,0 +1,1 @@
+"""Passes that recognise ONNX's operators in code that no composite reaches."""

@@ -1,0 +1,103 @@
+"""Fold factors and summands per channel into the convolution before them."""
+
+from __future__ import annotations
+
+__all__ = ["FoldBatchNorm"]
+
+import numpy as np
+import onnx_ir as ir
+from jax2onnx_core.passes.graph_pass import GraphPass, Scope, constant_tensor, dims_of, known
+from jax2onnx_lax.passes.matching import operation, other_operand, rewrite_as
+
+_CHANNELS = 1 << 16
+
+
+class FoldBatchNorm(GraphPass):
+    """Behind a `Conv` or `ConvTranspose` with constant weights whose result nobody else uses:
+
+    1. `Mul` with a constant per output channel goes into weights and bias.
+    2. `Add` of a constant per output channel goes into the bias; `Sub` likewise.
+
+    A constant is per channel if its shape is [C, 1, ...] or [1, C, 1, ...]. New weights are computed when the
+    model is written, so that conversion holds no second copy.
+    """
+
+    def rewrite(self, scope: Scope) -> None:
+        for node in scope.nodes():
+            if not node.domain and node.op_type in ("Mul", "Add", "Sub"):
+                _fold(scope, node)
+
+
+def _fold(scope: Scope, node: ir.Node) -> None:
+    for operand in node.inputs[:1] if node.op_type == "Sub" else node.inputs:
+        conv = operation(operand, "Conv", "ConvTranspose")
+        if conv is None or operand is None or len(operand.uses()) != 1 or operand.is_graph_output():
+            continue
+        channels = _channels(conv)
+        values = None if channels is None else _per_channel(other_operand(node, operand), operand, channels)
+        if values is not None and channels is not None:
+            weights, bias = conv.inputs[1], _bias(conv, channels)
+            if bias is None:
+                return
+            if node.op_type == "Mul":
+                weights, bias = _scaled_weights(scope, conv, values), bias * values
+            else:
+                bias = bias + values if node.op_type == "Add" else bias - values
+            new_bias = scope.own(ir.Tensor(bias))
+            _name_after(new_bias, conv.inputs[2] if len(conv.inputs) > 2 else None)
+            new = rewrite_as(scope, node, conv.op_type, [conv.inputs[0], weights, new_bias])
+            for attribute in conv.attributes.values():
+                new.attributes[attribute.name] = attribute
+            return
+
+
+def _channels(conv: ir.Node) -> int | None:
+    """The number of output channels, where the weights are constant."""
+    shape = dims_of(conv.inputs[1])
+    if shape is None or constant_tensor(conv.inputs[1]) is None:
+        return None
+    groups = conv.attributes["group"].as_int() if "group" in conv.attributes else 1
+    if conv.op_type == "ConvTranspose" and groups != 1:
+        return None
+    count = shape[0] if conv.op_type == "Conv" else shape[1]
+    return count if isinstance(count, int) else None
+
+
+def _per_channel(value: ir.Value | None, result: ir.Value, channels: int) -> np.ndarray | None:
+    """The constant [C] that `value` adds or multiplies along axis 1 of the convolution's result."""
+    array, rank = known(value, _CHANNELS), len(dims_of(result) or ())
+    if array is None or array.ndim > rank or rank < 3:
+        return None
+    shape = (1,) * (rank - array.ndim) + array.shape
+    if shape[0] != 1 or shape[1] not in (1, channels) or any(d != 1 for d in shape[2:]):
+        return None
+    return np.broadcast_to(array.reshape(-1), (channels,))
+
+
+def _bias(conv: ir.Node, channels: int) -> np.ndarray | None:
+    if len(conv.inputs) > 2 and conv.inputs[2] is not None:
+        return known(conv.inputs[2], _CHANNELS)
+    dtype = conv.outputs[0].dtype
+    return None if dtype is None else np.zeros(channels, dtype.numpy())
+
+
+def _scaled_weights(scope: Scope, conv: ir.Node, factors: np.ndarray) -> ir.Value:
+    """The weights times a factor per output channel, computed when they are written."""
+    old = conv.inputs[1]
+    tensor = constant_tensor(old)
+    assert tensor is not None
+    axis = 0 if conv.op_type == "Conv" else 1
+    shaped = factors.reshape((1,) * axis + (-1,) + (1,) * (len(tensor.shape) - axis - 1))
+
+    def scaled() -> ir.Tensor:
+        return ir.Tensor(tensor.numpy() * shaped)
+
+    new = scope.own(ir.LazyTensor(scaled, dtype=tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=tensor.name))
+    _name_after(new, old)
+    return new
+
+
+def _name_after(new: ir.Value, old: ir.Value | None) -> None:
+    """Keep the parameter's path as the name of what it became."""
+    if old is not None and old.name and new.name:
+        new.name = f"{old.name}.folded"

@@ -1,0 +1,79 @@
+"""What the passes for layer norm and RMS norm share: scales and biases around a normalisation."""
+
+from __future__ import annotations
+
+__all__ = ["absorb_bias", "absorb_scale", "scale_of"]
+
+import numpy as np
+import onnx_ir as ir
+from jax2onnx_core.passes.graph_pass import Scope, dims_of, known
+from jax2onnx_lax.passes.matching import operation, other_operand, rewrite_as, scalar
+from jax2onnx_lax.passes.rows import Rows
+
+_LIMIT = 1 << 20
+
+
+def scale_of(rows: Rows, value: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None]:
+    """(scale, v) where `value` is 1 / sqrt(v), or that times a scale [C]."""
+    if (direct := rows.inverse_root(value)) is not None:
+        return None, direct
+    node = operation(value, "Mul")
+    if node is not None:
+        for factor in node.inputs:
+            scale = _vector(other_operand(node, factor), rows.x)
+            if scale is not None and (shifted := rows.inverse_root(factor)) is not None:
+                return scale, shifted
+    return None, None
+
+
+def _vector(value: ir.Value | None, x: ir.Value | None) -> ir.Value | None:
+    """The [C] tensor that `value` is, up to leading axes of size one."""
+    while (view := operation(value, "Reshape", "Unsqueeze")) is not None and _is_vector(value, x):
+        value = view.inputs[0]
+    return value if value is not None and _is_vector(value, x) and len(value.shape or ()) == 1 else None
+
+
+def _is_vector(value: ir.Value | None, x: ir.Value | None) -> bool:
+    dims, width = dims_of(value), (dims_of(x) or (None,))[-1]
+    return bool(dims) and isinstance(width, int) and dims[-1] == width and all(d == 1 for d in dims[:-1])
+
+
+def _as_vector(scope: Scope, value: ir.Value | None, x: ir.Value | None) -> ir.Value | None:
+    """`value` as a [C] tensor, making one of a constant with leading axes of size one."""
+    if value is None or (vector := _vector(value, x)) is not None:
+        return None if value is None else vector
+    array = known(value, _LIMIT) if _is_vector(value, x) else None
+    return None if array is None else scope.own(ir.Tensor(np.ascontiguousarray(array).reshape(-1)))
+
+
+def _normalisation_before(node: ir.Node, op_type: str) -> tuple[ir.Node | None, ir.Value | None]:
+    """The normalisation that alone feeds the binary node, and the node's other operand."""
+    for operand in node.inputs:
+        producer = operation(operand, op_type)
+        if producer is not None and operand is not None and len(operand.uses()) == 1 and not operand.is_graph_output():
+            return producer, other_operand(node, operand)
+    return None, None
+
+
+def absorb_scale(scope: Scope, node: ir.Node, op_type: str) -> None:
+    """`Mul(normalisation with a scale of ones, [C])` as one normalisation."""
+    before, factor = _normalisation_before(node, op_type)
+    if before is None or len(before.inputs) != 2 or scalar(before.inputs[1]) != 1:
+        return
+    scale = _as_vector(scope, factor, before.inputs[0])
+    if scale is not None:
+        rewrite_as(scope, node, op_type, [before.inputs[0], scale], dict(_attributes(before)))
+
+
+def absorb_bias(scope: Scope, node: ir.Node, op_type: str) -> None:
+    """`Add(normalisation without a bias, [C])` as one normalisation."""
+    before, summand = _normalisation_before(node, op_type)
+    if before is None or len(before.inputs) != 2:
+        return
+    bias = _as_vector(scope, summand, before.inputs[0])
+    if bias is not None:
+        rewrite_as(scope, node, op_type, [*before.inputs, bias], dict(_attributes(before)))
+
+
+def _attributes(node: ir.Node) -> dict[str, int | float]:
+    return {"axis": node.attributes["axis"].as_int(), "epsilon": node.attributes["epsilon"].as_float()}

@@ -1,0 +1,54 @@
+"""Recognise `RMSNormalization` in its formulas."""
+
+from __future__ import annotations
+
+__all__ = ["RecoverRmsNorm"]
+
+import numpy as np
+import onnx_ir as ir
+from jax2onnx_core.passes.graph_pass import Scope, dims_of
+from jax2onnx_lax.passes.matching import FLOATS, VersionedPass, other_operand, rewrite_as
+from jax2onnx_lax.passes.normalised import absorb_scale, scale_of
+from jax2onnx_lax.passes.rows import Rows
+
+
+class RecoverRmsNorm(VersionedPass):
+    """From opset 23, over the last axis, with the mean square m = mean(x²) and a number e:
+
+    1. `x / Sqrt(m + e)` and `x · (1 / Sqrt(m + e))` are `RMSNormalization(x, ones)`.
+    2. `x · (1 / Sqrt(m + e) · scale)` is `RMSNormalization(x, scale)`.
+    3. A following `Mul` with a scale [C] becomes its input.
+    """
+
+    lowest_opset = 23
+
+    def rewrite(self, scope: Scope) -> None:
+        for node in scope.nodes():
+            if node.domain or node.op_type not in ("Mul", "Div") or node.outputs[0].dtype not in FLOATS:
+                continue
+            if (found := _normalised(node)) is None:
+                if node.op_type == "Mul":
+                    absorb_scale(scope, node, "RMSNormalization")
+                continue
+            x, scale, epsilon = found
+            width = (dims_of(x) or ())[-1]
+            if scale is None and isinstance(width, int):
+                scale = scope.constant(np.ones(width, x.dtype.numpy()))  # type: ignore[union-attr]
+            if scale is not None:
+                rewrite_as(scope, node, "RMSNormalization", [x, scale], {"axis": -1, "epsilon": epsilon})
+
+
+def _normalised(node: ir.Node) -> tuple[ir.Value, ir.Value | None, float] | None:
+    """(x, scale, epsilon) where the node is x over the root of its mean square."""
+    for x in node.inputs if node.op_type == "Mul" else node.inputs[:1]:
+        if x is None or not dims_of(x):
+            continue
+        rows, factor = Rows(x), other_operand(node, x)
+        if node.op_type == "Div":
+            scale, shifted = None, rows.root(factor)
+        else:
+            scale, shifted = scale_of(rows, factor)
+        mean_square, epsilon = rows.plus_number(shifted)
+        if mean_square is not None and rows.is_mean_square(mean_square):
+            return x, scale, epsilon
+    return None
