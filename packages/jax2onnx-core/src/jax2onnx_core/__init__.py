@@ -1,0 +1,64 @@
+"""The engine that turns JAX functions into ONNX models; it knows no operation, plugins do."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from jax2onnx_core import errors
+from jax2onnx_core.adapters import Adapted
+from jax2onnx_core.cases import Case, Limitation, construct, expect_graph, with_dtype, with_rngs
+from jax2onnx_core.discovery import hookimpl
+from jax2onnx_core.packed import Complex
+from jax2onnx_core.registry import Registry
+from jax2onnx_core.rules import Call, Composites, Rules
+from jax2onnx_core.target import Target
+
+if TYPE_CHECKING:
+    from jax2onnx_core.composite import bind_composite
+    from jax2onnx_core.context import Context
+    from jax2onnx_core.program import OnnxProgram
+    from jax2onnx_core.symbols import SpecializedDim
+    from jax2onnx_core.export import to_onnx
+
+__all__ = [
+    "Adapted",
+    "Call",
+    "Case",
+    "Complex",
+    "Composites",
+    "Context",
+    "Limitation",
+    "OnnxProgram",
+    "Registry",
+    "Rules",
+    "SpecializedDim",
+    "Target",
+    "bind_composite",
+    "construct",
+    "errors",
+    "expect_graph",
+    "hookimpl",
+    "to_onnx",
+    "with_dtype",
+    "with_rngs",
+]
+
+__version__ = "0.1.0"
+
+# These need JAX and ONNX, which take their time to import: they come at first use.
+_LAZY = {
+    "Context": "jax2onnx_core.context",
+    "OnnxProgram": "jax2onnx_core.program",
+    "SpecializedDim": "jax2onnx_core.symbols",
+    "bind_composite": "jax2onnx_core.composite",
+    "to_onnx": "jax2onnx_core.export",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = vars(importlib.import_module(_LAZY[name]))[name]
+    globals()[name] = value
+    return value

@@ -1,0 +1,212 @@
+"""Everything in core that depends on JAX's version or on its private API."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import core as _core
+from jax._src import dtypes as _dtypes
+from jax._src import source_info_util as _source_info
+from jax._src.export import shape_poly as _shape_poly
+from jax._src.interpreters import ad as _ad
+from jax._src.interpreters import batching as _batching
+from jax._src.interpreters import mlir as _mlir
+from jax._src.interpreters import partial_eval as _partial_eval
+
+__all__ = [
+    "DropVar",
+    "Literal",
+    "Primitive",
+    "ShapedArray",
+    "Var",
+    "bind_equation",
+    "bounds",
+    "canonical_dtype",
+    "closed",
+    "default_float",
+    "dim_expression",
+    "eval_closed",
+    "inconclusive_dimension_error",
+    "is_extended_dtype",
+    "is_jaxpr",
+    "is_symbolic_dim",
+    "jaxpr_of",
+    "key_physical_aval",
+    "name_stack",
+    "open_jaxpr",
+    "register_composite_rules",
+    "replace_aval_shapes",
+    "scope_of",
+    "solve_dims",
+    "substitute",
+    "symbols_of",
+    "trace_thunk",
+    "user_frame",
+]
+
+Primitive = _core.Primitive
+ShapedArray = _core.ShapedArray
+Var = _core.Var
+DropVar = _core.DropVar
+Literal = _core.Literal
+inconclusive_dimension_error = _core.InconclusiveDimensionOperation
+
+# From JAX 0.11 a closed jaxpr is a jaxpr that holds its constants.
+_ClosedJaxpr = vars(_core).get("ClosedJaxpr", _core.Jaxpr)
+_UNIFIED = _ClosedJaxpr is _core.Jaxpr
+
+
+def is_jaxpr(value: Any) -> bool:
+    """Whether `value` is a jaxpr, open or closed."""
+    return isinstance(value, (_core.Jaxpr, _ClosedJaxpr))
+
+
+def open_jaxpr(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
+    """The equations and the constants of a jaxpr, closed or not (an open one has no constants)."""
+    if isinstance(jaxpr, _ClosedJaxpr):
+        return jaxpr.jaxpr, jaxpr.consts
+    return jaxpr, ()
+
+
+def jaxpr_of(jaxpr: Any) -> Any:
+    return open_jaxpr(jaxpr)[0]
+
+
+def closed(jaxpr: Any, consts: Sequence[Any]) -> Any:
+    """A closed jaxpr of these equations and constants."""
+    return jaxpr.with_consts(list(consts)) if _UNIFIED else _ClosedJaxpr(jaxpr, list(consts))
+
+
+def eval_closed(jaxpr: Any, *operands: Any) -> list[Any]:
+    """Evaluate (or trace) a closed jaxpr."""
+    inner, consts = open_jaxpr(jaxpr)
+    return _core.eval_jaxpr(inner, consts, *operands)
+
+
+def bind_equation(primitive: Any, params: Mapping[str, Any], *operands: Any) -> list[Any]:
+    """Bind a primitive with parameters as they stand in an equation; the list of its results."""
+    result = primitive.bind(*operands, **primitive.get_bind_params(params))
+    return list(result) if primitive.multiple_results else [result]
+
+
+def trace_thunk(thunk: Callable[[], Any]) -> tuple[Any, list[Any], Any]:
+    """Trace a function of no arguments: its jaxpr, with everything it closed over (tracers of the
+    surrounding trace included) turned into operands; those operands; the result's pytree of avals."""
+    traced, out = jax.make_jaxpr(thunk, return_shape=True)()
+    inner, consts = open_jaxpr(traced)
+    return closed(_partial_eval.convert_constvars_jaxpr(inner), ()), list(consts), out
+
+
+def key_physical_aval(aval: Any) -> Any:
+    """The array that carries a typed random key (or any extended dtype)."""
+    return _core.physical_aval(aval)
+
+
+def wrap_key(data: np.ndarray[Any, Any], aval: Any) -> Any:
+    """Key data as a typed key array of the aval's implementation."""
+    return jax.random.wrap_key_data(data, impl=aval.dtype._impl)
+
+
+def is_symbolic_dim(dim: Any) -> bool:
+    return isinstance(dim, _shape_poly._DimExpr)
+
+
+def scope_of(dim: Any) -> Any:
+    return dim.scope
+
+
+def symbols_of(dim: Any) -> set[str]:
+    """Names of the symbols in a dimension expression."""
+    return dim._get_vars()
+
+
+def dim_expression(dim: Any) -> list[tuple[int, list[tuple[Any, int]]]]:
+    """A dimension expression as a sum: [(coefficient, [(factor, exponent), …]), …].
+
+    A factor is a symbol's name or `(operation, operand expressions)` with operation one of
+    "floordiv", "mod", "max", "min"; an empty product is 1.
+    """
+    return [
+        (coefficient, [(f.var if f.var is not None else (f.operation, f.operands), e) for f, e in term._factors])
+        for term, coefficient in dim._sorted_terms
+    ]
+
+
+def bounds(dim: Any) -> tuple[float, float]:
+    """The least and the greatest value that a dimension can have, as far as JAX can tell."""
+    if not is_symbolic_dim(dim):
+        return int(dim), int(dim)
+    return _shape_poly._bounds_decision(dim, _shape_poly.BoundsPrecision.BEST)
+
+
+def substitute(dim: Any, env: Mapping[str, Any]) -> Any:
+    """The expression with its symbols replaced (by expressions of one other scope, or numbers)."""
+    return dim._evaluate(dict(env))
+
+
+def solve_dims(avals: Sequence[Any], tree: Any) -> tuple[dict[str, Any], list[tuple[str, int, int]]]:
+    """JAX's own solution of the symbols from the shapes of the arguments.
+
+    Returns symbol → expression over synthetic variables, and those variables as
+    `(name, argument index, axis)`. Raises ValueError when a symbol cannot be solved.
+    """
+    solution, _, synthetic = _shape_poly.solve_dim_vars(tuple(avals), tree)
+    return dict(solution), list(synthetic)
+
+
+def user_frame(source_info: Any) -> str | None:
+    """ "file:line (function)" of the user's line behind an equation."""
+    frame = _source_info.user_frame(source_info.traceback)
+    return None if frame is None else f"{frame.file_name}:{frame.start_line} ({frame.function_name})"
+
+
+def name_stack(source_info: Any) -> str:
+    return str(source_info.name_stack)
+
+
+def replace_aval_shapes(aval: Any, shape: tuple[int, ...]) -> Any:
+    return aval.update(shape=shape)
+
+
+def is_extended_dtype(dtype: Any) -> bool:
+    return jax.dtypes.issubdtype(dtype, jax.dtypes.extended)
+
+
+def default_float() -> np.dtype[Any]:
+    return np.dtype(_dtypes.canonicalize_dtype(np.float64))
+
+
+def canonical_dtype(dtype: Any) -> Any:
+    return _dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
+
+
+def register_composite_rules(primitive: Any, batch: Callable[..., list[Any]]) -> None:
+    """Make a primitive whose `jaxpr` parameter is its meaning (of the operands after the first `count`)
+    behave as that jaxpr under every transform: evaluation, jit, grad, jvp; under vmap it becomes
+    `batch(size, axis name, operands, axes, **params)`."""
+
+    def inline(*operands: Any, jaxpr: Any, count: int, **_: Any) -> list[Any]:
+        return eval_closed(jaxpr, *operands[count:])
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        tangents = [_ad.instantiate_zeros(t) for t in tangents]
+        return jax.jvp(functools.partial(inline, **params), tuple(primals), tuple(tangents))
+
+    def batcher(axis_data: Any, operands: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+        axes = [None if d is None or d is _NOT_MAPPED else d for d in dims]
+        outs = batch(axis_data.size, axis_data.name, operands, axes, **params)
+        return outs, [0] * len(outs)
+
+    primitive.multiple_results = True
+    primitive.def_impl(inline)
+    primitive.def_abstract_eval(lambda *_, jaxpr, **__: list(jaxpr.out_avals))
+    _mlir.register_lowering(primitive, _mlir.lower_fun(inline, multiple_results=True))
+    _ad.primitive_jvps[primitive] = jvp
+    _batching.fancy_primitive_batchers[primitive] = batcher
+
+
+_NOT_MAPPED = vars(_batching).get("not_mapped")

@@ -1,0 +1,147 @@
+"""`to_onnx`: adapt, trace, lower, optimise, finalise."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from jax2onnx_core.adapt import adapt_callable
+from jax2onnx_core.discovery import Plugins, installed_plugins
+from jax2onnx_core.engine import Engine
+from jax2onnx_core.errors import OptionError, UnsupportedError
+from jax2onnx_core.finalise import build_model, optimise
+from jax2onnx_core.inputs import Inputs, parse_inputs
+from jax2onnx_core.program import OnnxProgram
+from jax2onnx_core.scope import Scope
+from jax2onnx_core.suppliers import supplier_of
+from jax2onnx_core.target import Target
+from jax2onnx_core.tracing import Traced, trace
+
+__all__ = ["lower_traced", "to_onnx"]
+
+LOWEST_OPSET, HIGHEST_OPSET = 18, 26
+
+
+def to_onnx(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    constraints: Sequence[str] = (),
+    opset: int = 23,
+    target: str | None = None,
+    x64: bool | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    plugins: Iterable[Any] = (),
+    provenance: bool = False,
+) -> OnnxProgram:
+    """Export a JAX function or a model object as an ONNX program.
+
+    Args:
+      fn: a function of arrays (and pytrees of arrays), or an object that an installed plugin adapts.
+      inputs: one entry per positional argument: a shape such as `("B", 28, 28, 1)` of JAX's default
+        float dtype, a pair `(shape, dtype)`, a `jax.ShapeDtypeStruct`, an example array, or a pytree
+        of these. A name or an expression (`"2*T + 1"`) makes a dimension symbolic, None makes it
+        dynamic under a name of ours.
+      kwargs: keyword arguments that become inputs of the model, specified likewise.
+      constraints: what is known of the symbols: `"T >= 2"`, `"mod(T, 4) == 0"`, `"S >= 0"`.
+      opset: the version of the standard operators, 18 to 26.
+      target: the runtime to export for; by default the installed one, `"onnx"` for the pure standard.
+      x64: whether JAX's 64-bit types are enabled during the export; None leaves JAX's setting.
+      input_names, output_names: names in place of those of the parameters and result keys.
+      plugins: plugin objects that are not installed.
+      provenance: whether each node's metadata names the user's source line.
+
+    Raises:
+      OptionError, InputError, SymbolError: something in the call is not as described above.
+      UnsupportedError: primitives that no plugin lowers, all of them in one error.
+    """
+    _check_opset(opset)
+    found = installed_plugins().with_inline(plugins)
+    runtime = found.registry.find_target(target)
+    adapted = adapt_callable(fn, found.registry.adapters)
+    with jax.enable_x64(x64) if x64 is not None else contextlib.nullcontext():
+        parsed = parse_inputs(fn, inputs, kwargs or {}, constraints)
+        parsed = _renamed(parsed, input_names)
+        traced = trace(adapted, parsed, found.registry)
+        return lower_traced(
+            fn, traced, parsed, found, runtime, opset=opset, output_names=output_names, provenance=provenance
+        )
+
+
+def _check_opset(opset: int) -> None:
+    if isinstance(opset, bool) or not isinstance(opset, int) or not LOWEST_OPSET <= opset <= HIGHEST_OPSET:
+        raise OptionError(f"opset={opset!r} is not supported; choose one from {LOWEST_OPSET} to {HIGHEST_OPSET}.")
+
+
+def _renamed(inputs: Inputs, names: Sequence[str] | None) -> Inputs:
+    if names is None:
+        return inputs
+    _check_names("input_names", names, inputs.names)
+    return Inputs(list(names), inputs.avals, inputs.tree, inputs.symbols)
+
+
+def _check_names(option: str, names: Sequence[str], defaults: Sequence[str]) -> None:
+    if isinstance(names, str) or len(names) != len(defaults) or len(set(names)) != len(names):
+        raise OptionError(
+            f"{option} needs {len(defaults)} different names, one for each of {list(defaults)}; got {names!r}."
+        )
+
+
+def lower_traced(
+    fn: Callable[..., Any],
+    traced: Traced,
+    inputs: Inputs,
+    plugins: Plugins,
+    target: Target,
+    *,
+    opset: int,
+    output_names: Sequence[str] | None = None,
+    provenance: bool = False,
+) -> OnnxProgram:
+    """Lower a traced function, optimise and finalise it."""
+    if output_names is not None:
+        _check_names("output_names", output_names, traced.out_names)
+    engine = Engine(plugins.registry, target, opset, inputs.symbols, traced.weight_names, provenance=provenance)
+    scope = _main_scope(engine, inputs)
+    outputs = engine.lower_jaxpr(scope, traced.jaxpr, scope.inputs)
+    if engine.record.unsupported:
+        raise _unsupported(engine, plugins)
+    model = build_model(engine, scope, outputs, output_names or traced.out_names)
+    optimise(model, plugins.registry, target)
+    return OnnxProgram(model, fn, traced, inputs, plugins, target, opset, engine.record)
+
+
+def _main_scope(engine: Engine, inputs: Inputs) -> Scope:
+    from jax2onnx_core.dtypes import physical
+    from jax2onnx_core.origins import symbol_reader
+
+    scope = Scope("main")
+    scope.inputs = [
+        engine.new_value(name, *physical(aval)) for name, aval in zip(inputs.names, inputs.avals, strict=True)
+    ]
+    scope.dims = engine.dim_lowerer(scope, symbol_reader(engine, scope, inputs))
+    return scope
+
+
+def _unsupported(engine: Engine, plugins: Plugins) -> UnsupportedError:
+    lines = []
+    for name, missing in sorted(engine.record.unsupported.items()):
+        times = f"{missing.count} times, first" if missing.count > 1 else "once,"
+        line = f"  {name}: {times} at {missing.location or 'an unknown line'}"
+        if missing.declared is not None:
+            line += f". {missing.declared.reason} {missing.declared.advice}".rstrip()
+        elif supplier := supplier_of(name):
+            line += f". It is supplied by {supplier}: pip install {supplier}"
+        lines.append(line)
+    notes = plugins.failure_notes()
+    return UnsupportedError(
+        "No installed plugin can lower these primitives:\n"
+        + "\n".join([*lines, *notes])
+        + "\nA rule can be given inline: to_onnx(..., plugins=[plugin]), where plugin has a hook "
+        "jax2onnx_register(registry) that calls registry.add(rules)."
+    )

@@ -1,0 +1,110 @@
+"""Finalising: from the engine's nodes to a valid, named, optimised `onnx_ir.Model`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import onnx
+
+from jax2onnx_core._ir import ir
+from jax2onnx_core.engine import Engine
+from jax2onnx_core.errors import PassError
+from jax2onnx_core.passes import default_passes
+from jax2onnx_core.registry import Registry
+from jax2onnx_core.scope import Scope
+from jax2onnx_core.target import Target
+
+__all__ = ["build_model", "optimise"]
+
+
+def build_model(engine: Engine, scope: Scope, outputs: Sequence[ir.Value], output_names: Sequence[str]) -> ir.Model:
+    """The model of a lowered main graph; outputs get their names, constants in use become initializers."""
+    finished = _name_outputs(engine, scope, outputs, output_names)
+    nodes = scope.all_nodes()
+    functions = engine.functions.functions
+    domains = {node.domain for node in _walk(nodes)} | {f.domain for f in functions}
+    opsets = {"": engine.opset, **{domain: 1 for domain in sorted(domains - {""})}}
+    graph = ir.Graph(scope.inputs, finished, nodes=nodes, name="main", opset_imports=opsets)
+    for value in _constants(nodes):
+        graph.register_initializer(value)
+    for function in functions:
+        _constants_to_nodes(function)
+        function.opset_imports.update(opsets)
+    return ir.Model(
+        graph,
+        ir_version=_ir_version(engine.opset),
+        producer_name="jax2onnx-core",
+        functions=functions,
+    )
+
+
+def _ir_version(opset: int) -> int:
+    found: int = onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", opset)])
+    return max(found, 10)  # 10 lets functions carry the types of their values
+
+
+def _name_outputs(engine: Engine, scope: Scope, outputs: Sequence[ir.Value], names: Sequence[str]) -> list[ir.Value]:
+    own = {value for node in scope.nodes for value in node.outputs}
+    finished: list[ir.Value] = []
+    for value, name in zip(outputs, names, strict=True):
+        if value not in own or value in finished:
+            value = engine.identity(scope, value)
+        value.name = engine.names.value(name)
+        finished.append(value)
+    return finished
+
+
+def _walk(nodes: Iterable[ir.Node]) -> Iterable[ir.Node]:
+    for node in nodes:
+        yield node
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                yield from _walk(attribute.as_graph())
+
+
+def _constants(nodes: Iterable[ir.Node]) -> list[ir.Value]:
+    """The constants that the nodes use, in order of first use, subgraphs included."""
+    found: dict[ir.Value, None] = {}
+    for node in _walk(nodes):
+        for value in node.inputs:
+            if value is not None and value.const_value is not None and value.producer() is None:
+                found[value] = None
+    return list(found)
+
+
+def _constants_to_nodes(function: ir.Function) -> None:
+    """Function bodies have no initializers: their constants become Constant nodes."""
+    for value in _constants(function):
+        node = ir.Node("", "Constant", [], [ir.AttrTensor("value", value.const_value)], num_outputs=1)
+        output = node.outputs[0]
+        output.name, output.type, output.shape = f"{function.name}.{value.name}", value.type, value.shape
+        for user in list(_walk(function)):
+            for i, operand in enumerate(user.inputs):
+                if operand is value:
+                    user.replace_input_with(i, output)
+        function.insert_before(function[0], node)
+
+
+def optimise(model: ir.Model, registry: Registry, target: Target) -> None:
+    """Run core's passes, those of the plugins at their places, and the target's legalisation."""
+    remaining = list(registry.passes)
+    for graph_pass in default_passes():
+        _run(model, graph_pass, "jax2onnx-core")
+        name = type(graph_pass).__name__
+        for contributed in [p for p in remaining if p.after == name]:
+            remaining.remove(contributed)
+            _run(model, contributed.factory(), contributed.owner)
+    for contributed in remaining:
+        _run(model, contributed.factory(), contributed.owner)
+    for factory in target.passes:
+        _run(model, factory(), f"target {target.name}")
+    _run(model, ir.passes.common.RemoveUnusedNodesPass(), "onnx-ir")
+
+
+def _run(model: ir.Model, graph_pass: ir.passes.PassBase, owner: str) -> None:
+    try:
+        graph_pass(model)
+    except Exception as error:
+        raise PassError(
+            f"The graph pass {type(graph_pass).__name__} of {owner} failed: {type(error).__name__}: {error}"
+        ) from error

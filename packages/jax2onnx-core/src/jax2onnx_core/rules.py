@@ -1,0 +1,192 @@
+"""`Rules` and `Composites`: what a plugin declares, collected without importing any framework."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+__all__ = ["Call", "CompositeSpec", "Composites", "Rule", "Rules", "Unsupported"]
+
+RuleFn = Callable[..., Any]
+Decomposition = Callable[..., Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """One lowering rule: `fn(ctx, *operands, **params) -> value | sequence of values`.
+
+    `packed` rules take operands of complex or key dtype in their carried form (one tensor with
+    a trailing axis of components); for every other rule the engine splits such operands first.
+    """
+
+    fn: RuleFn
+    packed: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Unsupported:
+    """Why a primitive cannot be in an ONNX file, and what its user can do instead."""
+
+    reason: str
+    advice: str = ""
+
+
+class Rules:
+    """The lowering knowledge of one module: primitive name → how to lower it.
+
+    A module creates one `Rules()`, fills it, and its plugin's `jax2onnx_register` hook hands it to
+    `registry.add`. For one primitive, candidates are tried in this order: rules (the last declared
+    first), then the decomposition, then, for a composite, the decomposition it was traced with.
+
+    `overrides=True` says that these rules may replace those of another distribution.
+    """
+
+    def __init__(self, *, overrides: bool = False) -> None:
+        self.overrides = overrides
+        self.rules: dict[str, list[Rule]] = {}
+        self.decompositions: dict[str, Decomposition] = {}
+        self.complex_rules: dict[str, Decomposition] = {}
+        self.componentwise_names: set[str] = set()
+        self.folds: dict[str, Callable[..., Any]] = {}
+        self.unsupported_names: dict[str, Unsupported] = {}
+
+    def lower(self, *names: str, packed: bool = False) -> Callable[[RuleFn], RuleFn]:
+        """Decorator: the function lowers the primitives called `names`.
+
+        >>> rules = Rules()
+        >>> @rules.lower("integer_pow")
+        ... def integer_pow(ctx, x, *, y):
+        ...     return ctx.op.Pow(x, ctx.constant(y, like=x))
+        """
+
+        def register(fn: RuleFn) -> RuleFn:
+            for name in names:
+                self.rules.setdefault(name, []).append(Rule(fn, packed))
+            return fn
+
+        return register
+
+    def elementwise(self, table: Mapping[str, str]) -> None:
+        """Primitives that are one ONNX operator of the same operands: `{"exp": "Exp"}`.
+
+        The rule declines where the target has no exact kernel for the operand's dtype, so a
+        decomposition declared for the same primitive takes over there.
+        """
+        for name, op_type in table.items():
+            self.rules.setdefault(name, []).append(Rule(_Elementwise(op_type)))
+
+    def decompose(self, *names_and_fn: Any) -> Any:
+        """`decompose("p", "q", fn)`, or a decorator `@decompose("p", "q")`.
+
+        `fn(*operands, **params)` computes the primitive with other JAX operations: it is traced on
+        the equation's avals (symbolic dimensions included) and its equations are lowered.
+        """
+        return _named(self.decompositions, names_and_fn)
+
+    def complex(self, *names_and_fn: Any) -> Any:
+        """How primitives compute on complex operands: `fn(*operands, **params)`, in JAX.
+
+        Each complex operand arrives as a `Complex(real, imag)` pair of real arrays, others as
+        plain arrays; complex results are returned as `Complex` pairs.
+        """
+        return _named(self.complex_rules, names_and_fn)
+
+    def componentwise(self, *names: str) -> None:
+        """Primitives that only move data: the engine applies them to each component of a complex
+        number or of a random key separately."""
+        self.componentwise_names.update(names)
+
+    def fold(self, *names_and_fn: Any) -> Any:
+        """`fold("transpose", fn)`: `fn(*arrays, **params)` evaluates the primitive on NumPy arrays.
+
+        Only a speed-up: constants are folded by JAX itself where there is no such function. A view
+        is welcome (it is copied when the file is written); raising `NotImplementedError` declines.
+        """
+        return _named(self.folds, names_and_fn)
+
+    def unsupported(self, names: str | Iterable[str], reason: str, advice: str = "") -> None:
+        """Declare that the primitives cannot be expressed in an ONNX file, and why."""
+        for name in [names] if isinstance(names, str) else names:
+            self.unsupported_names[name] = Unsupported(reason, advice)
+
+    def names(self) -> set[str]:
+        """Every primitive that these rules say something about."""
+        return {*self.rules, *self.decompositions, *self.complex_rules, *self.componentwise_names,
+                *self.unsupported_names}  # fmt: skip
+
+
+class _Elementwise:
+    def __init__(self, op_type: str) -> None:
+        self.op_type = op_type
+
+    def __call__(self, ctx: Any, *operands: Any, **params: Any) -> Any:
+        if not ctx.supports(self.op_type, ctx.dtype(operands[0])):
+            ctx.decline(f"{ctx.target} has no {self.op_type} for {ctx.dtype(operands[0])}")
+        return ctx.op(self.op_type, *operands)
+
+
+def _named(table: dict[str, Any], names_and_fn: tuple[Any, ...]) -> Any:
+    if names_and_fn and callable(names_and_fn[-1]):
+        *names, fn = names_and_fn
+        table.update(dict.fromkeys(names, fn))
+        return fn
+
+    def register(fn: Any) -> Any:
+        table.update(dict.fromkeys(names_and_fn, fn))
+        return fn
+
+    return register
+
+
+class Call:
+    """What a composite's function returns: the operands and static parameters of the named operation.
+
+    Operands are arrays (or pytrees of arrays and None, flattened in order); params are anything
+    hashable or not that the rule needs.
+    """
+
+    def __init__(self, *operands: Any, **params: Any) -> None:
+        self.operands = operands
+        self.params = params
+
+
+@dataclasses.dataclass(frozen=True)
+class CompositeSpec:
+    """One declared composite: `target` ("module:qualified.name") is shown as operation `name`."""
+
+    target: str
+    name: str
+    fn: Callable[..., Call | None]
+    keep_under_vmap: bool = False
+
+
+class Composites:
+    """High-level calls that a plugin wants to see as one named operation.
+
+    >>> composites = Composites()
+    >>> @composites.call("mylib:Layer.__call__", name="mylib.layer")
+    ... def layer(self, x):
+    ...     return Call(x, self.weight, scale=self.scale)
+
+    The decorated function takes the arguments of the target (with its bound object) and returns
+    a `Call`, or None where the call should be traced as it is.
+    """
+
+    def __init__(self) -> None:
+        self.specs: list[CompositeSpec] = []
+
+    def call(
+        self, *targets: str, name: str, keep_under_vmap: bool = False
+    ) -> Callable[[Callable[..., Call | None]], Callable[..., Call | None]]:
+        """Decorator: calls of `targets` become the operation `name`.
+
+        `keep_under_vmap`: the operation may stay whole under `jax.vmap` because its rule reads the
+        ranks of its operands from `ctx.avals_in` and works with a leading batch axis on all of them.
+        """
+
+        def register(fn: Callable[..., Call | None]) -> Callable[..., Call | None]:
+            self.specs.extend(CompositeSpec(t, name, fn, keep_under_vmap) for t in targets)
+            return fn
+
+        return register

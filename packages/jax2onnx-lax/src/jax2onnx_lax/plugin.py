@@ -1,0 +1,60 @@
+"""The plugin of what JAX itself ships: every module with rules or composites is listed here."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from jax2onnx_core import Case, Composites, Registry, Rules, hookimpl
+
+__all__ = ["JAX2ONNX_API", "MODULES", "jax2onnx_register", "jax2onnx_testcases"]
+
+JAX2ONNX_API = 1
+
+# Modules of this package that declare `rules` or `composites`; `<module>_cases` holds their cases.
+MODULES = (
+    "complex",
+    "cumulative",
+    "dot_general",
+    "elementwise",
+    "gather",
+    "linalg_eigh",
+    "linalg_lu",
+    "linalg_qr",
+    "linalg_svd",
+    "linalg_triangular",
+    "nn",
+    "nn_attention",
+    "nn_reductions",
+    "reductions",
+    "slicing",
+    "special_bessel",
+    "special_elementary",
+    "special_erf",
+    "special_gamma",
+    "structural",
+)
+
+
+def _modules() -> Iterator[ModuleType]:
+    for name in MODULES:
+        yield importlib.import_module(f"jax2onnx_lax.{name}")
+
+
+@hookimpl
+def jax2onnx_register(registry: Registry) -> None:
+    """Contribute the rules and composites of all modules."""
+    for module in _modules():
+        declared = [v for v in vars(module).values() if isinstance(v, (Rules, Composites))]
+        registry.add(*declared)
+
+
+@hookimpl
+def jax2onnx_testcases() -> list[Any]:
+    """The cases of all modules."""
+    cases: list[Case] = []
+    for name in MODULES:
+        cases += vars(importlib.import_module(f"jax2onnx_lax.{name}_cases"))["cases"]
+    return cases
