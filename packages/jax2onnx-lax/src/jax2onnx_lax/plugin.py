@@ -9,6 +9,8 @@ from typing import Any
 
 from jax2onnx_core import Case, Composites, Registry, Rules, hookimpl
 
+from jax2onnx_lax.passes import register_passes
+
 __all__ = ["JAX2ONNX_API", "MODULES", "jax2onnx_register", "jax2onnx_testcases"]
 
 JAX2ONNX_API = 1
@@ -28,7 +30,9 @@ MODULES = (
     "nn",
     "nn_attention",
     "nn_reductions",
+    "pad",
     "reductions",
+    "scatter",
     "slicing",
     "special_bessel",
     "special_elementary",
@@ -49,6 +53,7 @@ def jax2onnx_register(registry: Registry) -> None:
     for module in _modules():
         declared = [v for v in vars(module).values() if isinstance(v, (Rules, Composites))]
         registry.add(*declared)
+    register_passes(registry)
 
 
 @hookimpl

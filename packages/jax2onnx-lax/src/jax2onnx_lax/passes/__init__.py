@@ -1,1 +1,27 @@
 """Passes that recognise ONNX's operators in code that no composite reaches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jax2onnx_lax.passes.fold_batch_norm import FoldBatchNorm
+from jax2onnx_lax.passes.recover_gelu import RecoverGelu
+from jax2onnx_lax.passes.recover_layer_norm import RecoverLayerNorm
+from jax2onnx_lax.passes.recover_relu import RecoverRelu
+from jax2onnx_lax.passes.recover_rms_norm import RecoverRmsNorm
+from jax2onnx_lax.passes.recover_silu import RecoverSilu
+from jax2onnx_lax.passes.recover_softmax import RecoverSoftmax
+
+__all__ = ["register_passes"]
+
+_FORMULAS = (RecoverRelu, RecoverSilu, RecoverSoftmax, RecoverLayerNorm, RecoverRmsNorm, RecoverGelu)
+
+
+def register_passes(registry: Any) -> None:
+    """Formulas are read once equal subexpressions are one; factors go into convolutions once no transpose
+    stands between them."""
+    before = "CommonSubexpressionEliminationPass"
+    for factory in _FORMULAS:
+        registry.graph_pass(factory, after=before)
+        before = factory.__name__
+    registry.graph_pass(FoldBatchNorm, after="FoldTransposes")
