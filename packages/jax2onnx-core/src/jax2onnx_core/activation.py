@@ -105,12 +105,17 @@ class _Aliases:
             self.places = {target: [] for target in {*self.places, *functions}}
         by_id = {id(function): self.places[target] for target, function in functions.items()}
         for name, module in list(sys.modules.items()):
-            if isinstance(module, ModuleType) and self.sizes.get(name) != len(vars(module)):
+            if _is_plain(module) and self.sizes.get(name) != len(vars(module)):
                 self.sizes[name] = len(vars(module))
                 _scan_module(module, by_id)
 
     def imported_since(self) -> list[ModuleType]:
-        return [m for name, m in list(sys.modules.items()) if name not in self.sizes and isinstance(m, ModuleType)]
+        return [m for name, m in list(sys.modules.items()) if name not in self.sizes and _is_plain(m)]
+
+
+def _is_plain(module: object) -> bool:
+    # Looking into a lazily loaded module (a subclass of ModuleType) would load it.
+    return type(module) is ModuleType
 
 
 def _scan_module(module: ModuleType, by_id: dict[int, list[tuple[Any, str]]]) -> None:

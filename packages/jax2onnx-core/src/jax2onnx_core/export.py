@@ -68,6 +68,8 @@ def to_onnx(
         parsed = parse_inputs(fn, inputs, kwargs or {}, constraints)
         parsed = _renamed(parsed, input_names)
         traced = trace(adapted, parsed, found.registry)
+    # Decompositions may compute in 64 bits whatever the user's setting; the traced dtypes stay as they are.
+    with jax.enable_x64(True):
         return lower_traced(
             fn, traced, parsed, found, runtime, opset=opset, output_names=output_names, provenance=provenance
         )
