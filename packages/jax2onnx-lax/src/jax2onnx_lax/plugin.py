@@ -17,11 +17,14 @@ JAX2ONNX_API = 1
 
 # Modules of this package that declare `rules` or `composites`; `<module>_cases` holds their cases.
 MODULES = (
+    "bits",
     "complex",
+    "conversion",
     "cumulative",
     "dot_general",
     "elementwise",
     "gather",
+    "integer",
     "linalg_eigh",
     "linalg_lu",
     "linalg_qr",

@@ -1,0 +1,82 @@
+"""Scatter that combines elements by any function: `x.at[i].apply(f)`, products of complex numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+
+from jax2onnx_lax._compat import flat_function
+
+__all__ = ["apply_in_order"]
+
+
+def apply_in_order(
+    x: Any, indices: Any, updates: Any, *, update_jaxpr: Any, update_consts: Sequence[Any] = (),
+    dimension_numbers: ScatterDimensionNumbers, mode: GatherScatterMode, unique_indices: bool = False, **_: Any,
+) -> Any:  # fmt: skip
+    """`x[i] = f(x[i], update)` for one update after another, as XLA defines scatter.
+
+    At once where no place can be met twice, else in a loop over the batch.
+    """
+    combine = _elementwise(flat_function(update_jaxpr, update_consts))
+    indices, numbers = _without_batching(indices, dimension_numbers)
+    batch = indices.shape[:-1]
+    if unique_indices or all(size == 1 for size in batch):
+        return _apply_at(x, indices, updates, combine, numbers, mode)
+    window = numbers.update_window_dims
+    order = [d for d in range(updates.ndim) if d not in window] + list(window)
+    count = math.prod(batch)
+    updates = lax.transpose(updates, order)
+    updates = updates.reshape(count, *updates.shape[len(batch) :])
+    indices = indices.reshape(count, indices.shape[-1])
+    one = numbers._replace(update_window_dims=tuple(range(len(window))))
+
+    def step(i: Any, state: Any) -> Any:
+        index, update = (lax.dynamic_index_in_dim(v, i, 0, keepdims=False) for v in (indices, updates))
+        return _apply_at(state, index, update, combine, one, mode)
+
+    return lax.fori_loop(0, count, step, x)
+
+
+def _elementwise(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """A function of two scalars on whole arrays."""
+
+    def combine(current: Any, update: Any) -> Any:
+        return jax.vmap(lambda a, b: function(a, b)[0])(current.ravel(), update.ravel()).reshape(current.shape)
+
+    return combine
+
+
+def _apply_at(
+    x: Any, indices: Any, updates: Any, combine: Callable[[Any, Any], Any], numbers: ScatterDimensionNumbers,
+    mode: GatherScatterMode,
+) -> Any:  # fmt: skip
+    take = GatherDimensionNumbers(
+        offset_dims=numbers.update_window_dims,
+        collapsed_slice_dims=numbers.inserted_window_dims,
+        start_index_map=numbers.scatter_dims_to_operand_dims,
+    )
+    sizes = iter(updates.shape[d] for d in numbers.update_window_dims)
+    window = [1 if d in numbers.inserted_window_dims else next(sizes) for d in range(x.ndim)]
+    current = lax.gather(x, indices, take, window, mode=GatherScatterMode.CLIP)
+    return lax.scatter(x, indices, combine(current, updates), numbers, mode=mode, unique_indices=True)
+
+
+def _without_batching(indices: Any, numbers: ScatterDimensionNumbers) -> tuple[Any, ScatterDimensionNumbers]:
+    """The positions along batched axes as further columns of the indices."""
+    if not numbers.operand_batching_dims:
+        return indices, numbers
+    shape = (*indices.shape[:-1], 1)
+    positions = [lax.broadcasted_iota(indices.dtype, shape, d) for d in numbers.scatter_indices_batching_dims]
+    batched = tuple(numbers.operand_batching_dims)
+    return jnp.concatenate([*positions, indices], -1), ScatterDimensionNumbers(
+        update_window_dims=numbers.update_window_dims,
+        inserted_window_dims=tuple(sorted((*numbers.inserted_window_dims, *batched))),
+        scatter_dims_to_operand_dims=(*batched, *numbers.scatter_dims_to_operand_dims),
+    )
