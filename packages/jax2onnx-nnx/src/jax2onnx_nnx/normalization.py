@@ -124,12 +124,22 @@ def lower_group_norm(ctx: Any, x: Any, scale: Any, bias: Any, *, groups: int, ep
         weights = (_ones(ctx, x) if scale is None else scale, _zeros(ctx, x, channels) if bias is None else bias)
         y = ctx.op.InstanceNormalization(y, *weights, epsilon=epsilon, dims=ctx.dims(y))
         return ctx.transpose(y, (0, *range(2, rank), 1))
+    before = y
     y = ctx.reshape(y, (dims[0], groups, math.prod(dims[1:-1]) * (channels // groups)))
     ones, zeros = ctx.constant(np.ones(groups), like=x), _zeros(ctx, x, groups)
     y = ctx.op.InstanceNormalization(y, ones, zeros, epsilon=epsilon, dims=ctx.dims(y))
-    y = ctx.transpose(ctx.reshape(y, (dims[0], channels, *dims[1:-1])), (0, *range(2, rank), 1))
+    y = _shaped_like(ctx, y, before, (dims[0], channels, *dims[1:-1]))
+    y = ctx.transpose(y, (0, *range(2, rank), 1))
     y = y if scale is None else ctx.op.Mul(y, scale)
     return y if bias is None else ctx.op.Add(y, bias)
+
+
+def _shaped_like(ctx: Any, y: Any, like: Any, dims: tuple[Any, ...]) -> Any:
+    """`y` reshaped to `dims`, which are those of `like`: with several symbols its `Shape` is one node, where the
+    expressions themselves may be many."""
+    if sum(not isinstance(d, int) for d in dims[1:]) < 2:
+        return ctx.reshape(y, dims)
+    return ctx.op.Reshape(y, ctx.op.Shape(like), dims=dims)
 
 
 def _zeros(ctx: Any, x: Any, size: int) -> Any:

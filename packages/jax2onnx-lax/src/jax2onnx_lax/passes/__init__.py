@@ -20,8 +20,6 @@ _FORMULAS = (RecoverRelu, RecoverSilu, RecoverSoftmax, RecoverLayerNorm, Recover
 def register_passes(registry: Any) -> None:
     """Formulas are read once equal subexpressions are one; factors go into convolutions once no transpose
     stands between them."""
-    before = "CommonSubexpressionEliminationPass"
     for factory in _FORMULAS:
-        registry.graph_pass(factory, after=before)
-        before = factory.__name__
+        registry.graph_pass(factory, after="CommonSubexpressionEliminationPass")
     registry.graph_pass(FoldBatchNorm, after="FoldTransposes")
