@@ -39,13 +39,16 @@ __all__ = [
     "name_stack",
     "open_jaxpr",
     "register_composite_rules",
-    "replace_aval_shapes",
+    "rebuild_jaxpr",
     "scope_of",
     "solve_dims",
+    "symbol",
     "substitute",
     "symbols_of",
     "trace_thunk",
     "user_frame",
+    "with_exact_shape",
+    "wrap_key",
 ]
 
 Primitive = _core.Primitive
@@ -168,8 +171,34 @@ def name_stack(source_info: Any) -> str:
     return str(source_info.name_stack)
 
 
-def replace_aval_shapes(aval: Any, shape: tuple[int, ...]) -> Any:
-    return aval.update(shape=shape)
+def with_exact_shape(aval: Any, shape: tuple[Any, ...]) -> Any:
+    """The aval with these very dimensions: JAX would make plain ints of subclasses of int."""
+    if shape == tuple(aval.shape) and all(type(a) is type(b) for a, b in zip(shape, aval.shape, strict=True)):
+        return aval
+    plain = tuple(d if is_symbolic_dim(d) else int(d) for d in shape)
+    result = aval.update(shape=plain)
+    object.__setattr__(result, "shape", shape)
+    return result
+
+
+def rebuild_jaxpr(
+    jaxpr: Any, *, invars: Sequence[Any], outvars: Sequence[Any], eqns: Sequence[Any], consts: Sequence[Any], closed_form: bool
+) -> Any:
+    """A jaxpr of the kind of `jaxpr` with other variables; `invars` begins with those of the constants."""
+    count = len(jaxpr.constvars)
+    if _UNIFIED:
+        rebuilt = _core.Jaxpr([], list(invars), list(outvars), list(eqns), jaxpr.effects, jaxpr.debug_info.with_unknown_names())
+        return rebuilt.with_consts(list(consts)) if consts else rebuilt
+    opened = jaxpr.replace(
+        constvars=list(invars[:count]), invars=list(invars[count:]), outvars=list(outvars), eqns=list(eqns),
+        debug_info=jaxpr.debug_info.with_unknown_names(),
+    )  # fmt: skip
+    return _ClosedJaxpr(opened, list(consts)) if closed_form else opened
+
+
+def symbol(name: str, like: Any) -> Any:
+    """The symbol `name` of the scope of the expression `like`."""
+    return _shape_poly._DimExpr._from_var(name, like.scope)
 
 
 def is_extended_dtype(dtype: Any) -> bool:

@@ -24,10 +24,13 @@ from jax2onnx_core.packed import Complex
 from jax2onnx_core.registry import Registry
 from jax2onnx_core.report import Record
 from jax2onnx_core.scope import DimLowerer, Scope
-from jax2onnx_core.symbols import Symbols
+from jax2onnx_core.symbols import SpecializedDim, Symbols
 from jax2onnx_core.target import Target
 
-__all__ = ["Engine", "Operation"]
+__all__ = ["PROVENANCE_KEY", "Engine", "Operation"]
+
+# The metadata of a value whose dimensions were specialised: the expressions that they were.
+PROVENANCE_KEY = "jax2onnx.dims"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +75,8 @@ class Engine:
     def set_dims(self, value: ir.Value, dims: Sequence[Any]) -> None:
         self.dims[value] = dims = tuple(dims)
         value.shape = ir.Shape([self.symbols.label(d) if _compat.is_symbolic_dim(d) else int(d) for d in dims])
+        if any(isinstance(d, SpecializedDim) for d in dims):
+            value.metadata_props[PROVENANCE_KEY] = ", ".join(self.symbols.label(d) for d in dims)
 
     def new_value(self, name: str, dtype: np.dtype[Any], dims: Sequence[Any]) -> ir.Value:
         """A named value without a producer: an input of some graph."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,17 +10,33 @@ import jax
 
 from jax2onnx_core.adapt import adapt_callable
 from jax2onnx_core.discovery import Plugins, installed_plugins
+from jax2onnx_core.dtypes import physical
 from jax2onnx_core.engine import Engine
 from jax2onnx_core.errors import OptionError, UnsupportedError
 from jax2onnx_core.finalise import build_model, optimise
 from jax2onnx_core.inputs import Inputs, parse_inputs
+from jax2onnx_core.origins import symbol_reader
 from jax2onnx_core.program import OnnxProgram
 from jax2onnx_core.scope import Scope
+from jax2onnx_core.specialise import specialise
 from jax2onnx_core.suppliers import supplier_of
+from jax2onnx_core.symbol_table import write_metadata
 from jax2onnx_core.target import Target
 from jax2onnx_core.tracing import Traced, trace
 
-__all__ = ["lower_traced", "to_onnx"]
+__all__ = ["LoweringOptions", "lower_traced", "to_onnx"]
+
+
+
+@dataclasses.dataclass(frozen=True)
+class LoweringOptions:
+    """What `to_onnx` was told about lowering, kept for specialisations of the same program."""
+
+    opset: int
+    x64: bool
+    output_names: Sequence[str] | None
+    provenance: bool
+
 
 LOWEST_OPSET, HIGHEST_OPSET = 18, 26
 
@@ -33,6 +49,7 @@ def to_onnx(
     constraints: Sequence[str] = (),
     opset: int = 23,
     target: str | None = None,
+    specialize: Mapping[str, int] | None = None,
     x64: bool | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
@@ -51,6 +68,7 @@ def to_onnx(
       constraints: what is known of the symbols: `"T >= 2"`, `"mod(T, 4) == 0"`, `"S >= 0"`.
       opset: the version of the standard operators, 18 to 26.
       target: the runtime to export for; by default the installed one, `"onnx"` for the pure standard.
+      specialize: symbols to fix to numbers after tracing, `{"T": 1}`; see `OnnxProgram.specialize`.
       x64: whether JAX's 64-bit types are enabled during the export; None leaves JAX's setting.
       input_names, output_names: names in place of those of the parameters and result keys.
       plugins: plugin objects that are not installed.
@@ -64,15 +82,13 @@ def to_onnx(
     found = installed_plugins().with_inline(plugins)
     runtime = found.registry.find_target(target)
     adapted = adapt_callable(fn, found.registry.adapters)
-    with jax.enable_x64(x64) if x64 is not None else contextlib.nullcontext():
-        parsed = parse_inputs(fn, inputs, kwargs or {}, constraints)
-        parsed = _renamed(parsed, input_names)
+    options = LoweringOptions(opset, jax.config.jax_enable_x64 if x64 is None else x64, output_names, provenance)
+    with jax.enable_x64(options.x64):
+        parsed = _renamed(parse_inputs(fn, inputs, kwargs or {}, constraints), input_names)
         traced = trace(adapted, parsed, found.registry)
-    # Decompositions may compute in 64 bits whatever the user's setting; the traced dtypes stay as they are.
-    with jax.enable_x64(True):
-        return lower_traced(
-            fn, traced, parsed, found, runtime, opset=opset, output_names=output_names, provenance=provenance
-        )
+        if specialize:
+            traced, parsed = specialise(traced, parsed, specialize)
+    return lower_traced(fn, traced, parsed, found, runtime, options, specialize or {})
 
 
 def _check_opset(opset: int) -> None:
@@ -100,28 +116,28 @@ def lower_traced(
     inputs: Inputs,
     plugins: Plugins,
     target: Target,
-    *,
-    opset: int,
-    output_names: Sequence[str] | None = None,
-    provenance: bool = False,
+    options: LoweringOptions,
+    specialised: Mapping[str, int],
 ) -> OnnxProgram:
     """Lower a traced function, optimise and finalise it."""
-    if output_names is not None:
-        _check_names("output_names", output_names, traced.out_names)
-    engine = Engine(plugins.registry, target, opset, inputs.symbols, traced.weight_names, provenance=provenance)
-    scope = _main_scope(engine, inputs)
-    outputs = engine.lower_jaxpr(scope, traced.jaxpr, scope.inputs)
+    output_names = options.output_names or traced.out_names
+    _check_names("output_names", output_names, traced.out_names)
+    with jax.enable_x64(options.x64):
+        engine = Engine(
+            plugins.registry, target, options.opset, inputs.symbols, traced.weight_names, provenance=options.provenance
+        )
+        scope = _main_scope(engine, inputs)
+        outputs = engine.lower_jaxpr(scope, traced.jaxpr, scope.inputs)
     if engine.record.unsupported:
         raise _unsupported(engine, plugins)
-    model = build_model(engine, scope, outputs, output_names or traced.out_names)
+    model = build_model(engine, scope, outputs, output_names)
     optimise(model, plugins.registry, target)
-    return OnnxProgram(model, fn, traced, inputs, plugins, target, opset, engine.record)
+    program = OnnxProgram(model, fn, traced, inputs, plugins, target, options.opset, engine.record, options, specialised)
+    write_metadata(model, program.symbols, [c.text for c in inputs.symbols.constraints])
+    return program
 
 
 def _main_scope(engine: Engine, inputs: Inputs) -> Scope:
-    from jax2onnx_core.dtypes import physical
-    from jax2onnx_core.origins import symbol_reader
-
     scope = Scope("main")
     scope.inputs = [
         engine.new_value(name, *physical(aval)) for name, aval in zip(inputs.names, inputs.avals, strict=True)

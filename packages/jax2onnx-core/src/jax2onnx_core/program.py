@@ -18,13 +18,16 @@ from jax2onnx_core.errors import RuntimeInputError, SymbolError, TargetError
 from jax2onnx_core.inputs import Inputs
 from jax2onnx_core.origins import Solution
 from jax2onnx_core.report import Record
-from jax2onnx_core.saving import save_model
+from jax2onnx_core.saving import save_model, save_sharing_weights
+from jax2onnx_core.specialise import specialise
+from jax2onnx_core.symbol_table import SymbolInfo, check_labels, symbol_table
 from jax2onnx_core.symbols import evaluate_dim
 from jax2onnx_core.target import Session, Target
 from jax2onnx_core.tracing import Traced
 
 if TYPE_CHECKING:
     import onnx
+    from jax2onnx_core.export import LoweringOptions
 
     from jax2onnx_core.discovery import Plugins
 
@@ -40,7 +43,8 @@ class OnnxProgram:
 
     def __init__(
         self, model: ir.Model, fn: Callable[..., Any], traced: Traced, inputs: Inputs, plugins: Plugins,
-        target: Target, opset: int, record: Record,
+        target: Target, opset: int, record: Record, options: LoweringOptions,
+        specialised: Mapping[str, int],
     ) -> None:  # fmt: skip
         self.model = model
         self.fn = fn
@@ -50,6 +54,8 @@ class OnnxProgram:
         self.target = target
         self.opset = opset
         self.record = record
+        self.options = options
+        self.specialised = dict(specialised)
 
     @property
     def model_proto(self) -> onnx.ModelProto:
@@ -77,6 +83,38 @@ class OnnxProgram:
     def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> Path:
         """Write the model to a file, atomically; see `save_model`."""
         return save_model(self.model, path, external_data)
+
+    # -- symbols -----------------------------------------------------------------------------
+
+    @functools.cached_property
+    def symbols(self) -> dict[str, SymbolInfo]:
+        """The symbols of the inputs: least value, the number they were fixed to, where they stand."""
+        return symbol_table(self.inputs, self.specialised)
+
+    def check_symbols(self) -> list[str]:
+        """Sentences about dimensions that lost their label or have one that no input explains; empty if none."""
+        return check_labels(self)
+
+    def specialize(self, **values: int) -> OnnxProgram:
+        """The program with these symbols fixed to numbers, lowered anew without a second trace.
+
+        Each number remembers its symbol (`SpecializedDim`); the weights are shared with this program.
+        """
+        from jax2onnx_core.export import lower_traced
+
+        traced, inputs = specialise(self.traced, self.inputs, values)
+        return lower_traced(
+            self.fn, traced, inputs, self.plugins, self.target, self.options, {**self.specialised, **values}
+        )
+
+    def save_variants(self, directory: str | os.PathLike[str], **variants: Mapping[str, int]) -> list[Path]:
+        """Save specialisations of this program that share one file of weights.
+
+        `save_variants("out", full={"T": 6, "S": 0}, incremental={"T": 1, "S": 5})` writes `full.onnx`,
+        `incremental.onnx` and `weights.data`.
+        """
+        programs = {name: self.specialize(**values) for name, values in variants.items()}
+        return save_sharing_weights({name: p.model for name, p in programs.items()}, directory)
 
     # -- running -----------------------------------------------------------------------------
 

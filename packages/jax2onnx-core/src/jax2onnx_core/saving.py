@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from jax2onnx_core._ir import ir
 from jax2onnx_core.errors import SaveError
 
-__all__ = ["save_model", "weights_size"]
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["save_model", "save_sharing_weights", "weights_size"]
 
 # A protobuf file ends at 2 GiB; the nodes need some of it.
 _SINGLE_FILE_LIMIT = 1_800_000_000
@@ -50,6 +56,76 @@ def save_model(model: ir.Model, path: str | os.PathLike[str], external_data: boo
     return path
 
 
+def save_sharing_weights(models: Mapping[str, ir.Model], directory: str | os.PathLike[str]) -> list[Path]:
+    """Write models as `<name>.onnx` into a directory, their initializers once, into `weights.data`.
+
+    Initializers are the same where they hold the same array. Existing files are replaced only when everything
+    has been written. Raises SaveError.
+    """
+    directory = Path(directory)
+    if not directory.is_dir():
+        raise SaveError(f"Cannot save to {directory}: the directory does not exist; create it first.")
+    try:
+        with _workspace(directory / "variants") as workspace:
+            offsets = _write_weights(models.values(), workspace / _WEIGHTS)
+            for name, model in models.items():
+                proto = _with_references(model, offsets)
+                (workspace / f"{name}.onnx").write_bytes(proto.SerializeToString())
+            os.replace(workspace / _WEIGHTS, directory / _WEIGHTS)
+            for name in models:
+                os.replace(workspace / f"{name}.onnx", directory / f"{name}.onnx")
+    except OSError as error:
+        raise SaveError(f"Cannot save to {directory}: {error.strerror or error}.") from error
+    return [directory / f"{name}.onnx" for name in models]
+
+
+_WEIGHTS = "weights.data"
+_ALIGNMENT = 4096
+# Smaller tensors stay in the model file, where shape inference and constant folding see them.
+_EXTERNAL_FROM = 1024
+
+
+def _weights(model: ir.Model) -> list[ir.Value]:
+    return [
+        v for v in model.graph.initializers.values() if v.const_value is not None and v.const_value.nbytes >= _EXTERNAL_FROM
+    ]
+
+
+def _write_weights(models: Iterable[ir.Model], path: Path) -> dict[tuple[Any, ...], tuple[int, int]]:
+    """Write every different tensor once; its key → (offset, length)."""
+    offsets: dict[tuple[Any, ...], tuple[int, int]] = {}
+    with path.open("wb") as file:
+        for model in models:
+            for value in _weights(model):
+                key = _tensor_key(value)
+                if key not in offsets:
+                    file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)
+                    data = value.const_value.tobytes()
+                    offsets[key] = (file.tell(), len(data))
+                    file.write(data)
+    return offsets
+
+
+def _tensor_key(value: ir.Value) -> tuple[Any, ...]:
+    tensor = value.const_value
+    return tensor.dtype, tuple(tensor.shape), hashlib.sha256(tensor.tobytes()).digest()
+
+
+def _with_references(model: ir.Model, offsets: Mapping[tuple[Any, ...], tuple[int, int]]) -> onnx.ModelProto:
+    """The model as a message whose large initializers point into the file of weights."""
+    held = {value: value.const_value for value in _weights(model)}
+    try:
+        for value, tensor in held.items():
+            offset, length = offsets[_tensor_key(value)]
+            value.const_value = ir.ExternalTensor(
+                _WEIGHTS, offset, length, tensor.dtype, shape=ir.Shape(tuple(tensor.shape)), name=value.name
+            )
+        return ir.to_proto(model)
+    finally:
+        for value, tensor in held.items():
+            value.const_value = tensor
+
+
 def _free_data_name(path: Path) -> str:
     """A data file beside the one that an older model of this name may be using."""
     name = f"{path.name}.data"
@@ -57,7 +133,7 @@ def _free_data_name(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _workspace(path: Path):  # type: ignore[no-untyped-def]
+def _workspace(path: Path) -> Iterator[Path]:
     workspace = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         yield workspace
