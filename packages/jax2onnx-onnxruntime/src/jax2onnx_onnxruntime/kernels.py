@@ -1,0 +1,130 @@
+"""Which operators ONNX Runtime's CPU provider runs with which element types: the measured table.
+
+The table is data (`kernels.json`), written by `tools/measure_ort_kernels.py`, which builds, loads and
+runs a model of one node for each operator, version and element type.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import json
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+__all__ = ["Signature", "element_type", "kernels", "measured_version", "signature", "supports"]
+
+_MAIN_VARIABLES = {"Where": "T", "OneHot": "T3", "If": "V", "Loop": "V", "ConstantOfShape": "T2", "EyeLike": "T2"}
+"""Operators whose element type is not that of their first operand."""
+
+_REDUCTIONS = ("add", "mul", "max", "min")
+
+
+class Signature(NamedTuple):
+    """The type variables of one version of an operator.
+
+    `inputs` and `outputs` name the type variable (or the fixed type) of each formal parameter; the last
+    one repeats where the operator is variadic. `main` is the variable that `supports` asks about.
+    """
+
+    since: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    floating: frozenset[str]
+    main: str
+
+    def input(self, index: int) -> str:
+        """The type variable of the operand at `index`."""
+        return self.inputs[min(index, len(self.inputs) - 1)]
+
+    def output(self, index: int) -> str:
+        """The type variable of the result at `index`."""
+        return self.outputs[min(index, len(self.outputs) - 1)]
+
+
+@functools.cache
+def _table() -> dict[str, dict[str, dict[str, str]]]:
+    data = importlib.resources.files("jax2onnx_onnxruntime").joinpath("kernels.json")
+    table: dict[str, dict[str, dict[str, str]]] = json.loads(data.read_text())["kernels"]
+    return table
+
+
+def measured_version() -> str:
+    """The version of ONNX Runtime that the table was measured with."""
+    data = importlib.resources.files("jax2onnx_onnxruntime").joinpath("kernels.json")
+    version: str = json.loads(data.read_text())["onnxruntime"]
+    return version
+
+
+def element_type(dtype: np.dtype[Any]) -> ir.DataType | None:
+    """The ONNX element type of a NumPy (or ml_dtypes) dtype, or None where ONNX has none."""
+    try:
+        return ir.DataType.from_numpy(np.dtype(dtype))
+    except TypeError:
+        return None
+
+
+def _split(key: str) -> tuple[str, str]:
+    """`"ScatterND_add"` → `("ScatterND", "add")`."""
+    op_type, _, reduction = key.rpartition("_")
+    return (op_type, reduction) if op_type and reduction in _REDUCTIONS else (key, "")
+
+
+@functools.cache
+def signature(key: str, opset: int) -> Signature | None:
+    """The signature of a standard operator at an opset; None where there is no such operator."""
+    op_type, _ = _split(key)
+    try:
+        schema = onnx.defs.get_schema(op_type, opset, "")
+    except onnx.defs.SchemaError:
+        return None
+    inputs = tuple(p.type_str for p in schema.inputs)
+    outputs = tuple(p.type_str for p in schema.outputs)
+    floats = {"tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"}
+    floating = {c.type_param_str for c in schema.type_constraints if floats & set(c.allowed_type_strs)}
+    main = _MAIN_VARIABLES.get(op_type) or (inputs or outputs)[0]
+    return Signature(schema.since_version, inputs, outputs, frozenset(floating), main)
+
+
+@functools.cache
+def kernels(key: str, variable: str, opset: int) -> frozenset[ir.DataType] | None:
+    """The element types with which the operator `key` runs natively when `variable` is bound to them.
+
+    `key` is the operator's name, with its reduction where it has one (`"ScatterND_add"`). None where
+    nothing was measured.
+    """
+    found = signature(key, opset)
+    versions = _table().get(key)
+    if found is None or versions is None:
+        return None
+    names = versions.get(str(found.since), {}).get(variable)
+    return None if names is None else frozenset(map(ir.DataType.from_short_name, names.split()))
+
+
+@functools.cache
+def supports(op_type: str, dtype: np.dtype[Any], opset: int) -> bool:
+    """Whether ONNX Runtime computes the operator on `dtype` exactly, natively or after legalisation.
+
+    `dtype` is that of the operator's main operand (the values of `Where`, the data of `Gather`, the
+    result of `ConstantOfShape`). An operator that nothing is known about is not supported.
+    """
+    from jax2onnx_onnxruntime.carriers import find_carrier
+    from jax2onnx_onnxruntime.rewrites import find_rewrite
+
+    element, found = element_type(dtype), signature(op_type, opset)
+    if element is None or found is None:
+        return False
+    if find_rewrite(op_type, element) is not None:
+        return True
+    variables = ("T1", "T2") if op_type == "Cast" else (found.main,)
+    return all(_reachable(op_type, variable, element, opset, find_carrier) for variable in variables)
+
+
+def _reachable(key: str, variable: str, element: ir.DataType, opset: int, find_carrier: Any) -> bool:
+    native = kernels(key, variable, opset)
+    if native is None:
+        return False
+    return element in native or find_carrier(key, variable, element, opset) is not None

@@ -1,0 +1,71 @@
+"""The measured table and what it says about legalisation."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from jax2onnx_onnxruntime import supports
+from jax2onnx_onnxruntime.kernels import element_type, kernels, measured_version
+
+
+@pytest.mark.parametrize("op_type", ["Add", "Where", "Gather", "MatMul", "Cast", "Max", "ReduceSum"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int64])
+def test_the_common_types_are_supported(op_type, dtype):
+    assert supports(op_type, np.dtype(dtype), 23)
+
+
+@pytest.mark.parametrize("op_type", ["Erf", "Conv", "Acos", "Sinh", "AveragePool", "Gelu"])
+def test_what_has_no_float64_kernel_is_not_supported(op_type):
+    assert not supports(op_type, np.dtype(np.float64), 23)
+
+
+@pytest.mark.parametrize("op_type", ["Erf", "Exp", "Conv", "ReduceSum", "Where", "MatMul", "Attention", "TopK"])
+def test_bfloat16_is_supported_through_float32(op_type):
+    assert supports(op_type, np.dtype(ml_dtypes.bfloat16), 23)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "dtype"),
+    [
+        ("Where", np.uint64),
+        ("Where", np.bool_),
+        ("ReduceSum", np.uint64),
+        ("ReduceSum", np.int8),
+        ("ReduceMax", np.uint64),
+        ("TopK", np.uint16),
+        ("Pad", np.int16),
+        ("Max", np.bool_),
+        ("ScatterElements_max", np.bool_),
+        ("BitShift", np.uint16),
+        ("Gather", ml_dtypes.float8_e4m3fn),
+        ("Transpose", ml_dtypes.int4),
+        ("MatMul", np.int8),
+    ],
+)
+def test_integers_are_supported_through_wider_ones(op_type, dtype):
+    assert supports(op_type, np.dtype(dtype), 23)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "dtype"),
+    [("Exp", np.int32), ("Add", np.bool_), ("Gemm", np.int64), ("Add", np.complex64), ("NoSuchOperator", np.float32)],
+)
+def test_what_cannot_be_exact_is_not_supported(op_type, dtype):
+    assert not supports(op_type, np.dtype(dtype), 23)
+
+
+def test_an_operator_that_the_opset_lacks_is_not_supported():
+    assert supports("Gelu", np.dtype(np.float32), 20)
+    assert not supports("Gelu", np.dtype(np.float32), 18)
+
+
+def test_kernels_differ_between_versions_of_an_operator():
+    bfloat16 = element_type(np.dtype(ml_dtypes.bfloat16))
+    assert bfloat16 in kernels("Reshape", "T", 23)
+    assert element_type(np.dtype(ml_dtypes.int4)) not in kernels("Transpose", "T", 18)
+    assert element_type(np.dtype(ml_dtypes.int4)) in kernels("Transpose", "T", 21)
+
+
+def test_the_table_names_the_version_it_was_measured_with():
+    assert measured_version().count(".") == 2
