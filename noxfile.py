@@ -1,0 +1,170 @@
+"""What can be run here, and what CI runs: `nox -l` lists it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nox
+
+nox.options.sessions = ["tests"]
+nox.options.default_venv_backend = "none"  # sessions of one Python share an environment, see `environment`
+
+ROOT = Path(__file__).parent
+PACKAGES = ["core", "onnxruntime", "lax", "nnx", "functions", "testing"]
+PRECISIONS = ["f32", "f64"]
+THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+PYTHONS = sorted({"3.11", "3.12", "3.13", THIS_PYTHON}, key=lambda v: tuple(map(int, v.split("."))))
+WORKERS = str(min(os.cpu_count() or 1, 4))
+
+TEST_TOOLS = ["pytest>=8.4", "pytest-xdist>=3.6", "hypothesis>=6.130"]
+# What else the integration tests and the demo use.
+EXAMPLES = ["optax", "scikit-learn"]
+
+
+def package(name: str) -> Path:
+    return ROOT / "packages" / f"jax2onnx-{name}"
+
+
+def interpreter(version: str) -> str | None:
+    """A runnable Python of this version, or None."""
+    if version == THIS_PYTHON:
+        return sys.executable
+    found = shutil.which(f"python{version}")
+    if found and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0:
+        return found
+    return None
+
+
+def environment(session: nox.Session, name: str, requirements: list[str], version: str = THIS_PYTHON, *flags: str) -> str:
+    """The Python of the environment `.nox/<name>-<version>`, made once, brought up to date when its list changes."""
+    base = interpreter(version)
+    if base is None:
+        session.skip(f"Python {version} is not installed")
+    directory = ROOT / ".nox" / f"{name}-{version}"
+    python = str(directory / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
+    stamp = directory / "requirements.txt"
+    wanted = "\n".join([*flags, *requirements])
+    if not stamp.exists() or stamp.read_text() != wanted:
+        shutil.rmtree(directory, ignore_errors=True)
+        session.run(base, "-m", "venv", str(directory), external=True, silent=True)
+        session.run(python, "-m", "pip", "install", "-q", "uv", external=True, silent=True)
+        session.run(python, "-m", "uv", "pip", "install", "-q", "--python", python, *flags, *requirements, external=True)
+        stamp.write_text(wanted)
+    return python
+
+
+def workspace(session: nox.Session, version: str = THIS_PYTHON) -> str:
+    """The Python of the environment that has all packages of this repository, editable, and the test tools."""
+    editable = [part for name in PACKAGES for part in ("-e", str(package(name)))]
+    return environment(session, "workspace", [*editable, *TEST_TOOLS, *EXAMPLES], version)
+
+
+@nox.session(python=False)
+@nox.parametrize("version", PYTHONS)
+@nox.parametrize("precision", PRECISIONS)
+@nox.parametrize("name", [*PACKAGES, "integration"])
+def tests(session: nox.Session, name: str, precision: str, version: str) -> None:
+    """All tests: each package's own and its plugin's cases, in both precisions; the integration tests."""
+    if version != THIS_PYTHON and os.environ.get("CI") and "--all-pythons" not in session.posargs:
+        session.skip("one Python per CI job")
+    python = workspace(session, version)
+    own = [str(ROOT / "tests-integration")] if name == "integration" else [str(package(name) / "tests")]
+    # Tests that are no cases have no precision: they run in the f32 session.
+    selected = own if precision == "f32" else []
+    if name not in ("integration", "core", "testing", "onnxruntime"):
+        selected += ["--pyargs", "jax2onnx_testing.suite", f"--jax2onnx-dist=jax2onnx-{name}", f"--jax2onnx-precision={precision}"]
+    if not selected:
+        session.skip("these tests have no precision of their own")
+    posargs = [a for a in session.posargs if a != "--all-pythons"]
+    session.run(python, "-m", "pytest", "-q", "-n", WORKERS, "--dist=worksteal", *selected, *posargs, external=True)
+
+
+@nox.session(python=False)
+def demo(session: nox.Session) -> None:
+    """Train a small network on handwritten digits, export it, and compare the exported model with JAX."""
+    python = workspace(session)
+    session.run(python, str(ROOT / "tests-integration" / "demo.py"), *session.posargs, external=True)
+
+
+@nox.session(python=False)
+def conformance(session: nox.Session) -> None:
+    """JAX's own primitive harness through export and ONNX Runtime; writes docs/conformance.md."""
+    python = workspace(session)
+    session.run(python, str(ROOT / "tools" / "conformance.py"), *session.posargs, external=True)
+
+
+@nox.session(python=False)
+def wheels(session: nox.Session) -> None:
+    """Build all wheels; install each with core only; the third-party example from its wheel."""
+    directory = built(session)
+    python = environment(session, "wheels", ["pytest>=8.4"])
+    session.run(
+        python, "-m", "pytest", "-q", str(ROOT / "tools" / "check_wheels.py"), external=True,
+        env={"JAX2ONNX_WHEELS": str(directory)},
+    )  # fmt: skip
+
+
+def built(session: nox.Session) -> Path:
+    """The directory with a wheel and an sdist of every package."""
+    python = environment(session, "build", ["build>=1.2", "hatchling>=1.27"])
+    directory = ROOT / "dist"
+    shutil.rmtree(directory, ignore_errors=True)
+    for path in [*map(package, PACKAGES), ROOT / "tests-integration" / "third-party"]:
+        session.run(python, "-m", "build", "-q", "--no-isolation", "-o", str(directory), str(path), external=True)
+    return directory
+
+
+@nox.session(python=False)
+def build(session: nox.Session) -> None:
+    """Build a wheel and an sdist of every package into dist/, after the release check."""
+    python = environment(session, "build", ["build>=1.2", "hatchling>=1.27"])
+    session.run(python, str(ROOT / "tools" / "check_release.py"), external=True)
+    session.log(f"built into {built(session)}")
+
+
+@nox.session(python=False)
+def minimums(session: nox.Session) -> None:
+    """The tests with the lowest versions that the packages declare."""
+    editable = [part for name in PACKAGES for part in ("-e", str(package(name)))]
+    flags = ["--resolution=lowest-direct"]
+    python = environment(session, "minimums", [*editable, *TEST_TOOLS, *EXAMPLES], THIS_PYTHON, *flags)
+    suite = ["--pyargs", "jax2onnx_testing.suite", "--jax2onnx-precision=f32"]
+    session.run(python, "-m", "pytest", "-q", "-n", WORKERS, *suite, *session.posargs, external=True)
+
+
+@nox.session(python=False)
+def lint(session: nox.Session) -> None:
+    """ruff over everything."""
+    python = environment(session, "lint", ["ruff>=0.14"])
+    session.run(python, "-m", "ruff", "check", str(ROOT), *session.posargs, external=True)
+
+
+@nox.session(python=False)
+def types(session: nox.Session) -> None:
+    """mypy, strict, over every package."""
+    python = workspace(session)
+    session.run(python, "-m", "uv", "pip", "install", "-q", "--python", python, "mypy>=1.18", external=True)
+    sources = [str(package(name) / "src") for name in PACKAGES]
+    session.run(python, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), *sources, external=True)
+
+
+@nox.session(python=False)
+def docs(session: nox.Session) -> None:
+    """Build the documentation, check its links, run its code blocks."""
+    python = workspace(session)
+    tools = ["mkdocs>=1.6"]
+    session.run(python, "-m", "uv", "pip", "install", "-q", "--python", python, *tools, external=True)
+    session.run(python, str(ROOT / "tools" / "coverage_table.py"), external=True)
+    session.run(python, "-m", "pytest", "-q", str(ROOT / "tools" / "check_docs.py"), external=True)
+    session.run(python, "-m", "mkdocs", "build", "-q", "--strict", "-f", str(ROOT / "mkdocs.yml"), external=True)
+
+
+@nox.session(python=False)
+def bench(session: nox.Session) -> None:
+    """Benchmarks: start-up, conversion time against model size and tracing, memory of saving; prints ratios."""
+    python = workspace(session)
+    session.run(python, str(ROOT / "tools" / "bench.py"), *session.posargs, external=True)
