@@ -7,7 +7,7 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Runner", "load"]
 
-Source = ir.Model | onnx.ModelProto | str | os.PathLike[str] | bytes
+Source: TypeAlias = ir.Model | onnx.ModelProto | str | os.PathLike[str] | bytes
 """What can be run: a model, its proto or its serialised bytes, or the path of a file."""
 
 _IN_MEMORY = 1 << 30
@@ -143,7 +143,7 @@ def _open_through_file(model: ir.Model, options: Any, providers: Sequence[str]) 
 
 def _packed(array: np.ndarray) -> np.ndarray:
     """The array as ONNX Runtime wants it in memory: C order, types narrower than a byte packed from the low bits."""
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")  # ascontiguousarray would give a scalar an axis
     bits = ir.DataType.from_numpy(array.dtype).bitwidth
     if bits >= 8:
         return array
