@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from jax.lax import GatherScatterMode
 
-from jax2onnx_lax.index_values import before_normalisation, in_range
+from jax2onnx_lax.index_values import before_normalisation, bounds, definitely_le, in_range
 
 __all__ = [
     "Column",
@@ -27,6 +27,7 @@ __all__ = [
     "clip",
     "contiguous",
     "counted",
+    "keeps_promise",
     "linear_index",
     "settle",
     "stacked",
@@ -34,6 +35,7 @@ __all__ = [
 
 Label = tuple[str, int]
 INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
+PROMISE = GatherScatterMode.PROMISE_IN_BOUNDS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,20 +54,36 @@ class Column:
 def settle(ctx: Any, column: Column, mode: GatherScatterMode, *, native: bool) -> tuple[Any, Any]:
     """The starts that an operator may use, and whether each was in range (None: all are, or nobody asks).
 
-    With `native`, the operator counts negative indices from the end itself. Starts out of range are
-    moved into it, unless the caller has promised that there are none.
+    With `native`, the operator counts negative indices from the end itself, and refuses what is out of range.
+    Starts out of range are moved into it, unless the caller has promised that there are none and the
+    operator would notice if the promise were broken.
     """
     low, index = 0, column.value
     if native and column.size == 1:
         original = before_normalisation(ctx, column.value, column.extent)
         low, index = (low, index) if original is None else (-column.extent, original)
     high = column.extent - column.size
-    if mode == GatherScatterMode.PROMISE_IN_BOUNDS or in_range(ctx, index, low, high):
+    if in_range(ctx, index, low, high) or (mode == PROMISE and native and _is_noticed(ctx, column, index)):
         return index, None
     clipped = clip(ctx, index, low, high)
-    if mode == GatherScatterMode.CLIP:
+    if mode != GatherScatterMode.FILL_OR_DROP:
         return clipped, None
     return clipped, ctx.op.Equal(clipped, ctx.cast(index, ctx.dtype(clipped)))
+
+
+def _is_noticed(ctx: Any, column: Column, index: Any) -> bool:
+    """Would an index out of range be an error, and not something else that the operator understands?"""
+    if index is not column.value:
+        return True
+    found = bounds(ctx, index) if ctx.known(index) is None else None
+    return found is not None and definitely_le(0, found[0])
+
+
+def keeps_promise(ctx: Any, column: Column) -> bool:
+    """Does `settle` leave the starts alone if they are promised to be in range and the operator is `native`?"""
+    return column.size == 1 and (
+        before_normalisation(ctx, column.value, column.extent) is not None or _is_noticed(ctx, column, column.value)
+    )
 
 
 def always_in_range(ctx: Any, column: Column) -> bool:

@@ -65,7 +65,8 @@ def columns(ctx: Any, indices: Any) -> list[Any]:
     axis = None if stacked is None else stacked.attributes["axis"].as_int() % len(dims)
     if axis == len(dims) - 1 and all(ctx.dims(x)[-1] == 1 for x in stacked.inputs):
         return [_drop_last(ctx, x) for x in stacked.inputs]
-    return [ctx.op.Gather(indices, ctx.constant(j, dtype=np.int64), axis=len(dims) - 1) for j in range(dims[-1])]
+    last, rest = len(dims) - 1, dims[:-1]
+    return [ctx.op.Gather(indices, ctx.constant(j, dtype=np.int64), axis=last, dims=rest) for j in range(dims[-1])]
 
 
 def _drop_last(ctx: Any, value: Any) -> Any:
@@ -167,9 +168,15 @@ def bounds(ctx: Any, value: Any) -> tuple[Any, Any] | None:
     if node is None or node.domain != "":
         return None
     if node.op_type in _MOVERS or (node.op_type == "Cast" and ctx.dtype(node.inputs[0]).kind in "iu"):
-        return bounds(ctx, node.inputs[0])
+        return bounds(ctx, node.inputs[0]) or _dtype_bounds(ctx, node.inputs[0])
     find = _BOUNDS.get(node.op_type)
     return None if find is None else find(ctx, node)
+
+
+def _dtype_bounds(ctx: Any, value: Any) -> tuple[Any, Any] | None:
+    """Those of an unsigned integer."""
+    dtype = ctx.dtype(value)
+    return (0, int(np.iinfo(dtype).max)) if dtype.kind == "u" else None
 
 
 def _clip_bounds(ctx: Any, node: Any) -> tuple[Any, Any] | None:

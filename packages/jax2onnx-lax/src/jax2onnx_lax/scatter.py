@@ -26,6 +26,7 @@ from jax2onnx_lax.index_columns import (
     batch_index,
     clip,
     contiguous,
+    keeps_promise,
     linear_index,
     settle,
     stacked,
@@ -61,6 +62,11 @@ class _Scatter:
     mode: GatherScatterMode
     reduction: str
     valid: Any = None
+
+    @property
+    def checked(self) -> GatherScatterMode:
+        """What is done where the mode makes a promise that no operator would check: XLA's CPU backend drops."""
+        return CLIP if self.mode == CLIP else DROP
 
     @property
     def batch(self) -> list[Label]:
@@ -182,7 +188,7 @@ def _add_column(ctx: Any, task: _Scatter, column: Column) -> None:
     """An index along an axis that the window fills has only to be checked, the others are kept."""
     if not _is(column.size, column.extent):
         task.columns.append(column)
-    elif task.mode == DROP:
+    elif task.checked == DROP:
         _require(ctx, task, settle(ctx, column, DROP, native=False)[1])
 
 
@@ -217,10 +223,18 @@ def _settle_all(ctx: Any, task: _Scatter, *, native: bool = True) -> list[Any]:
     """The start of every column; what was out of range is noted in `task.valid`."""
     starts = []
     for column in task.columns:
-        start, valid = settle(ctx, column, task.mode, native=native)
+        mode = task.mode if native and keeps_promise(ctx, column) else task.checked
+        start, valid = settle(ctx, column, mode, native=native)
         _require(ctx, task, valid)
         starts.append(start)
     return starts
+
+
+def _may_drop(ctx: Any, task: _Scatter, column: Column) -> bool:
+    """Can there be an index that must be ignored?"""
+    if task.checked != DROP or always_in_range(ctx, column):
+        return False
+    return task.mode == DROP or not keeps_promise(ctx, column)
 
 
 def _neutralise(ctx: Any, task: _Scatter) -> None:
@@ -278,7 +292,7 @@ def _suits_nd(ctx: Any, task: _Scatter, unique: bool) -> bool:
         return False
     if not (task.single or unique or any(all_different(ctx, c.value) for c in task.columns)):
         return False
-    drops = task.valid is not None or (task.mode == DROP and not all(always_in_range(ctx, c) for c in task.columns))
+    drops = task.valid is not None or any(_may_drop(ctx, task, c) for c in task.columns)
     return task.single or task.reduction != "none" or not drops
 
 
@@ -359,8 +373,7 @@ def _merged_index(ctx: Any, task: _Scatter, axes: Sequence[int], extents: Sequen
 
 def _positions(ctx: Any, task: _Scatter, column: Column) -> tuple[Any, Any, bool]:
     """Indices along the one indexed axis over the places, which of them count, and do they need a row for the rest?"""
-    padded = task.reduction == "none" and task.mode == DROP and _is(column.size, 1)
-    padded = padded and not task.single and not always_in_range(ctx, column)
+    padded = task.reduction == "none" and not task.single and _is(column.size, 1) and _may_drop(ctx, task, column)
     if padded:
         # Out of range goes to a row behind the last one: it is row n, and row -1 counted from its end.
         index = clip(ctx, column.value, -1, column.extent)
