@@ -1,0 +1,119 @@
+"""Small pieces that the factorisations share: masks, single rows and columns, NaN on failure.
+
+Everything here takes matrices `[..., m, n]` with any number of batch dimensions, real or complex;
+sizes may be symbolic.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax2onnx_lax import _compat
+
+__all__ = [
+    "adjoint",
+    "at",
+    "columns_first",
+    "diagonal",
+    "eye_like",
+    "is_complex",
+    "machine_epsilon",
+    "magnitude",
+    "min_dim",
+    "nan_unless",
+    "pad_end",
+    "permute",
+    "positions",
+    "stacked",
+    "strictly_lower",
+    "take",
+]
+
+min_dim = _compat.min_dim
+
+
+def is_complex(x: jax.Array) -> bool:
+    """Is the element type of `x` complex?"""
+    return bool(jnp.issubdtype(x.dtype, jnp.complexfloating))
+
+
+def machine_epsilon(x: jax.Array) -> float:
+    """The unit of least precision of (the components of) `x`, as a Python float."""
+    return float(jnp.finfo(x.dtype).eps)
+
+
+def adjoint(a: jax.Array) -> jax.Array:
+    """The conjugate transpose of each matrix."""
+    return jnp.conj(jnp.swapaxes(a, -1, -2))
+
+
+def magnitude(x: jax.Array) -> jax.Array:
+    """|re| + |im|, the cheap modulus by which LAPACK chooses pivots (`izamax`, `cabs1`)."""
+    return jnp.abs(x.real) + jnp.abs(x.imag) if is_complex(x) else jnp.abs(x)
+
+
+def positions(size: int) -> jax.Array:
+    """int32 `[size]`: 0, 1, 2, …"""
+    return lax.iota(jnp.int32, size)
+
+
+def strictly_lower(rows: int, columns: int) -> jax.Array:
+    """bool `[rows, columns]`: True below the diagonal."""
+    return positions(rows)[:, None] > positions(columns)[None, :]
+
+
+def eye_like(a: jax.Array, rows: int, columns: int) -> jax.Array:
+    """The identity `[rows, columns]` in the dtype of `a`."""
+    return (positions(rows)[:, None] == positions(columns)[None, :]).astype(a.dtype)
+
+
+def at(x: jax.Array, index: jax.Array, axis: int) -> jax.Array:
+    """`x[..., index, ...]` along `axis`: one index, in range, the same for the whole batch."""
+    return lax.dynamic_index_in_dim(x, index, axis, keepdims=False, allow_negative_indices=False)
+
+
+def take(x: jax.Array, index: jax.Array, axis: int) -> jax.Array:
+    """`x[b, ..., index[b], ...]` along `axis` (-1 or -2): an index of its own for each batch element."""
+    indices = index.reshape(index.shape + (1,) * (x.ndim - index.ndim))
+    taken = jnp.take_along_axis(x, indices, axis=axis, mode="promise_in_bounds")
+    return jnp.squeeze(taken, axis)
+
+
+def permute(x: jax.Array, order: jax.Array, axis: int) -> jax.Array:
+    """Reorder `x` along `axis` (-1 or -2) by `order[..., k]`, batch element by batch element."""
+    if axis == -2:
+        order = order[..., None]
+    elif x.ndim > order.ndim:
+        order = order[..., None, :]
+    return jnp.take_along_axis(x, order, axis=axis, mode="promise_in_bounds")
+
+
+def diagonal(a: jax.Array) -> jax.Array:
+    """The main diagonal of square matrices; nothing else of `a` is read, so NaN elsewhere is harmless."""
+    size = a.shape[-1]
+    on_diagonal = positions(size)[:, None] == positions(size)[None, :]
+    return jnp.where(on_diagonal, a, jnp.zeros((), a.dtype)).sum(-1)
+
+
+def columns_first(a: jax.Array) -> jax.Array:
+    """`[..., m, n]` → `[n, ..., m]`: one column for each step of a scan."""
+    return jnp.moveaxis(a, -1, 0)
+
+
+def stacked(vectors: jax.Array, axis: int) -> jax.Array:
+    """What a scan collected, `[steps, ..., m]`, as the columns (axis -1) or rows (axis -2) of a matrix."""
+    return jnp.moveaxis(vectors, 0, axis)
+
+
+def pad_end(a: jax.Array, axis: int, amount: int) -> jax.Array:
+    """Append `amount` zeros along `axis`."""
+    widths = [(0, 0, 0)] * a.ndim
+    widths[axis] = (0, amount, 0)
+    return lax.pad(a, jnp.zeros((), a.dtype), widths)
+
+
+def nan_unless(ok: jax.Array, x: jax.Array) -> jax.Array:
+    """`x`, or NaN throughout those batch elements where `ok` is False: how JAX reports a failed factorisation."""
+    nan = jnp.asarray(complex(jnp.nan, jnp.nan) if is_complex(x) else jnp.nan, x.dtype)
+    return jnp.where(ok.reshape(ok.shape + (1,) * (x.ndim - ok.ndim)), x, nan)
