@@ -40,12 +40,13 @@ def activation_window(specs: Sequence[CompositeSpec], token: object) -> Iterator
     by_target = {spec.target: spec for spec in specs if spec.target.partition(":")[0] in sys.modules}
     outer = active_composites()
     _install(list(by_target))
-    _thread.specs = by_target
+    outer_traced = vars(_thread).get("traced")
+    _thread.specs, _thread.traced = by_target, {}
     try:
         with _trace_context(token):
             yield
     finally:
-        _thread.specs = outer
+        _thread.specs, _thread.traced = outer, outer_traced
         _uninstall(list(by_target))
 
 
@@ -137,7 +138,13 @@ def _wrap(target: str, original: Callable[..., Any]) -> Callable[..., Any]:
         call = spec.fn(*args, **kwargs) if spec else None
         if spec is None or call is None:
             return original(*args, **kwargs)
-        return bind_composite(spec.name, call, lambda: original(*args, **kwargs), keep_under_vmap=spec.keep_under_vmap)
+        return bind_composite(
+            spec.name,
+            call,
+            lambda: original(*args, **kwargs),
+            keep_under_vmap=spec.keep_under_vmap,
+            traced=vars(_thread).get("traced"),
+        )
 
     return wrapper
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,27 +31,78 @@ def is_composite(primitive: Any) -> bool:
     return primitive is composite_p
 
 
-def bind_composite(name: str, call: Call, original: Callable[[], Any], *, keep_under_vmap: bool = False) -> Any:
+def bind_composite(
+    name: str,
+    call: Call,
+    original: Callable[[], Any],
+    *,
+    keep_under_vmap: bool = False,
+    traced: dict[Any, _Meaning] | None = None,
+) -> Any:
     """Trace `original()` and bind it as the operation `name` with the operands and params of `call`.
 
     The equation's operands are those of the call followed by everything that the original closed
     over, so the decomposition is always at hand and no operand has to be matched with an argument.
     Returns what `original()` would have returned.
+
+    Equal calls mean the same: with `traced`, a dict that lives as long as the activation window, an original that
+    used nothing but the call's operands is traced once for all calls of equal types and params.
     """
-    jaxpr, consts, out = _compat.trace_thunk(original)
-    operands, tree = jax.tree_util.tree_flatten(call.operands)
-    operands = [jnp.asarray(x) for x in operands]
+    leaves, tree = jax.tree_util.tree_flatten(call.operands)
+    operands = [jnp.asarray(x) for x in leaves]
+    key = None if traced is None else _key(name, call, operands, tree)
+    meaning = None if key is None or traced is None else traced.get(key)
+    if meaning is None:
+        jaxpr, consts, out = _compat.trace_thunk(original)
+        meaning = _Meaning(jaxpr, jax.tree_util.tree_structure(out), _places(consts, operands))
+        if key is not None and traced is not None and meaning.places is not None:
+            traced[key] = meaning
+    else:
+        consts = [operands[i] for i in meaning.places or ()]
     results = composite_p.bind(
         *operands,
         *consts,
         name=name,
-        jaxpr=jaxpr,
+        jaxpr=meaning.jaxpr,
         count=len(operands),
         tree=tree,
         static=Static(call.params),
         keep=keep_under_vmap,
     )
-    return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(out), results)
+    return jax.tree_util.tree_unflatten(meaning.tree, results)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Meaning:
+    """A traced original: its jaxpr, the tree of its result, and which operand of the call is each of the
+    things that it closed over (None if one is not an operand)."""
+
+    jaxpr: Any
+    tree: Any
+    places: list[int] | None
+
+
+def _key(name: str, call: Call, operands: Sequence[Any], tree: Any) -> Any:
+    """What decides the meaning of a call; None where its params cannot be compared."""
+    same = {id(x): i for i, x in reversed(list(enumerate(operands)))}
+    key = (
+        name,
+        tree,
+        tuple(jax.typeof(x) for x in operands),
+        tuple(same[id(x)] for x in operands),
+        tuple(sorted(call.params.items())),
+    )
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _places(consts: Sequence[Any], operands: Sequence[Any]) -> list[int] | None:
+    index = {id(x): i for i, x in reversed(list(enumerate(operands)))}
+    places = [index.get(id(c)) for c in consts]
+    return None if None in places else places  # type: ignore[return-value]
 
 
 def _batch(size: Any, axis_name: Any, operands: Sequence[Any], axes: Sequence[int | None], **params: Any) -> list[Any]:
