@@ -1,0 +1,213 @@
+"""Elementary functions that ONNX lacks, or that the target cannot compute in double precision.
+
+Each is written with the functions that every target has (exp, log, sqrt, sin, cos, tanh), so that
+the relative error stays at a few units in the last place over the whole range, tiny and huge
+arguments, signed zeros, infinities and NaN included.
+
+Sources: W. Kahan, "Branch cuts for complex elementary functions" (1987) for expm1 and log1p;
+S. L. Moshier, "Methods and Programs for Mathematical Functions" (Cephes) for the arctangent;
+W. J. Cody and W. Waite, "Software Manual for the Elementary Functions" for the reduction by pi/2.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax2onnx_core import Rules
+
+__all__ = ["copy_sign", "half_through_single", "horner", "rules", "sign_bit"]
+
+rules = Rules()
+
+_LN2 = 0.6931471805599453094172321214581765680755
+_PI = 3.1415926535897932384626433832795028841972
+
+# Cephes, atan: atan(x) = x + x^3 P(x^2)/Q(x^2) for |x| <= 0.66, highest degree first.
+_ATAN_P = (-8.750608600031904122785e-1, -1.615753718733365076637e1, -7.500855792314704667340e1,
+           -1.228866684490136173410e2, -6.485021904942025371773e1)  # fmt: skip
+_ATAN_Q = (1.0, 2.485846490142306297962e1, 1.650270098316988542046e2, 4.328810604912902668951e2,
+           4.853903996359136964868e2, 1.945506571482613964425e2)  # fmt: skip
+_TAN_3PI_8 = 2.41421356237309504880
+# pi/2 in three parts of 33 bits, so that k * part is exact for |k| < 2**20 (Cody and Waite).
+_PI_2_PARTS = (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21)
+_TAN_REDUCED_LIMIT = 1.0e6
+
+
+def half_through_single(fn: Callable[..., Array]) -> Callable[..., Array]:
+    """float16 and bfloat16 operands are computed in float32 and rounded once, as XLA does."""
+
+    @functools.wraps(fn)
+    def wrapped(*operands: Array, **params: Any) -> Array:
+        dtype = operands[0].dtype
+        if dtype in (np.float32, np.float64):
+            return fn(*operands, **params)
+        return fn(*(lax.convert_element_type(x, np.float32) for x in operands), **params).astype(dtype)
+
+    return wrapped
+
+
+def horner(x: Array, coefficients: Sequence[float]) -> Array:
+    """The polynomial in `x`; coefficients from the highest degree down."""
+    result = jnp.full_like(x, coefficients[0])
+    for coefficient in coefficients[1:]:
+        result = result * x + coefficient
+    return result
+
+
+def sign_bit(x: Array) -> Array:
+    """bool: `x` is negative, -0.0 included."""
+    return jnp.where(x == 0, 1 / x, x) < 0
+
+
+def copy_sign(magnitude: Array, x: Array) -> Array:
+    """`magnitude` (not negative) with the sign of `x`; where `x` is zero, `x` itself."""
+    return jnp.where(x == 0, x, jnp.where(x < 0, -magnitude, magnitude))
+
+
+@rules.decompose("expm1")
+@half_through_single
+def expm1(x: Array, *, accuracy: Any = None) -> Array:
+    """exp(x) - 1 = 2 t / (1 - t) with t = tanh(x/2), which does not cancel near 0."""
+    t = lax.tanh(0.5 * x)
+    return jnp.where(jnp.abs(x) < 0.5, 2 * t / (1 - t), lax.exp(x) - 1)
+
+
+@rules.decompose("log1p")
+@half_through_single
+def log1p(x: Array, *, accuracy: Any = None) -> Array:
+    """log(u) x / (u - 1) with u = 1 + x rounded: the error of u cancels (Kahan)."""
+    u = 1 + x
+    logarithm = lax.log(u)
+    near_zero = jnp.where(u == 1, x, logarithm * x / (u - 1))
+    return jnp.where(jnp.abs(x) < 0.5, near_zero, logarithm)
+
+
+@rules.decompose("log2")
+@half_through_single
+def log2(x: Array, *, accuracy: Any = None) -> Array:
+    """log(x) / log(2)."""
+    return lax.log(x) * (1 / _LN2)
+
+
+@rules.decompose("cbrt")
+@half_through_single
+def cbrt(x: Array, *, accuracy: Any = None) -> Array:
+    """exp(log|x| / 3), refined by one step of Newton's in double precision."""
+    a = jnp.abs(x)
+    if x.dtype != np.float64:
+        wide = a.astype(np.float64)
+        return copy_sign(lax.exp(lax.log(wide) / 3).astype(x.dtype), x)
+    y = lax.exp(lax.log(a) / 3)
+    y = y - (y - a / (y * y)) / 3
+    return copy_sign(jnp.where(a == np.inf, a, y), x)
+
+
+@rules.decompose("tan")
+@half_through_single
+def tan(x: Array, *, accuracy: Any = None) -> Array:
+    """sin/cos after reduction to |r| <= pi/4, where both are accurate in relative terms."""
+    if x.dtype != np.float64:
+        return tan(x.astype(np.float64)).astype(x.dtype)
+    k = lax.round(x * (2 / _PI), lax.RoundingMethod.TO_NEAREST_EVEN)
+    k = jnp.where(jnp.abs(x) < _TAN_REDUCED_LIMIT, k, 0.0)
+    reduced = x
+    for part in _PI_2_PARTS:
+        reduced = reduced - k * part
+    sine, cosine = lax.sin(reduced), lax.cos(reduced)
+    odd = lax.rem(k, jnp.full_like(k, 2)) != 0
+    return jnp.where(x == 0, x, jnp.where(odd, -cosine, sine) / jnp.where(odd, sine, cosine))
+
+
+@rules.decompose("atan")
+@half_through_single
+def atan(x: Array) -> Array:
+    """Reduced to |x| <= 0.66 by atan(x) = pi/2 - atan(1/x) = pi/4 + atan((x-1)/(x+1)) (Cephes)."""
+    a = jnp.abs(x)
+    large, middle = a > _TAN_3PI_8, a > 0.66
+    numerator = jnp.where(large, -1.0, jnp.where(middle, a - 1, a))
+    denominator = jnp.where(large, a, jnp.where(middle, a + 1, 1.0))
+    offset = jnp.where(large, _PI / 2, jnp.where(middle, _PI / 4, 0.0)).astype(x.dtype)
+    r = numerator / denominator
+    z = r * r
+    return copy_sign(offset + (r + r * (z * (horner(z, _ATAN_P) / horner(z, _ATAN_Q)))), x)
+
+
+@rules.decompose("asin")
+@half_through_single
+def asin(x: Array) -> Array:
+    """atan(x / sqrt((1-x)(1+x))); NaN outside of [-1, 1] comes from the root."""
+    return lax.atan(x / lax.sqrt((1 - x) * (1 + x)))
+
+
+@rules.decompose("acos")
+@half_through_single
+def acos(x: Array) -> Array:
+    """2 atan(sqrt((1-x)/(1+x))), accurate near 1 where acos is small."""
+    return 2 * lax.atan(lax.sqrt((1 - x) / (1 + x)))
+
+
+@rules.decompose("atan2")
+@half_through_single
+def atan2(y: Array, x: Array) -> Array:
+    """The angle of (x, y), with C's conventions for signed zeros and infinities."""
+    a, b = jnp.abs(y), jnp.abs(x)
+    ratio = jnp.where((a == b) & ((a == 0) | (a == np.inf)), jnp.where(a == 0, a, jnp.ones_like(a)), a / b)
+    angle = lax.atan(ratio)
+    angle = jnp.where(sign_bit(x), _PI - angle, angle)
+    return jnp.where(sign_bit(y), -angle, angle)
+
+
+@rules.decompose("sinh")
+@half_through_single
+def sinh(x: Array) -> Array:
+    """2t/(1-t^2) with t = tanh(x/2) near 0, else from exp(x/2) twice, which does not overflow early."""
+    t = lax.tanh(0.5 * x)
+    h = lax.exp(0.5 * x)
+    return jnp.where(jnp.abs(x) < 1, 2 * t / ((1 - t) * (1 + t)), (0.5 * h) * h - (0.5 / h) / h)
+
+
+@rules.decompose("cosh")
+@half_through_single
+def cosh(x: Array) -> Array:
+    """(exp(x) + exp(-x)) / 2 from exp(|x|/2) twice, which does not overflow early."""
+    h = lax.exp(0.5 * jnp.abs(x))
+    return (0.5 * h) * h + (0.5 / h) / h
+
+
+@rules.decompose("asinh")
+@half_through_single
+def asinh(x: Array) -> Array:
+    """log1p(a + a^2/(1 + sqrt(a^2 + 1))) for a = |x|, log(a) + log(2) where a^2 is much above 1."""
+    a = jnp.abs(x)
+    large = a > _square_limit(x)
+    b = jnp.where(large, 1.0, a)
+    moderate = lax.log1p(b + b * b / (1 + lax.sqrt(b * b + 1)))
+    return copy_sign(jnp.where(large, lax.log(a) + _LN2, moderate), x)
+
+
+@rules.decompose("acosh")
+@half_through_single
+def acosh(x: Array) -> Array:
+    """log1p(t + sqrt(2t + t^2)) for t = x - 1; NaN below 1."""
+    large = x > _square_limit(x)
+    t = jnp.where(large, 1.0, x - 1)
+    moderate = lax.log1p(t + lax.sqrt(2 * t + t * t))
+    return jnp.where(x < 1, np.nan, jnp.where(large, lax.log(x) + _LN2, moderate))
+
+
+@rules.decompose("atanh")
+@half_through_single
+def atanh(x: Array) -> Array:
+    """log1p(2a/(1-a)) / 2 for a = |x|."""
+    a = jnp.abs(x)
+    return copy_sign(0.5 * lax.log1p(2 * a / (1 - a)), x)
+
+
+def _square_limit(x: Array) -> float:
+    """Above it, 1 is lost beside x^2."""
+    return 2.0**28 if x.dtype == np.float64 else 2.0**13
