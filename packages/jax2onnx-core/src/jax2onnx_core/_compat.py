@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -57,6 +58,9 @@ Var = _core.Var
 DropVar = _core.DropVar
 Literal = _core.Literal
 inconclusive_dimension_error = _core.InconclusiveDimensionOperation
+
+# Our own frames are not the user's.
+_source_info.register_exclusion(os.path.dirname(__file__))
 
 # From JAX 0.11 a closed jaxpr is a jaxpr that holds its constants.
 _ClosedJaxpr = vars(_core).get("ClosedJaxpr", _core.Jaxpr)

@@ -89,6 +89,8 @@ class AdaptedCallable:
         cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
         filled = {name: cell.cell_contents for name, cell in cells.items() if _is_filled(cell)}
         used = {name: fn.__globals__[name] for name in fn.__code__.co_names if name in fn.__globals__}
+        if fn.__module__ is not None and fn.__module__.partition(".")[0] in _NO_MODELS:
+            used = {}
         closed = {name: self.adapt(value, name) for name, value in filled.items()}
         globals_ = {name: self.adapt(value, name) for name, value in used.items() if not isinstance(value, type)}
         if not any(closed.values()) and not any(globals_.values()):
@@ -104,6 +106,10 @@ class AdaptedCallable:
             return fresh
 
         return make
+
+
+# Libraries whose functions close over what the user gave them, but whose globals hold no models.
+_NO_MODELS = frozenset({"jax", "numpy", "flax"})
 
 
 def adapt_callable(fn: Any, adapters: Sequence[Adapter]) -> AdaptedCallable:

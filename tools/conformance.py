@@ -1,0 +1,189 @@
+"""JAX's own primitive harness, through export and ONNX Runtime.
+
+Runs every harness of `jax._src.internal_test_util.test_harnesses` under x64: the JAX function is exported,
+run, and compared with JAX. Results are kept in `conformance-results/` as they come, so that an interrupted run
+goes on where it was; the summary goes to `docs/conformance.md`.
+
+    python tools/conformance.py [--filter TEXT] [--every N] [--fresh] [--workers N] [--failures]
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import multiprocessing
+import os
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "conformance-results"
+CHUNK = 25
+
+
+def harnesses() -> list[Any]:
+    """The list depends on x64, which is enabled first."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    from jax._src.internal_test_util import test_harnesses
+
+    return list(test_harnesses.all_harnesses)
+
+
+def is_reference_missing(harness: Any) -> bool:
+    """Whether JAX itself declares that the harness does not run on CPU."""
+    return any(
+        limitation.filter(device="cpu", dtype=harness.dtype) for limitation in harness.jax_unimplemented
+    )
+
+
+def run_one(harness: Any) -> dict[str, Any]:
+    """Export, run and compare one harness."""
+    import jax
+    import numpy as np
+    from jax2onnx_testing.harness import compare_harness
+
+    from jax2onnx_core import to_onnx
+
+    rng = np.random.RandomState(42)
+    started = time.perf_counter()
+    outcome: dict[str, Any] = {
+        "name": harness.fullname,
+        "group": harness.group_name,
+        "dtype": np.dtype(harness.dtype).name if harness.dtype is not None else "none",
+        "status": "pass",
+    }
+    try:
+        args = harness.dyn_args_maker(rng)
+        expected = jax.jit(harness.dyn_fun)(*args)
+    except Exception as error:
+        return {**outcome, "status": "no reference", "detail": f"{type(error).__name__}: {error}"[:300]}
+    try:
+        started = time.perf_counter()
+        program = to_onnx(harness.dyn_fun, list(args), x64=True)
+        outcome["seconds"] = round(time.perf_counter() - started, 4)
+        actual = program(*args)
+        problem = compare_harness(harness, args, expected, actual)
+        if problem:
+            outcome.update(status="wrong", detail=problem[:500])
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        outcome.update(status="error", detail=f"{type(error).__name__}: {error} [{where.filename}:{where.lineno}]"[:700])
+    return outcome
+
+
+def worker(jobs: list[int]) -> list[dict[str, Any]]:
+    import jax
+
+    everything = harnesses()
+    results = [run_one(everything[i]) for i in jobs]
+    jax.clear_caches()
+    return results
+
+
+def select(args: argparse.Namespace) -> list[int]:
+    chosen = []
+    for i, harness in enumerate(harnesses()):
+        if args.filter and args.filter not in harness.fullname:
+            continue
+        if not is_reference_missing(harness):
+            chosen.append(i)
+    return chosen[:: args.every]
+
+
+def remembered() -> dict[str, dict[str, Any]]:
+    file = RESULTS / "results.jsonl"
+    if not file.exists():
+        return {}
+    return {entry["name"]: entry for entry in map(json.loads, file.read_text().splitlines())}
+
+
+def run(jobs: list[int], workers: int) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    chunks = [jobs[i : i + CHUNK] for i in range(0, len(jobs), CHUNK)]
+    # A fresh process now and then gives back what compilers keep.
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(workers, maxtasksperchild=20) as pool, (RESULTS / "results.jsonl").open("a") as file:
+        done = 0
+        for results in pool.imap_unordered(worker, chunks):
+            for entry in results:
+                file.write(json.dumps(entry) + "\n")
+            file.flush()
+            done += len(results)
+            print(f"\r{done}/{len(jobs)}", end="", flush=True)
+    print()
+
+
+def table(title: str, entries: Iterable[dict[str, Any]], key: str) -> Iterator[str]:
+    groups: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for entry in entries:
+        groups[entry[key]][entry["status"]] += 1
+    yield f"\n## By {title}\n"
+    yield f"| {title} | pass | wrong | error | % |"
+    yield "|---|---:|---:|---:|---:|"
+    for name, counts in sorted(groups.items()):
+        total = counts["pass"] + counts["wrong"] + counts["error"]
+        if total:
+            share = 100 * counts["pass"] / total
+            yield f"| `{name}` | {counts['pass']} | {counts['wrong']} | {counts['error']} | {share:.1f} |"
+
+
+def summary(entries: list[dict[str, Any]]) -> str:
+    counts = collections.Counter(entry["status"] for entry in entries)
+    total = counts["pass"] + counts["wrong"] + counts["error"]
+    seconds = sorted(entry.get("seconds", 0.0) for entry in entries if "seconds" in entry)
+    lines = [
+        "# Conformance",
+        "",
+        "JAX's own primitive harness under x64, exported and run in ONNX Runtime on CPU, compared with JAX. "
+        "Written by `nox -s conformance`.",
+        "",
+        f"**{counts['pass']} of {total} pass ({100 * counts['pass'] / max(total, 1):.2f} %)**; "
+        f"{counts['wrong']} wrong, {counts['error']} raise an error; {counts['no reference']} have no reference "
+        "because JAX itself does not run them on CPU.",
+    ]
+    if seconds:
+        lines.append(f"Conversion takes {seconds[len(seconds) // 2] * 1e3:.0f} ms in the median, {seconds[-1]:.1f} s at most.")
+    lines += table("group", entries, "group")
+    lines += table("dtype", entries, "dtype")
+    lines += ["\n## What does not pass\n"]
+    failures = [e for e in entries if e["status"] in ("wrong", "error")]
+    lines += [f"* `{e['name']}`: {e['status']}: {e['detail'].splitlines()[0][:200]}" for e in failures] or ["Nothing."]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--filter", default="", help="only harnesses whose name contains this text")
+    parser.add_argument("--every", type=int, default=1, help="only every Nth harness")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
+    parser.add_argument("--again", action="store_true", help="run again what did not pass")
+    parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 4))
+    parser.add_argument("--failures", action="store_true", help="print each failure")
+    args = parser.parse_args()
+    if args.fresh:
+        (RESULTS / "results.jsonl").unlink(missing_ok=True)
+    names = {i: h.fullname for i, h in enumerate(harnesses())}
+    selected = select(args)
+    known = remembered()
+    jobs = [i for i in selected if names[i] not in known or (args.again and known[names[i]]["status"] != "pass")]
+    run(jobs, args.workers)
+    known = remembered()
+    entries = [known[names[i]] for i in selected if names[i] in known]
+    text = summary(entries)
+    if not args.filter and args.every == 1:
+        (ROOT / "docs" / "conformance.md").write_text(text)
+    print(text.split("## By group")[0])
+    if args.failures:
+        for entry in entries:
+            if entry["status"] in ("wrong", "error"):
+                print(f"{entry['status']:5} {entry['name']}\n      {entry['detail']}")
+
+
+if __name__ == "__main__":
+    main()
