@@ -290,7 +290,7 @@ class Engine:
         """The components of a packed value, each computed once."""
         known = ctx.known(value)
         if known is not None:
-            return [ctx.constant(np.ascontiguousarray(known[..., i])) for i in range(known.shape[-1])]
+            return [ctx.constant(np.asarray(known[..., i])) for i in range(known.shape[-1])]
         scope, found = self._components.get(value, (None, []))
         if scope is None or not ctx.scope.is_inside(scope):
             dims = physical(aval)[1]

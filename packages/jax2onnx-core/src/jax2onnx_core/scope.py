@@ -127,7 +127,8 @@ class DimLowerer:
                 total = product if coefficient > 0 else self._emit("Neg", product, dims=(1,))
             else:
                 total = self._emit("Add" if coefficient > 0 else "Sub", total, product, dims=(1,))
-        assert total is not None
+        if total is None:  # an operand of floordiv or mod may be a number in the guise of an expression
+            return self._constant(np.array([constant], np.int64))
         if constant:
             operand = self._constant(np.array([abs(constant)], np.int64))
             total = self._emit("Add" if constant > 0 else "Sub", total, operand, dims=(1,))

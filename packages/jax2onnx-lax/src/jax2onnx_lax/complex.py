@@ -248,5 +248,5 @@ rules.complex("convert_element_type", _convert_element_type)
 rules.complex("bitcast_convert_type", lambda z, *, new_dtype: z)
 
 # Linear in its operands, hence the same on each component.
-rules.componentwise("add", "add_any", "sub", "neg", "reduce_sum", "cumsum", "reduce_window_sum", "scatter",
+rules.componentwise("add", "add_any", "sub", "neg", "reduce_sum", "cumsum", "reduce_window_sum",
                     "scatter-add", "scatter-sub", "select_n", "pad", "stop_gradient", "device_put")  # fmt: skip

@@ -1,0 +1,140 @@
+"""The counter-based generators behind `jax.random` and `lax.rng_bit_generator`, bit for bit.
+
+Sources: J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as easy as
+1, 2, 3", SC '11 (Threefry-2x32 with 20 rounds, Philox-4x32 with 10); how counters are formed and
+words arranged is what XLA does on its CPU backend. Only uint32 arithmetic, so that 64-bit types
+need not be enabled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jax2onnx_lax import _compat
+
+__all__ = ["rng_bit_generator", "threefry2x32"]
+
+Array = jax.Array
+Words = tuple[Array, Array]  # a 64-bit number: low word, high word
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = np.uint32(0x1BD11BDA)
+
+
+def _rotate_left(x: Array, distance: int) -> Array:
+    return lax.shift_left(x, np.uint32(distance)) | lax.shift_right_logical(x, np.uint32(32 - distance))
+
+
+def threefry2x32(key0: Array, key1: Array, x0: Array, x1: Array) -> tuple[Array, Array]:
+    """The Threefry hash of the counters (x0, x1) under the key; all uint32, broadcast together."""
+    keys = (key0, key1, key0 ^ key1 ^ _PARITY)
+    x0, x1 = x0 + key0, x1 + key1
+    for block in range(5):
+        for distance in _ROTATIONS[block % 2]:
+            x0 = x0 + x1
+            x1 = x0 ^ _rotate_left(x1, distance)
+        x0 = x0 + keys[(block + 1) % 3]
+        x1 = x1 + (keys[(block + 2) % 3] + np.uint32(block + 1))
+    return x0, x1
+
+
+# -- 64-bit counters as two words -----------------------------------------------------------------
+
+
+def _add(number: Words, summand: Words) -> tuple[Words, Array]:
+    """The sum modulo 2⁶⁴ and whether it overflowed."""
+    low = number[0] + summand[0]
+    carry = (low < number[0]).astype(np.uint32)
+    partial = number[1] + summand[1]
+    high = partial + carry
+    return (low, high), (partial < number[1]) | (high < partial)
+
+
+def _iota(size: Any) -> Words:
+    """0, 1, 2, … as 64-bit numbers; more than 2³² elements do not fit into a tensor of ours."""
+    low = lax.iota(np.uint32, size)
+    return low, lax.full_like(low, 0)
+
+
+def _size_words(size: Any) -> Words:
+    """A (symbolic) number of elements, below 2³² where it is symbolic."""
+    if isinstance(size, int):
+        return jnp.uint32(size & 0xFFFFFFFF), jnp.uint32(size >> 32)
+    return jnp.asarray(size).astype(np.uint32), jnp.uint32(0)
+
+
+# -- lax.rng_bit_generator -----------------------------------------------------------------------
+
+
+def rng_bit_generator(key: Array, *, shape: Sequence[int], dtype: Any, algorithm: Any, **_: Any) -> tuple[Array, Array]:
+    """The new state and the random bits of `lax.rng_bit_generator`, as XLA's CPU backend makes them.
+
+    `key` is uint32[4] or uint64[2]: the key proper, then the counter. `RNG_DEFAULT` is Philox.
+    """
+    words = _words_of(key)
+    bits_of = _threefry_bits if algorithm == lax.RandomAlgorithm.RNG_THREE_FRY else _philox_bits
+    counter, bits = bits_of((words[0], words[1]), (words[2], words[3]), tuple(shape), np.dtype(dtype).itemsize == 8)
+    state = jnp.stack([words[0], words[1], *counter])
+    if key.dtype == np.uint64:
+        state = _join((state[0::2], state[1::2]))
+    return state, bits.astype(dtype)
+
+
+def _words_of(key: Array) -> list[Array]:
+    if key.dtype == np.uint64:
+        low, high = key.astype(np.uint32), (key >> np.uint64(32)).astype(np.uint32)
+        return [low[0], high[0], low[1], high[1]]
+    return [key[i] for i in range(4)]
+
+
+def _join(words: Words) -> Array:
+    low, high = (w.astype(np.uint64) for w in words)
+    return (high << np.uint64(32)) | low
+
+
+def _philox_bits(key: Words, counter: Words, shape: tuple[int, ...], wide: bool) -> tuple[Words, Array]:
+    """Each block of four words comes from one 128-bit counter, whose upper half starts as the key."""
+    size = math.prod(shape)
+    blocks = -(-size // (2 if wide else 4))
+    low, overflow = _add(counter, _iota(blocks))
+    high, _ = _add(key, (overflow.astype(np.uint32), jnp.uint32(0)))
+    words = _compat.philox4x32(key[0], key[1], low[0], low[1], high[0], high[1])
+    new_counter, _ = _add(counter, _size_words(blocks))
+    columns = [_join((words[0], words[1])), _join((words[2], words[3]))] if wide else list(words)
+    return new_counter, jnp.stack(columns, -1).reshape(-1)[:size].reshape(shape)
+
+
+def _threefry_bits(key: Words, counter: Words, shape: tuple[int, ...], wide: bool) -> tuple[Words, Array]:
+    """64-bit numbers are one hash each; of 32-bit ones, two halves of the array share a hash."""
+    if wide:
+        hashed, new_counter = _threefry_of_iota(key, counter, shape)
+        return new_counter, _join(hashed)
+    if not shape:
+        hashed, new_counter = _threefry_of_iota(key, counter, (1,))
+        return new_counter, hashed[0].reshape(())
+    axis = _split_axis(shape)
+    half = tuple(-(-d // 2) if i == axis else d for i, d in enumerate(shape))
+    hashed, new_counter = _threefry_of_iota(key, counter, half)
+    pairs = jnp.stack(hashed, axis + 1)
+    doubled = pairs.reshape(tuple(2 * d if i == axis else d for i, d in enumerate(half)))
+    return new_counter, lax.slice_in_dim(doubled, 0, shape[axis], axis=axis)
+
+
+def _split_axis(shape: tuple[int, ...]) -> int:
+    """The first even axis, else the first longest one."""
+    even = [i for i, d in enumerate(shape) if d % 2 == 0]
+    return even[0] if even else shape.index(max(shape))
+
+
+def _threefry_of_iota(key: Words, counter: Words, shape: tuple[int, ...]) -> tuple[Words, Words]:
+    size = math.prod(shape)
+    low, high = _add(counter, _iota(size))[0]
+    hashed = threefry2x32(key[0], key[1], low.reshape(shape), high.reshape(shape))
+    return hashed, _add(counter, _size_words(size))[0]
