@@ -1,0 +1,71 @@
+"""Convolution as a matrix product, for element types that have no Conv: float64, integers, no spatial axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+__all__ = ["conv_by_patches", "windows"]
+
+Array = jax.Array
+
+
+def conv_by_patches(
+    lhs: Array, rhs: Array, *, window_strides: Sequence[int], padding: Sequence[Any], lhs_dilation: Sequence[int],
+    rhs_dilation: Sequence[int], dimension_numbers: Any, feature_group_count: int, batch_group_count: int,
+    preferred_element_type: Any = None, **_: Any,
+) -> Array:  # fmt: skip
+    """The patches under the kernel, taken by one gather per spatial axis, times the kernel.
+
+    The size of the graph does not depend on the sizes of the operands.
+    """
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    x, kernel = lax.transpose(lhs, lhs_spec), lax.transpose(rhs, rhs_spec)
+    if batch_group_count > 1:
+        x = _batch_groups_as_channels(x, batch_group_count)
+    space = [(low, high, d - 1) for (low, high), d in zip(padding, lhs_dilation, strict=True)]
+    x = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), (0, 0, 0), *space])
+    for axis in reversed(range(len(space))):
+        x = windows(x, axis + 2, kernel.shape[axis + 2], window_strides[axis], rhs_dilation[axis])
+    out = _multiply(x, kernel, feature_group_count * batch_group_count, preferred_element_type or lhs.dtype)
+    return lax.transpose(out, tuple(int(i) for i in np.argsort(out_spec)))
+
+
+def _batch_groups_as_channels(x: Array, groups: int) -> Array:
+    batch, channels, *space = x.shape
+    x = lax.reshape(x, (groups, batch // groups, channels, *space))
+    return lax.reshape(jnp.moveaxis(x, 0, 1), (batch // groups, groups * channels, *space))
+
+
+def windows(x: Array, axis: int, size: Any, stride: int, dilation: int) -> Array:
+    """`axis` replaced by two: the windows over it, and the elements of each."""
+    extent = (size - 1) * dilation + 1
+    count = (x.shape[axis] - extent) // stride + 1
+    if isinstance(count, int) and isinstance(size, int):
+        count = max(count, 0)
+        if size == 1 and stride == 1:
+            return lax.expand_dims(x, [axis + 1])
+        place = np.arange(count)[:, None] * stride + np.arange(size)[None] * dilation
+        return jnp.take(x, place.astype(np.int32), axis=axis, mode="clip")
+    starts = lax.broadcasted_iota(np.int32, (count, size), 0) * stride
+    place = starts + lax.broadcasted_iota(np.int32, (count, size), 1) * dilation
+    return jnp.take(x, place, axis=axis, mode="clip")
+
+
+def _multiply(patches: Array, kernel: Array, groups: int, dtype: Any) -> Array:
+    """[batch, channels, (out, kernel)…] · [features, inputs, kernel…] → [batch, features, out…]."""
+    batch, channels, *space = patches.shape
+    features, inputs, *sizes = kernel.shape
+    outs, rank = space[::2], len(sizes)
+    patches = lax.reshape(patches, (batch, groups, channels // groups, *space))
+    kernel = lax.reshape(kernel, (groups, features // groups, inputs, *sizes))
+    contracted = ((2, *range(4, 4 + 2 * rank, 2)), (2, *range(3, 3 + rank)))
+    product = lax.dot_general(patches, kernel, (contracted, ((1,), (0,))), preferred_element_type=dtype)
+    # [groups, batch, out…, features of a group]
+    product = lax.transpose(product, (1, 0, rank + 2, *range(2, rank + 2)))
+    return lax.reshape(product, (batch, features, *outs))

@@ -1,0 +1,204 @@
+"""`select_and_scatter*` and `select_and_gather_add`: the gradient and the derivative of max pooling.
+
+The element that each window selects is found on all windows side by side, taken by one gather per axis, so
+the size of the graph does not depend on that of the windows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Rules
+
+from jax2onnx_lax._compat import open_jaxpr
+from jax2onnx_lax.monoids import MONOIDS, highest, lowest, recognise
+from jax2onnx_lax.windows import Windows
+
+__all__ = ["rules"]
+
+rules = Rules()
+
+Array = jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class _Places:
+    """Where the elements of the windows along one axis are in the operand: [windows, elements]."""
+
+    axis: int
+    index: Array
+    valid: Array
+
+
+def _places(shape: Windows, axis: int, length: Any, count: Any) -> _Places:
+    dims = (count, shape.window_dimensions[axis])
+    window, element = (lax.broadcasted_iota(np.int32, dims, d) for d in (0, 1))
+    padded = window * shape.window_strides[axis] + element * shape.window_dilation[axis]
+    place = padded - jnp.asarray(shape.padding[axis][0], np.int32)
+    dilation = shape.base_dilation[axis]
+    index = place // dilation
+    valid = (place >= 0) & (index < length) & (place == index * dilation)
+    return _Places(axis, jnp.clip(index, 0, length - 1), valid)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Patches:
+    """The windows over an operand of some shape, and what to do with all of them at once."""
+
+    places: list[_Places]
+    sizes: tuple[int, ...]
+    counts: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, shape: Windows, dims: tuple[Any, ...]) -> _Patches:
+        counts = shape.counts(dims)
+        places = [_places(shape, axis, dims[axis], counts[axis]) for axis in shape.active]
+        return cls(places, tuple(shape.window_dimensions[p.axis] for p in places), counts)
+
+    def of_array(self, x: Array) -> Array:
+        """[windows…, elements]: what the windows cover; anything where they cover nothing."""
+        for place in reversed(self.places):
+            x = jnp.take(x, place.index, axis=place.axis, mode="clip")
+        return self._elements_last(x)
+
+    def _elements_last(self, x: Array) -> Array:
+        elements = [place.axis + i + 1 for i, place in enumerate(self.places)]
+        rest = [axis for axis in range(x.ndim) if axis not in elements]
+        return lax.reshape(lax.transpose(x, [*rest, *elements]), (*self.counts, math.prod(self.sizes)))
+
+    def _on_windows(self, i: int, array: Array) -> Array:
+        """A [windows, elements] array of the i-th windowed axis on [windows…, elements of every such axis…]."""
+        rank = len(self.counts)
+        dims: list[Any] = [1] * (rank + len(self.sizes))
+        dims[self.places[i].axis], dims[rank + i] = array.shape
+        return lax.reshape(array, dims)
+
+    def valid(self) -> Array:
+        """[windows…, elements], broadcastable: whether there is an element of the operand."""
+        every = _conjunction([self._on_windows(i, place.valid) for i, place in enumerate(self.places)])
+        return lax.reshape(every, (*every.shape[: len(self.counts)], math.prod(self.sizes)))
+
+    def linear(self, selected: Array, dims: tuple[Any, ...]) -> Array:
+        """The index into the flat operand of each window's selected element."""
+        by_axis = {place.axis: i for i, place in enumerate(self.places)}
+        index: Any = np.int32(0)
+        for axis, length in enumerate(dims):
+            if axis in by_axis:
+                i = by_axis[axis]
+                element = selected // math.prod(self.sizes[i + 1 :]) % self.sizes[i]
+                place = self._coordinate(self.places[i], element)
+            else:
+                place = lax.broadcasted_iota(np.int32, self.counts, axis)
+            index = index * jnp.asarray(length, np.int32) + place
+        return jnp.broadcast_to(index, self.counts)
+
+    def _coordinate(self, place: _Places, element: Array) -> Array:
+        """`place.index[window, element]` for the element that each window chose."""
+        window = lax.broadcasted_iota(np.int32, self.counts, place.axis)
+        size = jnp.asarray(place.index.shape[1], np.int32)
+        return jnp.take(place.index.reshape(-1), window * size + element, mode="clip")
+
+
+def _conjunction(arrays: list[Array]) -> Array:
+    """The conjunction of broadcastable arrays."""
+    result = arrays[0]
+    for array in arrays[1:]:
+        result = result & array
+    return result
+
+
+def _select(patches: Array, valid: Array, greatest: bool) -> Array:
+    """Which element of each window `select` keeps: the first extremum after the last NaN, else that NaN.
+
+    XLA replaces the element selected so far unless `ge` (or `le`) holds, which it never does with NaN.
+    """
+    count = patches.shape[-1]
+    order = lax.broadcasted_iota(np.int32, (1,) * (patches.ndim - 1) + (count,), patches.ndim - 1)
+    candidates = jnp.broadcast_to(valid, patches.shape)
+    last_nan = None
+    if jnp.issubdtype(patches.dtype, jnp.floating):
+        nan = candidates & (patches != patches)
+        last_nan = jnp.where(nan, order, -1).max(axis=-1, keepdims=True)
+        candidates = candidates & (order > last_nan)
+    worst = (lowest if greatest else highest)(patches.dtype)
+    kept = jnp.where(candidates, patches, jnp.asarray(worst, patches.dtype))
+    best = (lax.reduce_max if greatest else lax.reduce_min)(kept, (kept.ndim - 1,))
+    hits = jnp.where(candidates & (kept == best[..., None]), order, count)
+    first = hits.min(axis=-1)
+    return first if last_nan is None else jnp.where(first == count, last_nan[..., 0], first)
+
+
+def _scatter_add(
+    source: Array, operand: Array, initial: Any, shape: Windows, greatest: bool
+) -> Array:
+    dims = operand.shape
+    if not shape.active:
+        return source + initial
+    patches = _Patches.of(shape, dims)
+    valid = patches.valid()
+    selected = _select(patches.of_array(operand), valid, greatest)
+    index = patches.linear(jnp.clip(selected, 0, math.prod(patches.sizes) - 1), dims)
+    source = jnp.where(valid.any(axis=-1), source, jnp.zeros((), source.dtype))
+    total = math.prod(dims)
+    flat = jnp.broadcast_to(jnp.asarray(initial, source.dtype), (total,))
+    flat = flat.at[index.reshape(-1)].add(source.reshape(-1), mode="promise_in_bounds")
+    return lax.reshape(flat, dims)
+
+
+def _greatest(select_prim: Any) -> bool:
+    """Whether a comparison selects the greatest (`ge`) or the least (`le`) element."""
+    if select_prim.name not in ("ge", "le"):
+        raise NotImplementedError(f"selecting by {select_prim.name}: only ge and le make a pooling")
+    return bool(select_prim.name == "ge")
+
+
+def _is_empty(*arrays: Array) -> bool:
+    return any(isinstance(d, int) and d == 0 for x in arrays for d in x.shape)
+
+
+@rules.decompose("select_and_scatter_add")
+def select_and_scatter_add(source: Array, operand: Array, *, select_prim: Any, **params: Any) -> Array:
+    if _is_empty(source, operand):
+        return jnp.zeros(operand.shape, operand.dtype)
+    if operand.dtype == np.bool_:
+        counted = _scatter_add(source.astype(np.int32), operand.astype(np.int32), 0, Windows.of(**params),
+                               _greatest(select_prim))  # fmt: skip
+        return counted != 0
+    return _scatter_add(source, operand, 0, Windows.of(**params), _greatest(select_prim))
+
+
+@rules.decompose("select_and_scatter")
+def select_and_scatter(
+    operand: Array, source: Array, initial: Array, *, select_jaxpr: Any, select_consts: Any, scatter_jaxpr: Any,
+    scatter_consts: Any, **params: Any,
+) -> Array:  # fmt: skip
+    """The form with any comparison and combination, of which pooling's own are possible."""
+    select, scatter = open_jaxpr(select_jaxpr, select_consts)[0], open_jaxpr(scatter_jaxpr, scatter_consts)[0]
+    if recognise(scatter) is not MONOIDS["add"] or len(select.eqns) != 1:
+        raise NotImplementedError("select_and_scatter that does not add what one comparison selects")
+    return _scatter_add(source, operand, initial, Windows.of(**params), _greatest(select.eqns[0].primitive))
+
+
+@rules.decompose("select_and_gather_add")
+def select_and_gather_add(tangents: Array, operand: Array, *, select_prim: Any, **params: Any) -> Array:
+    shape = Windows.of(**params)
+    counts = shape.counts(operand.shape)
+    if _is_empty(tangents) or any(isinstance(c, int) and c == 0 for c in counts):
+        return jnp.zeros(counts, tangents.dtype)
+    if not shape.active:
+        return tangents
+    patches = _Patches.of(shape, operand.shape)
+    valid = patches.valid()
+    selected = _select(patches.of_array(operand), valid, _greatest(select_prim))
+    selected = jnp.clip(selected, 0, math.prod(patches.sizes) - 1)
+    index = patches.linear(selected, operand.shape)
+    gathered = jnp.take(tangents.reshape(-1), index, mode="clip")
+    return jnp.where(valid.any(axis=-1), gathered, jnp.zeros((), tangents.dtype))
+
+
