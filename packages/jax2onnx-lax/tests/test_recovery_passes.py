@@ -185,6 +185,12 @@ def test_softmax(rest: str, expected: list[str]) -> None:
     assert rewritten(RecoverSoftmax(), model(SOFTMAX + rest)) == expected
 
 
+def test_softmax_behind_a_maximum_that_keeps_nan() -> None:
+    nan = "a = Abs(x) h = ReduceSum<keepdims = 0>(a, last) nn = IsNaN(h) m = Where(nn, h, m0)"
+    text = SOFTMAX.replace("m = ReduceMax", "m0 = ReduceMax").replace("mk = Unsq", f"{nan} mk = Unsq")
+    assert rewritten(RecoverSoftmax(), model(text + "y = Div(e, t)")) == ["Softmax"]
+
+
 def test_softmax_without_the_maximum_stays() -> None:
     body = "last = Constant<value = int64[1] {-1}>() e = Exp(x) t = ReduceSum(e, last) y = Div(e, t)"
     assert "Softmax" not in rewritten(RecoverSoftmax(), model(body))

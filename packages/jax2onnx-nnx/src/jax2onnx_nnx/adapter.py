@@ -18,4 +18,4 @@ def adapt(module: Any) -> Adapted:
 
     graph, state = nnx.split(module)
     paths = {".".join(str(key) for key in path): variable.get_value() for path, variable in nnx.to_flat_state(state)}
-    return Adapted(fresh=lambda: nnx.merge(graph, state), weights=paths)
+    return Adapted(fresh=lambda: nnx.merge(graph, state, copy=True), weights=paths)

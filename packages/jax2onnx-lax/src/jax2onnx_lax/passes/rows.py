@@ -9,7 +9,7 @@ import onnx_ir as ir
 from jax2onnx_core.passes.graph_pass import dims_of, known, same_dims
 from jax2onnx_lax.passes.matching import operation, other_operand, scalar, square_of
 
-_VIEWS = ("Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand", "Max")
+_VIEWS = ("Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand", "Max", "Where")
 
 
 class Rows:
@@ -28,7 +28,12 @@ class Rows:
             node = operation(value, *_VIEWS)
             if node is None:
                 return value
-            if node.op_type == "Max":
+            if node.op_type == "Where":
+                # Behind a maximum: NaN where a row has one, which ONNX Runtime's extrema skip.
+                if not self._is_nan_of_rows(node):
+                    return value
+                value = node.inputs[2]
+            elif node.op_type == "Max":
                 # JAX puts max(·, -inf) behind a maximum with an initial value.
                 low = [v for v in node.inputs if scalar(v) == -np.inf]
                 if not low:
@@ -47,6 +52,12 @@ class Rows:
         if operation(value, "Expand") and same_dims(dims, self._dims):
             return True
         return same_dims(dims, self._dims[:-1]) or same_dims(dims, (*self._dims[:-1], 1))
+
+    def _is_nan_of_rows(self, node: ir.Node) -> bool:
+        """Whether the node is `Where(IsNaN(m), m, ·)`, m the sum of the magnitudes of the rows."""
+        test, total = operation(node.inputs[0], "IsNaN"), node.inputs[1]
+        magnitude = operation(self.reduced(total, "ReduceSum"), "Abs")
+        return test is not None and test.inputs[0] is total and magnitude is not None and magnitude.inputs[0] is self.x
 
     def reduced(self, value: ir.Value | None, op_type: str) -> ir.Value | None:
         """v where `value` is `op_type(v)` over the last axis, v of the shape of x."""
