@@ -5,7 +5,6 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx_ir.passes.common import (
     CommonSubexpressionEliminationPass,
-    IdentityEliminationPass,
     RemoveUnusedFunctionsPass,
     RemoveUnusedNodesPass,
 )
@@ -31,11 +30,12 @@ def default_passes() -> list[ir.passes.InPlacePass]:
 
     Dead nodes go first, so that the passes see only real readers, and last, with what they freed.
     Broadcasts are made implicit before transposes move, since they then move through fewer operators;
-    transposes that turn out to be views are merged with reshapes after that.
+    transposes that turn out to be views are merged with reshapes after that. (`onnx_ir`'s
+    IdentityEliminationPass is not used: it can make one value two outputs of a body.)
     """
     return [
         RemoveUnusedNodesPass(),
-        IdentityEliminationPass(),
+        MergeReshapes(),
         FoldConstants(),
         FoldCasts(),
         ImplicitBroadcast(),

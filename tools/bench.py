@@ -1,0 +1,148 @@
+"""Benchmarks; each prints ratios measured side by side in one run.
+
+    python tools/bench.py [startup] [linear] [tracing] [memory] [dynamic]
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+GIB = 1 << 30
+
+
+def in_fresh_process(code: str) -> float:
+    """The number that `code` prints last, the median of three processes."""
+    outputs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout for _ in range(3)
+    ]
+    return statistics.median(float(out.split()[-1]) for out in outputs)
+
+
+def startup() -> None:
+    """Importing core beside importing jax; import plus first export beside importing jax and flax."""
+    clock = "import time; t = time.perf_counter(); "
+    done = "; print(time.perf_counter() - t)"
+    core = in_fresh_process("import jax; " + clock + "import jax2onnx_core" + done)
+    print(f"import jax2onnx_core after jax: {core:.3f} s (at most 0.1)")
+    model = (
+        "import jax; from flax import nnx\n"
+        "class MLP(nnx.Module):\n"
+        "    def __init__(self, rngs):\n"
+        "        self.first, self.second = nnx.Linear(8, 32, rngs=rngs), nnx.Linear(32, 4, rngs=rngs)\n"
+        "    def __call__(self, x): return self.second(nnx.relu(self.first(x)))\n"
+        "model = MLP(nnx.Rngs(0))\n"
+    )
+    first = in_fresh_process(
+        model + clock + "from jax2onnx_core import to_onnx; to_onnx(model, [('B', 8)])" + done
+    )
+    print(f"import and first export of an MLP after jax and flax: {first:.3f} s (at most 0.5)")
+
+
+def blocks(count: int) -> Callable:  # type: ignore[type-arg]
+    """A stack of pre-norm transformer blocks of width 64."""
+    from flax import nnx
+
+    class Block(nnx.Module):
+        def __init__(self, rngs: nnx.Rngs) -> None:
+            self.norm1, self.norm2 = nnx.LayerNorm(64, rngs=rngs), nnx.LayerNorm(64, rngs=rngs)
+            self.attention = nnx.MultiHeadAttention(4, 64, decode=False, rngs=rngs)
+            self.up, self.down = nnx.Linear(64, 256, rngs=rngs), nnx.Linear(256, 64, rngs=rngs)
+
+        def __call__(self, x):  # type: ignore[no-untyped-def]
+            x = x + self.attention(self.norm1(x))
+            return x + self.down(nnx.gelu(self.up(self.norm2(x))))
+
+    return nnx.Sequential(*(Block(nnx.Rngs(i)) for i in range(count)))
+
+
+def seconds(fn: Callable[[], object], repeats: int = 3) -> float:
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        fn()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def linear() -> None:
+    """Conversion of 50 to 400 transformer blocks, beside tracing the same function."""
+    import jax
+
+    from jax2onnx_core import to_onnx
+
+    converted: dict[int, float] = {}
+    for count in (50, 100, 200, 400):
+        model = blocks(count)
+        example = jax.ShapeDtypeStruct((2, 16, 64), "float32")
+        converted[count] = seconds(lambda: to_onnx(model, [example]), 2)  # noqa: B023
+        traced = seconds(lambda: jax.make_jaxpr(lambda x: model(x))(example), 2)  # noqa: B023
+        print(f"{count} blocks: {converted[count]:.2f} s, {converted[count] / traced:.2f} times jax.make_jaxpr")
+    print(f"400 blocks / 100 blocks: {converted[400] / converted[100]:.2f} (at most 4.4)")
+
+
+def memory() -> None:
+    """Resident memory while 2 GiB of weights are saved."""
+    import jax.numpy as jnp
+
+    from jax2onnx_core import to_onnx
+
+    weights = [jnp.full((8192, 8192), i, jnp.float32) for i in range(8)]
+
+    def model(x):  # type: ignore[no-untyped-def]
+        for w in weights:
+            x = x @ w
+        return x
+
+    [w.block_until_ready() for w in weights]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    with tempfile.TemporaryDirectory() as directory:
+        to_onnx(model, [("B", 8192)]).save(Path(directory) / "big.onnx")
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    size = 8 * weights[0].nbytes
+    print(f"saving {size / GIB:.1f} GiB: resident memory grows by {grown / 1e6:.0f} MB (at most {(0.05 * size + 2e8) / 1e6:.0f})")
+
+
+def dynamic() -> None:
+    """Exporting with symbols beside static export; running the dynamic model beside the static one."""
+    import numpy as np
+
+    from jax2onnx_core import to_onnx
+
+    model = blocks(12)
+    shapes = {"static": [(2, 128, 64)], "dynamic": [("B", "T", 64)]}
+    export = {name: seconds(lambda: to_onnx(model, spec), 3) for name, spec in shapes.items()}  # noqa: B023
+    print(f"dynamic export / static export: {export['dynamic'] / export['static']:.2f} (at most 1.5)")
+    x = np.random.default_rng(0).standard_normal((2, 128, 64)).astype(np.float32)
+    programs = {name: to_onnx(model, spec) for name, spec in shapes.items()}
+    feeds = {name: program.feeds(x) for name, program in programs.items()}
+    rounds: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(40):
+        for name, program in programs.items():
+            rounds[name].append(seconds(lambda: program.session(feeds[name]), 1))  # noqa: B023
+    ratio = statistics.median(rounds["dynamic"]) / statistics.median(rounds["static"])
+    print(f"dynamic run / static run at the same size: {ratio:.2f} (at most 1.1)")
+
+
+BENCHMARKS = {f.__name__: f for f in (startup, linear, memory, dynamic)}
+
+
+def main() -> None:
+    chosen = sys.argv[1:] or list(BENCHMARKS)
+    for name in chosen:
+        print(f"== {name}")
+        # Each in a process of its own, so that none sees the caches and the memory of another.
+        if len(chosen) > 1:
+            subprocess.run([sys.executable, __file__, name], check=True)
+        else:
+            BENCHMARKS[name]()
+
+
+if __name__ == "__main__":
+    main()
