@@ -1,1 +1,85 @@
-"""The pytest plugin."""
+"""The pytest plugin: the cases of the installed jax2onnx plugins as tests.
+
+* `pytest --pyargs jax2onnx_testing.suite` runs all of them, and the tests about the plugins as a whole.
+* `pytest path/to/layers_cases.py` runs the cases of one module.
+* `--jax2onnx-dist NAME` (repeatable) and `--jax2onnx-precision f32|f64` restrict what is run.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+__all__ = ["CaseFile", "CaseItem", "pytest_addoption", "pytest_collect_file"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of this plugin."""
+    group = parser.getgroup("jax2onnx", "cases of jax2onnx plugins")
+    group.addoption(
+        "--jax2onnx-dist", action="append", default=[], metavar="NAME",
+        help="only the cases of this distribution (jax2onnx-lax, or in short lax); may be repeated",
+    )  # fmt: skip
+    group.addoption(
+        "--jax2onnx-precision", action="append", default=[], choices=["f32", "f64"],
+        help="only this precision; both by default",
+    )  # fmt: skip
+
+
+def pytest_collect_file(file_path: pathlib.Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A module of cases that is named on the command line is a file of tests."""
+    if file_path.name.endswith("_cases.py") and parent.session.isinitpath(file_path):
+        return CaseFile.from_parent(parent, path=file_path)
+    return None
+
+
+class CaseFile(pytest.File):
+    """A module with `cases`."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """One item per variant of each case."""
+        from jax2onnx_testing.collection import of_module
+        from jax2onnx_testing.transforms import composite_names, transformed_of
+        from jax2onnx_testing.variants import PRECISIONS, variants_of
+
+        precisions = self.config.getoption("--jax2onnx-precision") or PRECISIONS
+        composites = composite_names()
+        for found in of_module(_import_name(self.path)):
+            for test in [*variants_of(found, precisions), *transformed_of(found, composites)]:
+                yield CaseItem.from_parent(self, name=test.id.partition("::")[2], test=test)
+
+
+class CaseItem(pytest.Item):
+    """One variant of a case, or a case under a transformation."""
+
+    def __init__(self, *, test, **kwargs) -> None:  # type: ignore[no-untyped-def]
+        super().__init__(**kwargs)
+        self.test = test
+
+    def runtest(self) -> None:
+        """Check it."""
+        from jax2onnx_testing.suite import run_test
+
+        run_test(self.test)
+
+    def repr_failure(self, excinfo, style=None):  # type: ignore[no-untyped-def]
+        """Failed checks explain themselves; other errors come with their traceback."""
+        if isinstance(excinfo.value, AssertionError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[pathlib.Path, None, str]:
+        """Where the case stands, and its name."""
+        return self.path, None, self.name
+
+
+def _import_name(path: pathlib.Path) -> str:
+    """The name under which the file is importable: it is relative to the longest entry of `sys.path` that holds it."""
+    roots = [root for entry in sys.path if entry and path.is_relative_to(root := pathlib.Path(entry).resolve())]
+    if not roots:
+        raise pytest.UsageError(f"{path} is not importable: no entry of sys.path holds it.")
+    root = max(roots, key=lambda r: len(r.parts))
+    return ".".join(path.relative_to(root).with_suffix("").parts)

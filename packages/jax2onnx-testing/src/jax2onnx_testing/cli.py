@@ -1,0 +1,87 @@
+"""The command `jax2onnx-testing`.
+
+* `jax2onnx-testing list [PATTERN]` lists the tests.
+* `jax2onnx-testing check PATTERN` runs the tests whose id contains PATTERN, without pytest.
+* `jax2onnx-testing emit CASE` prints the `expect_graph` snippet for what the case is exported to now.
+
+A case is named by its id (`lax.elementwise::exp`), or by what is unique in it. `--module` takes the cases from one
+module (`jax2onnx_lax.elementwise_cases`) instead of all installed plugins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections.abc import Sequence
+
+from jax2onnx_testing.collection import Broken, Found, find_cases, of_module
+from jax2onnx_testing.variants import Variant, build, is_symbolic, variants_of
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit status."""
+    options = _parser().parse_args(arguments)
+    found = of_module(options.module) if options.module else find_cases()
+    for broken in (f for f in found if isinstance(f, Broken)):
+        sys.stderr.write(f"{broken.id}: {type(broken.error).__name__}: {broken.error}\n")
+    cases = [f for f in found if isinstance(f, Found)]
+    exact = [f for f in cases if f.id == options.case]
+    chosen = exact or [f for f in cases if options.case in f.id]
+    if not chosen:
+        sys.stderr.write(f"No case has {options.case!r} in its id.\n")
+        return 2
+    commands = {"list": _list, "check": _check, "emit": _emit}
+    return commands[options.command](chosen)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="jax2onnx-testing", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, text in (("list", "list tests"), ("check", "run tests"), ("emit", "print an expect_graph snippet")):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("case", help="the id of a case, or part of it", **({"nargs": "?", "default": ""} if name == "list" else {}))
+        command.add_argument("--module", help="a module of cases, by its import name")
+    return parser
+
+
+def _list(found: Sequence[Found]) -> int:
+    for one in found:
+        for variant in variants_of(one):
+            sys.stdout.write(f"{variant.id}\n")
+    return 0
+
+
+def _check(found: Sequence[Found]) -> int:
+    from jax2onnx_testing.checks import check_variant
+
+    failures = 0
+    for variant in (v for one in found for v in variants_of(one)):
+        if variant.skip_reason is not None:
+            sys.stdout.write(f"skipped {variant.id}: {variant.skip_reason}\n")
+            continue
+        # One test that fails in any way must not keep the others from running; its failure is shown.
+        try:
+            check_variant(variant)
+        except Exception as error:
+            failures += 1
+            shown = str(error) if isinstance(error, AssertionError) else "".join(traceback.format_exception(error))
+            sys.stdout.write(f"FAILED {variant.id}: {shown}\n")
+        else:
+            sys.stdout.write(f"passed {variant.id}\n")
+    return 1 if failures else 0
+
+
+def _emit(found: Sequence[Found]) -> int:
+    from jax2onnx_testing.emitter import expectation_of
+
+    if len(found) > 1:
+        sys.stderr.write("Which one? " + ", ".join(f.id for f in found) + "\n")
+        return 2
+    variant = Variant(found[0], "f32", symbolic=is_symbolic(found[0].case))
+    sys.stdout.write(expectation_of(build(variant).export().model) + "\n")
+    return 0

@@ -1,0 +1,103 @@
+"""Finding the cases of the installed plugins."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from types import ModuleType
+
+from jax2onnx_core import Case
+from jax2onnx_core.discovery import Plugins, installed_plugins
+
+__all__ = ["Broken", "Found", "find_cases", "module_label", "of_module"]
+
+_SUFFIX = "_cases"
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A case, the distribution it belongs to, and the short name of its module (`lax.elementwise`)."""
+
+    distribution: str
+    module: str
+    case: Case
+
+    @property
+    def id(self) -> str:
+        """`lax.elementwise::exp`"""
+        return f"{self.module}::{self.case.name}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Broken:
+    """A plugin whose `jax2onnx_testcases` hook raised: one failing test that says so."""
+
+    distribution: str
+    error: Exception
+
+    @property
+    def id(self) -> str:
+        """`jax2onnx-lax::jax2onnx_testcases`"""
+        return f"{self.distribution}::jax2onnx_testcases"
+
+
+def module_label(module: str) -> str:
+    """`jax2onnx_lax.elementwise_cases` → `lax.elementwise`."""
+    return module.removeprefix("jax2onnx_").removesuffix(_SUFFIX)
+
+
+def find_cases(
+    distributions: Collection[str] = (), plugins: Plugins | None = None
+) -> list[Found | Broken]:
+    """The cases of all installed plugins, in a fixed order.
+
+    `distributions` restricts them: `"jax2onnx-lax"` or, in short, `"lax"`.
+    """
+    plugins = plugins or installed_plugins()
+    wanted = {name.removeprefix("jax2onnx-") for name in distributions}
+    found: list[Found | Broken] = []
+    for name, distribution in sorted(plugins.distributions.items(), key=lambda item: item[1]):
+        if wanted and not wanted & {name, distribution.removeprefix("jax2onnx-")}:
+            continue
+        if distribution in plugins.failures:
+            error = plugins.failures[distribution]
+            found.append(Broken(distribution, error if isinstance(error, Exception) else RuntimeError(str(error))))
+            continue
+        found += _of_plugin(plugins, name, distribution)
+    return found
+
+
+def _of_plugin(plugins: Plugins, name: str, distribution: str) -> list[Found | Broken]:
+    plugin = plugins.manager.get_plugin(name)
+    hooks = [h for h in plugins.manager.hook.jax2onnx_testcases.get_hookimpls() if h.plugin is plugin]
+    cases: list[Case] = []
+    for hook in hooks:
+        # A plugin of a stranger may fail in any way here; the others' tests must run, and this one
+        # becomes a failing test.
+        try:
+            cases += hook.function()
+        except Exception as error:
+            return [Broken(distribution, error)]
+    modules = _modules_of(cases)
+    return [Found(distribution, modules.get(id(case), name), case) for case in cases]
+
+
+def _modules_of(cases: Iterable[Case]) -> dict[int, str]:
+    """Identity of a case → short name of the module whose `cases` holds it."""
+    wanted = {id(case) for case in cases}
+    modules: dict[int, str] = {}
+    for name, module in sorted(sys.modules.items()):
+        if name.endswith(_SUFFIX) and isinstance(module, ModuleType):
+            for case in vars(module).get("cases", ()):
+                if id(case) in wanted:
+                    modules.setdefault(id(case), module_label(name))
+    return modules
+
+
+def of_module(module: str) -> Sequence[Found]:
+    """The cases of one module, given by its import name: `jax2onnx_lax.elementwise_cases`."""
+    loaded = importlib.import_module(module)
+    distribution = module.partition(".")[0].replace("_", "-")
+    return [Found(distribution, module_label(module), case) for case in vars(loaded)["cases"]]

@@ -1,0 +1,34 @@
+"""Tests about the plugins as a whole: which declared operations no case covers."""
+
+from __future__ import annotations
+
+import collections
+
+from jax2onnx_core.discovery import Plugins, installed_plugins
+
+from jax2onnx_testing.collection import Broken, Found, find_cases
+
+__all__ = ["duplicate_ids", "uncovered_operations"]
+
+
+def uncovered_operations(distribution: str, plugins: Plugins | None = None) -> list[str]:
+    """The primitives and composites that the distribution declares and that no case `covers`, sorted.
+
+    Primitives that are declared as unsupported have no case.
+    """
+    plugins = plugins or installed_plugins()
+    registry = plugins.registry
+    declared = {
+        what.removeprefix("primitive ")
+        for what, owner in registry.owners.items()
+        if owner == distribution and what.startswith("primitive ")
+    }
+    declared |= {s.name for s in registry.composites if registry.owners[f"composite target {s.target}"] == distribution}
+    covered = {name for found in find_cases((), plugins) if isinstance(found, Found) for name in found.case.covers}
+    return sorted(declared - covered - registry.unsupported.keys())
+
+
+def duplicate_ids(distribution: str, plugins: Plugins | None = None) -> list[str]:
+    """The ids that several cases of the distribution share."""
+    found = [f for f in find_cases([distribution], plugins) if not isinstance(f, Broken)]
+    return sorted(name for name, count in collections.Counter(f.id for f in found).items() if count > 1)

@@ -1,0 +1,184 @@
+"""`expect_graph`: whether a model has the structure that a case says it has."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import onnx_ir as ir
+from jax2onnx_core.cases import ExpectGraph
+
+__all__ = ["GraphMismatchError", "match_graph", "operator_name", "shape_text", "show_graph"]
+
+_ENUMERATED = 2000
+"""Ways to lay a path into a graph that are tried at most."""
+
+
+class GraphMismatchError(AssertionError):
+    """A graph is not as expected; the message shows the graph and where it parted."""
+
+
+class Step(NamedTuple):
+    """One operator of a path; `shape` is None where any will do."""
+
+    operator: str
+    shape: str | None
+
+
+def match_graph(model: ir.Model, expected: ExpectGraph) -> None:
+    """Raise `GraphMismatchError` unless the model has the expected structure."""
+    nodes = [n for n in _nodes(model, everywhere=expected.search_functions) if n.op_type != "Constant"]
+    problems = [*_count_problems(nodes, expected), *_path_problems(nodes, expected)]
+    if problems:
+        raise GraphMismatchError("\n".join([*problems, "The graph:", show_graph(nodes)]))
+
+
+def _nodes(model: ir.Model, *, everywhere: bool) -> Iterator[ir.Node]:
+    if not everywhere:
+        yield from model.graph
+        return
+    yield from model.graph.all_nodes()
+    for function in model.functions.values():
+        yield from function.all_nodes()
+
+
+def operator_name(node: ir.Node) -> str:
+    """`Add`, or `domain.Name` outside the standard domain."""
+    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+
+
+def shape_text(value: ir.Value) -> str:
+    """`Bx32x28x28`; `()` for a scalar, `?` where the rank is unknown."""
+    if value.shape is None:
+        return "?"
+    return "x".join(_dimensions(value)) or "()"
+
+
+def _dimensions(value: ir.Value) -> list[str]:
+    assert value.shape is not None
+    return [str(d.value or "?") if isinstance(d, ir.SymbolicDim) else str(d) for d in value.shape]
+
+
+def show_graph(nodes: Sequence[ir.Node]) -> str:
+    """One line per node: operator and shape, operands, results."""
+    lines = []
+    for node in nodes:
+        operands = ", ".join("" if v is None else str(v.name) for v in node.inputs)
+        lines.append(f"  {operator_name(node)}:{shape_text(node.outputs[0])}  ({operands}) → {node.outputs[0].name}")
+    return "\n".join(lines) or "  (no operators)"
+
+
+# Counts.
+
+
+def _count_problems(nodes: Sequence[ir.Node], expected: ExpectGraph) -> Iterator[str]:
+    counts = collections.Counter(map(operator_name, nodes))
+    for operator, count in expected.counts.items():
+        if counts[operator] != count:
+            yield f"Expected {count} {operator}, found {counts[operator]}."
+    for operator in expected.absent:
+        if counts[operator]:
+            yield f"Expected no {operator}, found {counts[operator]}."
+
+
+# Paths.
+
+
+def _path_problems(nodes: Sequence[ir.Node], expected: ExpectGraph) -> Iterator[str]:
+    following = _followers(nodes)
+    covered: set[ir.Node] = set()
+    for path in expected.paths:
+        steps = parse_path(path)
+        matches = list(itertools.islice(_matches(nodes, steps, following, expected.symbols), _ENUMERATED))
+        if not matches:
+            yield _parting(path, nodes, steps, following, expected.symbols)
+        else:
+            covered.update(max(matches, key=lambda match: len(set(match) - covered)))
+    if expected.match == "exact":
+        extra = [n for n in nodes if n not in covered and operator_name(n) not in expected.counts]
+        if extra:
+            listed = ", ".join(f"{operator_name(n)}:{shape_text(n.outputs[0])}" for n in extra)
+            yield f"Operators that no path names: {listed}."
+
+
+def parse_path(path: str) -> list[Step]:
+    """`"Transpose -> Conv:Bx32x28x28"` → steps."""
+    steps = []
+    for part in path.split("->"):
+        operator, _, shape = part.strip().partition(":")
+        if not operator:
+            raise ValueError(f"expect_graph: {path!r} has an empty step.")
+        steps.append(Step(operator.strip(), shape.strip() or None))
+    return steps
+
+
+def _followers(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, list[ir.Node]]:
+    """Node → the nodes that use its results, in graph order."""
+    among = set(nodes)
+    return {
+        node: list(dict.fromkeys(user for out in node.outputs for user in out.consumers() if user in among))
+        for node in nodes
+    }
+
+
+def _fits(node: ir.Node, step: Step, symbols: Mapping[str, int | None]) -> bool:
+    if step.operator not in (operator_name(node), "?"):
+        return False
+    return step.shape is None or any(_shape_fits(value, step.shape, symbols) for value in node.outputs)
+
+
+def _shape_fits(value: ir.Value, pattern: str, symbols: Mapping[str, int | None]) -> bool:
+    if value.shape is None:
+        return False
+    actual = _dimensions(value)
+    if pattern == "()":
+        return not actual
+    pieces = []
+    for dim in actual:
+        names = [n for n, number in symbols.items() if number is None or str(number) == dim]
+        options = "|".join(re.escape(text) for text in [dim, *names, "?"])
+        pieces.append(f"(?:{options})")
+    return re.fullmatch("x".join(pieces), pattern) is not None
+
+
+def _matches(
+    nodes: Sequence[ir.Node], steps: Sequence[Step], following: Mapping[ir.Node, list[ir.Node]],
+    symbols: Mapping[str, int | None],
+) -> Iterator[tuple[ir.Node, ...]]:  # fmt: skip
+    """Every way to lay the steps along data edges."""
+
+    def extend(match: tuple[ir.Node, ...]) -> Iterator[tuple[ir.Node, ...]]:
+        if len(match) == len(steps):
+            yield match
+            return
+        candidates = following[match[-1]] if match else nodes
+        for node in candidates:
+            if _fits(node, steps[len(match)], symbols):
+                yield from extend((*match, node))
+
+    return extend(())
+
+
+def _parting(
+    path: str, nodes: Sequence[ir.Node], steps: Sequence[Step], following: Mapping[ir.Node, list[ir.Node]],
+    symbols: Mapping[str, int | None],
+) -> str:  # fmt: skip
+    """Where a path that does not fit leaves the graph."""
+    for length in range(len(steps) - 1, 0, -1):
+        match = next(_matches(nodes, steps[:length], following, symbols), None)
+        if match is not None:
+            after = following[match[-1]]
+            found = ", ".join(f"{operator_name(n)}:{shape_text(n.outputs[0])}" for n in after) or "the end of the graph"
+            fitting = " -> ".join(f"{operator_name(n)}:{shape_text(n.outputs[0])}" for n in match)
+            return f"Path {path!r} is not in the graph. It fits as far as {fitting}; then comes {found}, not {_text(steps[length])}."
+    first = steps[0]
+    same = [shape_text(n.outputs[0]) for n in nodes if operator_name(n) == first.operator]
+    hint = f" {first.operator} has the shapes {', '.join(same)}." if same else ""
+    return f"Path {path!r} is not in the graph: there is no {_text(first)}.{hint}"
+
+
+def _text(step: Step) -> str:
+    return step.operator if step.shape is None else f"{step.operator}:{step.shape}"

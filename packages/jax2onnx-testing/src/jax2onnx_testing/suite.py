@@ -1,0 +1,89 @@
+"""All tests of all installed jax2onnx plugins: `pytest --pyargs jax2onnx_testing.suite`.
+
+Every variant of every case, every composite's case under JAX's transformations, and the plugins as a whole: each
+operation that they declare must be covered by a case.
+"""
+
+from __future__ import annotations
+
+import pytest
+from jax2onnx_core.discovery import installed_plugins
+
+from jax2onnx_testing.checks import check_variant
+from jax2onnx_testing.collection import Broken, Found, find_cases
+from jax2onnx_testing.coverage import duplicate_ids, uncovered_operations
+from jax2onnx_testing.transforms import (
+    NotApplicableError,
+    Transformed,
+    check_transformed,
+    composite_names,
+    transformed_of,
+)
+from jax2onnx_testing.variants import PRECISIONS, Variant, variants_of
+
+__all__ = ["pytest_generate_tests", "run_test", "test_case", "test_every_case_has_its_own_name",
+           "test_every_operation_is_covered", "test_under_transformation"]  # fmt: skip
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One parameter per variant, transformation or distribution; nothing is built here."""
+    distributions = metafunc.config.getoption("--jax2onnx-dist")
+    if "variant" in metafunc.fixturenames:
+        precisions = metafunc.config.getoption("--jax2onnx-precision") or PRECISIONS
+        tests: list[Variant | Transformed | Broken] = []
+        for found in find_cases(distributions):
+            tests += [found] if isinstance(found, Broken) else variants_of(found, precisions)
+        metafunc.parametrize("variant", tests, ids=[t.id for t in tests])
+    if "transformed" in metafunc.fixturenames:
+        composites = composite_names()
+        cases = [f for f in find_cases(distributions) if isinstance(f, Found)]
+        more = [t for found in cases for t in transformed_of(found, composites)]
+        metafunc.parametrize("transformed", more, ids=[t.id for t in more])
+    if "distribution" in metafunc.fixturenames:
+        names = sorted(set(installed_plugins().distributions.values()))
+        metafunc.parametrize("distribution", [n for n in names if _wanted(n, distributions)])
+
+
+def _wanted(name: str, distributions: list[str]) -> bool:
+    short = {d.removeprefix("jax2onnx-") for d in distributions}
+    return not short or name.removeprefix("jax2onnx-") in short
+
+
+def run_test(test: Variant | Transformed | Broken) -> None:
+    """Check one test of this module."""
+    __tracebackhide__ = True
+    if isinstance(test, Broken):
+        raise test.error
+    if isinstance(test, Variant):
+        if test.skip_reason is not None:
+            pytest.skip(test.skip_reason)
+        check_variant(test)
+        return
+    reason = test.found.case.skip.get("f32")
+    if reason is not None:
+        pytest.skip(reason)
+    try:
+        check_transformed(test)
+    except NotApplicableError as error:
+        pytest.skip(str(error))
+
+
+def test_case(variant: Variant | Broken) -> None:
+    """A variant of a case converts, runs and equals JAX."""
+    run_test(variant)
+
+
+def test_under_transformation(transformed: Transformed) -> None:
+    """A case of a composite converts and equals JAX under a transformation."""
+    run_test(transformed)
+
+
+def test_every_operation_is_covered(distribution: str) -> None:
+    """Every rule, decomposition and composite that a distribution declares is covered by one of its cases."""
+    missing = uncovered_operations(distribution)
+    assert not missing, f"No case of {distribution} covers: {', '.join(missing)}"
+
+
+def test_every_case_has_its_own_name(distribution: str) -> None:
+    """No two cases of a module have one name."""
+    assert not duplicate_ids(distribution)

@@ -1,0 +1,205 @@
+"""What is converted must also convert under JAX's transformations: generated tests for composites."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax2onnx_core import to_onnx
+from jax2onnx_core.activation import find_target
+from jax2onnx_core.discovery import Plugins, installed_plugins
+from jax2onnx_onnxruntime import load
+
+from jax2onnx_testing.checks import CheckFailedError, assert_close
+from jax2onnx_testing.collection import Found
+from jax2onnx_testing.reference import Reference
+from jax2onnx_testing.values import arguments
+from jax2onnx_testing.variants import Built, Variant, build
+
+__all__ = ["TRANSFORMS", "NotApplicableError", "Transformed", "check_transformed", "composite_names", "patched_targets",
+           "transformed_of"]  # fmt: skip
+
+Function = Callable[..., Any]
+
+
+class NotApplicableError(Exception):
+    """The transformation does not apply to the function, in JAX itself; the message says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Transformed:
+    """One test: a case under a transformation."""
+
+    found: Found
+    transform: str
+
+    @property
+    def id(self) -> str:
+        """`lax.nn::gelu[vmap]`"""
+        return f"{self.found.id}[{self.transform}]"
+
+
+def composite_names(plugins: Plugins | None = None) -> set[str]:
+    """The names of all composites that the plugins declare."""
+    return {spec.name for spec in (plugins or installed_plugins()).registry.composites}
+
+
+def transformed_of(found: Found, composites: set[str]) -> Iterator[Transformed]:
+    """Every transformation of a case that covers a composite; none for other cases."""
+    if composites.intersection(found.case.covers):
+        for name in TRANSFORMS:
+            yield Transformed(found, name)
+
+
+# The transformations: a function and its arguments → a function and its arguments.
+
+
+def _stacked(args: Sequence[Any], count: int = 2) -> list[Any]:
+    return [jax.tree.map(lambda x: jnp.stack([x] * count), arg) for arg in args]
+
+
+def _vmap(fn: Function, args: Sequence[Any]) -> tuple[Function, Sequence[Any]]:
+    return jax.vmap(fn), _stacked(args)
+
+
+def _vmap_twice(fn: Function, args: Sequence[Any]) -> tuple[Function, Sequence[Any]]:
+    return jax.vmap(jax.vmap(fn)), _stacked(_stacked(args, 3))
+
+
+def _is_float(x: Any) -> bool:
+    return bool(jnp.issubdtype(jnp.asarray(x).dtype, jnp.floating))
+
+
+def _float_sum(fn: Function) -> Function:
+    def total(*args: Any) -> Any:
+        leaves = [leaf for leaf in jax.tree.leaves(fn(*args)) if _is_float(leaf)]
+        if not leaves:
+            raise NotApplicableError("The function has no float output.")
+        # With equal weights, the gradient of what is normalised would be rounding noise.
+        weights = [jnp.cos(jnp.arange(leaf.size, dtype=leaf.dtype)).reshape(leaf.shape) for leaf in leaves]
+        return sum(jnp.sum(leaf * weight) for leaf, weight in zip(leaves, weights, strict=True))
+
+    return total
+
+
+def _float_positions(args: Sequence[Any]) -> tuple[int, ...]:
+    positions = tuple(i for i, arg in enumerate(args) if all(map(_is_float, jax.tree.leaves(arg))))
+    if not positions:
+        raise NotApplicableError("The function has no float input.")
+    return positions
+
+
+def _grad(fn: Function, args: Sequence[Any]) -> tuple[Function, Sequence[Any]]:
+    return jax.grad(_float_sum(fn), argnums=_float_positions(args)), args
+
+
+def _jvp(fn: Function, args: Sequence[Any]) -> tuple[Function, Sequence[Any]]:
+    positions = _float_positions(args)
+
+    def pushed(*operands: Any) -> Any:
+        def of_floats(*floats: Any) -> Any:
+            full = list(operands)
+            for position, value in zip(positions, floats, strict=True):
+                full[position] = value
+            return fn(*full)
+
+        primals = tuple(operands[i] for i in positions)
+        return jax.jvp(of_floats, primals, jax.tree.map(jnp.ones_like, primals))[1]
+
+    return pushed, args
+
+
+def _scan(fn: Function, args: Sequence[Any]) -> tuple[Function, Sequence[Any]]:
+    def scanned(*stacked: Any) -> Any:
+        return jax.lax.scan(lambda carry, xs: (carry + 1, fn(*xs)), 0, stacked)[1]
+
+    return scanned, _stacked(args)
+
+
+def _cond(fn: Function, args: Sequence[Any]) -> tuple[Function, Sequence[Any]]:
+    def chosen(predicate: Any, *operands: Any) -> Any:
+        zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(fn, *operands))
+        return jax.lax.cond(predicate, lambda *xs: fn(*xs), lambda *xs: zeros, *operands)
+
+    return chosen, [jnp.asarray(True), *args]
+
+
+def _jitted(fn: Function, args: Sequence[Any]) -> tuple[Function, Sequence[Any]]:
+    jitted = jax.jit(fn)
+    # What JAX cached before the export must not hide the composites, nor the other way round.
+    jitted(*args)
+    return jitted, args
+
+
+TRANSFORMS: Mapping[str, Callable[[Function, Sequence[Any]], tuple[Function, Sequence[Any]]]] = {
+    "vmap": _vmap,
+    "vmap_vmap": _vmap_twice,
+    "grad": _grad,
+    "jvp": _jvp,
+    "scan": _scan,
+    "cond": _cond,
+    "jitted": _jitted,
+}
+
+
+def check_transformed(test: Transformed) -> None:
+    """Export the transformed function, compare it with JAX, and see that nothing stays patched.
+
+    Raises:
+      NotApplicableError: JAX itself cannot transform the function so.
+      CheckFailedError: the exported function differs.
+    """
+    variant = Variant(test.found, "f32", symbolic=False)
+    built, case = build(variant), test.found.case
+    with jax.enable_x64(variant.x64):
+        function, args = TRANSFORMS[test.transform](_as_function(built), _arguments(built, test))
+        want = _reference(function, args)
+        before = patched_targets()
+        specs = [jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), arg) for arg in args]
+        options = {k: v for k, v in built.options.items() if k in ("opset", "target", "plugins", "x64")}
+        program = to_onnx(function, specs, **options)
+        if patched_targets() != before:
+            raise CheckFailedError("After the export, a function of the user's framework is still replaced.")
+        session = program.session if program.target.load is not None else load(program.model)
+        got = session(program.feeds(*args))
+        for name, wanted, array in zip(program.output_names, want, got, strict=True):
+            assert_close(array, wanted, f"Output {name!r} under {test.transform}", case.values, case.rtol, case.atol)
+
+
+def _as_function(built: Built) -> Function:
+    def function(*args: Any) -> Any:
+        return built.fn(*args)
+
+    return function
+
+
+def _arguments(built: Built, test: Transformed) -> list[Any]:
+    if built.options.get("kwargs"):
+        raise NotApplicableError("The case has keyword inputs.")
+    program = built.export()
+    args, _ = arguments(program, built.inputs, {}, test.found.case.values, zlib.crc32(test.id.encode()))
+    return [jax.tree.map(jnp.asarray, arg) for arg in args]
+
+
+def _reference(function: Function, args: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    # The user's frameworks and JAX raise what they like where a transformation does not exist
+    # for a function; there is nothing to convert then, and the test says why.
+    try:
+        return Reference(function)(tuple(args), {})
+    except NotApplicableError:
+        raise
+    except Exception as error:
+        raise NotApplicableError(f"JAX itself cannot: {type(error).__name__}: {error}") from error
+
+
+def patched_targets() -> dict[str, int]:
+    """Target → identity of what stands there now, for every composite's target that is imported."""
+    import sys
+
+    specs = installed_plugins().registry.composites
+    return {s.target: id(find_target(s.target)[2]) for s in specs if s.target.partition(":")[0] in sys.modules}

@@ -1,0 +1,101 @@
+"""Random inputs: ordinary ones, and ones mixed with what breaks implementations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import jax
+import ml_dtypes
+import numpy as np
+from jax2onnx_core import OnnxProgram
+from jax2onnx_core.symbols import evaluate_dim
+
+__all__ = ["Distribution", "arguments", "random_array"]
+
+Distribution = Literal["special", "finite", "positive", "unit"]
+
+
+def arguments(
+    program: OnnxProgram, specs: Sequence[Any], sizes: Mapping[str, int], values: Distribution, seed: int
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """`(args, kwargs)` for a program at these sizes of its symbols.
+
+    Inputs that were given as arrays (`specs`) keep their values; the others are random.
+    """
+    random = np.random.default_rng(seed)
+    traced = program.inputs.symbols.traced_values(sizes)
+    leaves = [
+        jax.numpy.asarray(random_array(random, aval.dtype, tuple(evaluate_dim(d, traced) for d in aval.shape), values))
+        for aval in program.inputs.avals
+    ]
+    args, kwargs = jax.tree_util.tree_unflatten(program.inputs.tree, leaves)
+    return tuple(_given(spec, arg) for spec, arg in zip(specs, args, strict=True)), kwargs
+
+
+def _given(spec: Any, argument: Any) -> Any:
+    """The array of a specification where it is one (at any depth), else the random argument."""
+    if isinstance(spec, (np.ndarray, jax.Array, np.generic)):
+        return jax.numpy.asarray(spec)
+    if isinstance(spec, Mapping) and isinstance(argument, Mapping):
+        return type(argument)({key: _given(spec[key], value) for key, value in argument.items()})
+    if type(spec) in (list, tuple) and type(argument) is type(spec) and len(spec) == len(argument):
+        return type(spec)(_given(s, a) for s, a in zip(spec, argument, strict=True))
+    return argument
+
+
+def random_array(random: np.random.Generator, dtype: Any, shape: tuple[int, ...], values: Distribution) -> Any:
+    """An array of any dtype that JAX has; typed random keys come as JAX arrays."""
+    if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+        key = jax.random.key(int(random.integers(2**31)), impl=jax.random.key_impl(jax.numpy.empty(0, dtype)))
+        return jax.random.split(key, max(1, math.prod(shape)))[: math.prod(shape)].reshape(shape)
+    dtype = np.dtype(dtype)
+    if dtype == np.bool_:
+        return random.random(shape) < 0.5
+    if jax.dtypes.issubdtype(dtype, np.complexfloating):
+        part = np.float64 if dtype == np.complex128 else np.float32
+        real, imaginary = (_floats(random, np.dtype(part), shape, values) for _ in range(2))
+        return np.stack([real, imaginary], -1).view(dtype).reshape(shape)
+    if jax.dtypes.issubdtype(dtype, np.integer):
+        return _integers(random, dtype, shape, values)
+    return _floats(random, dtype, shape, values)
+
+
+def _integers(
+    random: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ...], values: Distribution
+) -> np.ndarray[Any, Any]:
+    info = ml_dtypes.iinfo(dtype)
+    low, high = {"special": (-8, 9), "finite": (-5, 6), "positive": (1, 6), "unit": (0, 2)}[values]
+    low, high = max(low, int(info.min)), min(high, int(info.max))
+    array = random.integers(low, max(high, low + 1), shape).astype(dtype)
+    if values == "special":
+        extremes = [int(info.min), int(info.min) + 1, int(info.max), int(info.max) - 1, int(info.max) // 2, 0, 1]
+        return _mixed(random, array, np.array(extremes, object).astype(dtype))
+    return array
+
+
+def _floats(
+    random: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ...], values: Distribution
+) -> np.ndarray[Any, Any]:
+    if values in ("positive", "unit"):
+        low, high = (0.01, 3) if values == "positive" else (-1, 1)
+        return random.uniform(low, high, shape).astype(dtype)
+    array = (random.standard_normal(shape) * (3 if values == "special" else 1)).astype(dtype)
+    if values == "special":
+        info = ml_dtypes.finfo(dtype)
+        numbers = [0.0, -0.0, 1, -1, 0.5, 2.5, float(info.max), float(info.min), float(info.smallest_normal)]
+        extremes = np.array([np.nan, np.inf, -np.inf, *numbers])
+        return _mixed(random, array, extremes.astype(dtype))
+    return array
+
+
+def _mixed(
+    random: np.random.Generator, array: np.ndarray[Any, Any], extremes: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """About a third of the elements replaced by extremes, every extreme used where there is room."""
+    count = min(array.size, max(len(extremes), array.size // 3))
+    places = random.permutation(array.size)[:count]
+    flat = array.reshape(-1)
+    flat[places] = extremes[np.arange(count) % len(extremes)]
+    return flat.reshape(array.shape)

@@ -1,0 +1,165 @@
+"""A case, built as float32 or float64, with fixed or with symbolic sizes."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import jax
+import numpy as np
+from jax2onnx_core import Case, OnnxProgram, to_onnx, with_dtype, with_rngs
+from jax2onnx_core.cases import Construct
+from jax2onnx_core.errors import SymbolError
+from jax2onnx_core.inputs import Inputs, parse_inputs
+from jax2onnx_core.symbols import evaluate_dim
+
+from jax2onnx_testing.collection import Found
+
+__all__ = ["Built", "Precision", "Variant", "build", "fill_in", "is_symbolic", "variants_of"]
+
+Precision = Literal["f32", "f64"]
+PRECISIONS: tuple[Precision, ...] = ("f32", "f64")
+
+_DTYPE_PLACEHOLDER, _RNGS_PLACEHOLDER = type(with_dtype()), type(with_rngs(0))
+_SIZES = (3, 5, 7, 4, 6, 8, 2, 9, 12, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """One test of a case."""
+
+    found: Found
+    precision: Precision
+    symbolic: bool
+
+    @property
+    def id(self) -> str:
+        """`lax.elementwise::exp[f32-static]`"""
+        return f"{self.found.id}[{self.precision}-{'symbolic' if self.symbolic else 'static'}]"
+
+    @property
+    def x64(self) -> bool:
+        """Whether JAX's 64-bit types are enabled."""
+        return self.precision == "f64"
+
+    @property
+    def skip_reason(self) -> str | None:
+        """Why the case says that this variant is to be skipped."""
+        return self.found.case.skip.get(self.precision)
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether the structural expectation of the case speaks of this variant: float32, symbolic if possible."""
+        return self.precision == "f32" and self.symbolic == is_symbolic(self.found.case)
+
+
+@dataclasses.dataclass(frozen=True)
+class Built:
+    """A variant ready to export: the callable anew, inputs and options as `to_onnx` takes them."""
+
+    variant: Variant
+    fn: Callable[..., Any]
+    inputs: Sequence[Any]
+    options: Mapping[str, Any]
+
+    def export(self) -> OnnxProgram:
+        """Convert."""
+        return to_onnx(self.fn, self.inputs, **self.options)
+
+
+def variants_of(found: Found, precisions: Sequence[Precision] = PRECISIONS) -> Iterator[Variant]:
+    """Every variant of a case, in a fixed order."""
+    kinds = (False, True) if is_symbolic(found.case) else (False,)
+    for precision, symbolic in itertools.product(precisions, kinds):
+        yield Variant(found, precision, symbolic)
+
+
+def is_symbolic(case: Case) -> bool:
+    """Whether an input of the case has a symbolic dimension."""
+    return any(map(has_symbols, [*case.inputs, *case.options.get("kwargs", {}).values()]))
+
+
+def has_symbols(specs: Any) -> bool:
+    """Whether a shape in these input specifications has a name or None for a dimension."""
+    if isinstance(specs, Mapping):
+        return any(has_symbols(v) for v in specs.values())
+    if isinstance(specs, tuple) and len(specs) == 2 and isinstance(specs[0], tuple) and isinstance(specs[1], str):
+        return has_symbols(specs[0])
+    if isinstance(specs, list):
+        return any(map(has_symbols, specs))
+    if isinstance(specs, tuple):
+        return any(isinstance(d, str) or d is None or has_symbols(d) for d in specs)
+    return isinstance(specs, jax.ShapeDtypeStruct) and any(not isinstance(d, int) for d in specs.shape)
+
+
+def fill_in(value: Any, precision: Precision) -> Any:
+    """`value` with its placeholders replaced and its `construct(...)`s built."""
+    if isinstance(value, Construct):
+        kwargs = {k: fill_in(v, precision) for k, v in value.kwargs.items()}
+        return value.factory(*(fill_in(a, precision) for a in value.args), **kwargs)
+    if isinstance(value, _DTYPE_PLACEHOLDER):
+        return np.dtype(np.float64 if precision == "f64" else np.float32)
+    if isinstance(value, _RNGS_PLACEHOLDER):
+        from flax import nnx
+
+        return nnx.Rngs(value.seed)
+    if type(value) in (list, tuple):
+        return type(value)(fill_in(v, precision) for v in value)
+    return {k: fill_in(v, precision) for k, v in value.items()} if type(value) is dict else value
+
+
+def build(variant: Variant) -> Built:
+    """Make the callable, the inputs and the options of a variant."""
+    case = variant.found.case
+    with jax.enable_x64(variant.x64):
+        fn = fill_in(case.fn, variant.precision)
+        inputs = [_in_precision(spec, variant.precision) for spec in case.inputs]
+        options = {"x64": variant.x64, **case.options}
+        if "kwargs" in options:
+            options["kwargs"] = {k: _in_precision(v, variant.precision) for k, v in options["kwargs"].items()}
+        if not variant.symbolic and is_symbolic(case):
+            inputs, options = _fixed(fn, inputs, options)
+    return Built(variant, fn, inputs, options)
+
+
+def _in_precision(spec: Any, precision: Precision) -> Any:
+    if isinstance(spec, (np.ndarray, jax.Array)) and spec.dtype in (np.float32, np.float64):
+        return spec.astype(np.float64 if precision == "f64" else np.float32)
+    return spec
+
+
+def _fixed(fn: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The inputs with a number for each symbol, and the options without what speaks of symbols."""
+    parsed = parse_inputs(fn, list(inputs), options.get("kwargs", {}), options.get("constraints", ()))
+    traced = parsed.symbols.traced_values(_sizes(parsed, options.get("specialize") or {}))
+    leaves = [
+        jax.ShapeDtypeStruct(tuple(evaluate_dim(d, traced) for d in aval.shape), aval.dtype, weak_type=aval.weak_type)
+        for aval in parsed.avals
+    ]
+    args, kwargs = jax.tree_util.tree_unflatten(parsed.tree, leaves)
+    fixed = {k: v for k, v in options.items() if k not in ("constraints", "specialize", "kwargs")}
+    if kwargs:
+        fixed["kwargs"] = kwargs
+    return [a if isinstance(a, (np.ndarray, jax.Array)) else b for a, b in zip(inputs, args, strict=True)], fixed
+
+
+def _sizes(parsed: Inputs, given: Mapping[str, int]) -> dict[str, int]:
+    """Small sizes that the constraints allow, another one for each symbol."""
+    names = [n for n in parsed.symbols.names([d for aval in parsed.avals for d in aval.shape]) if n not in given]
+    rotations = [_SIZES[i:] + _SIZES[:i] for i in range(len(names))]
+    for sizes in itertools.islice(itertools.product(*rotations), 10_000):
+        values = {**given, **dict(zip(names, sizes, strict=True))}
+        if _allowed(parsed, values):
+            return values
+    raise SymbolError(f"No small sizes of {', '.join(names)} satisfy the constraints of the case.")
+
+
+def _allowed(parsed: Inputs, values: Mapping[str, int]) -> bool:
+    try:
+        parsed.symbols.check_constraints(values)
+    except SymbolError:
+        return False
+    traced = parsed.symbols.traced_values(values)
+    return all(evaluate_dim(d, traced) >= 0 for aval in parsed.avals for d in aval.shape)
