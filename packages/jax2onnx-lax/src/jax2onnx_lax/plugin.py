@@ -31,6 +31,7 @@ MODULES = (
     "effects",
     "elementwise",
     "fft",
+    "folds",
     "gather",
     "integer",
     "linalg_eigh",

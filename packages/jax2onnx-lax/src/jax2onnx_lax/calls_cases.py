@@ -1,0 +1,84 @@
+"""Cases of `calls`."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.custom_batching import custom_vmap
+from jax.custom_derivatives import linear_call
+
+from jax2onnx_core import Case, expect_graph
+from jax2onnx_lax._compat import run_state_of
+
+__all__ = ["cases"]
+
+
+@jax.custom_vjp
+def _twice(x):
+    return 2 * x
+
+
+_twice.defvjp(lambda x: (2 * x, None), lambda _, cotangent: (3 * cotangent,))
+
+
+@jax.custom_jvp
+def _thrice(x):
+    return 3 * x
+
+
+_thrice.defjvp(lambda primals, tangents: (3 * primals[0], 4 * tangents[0]))
+
+
+@custom_vmap
+def _negated(x):
+    return -x
+
+
+@_negated.def_vmap
+def _negated_rule(size, batched, x):
+    return -2 * x / 2, batched[0]
+
+
+def _linear(x):
+    return linear_call(lambda scale, v: scale * v, lambda scale, v: scale * v, x, x)
+
+
+def _remat(x):
+    return jax.checkpoint(lambda v: jnp.sin(jnp.sin(v)))(x)
+
+
+def _composite(x):
+    return lax.composite(functools.partial(lambda x, *, factor: x * factor), name="mylib.scale")(x, factor=3.0)
+
+
+def _accumulate(x):
+    def body(refs):
+        refs[0][...] = refs[0][...] + x
+        refs[1][...] = refs[0][...] * 2
+
+    return run_state_of(body, (x, jnp.zeros_like(x)))
+
+
+cases = [
+    Case("jit", lambda x: jax.jit(jnp.sin)(x), [("N", 3)], covers=("jit",), expect=expect_graph("Sin", match="exact")),
+    Case("jit_of_jit", jax.jit(lambda x: jax.jit(jnp.sin)(x) + 1), [("N", 3)], covers=("jit",)),
+    Case("checkpoint", _remat, [("N", 3)], covers=("remat2",), expect=expect_graph("Sin -> Sin", match="exact")),
+    Case("checkpoint_grad", jax.grad(lambda x: _remat(x).sum()), [("N", 3)], covers=("remat2",)),
+    Case("custom_vjp", _twice, [("N", 3)], covers=("custom_vjp_call",), expect=expect_graph("Mul", match="exact")),
+    Case("custom_vjp_grad", jax.grad(lambda x: _twice(x).sum()), [("N", 3)], covers=("custom_vjp_call",)),
+    Case("custom_vjp_vmapped", jax.vmap(_twice), [("N", 3)], covers=("custom_vjp_call",)),
+    Case("custom_jvp", _thrice, [("N", 3)], covers=("custom_jvp_call",), expect=expect_graph("Mul", match="exact")),
+    Case("custom_jvp_jvp", lambda x: jax.jvp(_thrice, (x,), (x,)), [("N", 3)], covers=("custom_jvp_call",)),
+    Case("custom_vmap", _negated, [("N", 3)], covers=("custom_vmap_call",)),
+    Case("custom_vmap_vmapped", jax.vmap(_negated), [("N", 3)], covers=("custom_vmap_call",)),
+    Case("linear_call", _linear, [("N", 3)], covers=("linear_call",)),
+    Case("composite", _composite, [("N", 3)], covers=("composite",), expect=expect_graph("Mul", match="exact")),
+    Case("platform_dependent", lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos), [("N", 3)],
+         covers=("platform_index",), expect=expect_graph("Sin", match="exact")),
+    Case("platform_default", lambda x: lax.platform_dependent(x, tpu=jnp.sin, default=jnp.cos), [("N", 3)],
+         covers=("platform_index",), expect=expect_graph("Cos", match="exact")),
+    Case("run_state", _accumulate, [(2, 3)], covers=("run_state",)),
+]  # fmt: skip

@@ -1,0 +1,134 @@
+"""Cases of `control_flow`."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+
+def _int(value: int) -> np.ndarray:
+    return np.asarray(value, np.int32)
+
+
+def _switch(index, x):
+    return lax.switch(index, [jnp.sin, jnp.cos, lambda x: x, lambda x: 2 * x, jnp.negative], x)
+
+
+def _cond_of_tuples(x, y):
+    return lax.cond(x.sum() > 0, lambda x, y: (x, y + 1, 3.0), lambda x, y: (y, x, -1.0), x, y)
+
+
+def _collatz_like(x):
+    return lax.while_loop(lambda state: state[1].sum() < 100, lambda state: (state[0] + 1, state[1] * 2), (0, x))
+
+
+def _swap(x):
+    def body(state):
+        count, a, b, fixed = state
+        return count - 1, b, a + fixed, fixed
+
+    return lax.while_loop(lambda state: state[0] > 0, body, (5, x, 2 * x, x + 1))
+
+
+def _cumulative(x, *, reverse=False):
+    return lax.scan(lambda carry, row: (carry + row, jnp.sin(carry)), jnp.zeros_like(x, shape=x.shape[1:]), x,
+                    reverse=reverse)  # fmt: skip
+
+
+def _without_inputs(x):
+    return lax.scan(lambda carry, _: (carry * 2, carry + 1), x, None, length=4)
+
+
+def _tail(x, *, reverse=False):
+    return lax.scan(lambda carry, row: (carry + row, carry * row), x.sum(0), x[1:], reverse=reverse)
+
+
+def _nested(x, w):
+    def outer(carry, row):
+        inner = lax.fori_loop(0, 3, lambda i, value: value + row * i, carry)
+        chosen = lax.cond(row.sum() > 0, jnp.sin, lambda v: v @ w, inner)
+        return chosen, lax.map(lambda element: element * chosen.sum(), row)
+
+    return lax.scan(outer, jnp.zeros_like(x, shape=x.shape[1:]), x)
+
+
+def _lstm(x, w, u):
+    def cell(state, step):
+        hidden, memory = state
+        i, f, g, o = jnp.split(step @ w + hidden @ u, 4, axis=-1)
+        memory = jax.nn.sigmoid(f) * memory + jax.nn.sigmoid(i) * jnp.tanh(g)
+        hidden = jax.nn.sigmoid(o) * jnp.tanh(memory)
+        return (hidden, memory), hidden
+
+    zeros = jnp.zeros_like(x, shape=(x.shape[1], u.shape[0]))
+    return lax.scan(cell, (zeros, zeros), x)
+
+
+def _complex_carry(x):
+    last, _ = lax.scan(lambda carry, row: (carry * (row + 1j), None), x[:1] + 1j, x)
+    return last.real, last.imag
+
+
+cases = [
+    Case("cond", lambda x, y: lax.cond(x.sum() > 0, jnp.add, jnp.subtract, x, y), [("N", 3), ("N", 3)],
+         covers=("cond",), expect=expect_graph(counts={"If": 1, "Cast": 0, "Add": 1, "Sub": 1}, search_functions=True)),
+    Case("cond_of_tuples", _cond_of_tuples, [("N", 3), ("N", 3)], covers=("cond",)),
+    Case("cond_constant", lambda x: lax.cond(True, jnp.sin, jnp.cos, x), [(3,)], covers=("cond",),
+         expect=expect_graph("Sin:3", match="exact")),
+    Case("cond_vmapped", jax.vmap(lambda x: lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x)), [("N", 3)], covers=("cond",)),
+    Case("cond_grad", jax.grad(lambda x: lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x).sum()), [("N", 3)],
+         covers=("cond",)),
+    *(Case(f"switch_{index}".replace("-", "below_"), _switch, [_int(index), ("N", 3)], covers=("cond",),
+           expect=expect_graph(counts={"If": 4}, search_functions=True)) for index in (-1, 0, 1, 2, 3, 4, 7)),
+    Case("switch_vmapped", jax.vmap(_switch), [np.array([0, 3, 1, 4], np.int32), (4, 3)], covers=("cond",)),
+    Case("while", _collatz_like, [("N", 3)], covers=("while",), values="positive",
+         expect=expect_graph(counts={"Loop": 1, "Less": 2}, search_functions=True)),
+    Case("while_vmapped", jax.vmap(_collatz_like), [("N", 3)], covers=("while",), values="positive"),
+    Case("while_vmapped_twice", jax.vmap(jax.vmap(_collatz_like)), [("N", 2, 3)], covers=("while",),
+         values="positive"),
+    Case("while_swaps", _swap, [("N", 3)], covers=("while",)),
+    Case("while_never", lambda x: lax.while_loop(lambda v: v.sum() < -1e9, jnp.sin, x), [("N", 3)], covers=("while",)),
+    *(Case(f"fori_from_2_to_{n}".replace("-", "minus_"), lambda n, x: lax.fori_loop(2, n, lambda i, v: v * i, x),
+           [_int(n), ("N", 3)], covers=("while",),
+           expect=expect_graph(counts={"Loop": 1, "Less": 0}, search_functions=True)) for n in (-4, 2, 3, 6)),
+    Case("fori_between_inputs", lambda a, b, x: lax.fori_loop(a, b, lambda i, v: v + i, x), [_int(-3), _int(4), (3,)],
+         covers=("while",)),
+    Case("fori_over_symbol", lambda x: lax.fori_loop(0, x.shape[0], lambda i, v: v + i, x), [("N", 3)],
+         covers=("while",)),
+    Case("fori_static", lambda x: lax.fori_loop(2, 6, lambda i, v: v * i, x), [("N", 3)], covers=("scan",),
+         expect=expect_graph(counts={"Loop": 1})),
+    Case("fori_grad", jax.grad(lambda x: lax.fori_loop(0, 4, lambda i, v: jnp.sin(v), x).sum()), [("N", 3)],
+         covers=("scan",)),
+    Case("scan", _cumulative, [("T", 3)], covers=("scan",), expect=expect_graph(counts={"Scan": 1, "Loop": 0})),
+    Case("scan_reverse", lambda x: _cumulative(x, reverse=True), [("T", 3)], covers=("scan",),
+         expect=expect_graph(counts={"Scan": 1, "Slice": 0})),
+    Case("scan_of_length_0", lambda x: _cumulative(x[:0]), [(2, 3)], covers=("scan",),
+         expect=expect_graph(absent=["Scan", "Loop"])),
+    Case("scan_of_length_1", lambda x: _cumulative(x[:1]), [(2, 3)], covers=("scan",),
+         expect=expect_graph(absent=["Scan", "Loop"])),
+    Case("scan_of_length_that_may_be_0", _tail, [("T", 3)], covers=("scan",), expect=expect_graph(counts={"Loop": 1})),
+    Case("scan_reverse_of_length_that_may_be_0", lambda x: _tail(x, reverse=True), [("T", 3)], covers=("scan",),
+         expect=expect_graph(counts={"Loop": 1})),
+    Case("scan_without_inputs", _without_inputs, [("N", 3)], covers=("scan",), expect=expect_graph(counts={"Loop": 1})),
+    Case("scan_without_inputs_reverse", lambda x: lax.scan(lambda c, _: (c * 2, c + 1), x, None, length=3, reverse=True),
+         [("N", 3)], covers=("scan",)),
+    Case("scan_without_carry", lambda x: lax.map(lambda row: jnp.sin(row).sum(), x), [("N", 3)], covers=("scan",)),
+    Case("scan_vmapped", jax.vmap(_cumulative), [("B", "T", 3)], covers=("scan",)),
+    Case("scan_grad", jax.grad(lambda x: sum(y.sum() for y in _cumulative(x))), [("T", 3)], covers=("scan",)),
+    Case("scan_jvp", lambda x: jax.jvp(_cumulative, (x,), (x,)), [("T", 3)], covers=("scan",)),
+    Case("scan_nested", _nested, [("T", 3), (3, 3)], covers=("scan", "cond")),
+    Case("scan_lstm", _lstm, [("T", "B", 5), (5, 16), (4, 16)], covers=("scan",),
+         expect=expect_graph(counts={"Scan": 1})),
+    Case("scan_complex", _complex_carry, [("T", 3)], covers=("scan",)),
+    Case("scan_unrolled", lambda x: lax.scan(lambda c, r: (c + r, c), x.sum(0), x, unroll=2), [(5, 3)],
+         covers=("scan",)),
+    Case("associative_scan", lambda x: lax.associative_scan(jnp.add, x), [(7, 3)]),
+    Case("key_as_carry", lambda: lax.fori_loop(0, 3, lambda i, key: jax.random.split(key)[0], jax.random.key(1)),
+         covers=("scan",)),
+]  # fmt: skip

@@ -1,0 +1,101 @@
+"""Devices, meshes, names and effects: the identity on one device, or nothing that a file can hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jax2onnx_core import Rules
+
+__all__ = ["rules"]
+
+rules = Rules()
+
+
+@rules.lower(
+    "name", "sharding_constraint", "layout_constraint", "pvary", "reshard", "mesh_cast", "preduced",
+    "with_memory_space_constraint", "reduced_vary_cast", "reduced_vary_cast_p", "vary_unreduced_cast",
+    "vary_unreduced_cast_p", "stop_gradient", "device_put", "relayout",
+    "xla_metadata_value", packed=True,
+)  # fmt: skip
+def annotation(ctx: Any, *operands: Any, **_: Any) -> Any:
+    """Annotations that change no value."""
+    return list(operands)
+
+
+@rules.lower("shard_map", packed=True)
+def shard_map(ctx: Any, *operands: Any, jaxpr: Any, mesh: Any, **_: Any) -> Any:
+    """Over a mesh of one device a shard is the whole array."""
+    if mesh.size != 1:
+        raise ValueError(
+            f"shard_map over a mesh of {mesh.size} devices ({dict(mesh.shape)}) cannot be in an ONNX file, which "
+            "describes one device. Export the function with a mesh of one device, or without shard_map."
+        )
+    return ctx.inline(jaxpr, *operands)
+
+
+@rules.lower(
+    "psum", "psum_invariant", "pmax", "pmin", "all_gather", "all_gather_invariant", "all_gather_reduced",
+    "reduce_scatter", "all_to_all", "pbroadcast", "pbroadcast_dynamic", "unreduced_psum", "unreduced_pmax",
+    "unreduced_pmin", "unreduced_reduce_scatter", packed=True,
+)  # fmt: skip
+def collective(ctx: Any, *operands: Any, **_: Any) -> Any:
+    """Collectives over one device return what it has; only axes of size 1 come or go."""
+    return [_like(ctx, x, aval) for x, aval in zip(operands, ctx.avals_out, strict=True)]
+
+
+@rules.lower("ppermute", packed=True)
+def ppermute(ctx: Any, x: Any, *, perm: Any, **_: Any) -> Any:
+    """The operand where the one device sends to itself, else zeros."""
+    return x if (0, 0) in [tuple(pair) for pair in perm] else ctx.op.Sub(x, x)
+
+
+@rules.lower("axis_index")
+def axis_index(ctx: Any, **_: Any) -> Any:
+    return ctx.constant(np.array(0, np.int32))
+
+
+def _like(ctx: Any, x: Any, aval: Any) -> Any:
+    extra = len(ctx.dims(x)) - len(ctx.avals_in[0].shape)
+    tail = ctx.dims(x)[len(ctx.dims(x)) - extra :] if extra else ()
+    return ctx.reshape(x, (*aval.shape, *tail))
+
+
+@rules.lower("debug_callback", "debug_print", "inspect_sharding", packed=True)
+def debug(ctx: Any, *_: Any, **__: Any) -> Any:
+    """Prints change no value: the model does not print."""
+    return []
+
+
+rules.unsupported(
+    ("pure_callback", "io_callback", "xla_python_cpu_callback", "xla_python_gpu_callback"),
+    "It calls back into Python, which the runtime of an ONNX file does not have.",
+    "Write the computation in JAX, or export the parts before and after it.",
+)
+rules.unsupported(
+    ("infeed", "outfeed", "create_token", "after_all", "psend", "precv"),
+    "It exchanges data with the host while the program runs.",
+    "Make the data arguments or results of the function.",
+)
+rules.unsupported(
+    ("ffi_call", "custom_call", "pallas_call", "tpu_custom_call", "cudnn_fusion", "triton_kernel_call"),
+    "It runs compiled code that belongs to one device.",
+    "Use the plain JAX implementation of the operation.",
+)
+rules.unsupported(
+    ("new_ref", "empty_ref", "free_ref", "get", "swap", "addupdate", "freeze", "accum_grad_in_ref",
+     "core_map", "pin", "unpin"),
+    "It reads or writes a mutable array reference, and ONNX has only values.",
+    "Return the updated array instead (x = x.at[i].set(v)).",
+)  # fmt: skip
+rules.unsupported(
+    "check",
+    "It records an error of jax.experimental.checkify, which a model cannot raise.",
+    "Export the function without checkify.",
+)
+rules.unsupported(
+    "ragged_all_to_all",
+    "It exchanges rows between several devices.",
+    "Export the function with a mesh of one device.",
+)
