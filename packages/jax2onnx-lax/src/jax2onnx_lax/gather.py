@@ -19,8 +19,8 @@ from jax.lax import GatherScatterMode
 from jax2onnx_core import Complex, Rules
 
 from jax2onnx_lax.index_columns import Column, Label, arrange, batch_index, contiguous, linear_index, settle, stacked
-from jax2onnx_lax.index_values import columns, one_value, to_index
-from jax2onnx_lax.slicing import slice_along, take_windows
+from jax2onnx_lax.index_values import as_dimension, columns, definitely_le, one_value, progression, to_index
+from jax2onnx_lax.slicing import from_end, slice_along, take_windows
 
 __all__ = ["rules"]
 
@@ -53,6 +53,7 @@ def gather(
     found = _columns(ctx, operand, indices, dimension_numbers.start_index_map, slice_sizes)
     _cut_unindexed(ctx, operand, found, dimension_numbers, slice_sizes)
     varying, valid = _take_uniform(ctx, operand, found, mode, dimension_numbers.collapsed_slice_dims)
+    varying = _take_strided(ctx, operand, varying, mode, dimension_numbers)
     valid += _take_varying(ctx, operand, indices, varying, mode, dimension_numbers)
     result = _to_output(ctx, operand, dimension_numbers, aval.shape)
     if valid:
@@ -121,9 +122,36 @@ def _first(ctx: Any, column: Column, mode: GatherScatterMode) -> Any:
     return settle(ctx, column, mode, native=False)[1]
 
 
+def _take_strided(
+    ctx: Any, operand: _Operand, varying: list[Column], mode: GatherScatterMode, numbers: Any
+) -> list[Column]:
+    """Slice with a step where the indices are start, start + step, …: `x[::2]` of an axis of symbolic length."""
+    if len(varying) != 1 or numbers.operand_batching_dims or mode != GatherScatterMode.PROMISE_IN_BOUNDS:
+        return varying
+    (column,) = varying
+    found = progression(ctx, column.value)
+    if found is None or len(ctx.dims(column.value)) != 1 or column.axis not in numbers.collapsed_slice_dims:
+        return varying
+    start, step, count = found
+    if step <= 0 or not definitely_le(0, start):
+        return varying
+    place = operand.place(column.axis)
+    whole = start == 0 and step == 1 and count == column.extent
+    if not whole:
+        reaches_end = definitely_le(column.extent, start + step * count)
+        end = column.extent if reaches_end else start + step * (count - 1) + 1
+        operand.value = slice_along(ctx, operand.value, [place], [start], [end], [step], [count])
+    operand.labels[place] = ("batch", 0)
+    return []
+
+
 def _take_one(ctx: Any, operand: _Operand, column: Column, mode: GatherScatterMode, *, drop: bool) -> Any:
     index, valid = settle(ctx, column, mode, native=True)
     place = operand.place(column.axis)
+    dimension = as_dimension(ctx, index)
+    if dimension is not None:
+        dimension = from_end(dimension, column.extent, 0)
+        index = ctx.constant(dimension, dtype=np.int64) if isinstance(dimension, int) else ctx.dim(dimension)
     index = index if drop else ctx.unsqueeze(index, [0])
     _gather(ctx, operand, index, place)
     if drop:
@@ -149,7 +177,8 @@ def _take_varying(
         for d, i in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
     }  # fmt: skip
     if not varying:
-        operand.labels = [batching.get(axis, label) for label in operand.labels for axis in (label[1],)]
+        operand.labels = [batching.get(axis, label) if label[0] == "axis" else label for label in operand.labels
+                          for axis in (label[1],)]  # fmt: skip
         return []
     batch_rank = len(ctx.dims(indices)) - 1
     kept = sorted(column.axis for column in varying if column.axis not in numbers.collapsed_slice_dims)

@@ -15,6 +15,7 @@ from jax.errors import InconclusiveDimensionOperation
 
 __all__ = [
     "DIMENSION",
+    "PROGRESSION",
     "RANGE",
     "all_different",
     "as_dimension",
@@ -25,12 +26,15 @@ __all__ = [
     "in_range",
     "one_value",
     "producer",
+    "progression",
     "to_index",
 ]
 
 # Keys of `Value.meta`: the dimension that a scalar holds; the smallest and largest element of an array.
 DIMENSION = "jax2onnx_lax.dimension"
 RANGE = "jax2onnx_lax.range"
+# Start (a dimension), step (a number) and length of an arithmetic progression.
+PROGRESSION = "jax2onnx_lax.progression"
 
 # Operators whose result holds elements of their first operand and nothing else.
 _RESHAPERS = frozenset({"Expand", "Reshape", "Squeeze", "Unsqueeze"})
@@ -104,6 +108,44 @@ def as_dimension(ctx: Any, value: Any) -> Any:
         return value.meta[DIMENSION]
     node = producer(value, "Cast", *_RESHAPERS)
     return None if node is None else as_dimension(ctx, node.inputs[0])
+
+
+def progression(ctx: Any, value: Any) -> tuple[Any, int, Any] | None:
+    """(start, step, count) if the elements of `value` are known to be start, start + step, …; else None.
+
+    Only progressions of symbolic length: what is static is a constant.
+    """
+    if PROGRESSION in value.meta:
+        return value.meta[PROGRESSION]
+    node = value.producer()
+    if node is None or node.domain != "":
+        return None
+    if node.op_type in ("Cast", "Reshape", "Squeeze", "Unsqueeze"):
+        return progression(ctx, node.inputs[0])
+    if node.op_type == "Slice":
+        return _reversed(ctx, node)
+    return _computed(ctx, node) if node.op_type in ("Add", "Mul") else None
+
+
+def _computed(ctx: Any, node: Any) -> tuple[Any, int, Any] | None:
+    for some, other in (tuple(node.inputs), tuple(reversed(node.inputs))):
+        found, number = progression(ctx, some), as_dimension(ctx, other)
+        if found is not None and number is not None:
+            start, step, count = found
+            if node.op_type == "Add":
+                return start + number, step, count
+            return (start * number, step * number, count) if isinstance(number, int) else None
+    return None
+
+
+def _reversed(ctx: Any, node: Any) -> tuple[Any, int, Any] | None:
+    """Of a vector taken from its end to its beginning."""
+    starts, steps = ctx.known(node.inputs[1]), ctx.known(node.inputs[4]) if len(node.inputs) > 4 else None
+    found = progression(ctx, node.inputs[0])
+    if found is None or starts is None or steps is None or list(starts) != [-1] or list(steps) != [-1]:
+        return None
+    start, step, count = found
+    return start + (count - 1) * step, -step, count
 
 
 # ---------------------------------------------------------------------------------------- negative indices

@@ -288,7 +288,9 @@ def _cover(ctx: Any, task: _Scatter) -> Any:
 def _suits_nd(ctx: Any, task: _Scatter, unique: bool) -> bool:
     """The indexed axes come first, no place is written twice, and nothing has to be dropped."""
     task.columns.sort(key=lambda c: c.axis)
-    if task.batching or task.windows or [c.axis for c in task.columns] != list(range(len(task.columns))):
+    if task.batching or [c.axis for c in task.columns] != list(range(len(task.columns))):
+        return False
+    if task.windows and (len(task.columns) > 1 or not task.single):
         return False
     if not (task.single or unique or any(all_different(ctx, c.value) for c in task.columns)):
         return False
@@ -299,13 +301,17 @@ def _suits_nd(ctx: Any, task: _Scatter, unique: bool) -> bool:
 def _scatter_nd(ctx: Any, task: _Scatter) -> Any:
     starts = _settle_all(ctx, task)
     _neutralise(ctx, task)
-    parts = [ctx.unsqueeze(start, [task.rank]) for start in starts]
-    index = stacked(ctx, parts, task.rank)
-    order = [*task.batch, *task.free]
+    rank = len(task.places)
+    parts = [
+        ctx.unsqueeze(_over_places(ctx, task, start, column), [rank])
+        for start, column in zip(starts, task.columns, strict=True)
+    ]
+    index = stacked(ctx, parts, rank)
+    order = [*task.places, *task.free]
     updates = arrange(ctx, task.updates, task.labels, order)
     if task.valid is not None:
         current = ctx.op.GatherND(task.x, index, dims=ctx.dims(updates))
-        mask = ctx.unsqueeze(task.valid, list(range(task.rank, len(order)))) if len(order) > task.rank else task.valid
+        mask = ctx.unsqueeze(task.valid, list(range(task.rank, len(order)))) if task.rank else task.valid
         updates = ctx.op.Where(mask, updates, current)
     reduction = None if task.reduction == "none" else task.reduction
     return ctx.op.ScatterND(task.x, index, updates, reduction=reduction, dims=ctx.dims(task.x))
@@ -320,9 +326,12 @@ def _suits_elements(task: _Scatter) -> bool:
 
 def _scatter_elements(ctx: Any, task: _Scatter) -> Any:
     (column,) = task.columns
-    index, valid, padded = _positions(ctx, task, column)
     places, updates, labels = task.places, task.updates, task.labels
     extra = [label for label in places if label not in task.batching.values()]
+    sizes = dict(zip(labels, ctx.dims(updates), strict=True))
+    once = not extra or _is(sizes[extra[0]], 1)
+    index, valid, padded = _positions(ctx, task, column, once=once)
+    updates = task.updates
     if not extra:
         rank = len(places)
         extra = [("axis", column.axis)]
@@ -331,7 +340,6 @@ def _scatter_elements(ctx: Any, task: _Scatter) -> Any:
         places, labels = [*places, *extra], [*labels, *extra]
     order = [extra[0] if d == column.axis else task.batching[d] for d in range(len(ctx.dims(task.x)))]
     updates = arrange(ctx, updates, labels, order)
-    once = _is(ctx.dims(updates)[column.axis], 1)
     index = arrange(ctx, index, places, order)
     valid = None if valid is None else arrange(ctx, valid, places, order)
     return _emit(ctx, task, task.x, column.axis, index, updates, valid, padded=padded, once=once)
@@ -363,7 +371,7 @@ def _scatter_merged(ctx: Any, task: _Scatter) -> Any:
 
 def _merged_index(ctx: Any, task: _Scatter, axes: Sequence[int], extents: Sequence[Any]) -> tuple[Any, Any, bool]:
     if len(axes) == 1 and task.columns:
-        return _positions(ctx, task, task.columns[0])
+        return _positions(ctx, task, task.columns[0], once=task.single)
     starts = _settle_all(ctx, task, native=False)
     _neutralise(ctx, task)
     parts = {c.axis: _over_places(ctx, task, start, c) for c, start in zip(task.columns, starts, strict=True)}
@@ -371,9 +379,9 @@ def _merged_index(ctx: Any, task: _Scatter, axes: Sequence[int], extents: Sequen
     return linear_index(ctx, axes, extents, parts, task.batching, task.places), valid, False
 
 
-def _positions(ctx: Any, task: _Scatter, column: Column) -> tuple[Any, Any, bool]:
+def _positions(ctx: Any, task: _Scatter, column: Column, *, once: bool) -> tuple[Any, Any, bool]:
     """Indices along the one indexed axis over the places, which of them count, and do they need a row for the rest?"""
-    padded = task.reduction == "none" and not task.single and _is(column.size, 1) and _may_drop(ctx, task, column)
+    padded = task.reduction == "none" and not once and _is(column.size, 1) and _may_drop(ctx, task, column)
     if padded:
         # Out of range goes to a row behind the last one: it is row n, and row -1 counted from its end.
         index = clip(ctx, column.value, -1, column.extent)

@@ -14,7 +14,7 @@ from jax2onnx_core import Rules
 from jax2onnx_lax.index_columns import Column, Label, batch_index, counted, linear_index, settle
 from jax2onnx_lax.index_values import as_dimension, to_index
 
-__all__ = ["rules", "scatter_rows", "slice_along", "take_windows"]
+__all__ = ["from_end", "rules", "scatter_rows", "slice_along", "take_windows"]
 
 rules = Rules()
 rules.componentwise("slice", "dynamic_slice", "dynamic_update_slice")
@@ -50,7 +50,7 @@ def _fold_slice(
 def slice_along(
     ctx: Any, x: Any, axes: Sequence[int], starts: Sequence[Any], ends: Sequence[Any], steps: Any, sizes: Sequence[Any]
 ) -> Any:
-    """`x[..., start:end:step, ...]` along `axes`, `sizes` long; starts and ends are dimensions or integer scalars.
+    """`x[..., start:end:step, ...]` along `axes`, `sizes` long; starts and ends are dimensions or values [1].
 
     Bounds at a fixed distance from the end of an axis are written as such, so that no shape arithmetic is needed.
     """
@@ -59,15 +59,15 @@ def slice_along(
     dims = ctx.dims(x)
     length = dict(zip(axes, sizes, strict=True))
     result = tuple(length.get(d, size) for d, size in enumerate(dims))
-    starts = [_from_end(start, dims[axis], 0) for axis, start in zip(axes, starts, strict=True)]
-    ends = [_from_end(end, dims[axis], _TO_THE_END) for axis, end in zip(axes, ends, strict=True)]
+    starts = [from_end(start, dims[axis], 0) for axis, start in zip(axes, starts, strict=True)]
+    ends = [from_end(end, dims[axis], _TO_THE_END) for axis, end in zip(axes, ends, strict=True)]
     inputs = [x, _vector(ctx, starts), _vector(ctx, ends), ctx.ints(list(axes))]
     if steps is not None and not all(_is(step, 1) for step in steps):
         inputs.append(_vector(ctx, steps))
     return ctx.op.Slice(*inputs, dims=result)
 
 
-def _from_end(bound: Any, extent: Any, at_end: int) -> Any:
+def from_end(bound: Any, extent: Any, at_end: int) -> Any:
     """A symbolic `extent - n` as `-n`."""
     if _is_value(bound) or isinstance(bound, int) or isinstance(extent, int):
         return bound
@@ -80,11 +80,10 @@ def _from_end(bound: Any, extent: Any, at_end: int) -> Any:
 
 
 def _vector(ctx: Any, items: Sequence[Any]) -> Any:
-    """Dimensions and scalar values as one int64 vector."""
+    """Dimensions and values of shape [1] as one int64 vector."""
     if not any(_is_value(item) for item in items):
         return ctx.shape(tuple(items))
-    parts = [ctx.reshape(ctx.cast(i, INT64), (1,)) if _is_value(i) else ctx.shape((i,)) for i in items]
-    return ctx.concat(parts, 0)
+    return ctx.concat([ctx.cast(i, INT64) if _is_value(i) else ctx.shape((i,)) for i in items], 0)
 
 
 def _is_value(item: Any) -> bool:
@@ -127,7 +126,7 @@ def take_windows(
     for column in windows:
         start, ok = settle(ctx, column, mode, native=False)
         dimension = as_dimension(ctx, start)
-        starts.append(start if dimension is None else dimension)
+        starts.append(ctx.cast(ctx.unsqueeze(start, [0]), INT64) if dimension is None else dimension)
         ends.append(_end(ctx, starts[-1], column.size))
         valid.append(ok)
     sizes = [column.size for column in windows]
@@ -135,7 +134,7 @@ def take_windows(
 
 
 def _end(ctx: Any, start: Any, size: Any) -> Any:
-    return ctx.op.Add(ctx.cast(start, INT64), ctx.dim(size)) if _is_value(start) else start + size
+    return ctx.op.Add(start, ctx.shape((size,))) if _is_value(start) else start + size
 
 
 # ---------------------------------------------------------------------------------------- dynamic updates

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jax2onnx_core import Complex, Rules
 
-from jax2onnx_lax.index_values import DIMENSION, RANGE, producer
+from jax2onnx_lax.index_values import DIMENSION, PROGRESSION, RANGE, producer
 
 __all__ = ["rules"]
 
@@ -49,16 +49,19 @@ def squeeze(ctx: Any, x: Any, *, dimensions: Sequence[int], **_: Any) -> Any:
 
 def _squeezed_gather(ctx: Any, x: Any, dimensions: tuple[int, ...]) -> Any:
     """`squeeze(Gather(data, [i]))` as `Gather(data, i)`: what `x[i]` is after `dynamic_slice` and `squeeze`."""
-    node = producer(x, "Gather")
-    index = None if node is None else producer(node.inputs[1], "Unsqueeze")
-    if node is None or index is None or ctx.dims(index.inputs[0]) != ():
-        return None
-    axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
-    if axis not in dimensions:
-        return None
-    rest = tuple(d - (d > axis) for d in dimensions if d != axis)
-    left = tuple(size for d, size in enumerate(ctx.dims(x)) if d != axis)
-    return ctx.squeeze(ctx.op.Gather(node.inputs[0], index.inputs[0], axis=axis, dims=left), rest)
+    picked: dict[int, Any] = {}
+    data = x
+    while (node := producer(data, "Gather")) is not None:
+        axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
+        index = producer(node.inputs[1], "Unsqueeze")
+        if index is None or ctx.dims(index.inputs[0]) != () or axis not in dimensions or axis in picked:
+            break
+        picked[axis], data = index.inputs[0], node.inputs[0]
+    for axis in sorted(picked, reverse=True):
+        dims = ctx.dims(data)
+        data = ctx.op.Gather(data, picked[axis], axis=axis, dims=(*dims[:axis], *dims[axis + 1 :]))
+    rest = [d - sum(axis < d for axis in picked) for d in dimensions if d not in picked]
+    return ctx.squeeze(data, rest) if picked else None
 
 
 @rules.fold("squeeze")
@@ -80,6 +83,10 @@ def _fold_transpose(x: np.ndarray, *, permutation: Sequence[int], **_: Any) -> n
 def broadcast_in_dim(
     ctx: Any, x: Any, *_: Any, shape: Sequence[Any], broadcast_dimensions: Sequence[int], **__: Any
 ) -> Any:
+    new = [d for d in range(len(shape)) if d not in broadcast_dimensions]
+    kept = all(shape[d] == size for d, size in zip(broadcast_dimensions, ctx.dims(x), strict=True))
+    if kept and all(shape[d] == 1 for d in new):
+        return ctx.unsqueeze(x, new)
     return ctx.broadcast_in_dim(x, tuple(shape), tuple(broadcast_dimensions))
 
 
@@ -193,7 +200,7 @@ def _counting(ctx: Any, count: Any, dtype: np.dtype) -> Any:
     exact = dtype if dtype == np.dtype(np.int32) else np.dtype(np.int64)
     limit = ctx.cast(ctx.dim(count), exact)
     line = ctx.op.Range(ctx.constant(0, dtype=exact), limit, ctx.constant(1, dtype=exact), dims=(count,))
-    line.meta[RANGE] = (0, count - 1)
+    line.meta[RANGE], line.meta[PROGRESSION] = (0, count - 1), (0, 1, count)
     return ctx.cast(line, dtype)
 
 
