@@ -1,0 +1,23 @@
+"""Test cases of ripple's layer and primitive."""
+
+import ripple
+
+from jax2onnx_core import Case, construct, expect_graph, with_dtype
+
+cases = [
+    Case(
+        "sawtooth",
+        ripple.sawtooth,
+        inputs=[("B", 3)],
+        covers=("ripple_sawtooth",),
+        expect=expect_graph("Floor -> Sub:Bx3", match="exact"),
+    ),
+    Case(
+        "damping",
+        construct(ripple.Damping, 4, dtype=with_dtype()),
+        inputs=[("B", "T", 4)],
+        covers=("ripple.damping",),
+        expect=expect_graph("Softsign -> Mul:BxTx4", match="exact"),
+        skip={"f64": "Softsign has no float64 kernel in ONNX Runtime"},
+    ),
+]
