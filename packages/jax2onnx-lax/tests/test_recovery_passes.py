@@ -214,6 +214,12 @@ def test_transposed_convolution_takes_factors_too() -> None:
     assert rewritten(FoldBatchNorm(), before, (3, 1, 5, 8)) == ["ConvTranspose"]
 
 
+def test_factors_reach_the_convolution_through_a_transpose() -> None:
+    body = CONV + "t = Transpose<perm = [0,2,3,1]>(c) last = Constant<value = float[2] {5, 7}>() y = Mul(t, last)"
+    before = model(body, "float[B,1,5,8] x", result="float[B,5,8,2] y")
+    assert rewritten(FoldBatchNorm(), before, (3, 1, 5, 8)) == ["Conv", "Transpose"]
+
+
 def test_a_convolution_with_another_reader_stays() -> None:
     before = model(CONV + "s = Mul(c, k) y = Add(c, s)", **IMAGES)
     assert rewritten(FoldBatchNorm(), before, (3, 1, 5, 8)) == ["Conv", "Mul", "Add"]

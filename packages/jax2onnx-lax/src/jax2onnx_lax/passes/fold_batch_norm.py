@@ -18,7 +18,8 @@ class FoldBatchNorm(GraphPass):
     1. `Mul` with a constant per output channel goes into weights and bias.
     2. `Add` of a constant per output channel goes into the bias; `Sub` likewise.
 
-    A constant is per channel if its shape is [C, 1, ...] or [1, C, 1, ...]. New weights are computed when the
+    A constant is per channel if it has one number for each place on the axis of channels, which may have been
+    transposed since. New weights are computed when the
     model is written, so that conversion holds no second copy.
     """
 
@@ -30,25 +31,44 @@ class FoldBatchNorm(GraphPass):
 
 def _fold(scope: Scope, node: ir.Node) -> None:
     for operand in node.inputs[:1] if node.op_type == "Sub" else node.inputs:
-        conv = operation(operand, "Conv", "ConvTranspose")
-        if conv is None or operand is None or len(operand.uses()) != 1 or operand.is_graph_output():
+        transpose = operation(operand, "Transpose")
+        result = operand if transpose is None else transpose.inputs[0]
+        conv = operation(result, "Conv", "ConvTranspose")
+        if conv is None or not (_is_read_once(operand) and _is_read_once(result)) or operand is None:
             continue
+        perm = None if transpose is None else list(transpose.attributes["perm"].as_ints())
         channels = _channels(conv)
-        values = None if channels is None else _per_channel(other_operand(node, operand), operand, channels)
-        if values is not None and channels is not None:
-            weights, bias = conv.inputs[1], _bias(conv, channels)
-            if bias is None:
-                return
-            if node.op_type == "Mul":
-                weights, bias = _scaled_weights(scope, conv, values), bias * values
+        axis = 1 if perm is None else perm.index(1)
+        values = None if channels is None else _per_channel(other_operand(node, operand), operand, channels, axis)
+        if values is not None and channels is not None and (bias := _bias(conv, channels)) is not None:
+            folded = _folded(scope, conv, node.op_type, values, bias)
+            if perm is None:
+                scope.replace(node, folded)
             else:
-                bias = bias + values if node.op_type == "Add" else bias - values
-            new_bias = scope.own(ir.Tensor(bias))
-            _name_after(new_bias, conv.inputs[2] if len(conv.inputs) > 2 else None)
-            new = rewrite_as(scope, node, conv.op_type, [conv.inputs[0], weights, new_bias])
-            for attribute in conv.attributes.values():
-                new.attributes[attribute.name] = attribute
+                rewrite_as(scope, node, "Transpose", [folded], {"perm": perm})
             return
+
+
+def _is_read_once(value: ir.Value | None) -> bool:
+    return value is not None and len(value.uses()) == 1 and not value.is_graph_output()
+
+
+def _folded(scope: Scope, conv: ir.Node, op_type: str, values: np.ndarray, bias: np.ndarray) -> ir.Value:
+    """The result of a convolution that does `op_type` with `values` [C] by itself."""
+    weights = conv.inputs[1]
+    if op_type == "Mul":
+        weights, bias = _scaled_weights(scope, conv, values), bias * values
+    else:
+        bias = bias + values if op_type == "Add" else bias - values
+    new_bias = scope.own(ir.Tensor(bias))
+    _name_after(new_bias, conv.inputs[2] if len(conv.inputs) > 2 else None)
+    new = ir.Node(
+        "", conv.op_type, [conv.inputs[0], weights, new_bias], list(conv.attributes.values()),
+        metadata_props=dict(conv.metadata_props), name=conv.name,
+    )  # fmt: skip
+    new.outputs[0].type, new.outputs[0].shape = conv.outputs[0].type, conv.outputs[0].shape
+    scope.graph.insert_before(conv, new)
+    return new.outputs[0]
 
 
 def _channels(conv: ir.Node) -> int | None:
@@ -63,13 +83,13 @@ def _channels(conv: ir.Node) -> int | None:
     return count if isinstance(count, int) else None
 
 
-def _per_channel(value: ir.Value | None, result: ir.Value, channels: int) -> np.ndarray | None:
-    """The constant [C] that `value` adds or multiplies along axis 1 of the convolution's result."""
+def _per_channel(value: ir.Value | None, result: ir.Value, channels: int, axis: int) -> np.ndarray | None:
+    """The constant [C] that `value` adds or multiplies along `axis` of the result."""
     array, rank = known(value, _CHANNELS), len(dims_of(result) or ())
     if array is None or array.ndim > rank or rank < 3:
         return None
     shape = (1,) * (rank - array.ndim) + array.shape
-    if shape[0] != 1 or shape[1] not in (1, channels) or any(d != 1 for d in shape[2:]):
+    if shape[axis] not in (1, channels) or any(d != 1 for i, d in enumerate(shape) if i != axis):
         return None
     return np.broadcast_to(array.reshape(-1), (channels,))
 

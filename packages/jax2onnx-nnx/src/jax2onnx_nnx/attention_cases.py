@@ -1,0 +1,95 @@
+"""Cases of `attention`, of `nnx.MultiHeadAttention` and of `nnx.Dropout`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from flax import nnx
+from jax2onnx_core import Case, construct, expect_graph, with_dtype, with_rngs
+
+__all__ = ["cases"]
+
+_OPTIONS = {"param_dtype": with_dtype(), "rngs": with_rngs(0)}
+_TOKENS = [("B", "T", 8)]
+_ATTENTION = expect_graph("MatMul -> Add -> Attention -> MatMul -> Add", counts={"MatMul": 4, "Add": 4, "Attention": 1},
+                          match="exact")  # fmt: skip
+
+
+class SelfAttention(nnx.Module):
+    """Self-attention with arguments of the call fixed."""
+
+    def __init__(self, call: dict[str, Any], **options: Any) -> None:
+        self.call = call
+        self.attn = nnx.MultiHeadAttention(decode=False, **options)
+
+    def __call__(self, x: jax.Array, **kwargs: Any) -> jax.Array:
+        return self.attn(x, **self.call, **kwargs)
+
+
+class Masked(nnx.Module):
+    """Attention to the keys that a threshold lets through; some rows see none."""
+
+    def __init__(self, **options: Any) -> None:
+        self.attn = nnx.MultiHeadAttention(2, 8, decode=False, **options)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.attn(x, mask=(x[:, None, :, :1] + x[:, None, None, :, 0]) > 0.5, is_causal=True)
+
+
+# JAX rounds logits to float32 for its softmax, in double precision too.
+_LOOSE = 2e-5
+
+cases = [
+    Case(
+        "attention",
+        construct(SelfAttention, {}, num_heads=2, in_features=8, **_OPTIONS),
+        _TOKENS,
+        expect=_ATTENTION,
+        rtol=_LOOSE,
+    ),
+    Case(
+        "attention_causal",
+        construct(SelfAttention, {"is_causal": True}, num_heads=2, in_features=8, **_OPTIONS),
+        _TOKENS,
+        expect=_ATTENTION,
+        rtol=_LOOSE,
+    ),
+    Case("attention_masked", construct(Masked, **_OPTIONS), _TOKENS, rtol=_LOOSE),
+    Case(
+        "attention_of_grouped_queries",
+        construct(SelfAttention, {}, num_heads=4, num_kv_heads=2, in_features=8, **_OPTIONS),
+        _TOKENS,
+        expect=_ATTENTION,
+        rtol=_LOOSE,
+    ),
+    Case(
+        "attention_with_a_dropout_rate",
+        construct(SelfAttention, {"deterministic": True}, num_heads=2, in_features=8, dropout_rate=0.1, **_OPTIONS),
+        _TOKENS,
+        covers=("nnx.dot_product_attention",),
+        expect=_ATTENTION,
+        rtol=_LOOSE,
+    ),
+    Case(
+        "attention_normalising_queries",
+        construct(SelfAttention, {}, num_heads=2, in_features=8, normalize_qk=True, **_OPTIONS),
+        _TOKENS,
+        expect=expect_graph(counts={"LayerNormalization": 2, "Attention": 1}),
+        rtol=_LOOSE,
+    ),
+    Case(
+        "attention_opset_18",
+        construct(SelfAttention, {"is_causal": True}, num_heads=2, in_features=8, **_OPTIONS),
+        _TOKENS,
+        expect=expect_graph("MatMul -> Mul -> Add -> Softmax -> MatMul"),
+        rtol=_LOOSE,
+        options={"opset": 18},
+    ),
+    Case(
+        "dropout",
+        construct(nnx.Dropout, 0.5, deterministic=True, rngs=with_rngs(0)),
+        _TOKENS,
+        expect=expect_graph("Identity", match="exact"),
+    ),
+]
