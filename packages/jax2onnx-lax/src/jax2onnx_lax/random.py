@@ -1,14 +1,13 @@
 """Random keys and random bits, the same bits as JAX's.
 
 A typed key (`key<fry>`, `key<rbg>`, …) is carried as the uint32 words that `jax.random.key_data`
-shows. What is drawn from a key that is known at export is a constant of the model.
+shows. What little is drawn from a key that is known at export is a constant of the model.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -21,30 +20,6 @@ from jax2onnx_lax.random_bits import rng_bit_generator, threefry2x32
 __all__ = ["rules"]
 
 rules = Rules()
-
-# Up to this many bytes, what a known key gives is stored rather than computed by the model.
-_SMALL = 16_384
-
-
-def _constants(ctx: Any, fn: Callable[..., Any], operands: tuple[Any, ...]) -> Any:
-    """The result of `fn` as a constant if all operands are known and it is small, else None."""
-    known = [ctx.known(x) for x in operands]
-    if any(k is None for k in known):
-        return None
-    result = jax.eval_shape(fn, *known)
-    if not all(isinstance(d, int) for d in result.shape):
-        return None
-    if math.prod(result.shape) * result.dtype.itemsize > _SMALL:
-        return None
-    with jax.ensure_compile_time_eval():
-        return ctx.constant(np.asarray(fn(*known)))
-
-
-def _lower(ctx: Any, fn: Callable[..., Any], *operands: Any) -> Any:
-    """The JAX function of key words and other arrays, folded where all are known."""
-    constant = _constants(ctx, fn, operands)
-    return ctx.jax(fn, *operands) if constant is None else constant
-
 
 @rules.lower("random_wrap", packed=True)
 def random_wrap(ctx: Any, words: Any, *, impl: Any) -> Any:
@@ -61,35 +36,35 @@ def random_unwrap(ctx: Any, words: Any) -> Any:
 @rules.lower("random_seed", packed=True)
 def random_seed(ctx: Any, seeds: Any, *, impl: Any) -> Any:
     """Keys from integer seeds of any shape."""
-    return _lower(ctx, functools.partial(_compat.random_seed, ctx.avals_out[0].dtype), seeds)
+    return ctx.jax(functools.partial(_compat.random_seed, ctx.avals_out[0].dtype), seeds)
 
 
 @rules.lower("random_split", packed=True)
 def random_split(ctx: Any, words: Any, *, shape: Any) -> Any:
     """`shape` new keys from each key."""
     keys = ctx.avals_in[0]
-    return _lower(ctx, lambda w: _compat.random_split(keys.dtype, w, keys.ndim, shape), words)
+    return ctx.jax(lambda w: _compat.random_split(keys.dtype, w, keys.ndim, shape), words)
 
 
 @rules.lower("random_fold_in", packed=True)
 def random_fold_in(ctx: Any, words: Any, data: Any) -> Any:
     """A new key from each key and integer, broadcast together."""
     keys = ctx.avals_in[0]
-    return _lower(ctx, lambda w, d: _compat.random_fold_in(keys.dtype, w, d, keys.shape), words, data)
+    return ctx.jax(lambda w, d: _compat.random_fold_in(keys.dtype, w, d, keys.shape), words, data)
 
 
 @rules.lower("random_bits", packed=True)
 def random_bits(ctx: Any, words: Any, *, bit_width: int, shape: Any) -> Any:
     """Uniform unsigned integers of `shape` from each key."""
     keys = ctx.avals_in[0]
-    return _lower(ctx, lambda w: _compat.random_bits(keys.dtype, w, keys.ndim, bit_width, shape), words)
+    return ctx.jax(lambda w: _compat.random_bits(keys.dtype, w, keys.ndim, bit_width, shape), words)
 
 
 @rules.lower("random_gamma", packed=True)
 def random_gamma(ctx: Any, words: Any, alpha: Any, *, log_space: bool) -> Any:
     """Gamma variates by Marsaglia and Tsang's rejection, one loop for all of them."""
     keys = ctx.avals_in[0]
-    return _lower(ctx, lambda w, a: _compat.random_gamma(keys.dtype, w, a, log_space), words, alpha)
+    return ctx.jax(lambda w, a: _compat.random_gamma(keys.dtype, w, a, log_space), words, alpha)
 
 
 @rules.lower("eq", "ne", packed=True)
@@ -114,6 +89,19 @@ def lower_threefry2x32(ctx: Any, *operands: Any) -> Any:
     """An ONNX function, shared by the calls of equal shapes."""
     jaxpr = _threefry_jaxpr(*(aval.shape for aval in ctx.avals_in))
     return ctx.function(jaxpr, *operands, name="threefry2x32", domain="jax2onnx.random")
+
+
+@rules.fold("threefry2x32")
+def fold_threefry2x32(*operands: Any) -> Any:
+    """The same hash on NumPy arrays."""
+    return threefry2x32(*operands)
+
+
+@rules.fold("iota_2x32_shape")
+def fold_iota_2x32_shape(*, shape: Any) -> Any:
+    """The same counters as NumPy arrays."""
+    counts = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
+    return (counts >> np.uint64(32)).astype(np.uint32), counts.astype(np.uint32)
 
 
 rules.decompose("threefry4x32", _compat.threefry4x32)

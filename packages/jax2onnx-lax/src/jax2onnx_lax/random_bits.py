@@ -29,11 +29,11 @@ _PARITY = np.uint32(0x1BD11BDA)
 
 
 def _rotate_left(x: Array, distance: int) -> Array:
-    return lax.shift_left(x, np.uint32(distance)) | lax.shift_right_logical(x, np.uint32(32 - distance))
+    return (x << np.uint32(distance)) | (x >> np.uint32(32 - distance))
 
 
 def threefry2x32(key0: Array, key1: Array, x0: Array, x1: Array) -> tuple[Array, Array]:
-    """The Threefry hash of the counters (x0, x1) under the key; all uint32, broadcast together."""
+    """The Threefry hash of the counters (x0, x1) under the key; uint32 arrays of JAX or NumPy that broadcast."""
     keys = (key0, key1, key0 ^ key1 ^ _PARITY)
     x0, x1 = x0 + key0, x1 + key1
     for block in range(5):
