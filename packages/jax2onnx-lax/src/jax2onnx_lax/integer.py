@@ -95,7 +95,7 @@ def mulhi(x: Array, y: Array) -> Array:
     bits = width(x.dtype)
     if bits <= 32:
         wide = np.dtype(np.int64 if _is_signed(x.dtype) else np.uint64)
-        return lax.shift_right_arithmetic(x.astype(wide) * y.astype(wide), wide.type(bits)).astype(x.dtype)
+        return lax.shift_right_logical(x.astype(wide) * y.astype(wide), wide.type(bits)).astype(x.dtype)
     high = _mulhi_unsigned64(x.astype(np.uint64), y.astype(np.uint64))
     if _is_signed(x.dtype):
         # Modulo 2^64, a negative factor counted as 2^64 more adds the other one to the high half.
