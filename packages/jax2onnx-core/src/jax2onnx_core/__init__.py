@@ -15,6 +15,7 @@ from jax2onnx_core.rules import Call, Composites, Rules
 from jax2onnx_core.target import Target
 
 if TYPE_CHECKING:
+    from jax2onnx_core.activation import exporting
     from jax2onnx_core.composite import bind_composite
     from jax2onnx_core.context import Context
     from jax2onnx_core.program import OnnxProgram
@@ -38,6 +39,7 @@ __all__ = [
     "construct",
     "errors",
     "expect_graph",
+    "exporting",
     "hookimpl",
     "to_onnx",
     "with_dtype",
@@ -52,6 +54,7 @@ _LAZY = {
     "OnnxProgram": "jax2onnx_core.program",
     "SpecializedDim": "jax2onnx_core.symbols",
     "bind_composite": "jax2onnx_core.composite",
+    "exporting": "jax2onnx_core.activation",
     "to_onnx": "jax2onnx_core.export",
 }
 

@@ -28,6 +28,7 @@ __all__ = [
     "bounds",
     "canonical_dtype",
     "closed",
+    "convert_constvars",
     "default_float",
     "dim_expression",
     "eval_closed",
@@ -106,6 +107,11 @@ def trace_thunk(thunk: Callable[[], Any]) -> tuple[Any, list[Any], Any]:
     traced, out = jax.make_jaxpr(thunk, return_shape=True)()
     inner, consts = open_jaxpr(traced)
     return closed(_partial_eval.convert_constvars_jaxpr(inner), ()), list(consts), out
+
+
+def convert_constvars(jaxpr: Any) -> Any:
+    """The open jaxpr with its constants as its first operands."""
+    return _partial_eval.convert_constvars_jaxpr(jaxpr)
 
 
 def key_physical_aval(aval: Any) -> Any:

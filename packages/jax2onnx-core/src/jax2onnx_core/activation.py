@@ -16,7 +16,7 @@ from jax2onnx_core.composite import bind_composite
 from jax2onnx_core.errors import PluginError
 from jax2onnx_core.rules import CompositeSpec
 
-__all__ = ["activation_window", "active_composites", "find_target"]
+__all__ = ["activation_window", "active_composites", "exporting", "find_target"]
 
 # JAX's trace caches are keyed by this value, so traces made inside a window stay inside it.
 _trace_context = jax.make_user_context(default_value=None)
@@ -28,6 +28,11 @@ _installed: dict[str, _Patch] = {}
 def active_composites() -> dict[str, CompositeSpec] | None:
     """Target → composite of the window that this thread is in, None outside of any."""
     return vars(_thread).get("specs")
+
+
+def exporting() -> bool:
+    """Whether this thread is tracing a function for an export."""
+    return active_composites() is not None
 
 
 @contextmanager
@@ -76,7 +81,7 @@ class _Patch:
         if isinstance(holder, type):
             self.places: list[tuple[Any, str]] = [(holder, name)]
         else:
-            self.places = _aliases.find(target, self.original)
+            self.places = list(_aliases.places[target])
 
     def put(self, old: Any, new: Any) -> None:
         for holder, name in self.places:
@@ -92,26 +97,22 @@ class _Aliases:
     """
 
     def __init__(self) -> None:
-        self.sizes: dict[str, int] = {}
-        self.targets: dict[int, str] = {}
+        self.seen: dict[str, tuple[ModuleType, int]] = {}
         self.places: dict[str, list[tuple[Any, str]]] = {}
-
-    def find(self, target: str, original: Any) -> list[tuple[Any, str]]:
-        return list(self.places[target])
 
     def scan(self, functions: dict[str, Any]) -> None:
         """Bring the places of these functions (target → function) up to date."""
         if not functions.keys() <= self.places.keys():
-            self.sizes.clear()
+            self.seen.clear()
             self.places = {target: [] for target in {*self.places, *functions}}
         by_id = {id(function): self.places[target] for target, function in functions.items()}
         for name, module in list(sys.modules.items()):
-            if _is_plain(module) and self.sizes.get(name) != len(vars(module)):
-                self.sizes[name] = len(vars(module))
+            if _is_plain(module) and self.seen.get(name) != (module, len(vars(module))):
+                self.seen[name] = module, len(vars(module))
                 _scan_module(module, by_id)
 
     def imported_since(self) -> list[ModuleType]:
-        return [m for name, m in list(sys.modules.items()) if name not in self.sizes and _is_plain(m)]
+        return [m for name, m in list(sys.modules.items()) if name not in self.seen and _is_plain(m)]
 
 
 def _is_plain(module: object) -> bool:

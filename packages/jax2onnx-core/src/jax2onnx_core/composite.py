@@ -114,10 +114,12 @@ def _batch(size: Any, axis_name: Any, operands: Sequence[Any], axes: Sequence[in
     if not params["keep"]:
         batched = jax.vmap(meaning, tuple(axes[count:]), 0, axis_name=axis_name, axis_size=size)
         return list(batched(*operands[count:]))
-    front = [_to_front(x, axis, size) for x, axis in zip(operands, axes, strict=True)]
-    batched = jax.vmap(meaning, axis_name=axis_name, axis_size=size)
-    traced = jax.make_jaxpr(batched)(*(jax.typeof(x) for x in front[count:]))
-    return list(composite_p.bind(*front, **{**params, "jaxpr": traced}))
+    front = [_to_front(x, axis, size) for x, axis in zip(operands[:count], axes[:count], strict=True)]
+    batched = jax.vmap(meaning, tuple(axes[count:]), 0, axis_name=axis_name, axis_size=size)
+    traced = jax.make_jaxpr(batched)(*(jax.typeof(x) for x in operands[count:]))
+    inner, consts = _compat.open_jaxpr(traced)
+    closed_over = _compat.closed(_compat.convert_constvars(inner), ())
+    return list(composite_p.bind(*front, *consts, *operands[count:], **{**params, "jaxpr": closed_over}))
 
 
 def _to_front(x: Any, axis: int | None, size: Any) -> Any:

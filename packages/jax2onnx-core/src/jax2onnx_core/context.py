@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -249,6 +250,18 @@ class Context:
         traced = jax.make_jaxpr(lambda *xs: fn(*xs, **static))(*avals)
         results = self.inline(traced, *operands)
         return results[0] if len(results) == 1 else results
+
+    @property
+    def body(self) -> tuple[Any, Sequence[ir.Value]]:
+        """The jaxpr of the original call behind a composite, and its operands (which include what it closed over)."""
+        if self._operation.body is None:
+            raise RuleError(f"{self.primitive!r} is a primitive of JAX, which has no jaxpr of its own.")
+        return self._operation.body
+
+    def operation(self, name: str, jaxpr: Any, *operands: ir.Value, **params: Any) -> tuple[ir.Value, ...]:
+        """Lower this operation as the one called `name` where some plugin has rules for that, else inline `jaxpr`."""
+        named = dataclasses.replace(self._operation, name=name, params=params, body=(jaxpr, operands))
+        return tuple(self._engine.lower_named(self, named, operands))
 
     def subgraph(self, name: str) -> Subgraph:
         """A context that builds the body of an If, Loop or Scan; values from outside may be used in it."""

@@ -42,7 +42,13 @@ class Operation:
     avals_in: Sequence[Any]
     avals_out: Sequence[Any]
     primitive: Any
-    decomposition: Callable[[Context], Sequence[ir.Value]] | None = None
+    # The jaxpr that a named call was traced to, and its operands.
+    body: tuple[Any, Sequence[ir.Value]] | None = None
+
+    def decompose(self, ctx: Context) -> Sequence[ir.Value]:
+        assert self.body is not None
+        jaxpr, operands = self.body
+        return ctx.inline(jaxpr, *operands)
 
 
 class Engine:
@@ -149,15 +155,12 @@ class Engine:
         params = eqn.params
         if not is_composite(eqn.primitive):
             return Operation(eqn.primitive.name, params, avals_in, avals_out, eqn.primitive), operands
-        count, jaxpr = params["count"], params["jaxpr"]
-
-        def decomposition(ctx: Context) -> Sequence[ir.Value]:
-            return ctx.inline(jaxpr, *operands[count:])
-
+        count = params["count"]
         arguments = jax.tree_util.tree_unflatten(params["tree"], operands[:count])
         name = params["name"]
         self.names.relabel(name)
-        operation = Operation(name, params["static"].values, avals_in[:count], avals_out, eqn.primitive, decomposition)
+        body = params["jaxpr"], operands[count:]
+        operation = Operation(name, params["static"].values, avals_in[:count], avals_out, eqn.primitive, body)
         return operation, arguments
 
     def _lower_operation(
@@ -197,7 +200,7 @@ class Engine:
                 continue
             self.record.lowered(operation.name, "rule")
             return list(result) if isinstance(result, (list, tuple)) else [result]
-        if packed and operation.decomposition is None:
+        if packed and operation.body is None:
             results = self._dispatch_packed(ctx, operation, arguments)
             if results is not None:
                 return results
@@ -205,10 +208,16 @@ class Engine:
             fn = self.registry.decompositions[operation.name]
             self.record.lowered(operation.name, "decomposition")
             return self._decompose(ctx, fn, operation, arguments)
-        if operation.decomposition is not None:
+        if operation.body is not None:
             self.record.lowered(operation.name, "original call")
-            return list(operation.decomposition(ctx))
+            return list(operation.decompose(ctx))
         return None
+
+    def lower_named(self, ctx: Context, operation: Operation, operands: Sequence[ir.Value]) -> list[ir.Value]:
+        """Lower an operation that has a body: by the rules declared for its name, else by the body."""
+        results = self._dispatch(Context(self, ctx.scope, operation), operation, operands)
+        assert results is not None
+        return results
 
     def _decompose(
         self, ctx: Context, fn: Callable[..., Any], operation: Operation, operands: Sequence[ir.Value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def structure_of(jaxpr: Any) -> Any:
             eqn.primitive.name,
             tuple(atom(v) for v in eqn.invars),
             tuple((atom(v), str(v.aval)) for v in eqn.outvars),
-            tuple(sorted((key, _value(value)) for key, value in eqn.params.items())),
+            _params(eqn.params),
         )
         for eqn in inner.eqns
     )
@@ -37,13 +38,19 @@ def structure_of(jaxpr: Any) -> Any:
 
 def _value(value: Any) -> Any:
     if _compat.is_jaxpr(value):
-        return repr(structure_of(value))
+        return structure_of(value)
     if isinstance(value, Static):
         return _value(value.values)
     if isinstance(value, dict):
-        return repr([(key, _value(value[key])) for key in sorted(value, key=str)])
+        return tuple((key, _value(value[key])) for key in sorted(value, key=str))
     if isinstance(value, (list, tuple)):
-        return repr([_value(v) for v in value])
+        return (type(value).__name__, *map(_value, value))
     if isinstance(value, (np.ndarray, np.generic)):
-        return f"{value.dtype}{value.shape}{value.tobytes().hex()}"
+        return f"{value.dtype}{value.shape}", value.tobytes()
     return repr(value)
+
+
+def _params(params: Mapping[str, Any]) -> Any:
+    """Parameters; functions beside a jaxpr say how a call transforms, not what it computes."""
+    calls = any(map(_compat.is_jaxpr, params.values()))
+    return tuple((key, _value(params[key])) for key in sorted(params) if not (calls and callable(params[key])))

@@ -1,0 +1,179 @@
+"""Every kind of wrong call gets its message."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jax2onnx_core import errors, to_onnx
+
+
+def double(x):
+    return x * 2
+
+
+def add(x, y):
+    return x + y
+
+
+def test_a_value_that_is_not_callable():
+    with pytest.raises(errors.OptionError, match="needs a callable, not int"):
+        to_onnx(3, [("B", 4)])
+
+
+@pytest.mark.parametrize("inputs", ["B", {"x": (1,)}, 3])
+def test_inputs_that_are_no_list(inputs):
+    with pytest.raises(errors.InputError, match="list with one entry per positional argument"):
+        to_onnx(double, inputs)
+
+
+@pytest.mark.parametrize("inputs", [[], [("B",)], [("B",)] * 3])
+def test_wrong_number_of_inputs(inputs):
+    with pytest.raises(errors.InputError, match=rf"add\(x, y\) cannot be called with {len(inputs)} positional"):
+        to_onnx(add, inputs)
+
+
+def test_unknown_keyword_input():
+    with pytest.raises(errors.InputError, match="unexpected keyword argument 'z'"):
+        to_onnx(double, [(3,)], kwargs={"z": (3,)})
+
+
+@pytest.mark.parametrize("shape", ["B, 4", object()])
+def test_a_shape_that_is_no_shape(shape):
+    with pytest.raises(errors.InputError, match=r"inputs\[0\].*(not a shape|neither a shape)"):
+        to_onnx(double, [shape])
+
+
+def test_negative_dimension():
+    with pytest.raises(errors.InputError, match="negative dimension -1; name it to make it dynamic"):
+        to_onnx(double, [(-1, 4)])
+
+
+def test_unknown_dtype():
+    with pytest.raises(errors.InputError, match="'float33' is not a dtype"):
+        to_onnx(double, [((3,), "float33")])
+
+
+def test_misspelt_dimension():
+    with pytest.raises(errors.SymbolError, match="'2 T' is not a dimension"):
+        to_onnx(double, [("2 T",)])
+
+
+def test_misspelt_option():
+    with pytest.raises(TypeError, match="opsets"):
+        to_onnx(double, [(3,)], opsets=23)
+
+
+@pytest.mark.parametrize("opset", [17, 99, "23", True])
+def test_unsupported_opset(opset):
+    with pytest.raises(errors.OptionError, match="choose one from 18 to 26"):
+        to_onnx(double, [(3,)], opset=opset)
+
+
+def test_unknown_target():
+    with pytest.raises(errors.OptionError, match="target='tensorrt' is not installed; there are: onnx"):
+        to_onnx(double, [(3,)], target="tensorrt")
+
+
+def test_names_that_do_not_fit():
+    with pytest.raises(errors.OptionError, match="output_names needs 1 different names"):
+        to_onnx(double, [(3,)], output_names=["a", "b"])
+
+
+def test_an_error_in_the_users_code_is_theirs():
+    def broken(x):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        to_onnx(broken, [(3,)])
+
+
+def test_a_question_about_a_symbol_names_the_ways_out():
+    def needs_a_number(x):
+        return x if x.shape[0] > 5 else -x
+
+    with pytest.raises(Exception, match="B") as caught:
+        to_onnx(needs_a_number, [("B", 3)])
+    assert any("constraints=" in note for note in caught.value.__notes__)
+
+
+def test_all_unsupported_primitives_in_one_error():
+    first = jax.extend.core.Primitive("mylib_first")
+    second = jax.extend.core.Primitive("mylib_second")
+    for primitive in (first, second):
+        primitive.def_abstract_eval(lambda x: x)
+
+    def uses_both(x):
+        y = jax.lax.cond(x.sum() > 0, first.bind, lambda v: v, x)
+        return second.bind(second.bind(y))
+
+    with pytest.raises(errors.UnsupportedError) as caught:
+        to_onnx(uses_both, [(3,)])
+    message = str(caught.value)
+    assert "mylib_first: once" in message
+    assert "mylib_second: 2 times" in message
+    assert "test_bad_input.py" in message
+    assert "plugins=[plugin]" in message
+
+
+def test_symbols_that_no_input_determines():
+    with pytest.raises(errors.SymbolError, match="cannot be determined from the inputs x"):
+        to_onnx(lambda x: x.sum() * x.shape[0], [("A*B",)]).model
+
+
+@pytest.mark.parametrize(
+    ("constraints", "message"),
+    [(["T > 2"], "not of the form"), (["T >= "], "not a dimension"), (["2 == 3"], "cannot be used"), ("T >= 2", "sequence of texts")],
+)
+def test_unusable_constraints(constraints, message):
+    with pytest.raises(errors.SymbolError, match=message):
+        to_onnx(double, [("T",)], constraints=constraints)
+
+
+@pytest.fixture(scope="module")
+def program():
+    return to_onnx(lambda x, y: (x.sum(), y), [("B", "2*N"), ("B", 4)], constraints=["N >= 2"])
+
+
+class TestRunning:
+    def run(self, program, first, second):
+        return program(np.zeros(first, np.float32), np.zeros(second, np.float32))
+
+    def test_fitting_arguments(self, program):
+        assert self.run(program, (3, 6), (3, 4))[1].shape == (3, 4)
+
+    def test_two_inputs_that_disagree(self, program):
+        with pytest.raises(errors.RuntimeInputError, match=r"'y' has size 5 on axis 0, but it should be B = 3"):
+            self.run(program, (3, 6), (5, 4))
+
+    def test_a_size_that_the_expression_cannot_have(self, program):
+        with pytest.raises(errors.RuntimeInputError, match=r"size 7 on axis 1, but it should be 2\*N"):
+            self.run(program, (3, 7), (3, 4))
+
+    def test_a_broken_constraint(self, program):
+        with pytest.raises(errors.RuntimeInputError, match="'N >= 2' does not hold for N = 1"):
+            self.run(program, (3, 2), (3, 4))
+
+    def test_a_wrong_fixed_size(self, program):
+        with pytest.raises(errors.RuntimeInputError, match="size 5 on axis 1, but it should be 4"):
+            self.run(program, (3, 6), (3, 5))
+
+    def test_a_wrong_rank(self, program):
+        with pytest.raises(errors.RuntimeInputError, match=r"has shape \(3,\)"):
+            self.run(program, (3,), (3, 4))
+
+    def test_a_wrong_dtype(self, program):
+        with pytest.raises(errors.RuntimeInputError, match="dtype int64, but the program was exported for float32"):
+            program(np.zeros((3, 6), np.int64), np.zeros((3, 4), np.float32))
+
+    def test_a_wrong_structure(self, program):
+        with pytest.raises(errors.RuntimeInputError, match="have the structure"):
+            program(np.zeros((3, 6), np.float32))
+
+
+def test_a_target_that_cannot_run():
+    program = to_onnx(double, [(3,)], target="onnx")
+    with pytest.raises(errors.TargetError, match="'onnx' cannot run models"):
+        program(jnp.zeros(3))

@@ -1,0 +1,201 @@
+"""The activation window and the composite primitive."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jax2onnx_core import Call, Composites, Rules, hookimpl, to_onnx
+from jax2onnx_core.activation import activation_window
+from jax2onnx_core.errors import PluginError
+
+
+@pytest.fixture
+def library():
+    """A module with a function under two names, a class, and something to rename it to."""
+    module = types.ModuleType("windowed")
+    code = """
+import jax.numpy as jnp
+def bump(x, *, by=1.0):
+    return jnp.tanh(x) + by
+alias = bump
+class Layer:
+    def __init__(self): self.weight = jnp.arange(3.0)
+    def __call__(self, x): return x * self.weight
+"""
+    exec(code, vars(module))
+    sys.modules["windowed"] = module
+    yield module
+    del sys.modules["windowed"]
+
+
+@pytest.fixture
+def plugin():
+    composites, rules = Composites(), Rules()
+
+    @composites.call("windowed:bump", name="windowed.bump")
+    def bump(x, *, by=1.0):
+        return None if by < 0 else Call(x, by=by)
+
+    @composites.call("windowed:Layer.__call__", name="windowed.layer")
+    def layer(self, x):
+        return Call(x, self.weight)
+
+    @rules.lower("windowed.bump")
+    def lower_bump(ctx, x, *, by):
+        if by > 5:
+            ctx.decline("too far")
+        return ctx.op.Add(ctx.op.Tanh(x), ctx.constant(by, like=x))
+
+    @rules.lower("windowed.layer")
+    def lower_layer(ctx, x, weight):
+        return ctx.op.Mul(weight, x)
+
+    class Plugin:
+        @hookimpl
+        def jax2onnx_register(self, registry):
+            registry.add(rules, composites)
+
+    return Plugin()
+
+
+def names_of(program):
+    return [node.name.split(".")[0] + "." + node.name.split(".")[1] for node in program.model.graph]
+
+
+def test_a_call_is_one_operation(library, plugin):
+    program = to_onnx(lambda x: library.bump(x, by=2.0), [(3,)], plugins=[plugin])
+    assert ("windowed.bump", "rule") in program.record.ways
+    program.verify()
+
+
+def test_every_name_of_the_function(library, plugin):
+    def f(x):
+        return library.alias(library.bump(x))
+
+    assert to_onnx(f, [(3,)], plugins=[plugin]).record.ways["windowed.bump", "rule"] == 2
+
+
+def test_a_composite_that_says_no_is_traced_as_it_is(library, plugin):
+    program = to_onnx(lambda x: library.bump(x, by=-1.0), [(3,)], plugins=[plugin])
+    assert not any(name.startswith("windowed") for name, _ in program.record.ways)
+    program.verify()
+
+
+def test_a_rule_that_declines_leaves_the_original(library, plugin):
+    program = to_onnx(lambda x: library.bump(x, by=9.0), [(3,)], plugins=[plugin])
+    assert ("windowed.bump", "original call") in program.record.ways
+    assert ("windowed.bump", "too far") in program.record.reasons
+    assert "declined: windowed.bump" in program.report()
+    program.verify()
+
+
+def transforms(f):
+    return {
+        "vmap": (jax.vmap(f), (2, 3)),
+        "vmap(vmap)": (jax.vmap(jax.vmap(f)), (2, 2, 3)),
+        "grad": (jax.grad(lambda x: f(x).sum()), (3,)),
+        "jvp": (lambda x: jax.jvp(f, (x,), (x,)), (3,)),
+        "linearize": (lambda x: jax.linearize(f, x)[1](x), (3,)),
+        "hessian": (jax.hessian(lambda x: f(x).sum()), (3,)),
+        "jit": (jax.jit(f), (3,)),
+        "checkpoint": (jax.grad(lambda x: jax.checkpoint(f)(x).sum()), (3,)),
+        "scan": (lambda x: jax.lax.scan(lambda c, _: (f(c), c.sum()), x, None, length=3), (3,)),
+        "cond": (lambda x: jax.lax.cond(x.sum() > 0, f, jnp.negative, x), (3,)),
+    }
+
+
+@pytest.mark.parametrize("name", transforms(lambda x: x))
+def test_under_transforms(library, plugin, name):
+    layer = library.Layer()
+    fn, shape = transforms(lambda x: library.bump(layer(x)))[name]
+    to_onnx(fn, [shape], plugins=[plugin]).verify()
+
+
+def test_a_function_jitted_and_run_before_the_export(library, plugin):
+    jitted = jax.jit(lambda x: library.bump(x))
+    x = jnp.ones(3)
+    before = jitted(x)
+    program = to_onnx(jitted, [(3,)], plugins=[plugin])
+    assert ("windowed.bump", "rule") in program.record.ways
+    np.testing.assert_array_equal(jitted(x), before)
+    assert "jax2onnx" not in str(jax.make_jaxpr(jitted)(x))
+
+
+def test_nothing_is_left(library, plugin):
+    before = {name: value for name, value in vars(library).items()}
+    call = library.Layer.__call__
+
+    def fails(x):
+        library.bump(x)
+        raise RuntimeError("in the middle")
+
+    with pytest.raises(RuntimeError, match="in the middle"):
+        to_onnx(fails, [(3,)], plugins=[plugin])
+    assert vars(library) == before
+    assert library.Layer.__call__ is call
+
+
+def test_a_name_taken_inside_the_window_is_given_back(library, plugin):
+    def imports(x):
+        late = types.ModuleType("late")
+        late.bump = library.bump
+        sys.modules["late"] = late
+        return late.bump(x)
+
+    original = library.bump
+    try:
+        to_onnx(imports, [(3,)], plugins=[plugin])
+        assert sys.modules["late"].bump is original
+    finally:
+        sys.modules.pop("late", None)
+
+
+def test_threads_do_not_see_each_others_windows(library, plugin):
+    inside, leave = threading.Event(), threading.Event()
+    failures = []
+
+    def slow(x):
+        inside.set()
+        assert leave.wait(10)
+        return library.bump(x)
+
+    def export(fn):
+        try:
+            program = to_onnx(fn, [(3,)], plugins=[plugin])
+            assert ("windowed.bump", "rule") in program.record.ways
+        except BaseException as error:
+            failures.append(error)
+
+    first = threading.Thread(target=export, args=(slow,))
+    first.start()
+    assert inside.wait(10)
+    assert "jax2onnx" not in str(jax.make_jaxpr(lambda x: library.bump(x))(jnp.ones(3)))
+    second = threading.Thread(target=export, args=(lambda x: library.bump(x),))
+    second.start()
+    second.join()
+    leave.set()
+    first.join()
+    assert not failures
+    assert library.bump.__module__ != "jax2onnx_core.activation"
+
+
+def test_a_target_that_does_not_exist():
+    composites = Composites()
+    composites.call("jax.nn:no_such_function", name="x.y")(lambda x: None)
+    with pytest.raises(PluginError, match="'jax.nn:no_such_function' does not exist"):
+        with activation_window(composites.specs, object()):
+            pass
+
+
+def test_a_module_that_is_not_imported_stays_so():
+    composites = Composites()
+    composites.call("xml.dom.pulldom:parse", name="x.y")(lambda x: None)
+    with activation_window(composites.specs, object()):
+        assert "xml.dom.pulldom" not in sys.modules

@@ -1,0 +1,132 @@
+"""Plugins are found through entry points; whatever is wrong with one is said by name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+
+import pytest
+
+from jax2onnx_core import Composites, Rules, errors, hookimpl
+from jax2onnx_core.discovery import Hooks, load_plugins
+
+
+class EntryPoint:
+    """As much of an entry point as discovery looks at."""
+
+    def __init__(self, name, load, distribution):
+        self.name, self.load, self.value = name, load, "module"
+        self.dist = types.SimpleNamespace(name=distribution)
+
+
+def plugin(*declared, api=1, **hooks):
+    module = types.ModuleType("plugin")
+    module.JAX2ONNX_API = api
+    if declared:
+        module.jax2onnx_register = hookimpl(lambda registry: registry.add(*declared))
+    for name, hook in hooks.items():
+        setattr(module, name, hookimpl(hook))
+    return module
+
+
+def rules_for(name, **options):
+    rules = Rules(**options)
+    rules.lower(name)(lambda ctx, x: x)
+    return rules
+
+
+def entry(name, module, distribution):
+    return EntryPoint(name, lambda: module, distribution)
+
+
+def test_a_plugin_contributes():
+    found = load_plugins([entry("a", plugin(rules_for("p")), "dist-a")])
+    assert "p" in found.registry.rules
+    assert found.distributions == {"a": "dist-a"}
+
+
+def test_two_distributions_of_one_name():
+    entries = [entry("a", plugin(), "dist-a"), entry("a", plugin(), "dist-b")]
+    with pytest.raises(errors.PluginError, match="'a': dist-a and dist-b"):
+        load_plugins(entries)
+
+
+def test_two_plugins_that_claim_one_primitive():
+    entries = [entry("a", plugin(rules_for("p")), "dist-a"), entry("b", plugin(rules_for("p")), "dist-b")]
+    with pytest.raises(errors.PluginError, match="Both dist-a and dist-b claim the primitive p"):
+        load_plugins(entries)
+
+
+def test_a_declared_override():
+    entries = [
+        entry("a", plugin(rules_for("p")), "dist-a"),
+        entry("b", plugin(rules_for("p", overrides=True)), "dist-b"),
+    ]
+    assert len(load_plugins(entries).registry.rules["p"]) == 2
+
+
+def test_two_plugins_that_claim_one_composite():
+    def composites():
+        declared = Composites()
+        declared.call("mylib:f", name="mylib.f")(lambda x: None)
+        return declared
+
+    entries = [entry("a", plugin(composites()), "dist-a"), entry("b", plugin(composites()), "dist-b")]
+    with pytest.raises(errors.PluginError, match="composite target mylib:f"):
+        load_plugins(entries)
+
+
+@pytest.mark.parametrize("api", [None, 2])
+def test_another_api(api):
+    with pytest.raises(errors.PluginError, match=f"dist-a says JAX2ONNX_API = {api}"):
+        load_plugins([entry("a", plugin(api=api), "dist-a")])
+
+
+def test_a_misspelt_hook():
+    with pytest.raises(errors.PluginError, match="dist-a implements a hook that does not exist.*jax2onnx_registre"):
+        load_plugins([entry("a", plugin(jax2onnx_registre=lambda registry: None), "dist-a")])
+
+
+def test_something_that_is_no_rules():
+    with pytest.raises(errors.PluginError, match="dist-a: registry.add takes Rules and Composites, not dict"):
+        load_plugins([entry("a", plugin({}), "dist-a")])
+
+
+def test_a_broken_plugin_does_not_stop_the_others_and_is_remembered():
+    def broken():
+        raise ImportError("no module named nonsense")
+
+    found = load_plugins([EntryPoint("a", broken, "dist-a"), entry("b", plugin(rules_for("p")), "dist-b")])
+    assert "p" in found.registry.rules
+    assert found.failure_notes() == ["The plugin of dist-a could not be loaded (ImportError: no module named nonsense)."]
+
+
+@pytest.mark.parametrize(("allowed", "loaded"), [("a", {"a"}), ("a, b", {"a", "b"}), ("", set()), (None, {"a", "b"})])
+def test_the_allow_list(allowed, loaded):
+    entries = [entry("a", plugin(), "dist-a"), entry("b", plugin(), "dist-b")]
+    assert set(load_plugins(entries, allowed).distributions) == loaded
+
+
+def test_core_without_plugins_says_what_is_missing():
+    code = (
+        "import jax.numpy as jnp; from jax2onnx_core import to_onnx\n"
+        "try: to_onnx(jnp.tanh, [(3,)])\n"
+        "except NotImplementedError as error: print(error)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], env={"JAX2ONNX_PLUGINS": "", "PATH": ""}, capture_output=True, text=True, check=True
+    )
+    assert "tanh: once" in result.stdout
+
+
+def test_every_hook_is_documented():
+    hooks = [value for name, value in vars(Hooks).items() if name.startswith("jax2onnx_")]
+    assert hooks
+    assert all(hook.__doc__ for hook in hooks)
+
+
+def test_importing_core_imports_no_framework():
+    code = "import sys, jax2onnx_core; print([m for m in ('jax', 'onnx', 'onnx_ir', 'flax', 'onnxruntime') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

@@ -1,0 +1,144 @@
+"""Specialised dimensions remember their symbols; symbols of equal value stay two symbols."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jax2onnx_core import SpecializedDim, errors, to_onnx
+from jax2onnx_core.symbol_table import METADATA_KEY
+
+
+class TestSpecializedDim:
+    d = SpecializedDim(5632, "N")
+
+    def test_equals_the_int(self):
+        assert self.d == 5632
+        assert hash(self.d) == hash(5632)
+        assert {self.d: 1}[5632] == 1
+        assert isinstance(self.d, int)
+        assert f"{self.d}" == "5632"
+
+    def test_remembers_its_expression(self):
+        assert self.d.expression == "N"
+
+    @given(st.integers(1, 10_000), st.integers(1, 10_000))
+    def test_arithmetic_gives_plain_ints(self, a, b):
+        d = SpecializedDim(a, "N")
+        for result, expected in [(d + b, a + b), (b - d, b - a), (d * b, a * b), (d // b, a // b), (d % b, a % b), (-d, -a)]:
+            assert result == expected
+            assert type(result) is int
+
+    def test_pickles_as_an_int(self):
+        assert type(pickle.loads(pickle.dumps(self.d))) is int
+
+    def test_indexes(self):
+        assert list(range(10))[SpecializedDim(3, "N")] == 3
+        assert np.zeros(SpecializedDim(3, "N")).shape == (3,)
+
+
+def layer_norm_backward(x, y):
+    """Reductions and arrays made anew, over two symbols."""
+    buffer = jnp.zeros(x.shape[1], x.dtype)
+    centred = x - x.mean(axis=1, keepdims=True)
+    return {"sum": centred.sum(axis=0) + buffer, "outer": jnp.einsum("mn,kn->mk", centred, y), "flat": x.reshape(-1)}
+
+
+@pytest.fixture(scope="module")
+def dynamic():
+    return to_onnx(layer_norm_backward, [("M", "N"), ("K", "N")])
+
+
+def dims_of(program):
+    return {v.name: [str(d) for d in v.shape] for v in program.model.graph.outputs}
+
+
+def test_a_number_in_every_place_of_a_symbol(dynamic):
+    program = dynamic.specialize(N=5632)
+    assert dims_of(program) == {"sum": ["5632"], "outer": ["M", "K"], "flat": ["5632*M"]}
+    program.verify(sizes=[{"M": 3, "K": 2}])
+
+
+def test_provenance_survives_reductions_and_reshapes(dynamic):
+    program = dynamic.specialize(N=5632, M=7)
+    kept = {v.name: v.metadata_props.get("jax2onnx.dims") for v in program.model.graph.outputs}
+    assert kept == {"sum": "N", "outer": "M, K", "flat": "M*N"}
+
+
+def test_two_symbols_of_one_value_stay_two(dynamic):
+    program = dynamic.specialize(M=5, K=5)
+    outer = next(v for v in program.model.graph.outputs if v.name == "outer")
+    assert outer.metadata_props["jax2onnx.dims"] == "M, K"
+    assert program.symbols["M"].origins != program.symbols["K"].origins
+    assert program.check_symbols() == []
+
+
+def test_the_registry_of_symbols(dynamic):
+    table = dynamic.specialize(N=5632).symbols
+    assert table["N"].value == 5632
+    assert table["M"].value is None
+    assert table["N"].origins == (("x", 1, "N"), ("y", 1, "N"))
+
+
+def test_the_table_is_in_the_file(dynamic, tmp_path):
+    path = dynamic.specialize(N=8).save(tmp_path / "m.onnx")
+    metadata = {p.key: p.value for p in onnx.load(path).metadata_props}
+    symbols = {s["name"]: s["value"] for s in json.loads(metadata[METADATA_KEY])["symbols"]}
+    assert symbols == {"K": None, "M": None, "N": 8}
+
+
+def test_specialising_in_steps_equals_at_once(dynamic):
+    at_once, in_steps = dynamic.specialize(M=3, N=4), dynamic.specialize(M=3).specialize(N=4)
+    assert dims_of(at_once) == dims_of(in_steps)
+    assert in_steps.symbols["M"].value == 3
+
+
+def test_expressions_and_zero():
+    def grow(x, past):
+        return jnp.concatenate([past, x], axis=0)
+
+    program = to_onnx(grow, [("T", 2), ("S", 2)], constraints=["S >= 0"])
+    assert dims_of(program) == {"output": ["T + S", "2"]}
+    fixed = program.specialize(T=3, S=0)
+    assert dims_of(fixed) == {"output": ["3", "2"]}
+    fixed.verify()
+    program.verify()
+
+
+def test_specialised_at_export():
+    program = to_onnx(lambda x: x * 2, [("A", "B")], specialize={"A": 4})
+    assert dims_of(program) == {"output": ["4", "B"]}
+
+
+def test_an_unknown_symbol(dynamic):
+    with pytest.raises(errors.SymbolError, match="Cannot specialise 'Q': no input has that symbol. There are: K, M, N"):
+        dynamic.specialize(Q=3)
+
+
+def test_against_a_constraint():
+    program = to_onnx(lambda x: x * 2, [("T",)], constraints=["T >= 2"])
+    with pytest.raises(errors.SymbolError, match="'T >= 2' does not hold for T = 1"):
+        program.specialize(T=1)
+
+
+def test_below_the_minimum(dynamic):
+    with pytest.raises(errors.SymbolError, match="N = 0, but N >= 1"):
+        dynamic.specialize(N=0)
+
+
+def test_variants_share_their_weights(tmp_path):
+    weight = jnp.ones((64, 64))
+    program = to_onnx(lambda x: x @ weight, [("T", 64)])
+    paths = program.save_variants(tmp_path, full={"T": 6}, incremental={"T": 1})
+    assert [p.name for p in paths] == ["full.onnx", "incremental.onnx"]
+    assert (tmp_path / "weights.data").stat().st_size == weight.nbytes
+    for path, rows in zip(paths, (6, 1), strict=True):
+        session = program.target.load(path)
+        np.testing.assert_allclose(session({"x": np.ones((rows, 64), np.float32)})[0], np.full((rows, 64), 64.0))
