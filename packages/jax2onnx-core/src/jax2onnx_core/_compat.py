@@ -116,7 +116,7 @@ def convert_constvars(jaxpr: Any) -> Any:
 
 def key_physical_aval(aval: Any) -> Any:
     """The array that carries a typed random key (or any extended dtype)."""
-    return _core.physical_aval(aval)
+    return _core.physical_aval(_core.ShapedArray(aval.shape, aval.dtype))
 
 
 def wrap_key(data: np.ndarray[Any, Any], aval: Any) -> Any:

@@ -23,6 +23,7 @@ def build_model(engine: Engine, scope: Scope, outputs: Sequence[ir.Value], outpu
     nodes = scope.all_nodes()
     functions = engine.functions.functions
     domains = {node.domain for node in _walk(nodes)} | {f.domain for f in functions}
+    domains |= {node.domain for function in functions for node in _walk(function)}
     opsets = {"": engine.opset, **{domain: 1 for domain in sorted(domains - {""})}}
     graph = ir.Graph(scope.inputs, finished, nodes=nodes, name="main", opset_imports=opsets)
     for value in _constants(nodes):

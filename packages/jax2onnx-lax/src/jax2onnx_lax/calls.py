@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from jax2onnx_core import Rules
@@ -43,9 +44,12 @@ def remat_opt(ctx: Any, *operands: Any, fwd_jaxpr: Any, **_: Any) -> Any:
 
 
 @rules.lower("composite", packed=True)
-def composite(ctx: Any, *operands: Any, name: str, jaxpr: Any = None, call_jaxpr: Any = None, **_: Any) -> Any:
-    """`jax.lax.composite`: what it is made of; the engine has offered it to the rules of its name before."""
-    return ctx.inline(call_jaxpr if jaxpr is None else jaxpr, *operands)
+def composite(
+    ctx: Any, *operands: Any, name: str, attributes: Any, jaxpr: Any = None, call_jaxpr: Any = None, **_: Any
+) -> Any:
+    """`jax.lax.composite`: the rules declared for its name, with its attributes as parameters, else what it is."""
+    params = {key: jax.tree_util.tree_unflatten(tree, values) for key, values, tree in attributes}
+    return ctx.operation(name, call_jaxpr if jaxpr is None else jaxpr, *operands, **params)
 
 
 @rules.lower("platform_index")

@@ -1,0 +1,65 @@
+"""`custom_op`: an operator of another domain, with a JAX function that says what it computes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import jax
+
+from jax2onnx_core import Call, Rules, bind_composite, exporting
+
+__all__ = ["custom_op", "rules"]
+
+rules = Rules()
+
+_OPERATION = "jax2onnx.operator"
+_Reference = TypeVar("_Reference", bound=Callable[..., Any])
+
+
+def custom_op(
+    op_type: str, *, domain: str, attributes: Mapping[str, Any] | None = None
+) -> Callable[[_Reference], _Reference]:
+    """Decorator: calls of the function become the operator `op_type` of `domain` in exported models.
+
+    The decorated function is the operator's meaning, in JAX: it gives the types and shapes of the results,
+    it runs outside exports, and it takes the operator's place under `jax.vmap`, `jax.grad` and `jax.jvp`.
+    Positional arguments are the operator's inputs (None for an omitted one), keyword arguments its
+    attributes; a tuple of results is the operator's outputs in order.
+
+    Args:
+      op_type: the name of the operator.
+      domain: its domain, which is added to the model's opset imports.
+      attributes: attributes that each call has, besides its keyword arguments.
+
+    >>> @custom_op("QuickGelu", domain="com.microsoft", attributes={"alpha": 1.702})
+    ... def quick_gelu(x):
+    ...     return x * jax.nn.sigmoid(1.702 * x)
+    """
+    if not domain:
+        raise ValueError(f"custom_op({op_type!r}): the domain must not be empty; standard operators come from rules.")
+    fixed = dict(attributes or {})
+
+    def decorate(reference: _Reference) -> Any:
+        @functools.wraps(reference)
+        def call(*operands: Any, **kwargs: Any) -> Any:
+            if not exporting():
+                return reference(*operands, **kwargs)
+            static = Call(*operands, op_type=op_type, domain=domain, attributes=tuple({**fixed, **kwargs}.items()))
+            return bind_composite(_OPERATION, static, lambda: reference(*operands, **kwargs))
+
+        return call
+
+    return decorate
+
+
+@rules.lower(_OPERATION)
+def lower_operator(
+    ctx: Any, *operands: Any, op_type: str, domain: str, attributes: tuple[tuple[str, Any], ...]
+) -> Any:
+    """One node, whose outputs have the types of the reference's results."""
+    dtypes = [jax.dtypes.canonicalize_dtype(aval.dtype) for aval in ctx.avals_out]
+    return ctx.op(
+        op_type, *operands, domain=domain, outputs=len(dtypes), dtype=dtypes, **dict(attributes)
+    )
