@@ -4,16 +4,20 @@ Runs every harness of `jax._src.internal_test_util.test_harnesses` under x64: th
 run, and compared with JAX. Results are kept in `conformance-results/` as they come, so that an interrupted run
 goes on where it was; the summary goes to `docs/conformance.md`.
 
-    python tools/conformance.py [--filter TEXT] [--every N] [--fresh] [--workers N] [--failures]
+    python tools/conformance.py [--filter TEXT] [--every N] [--fresh] [--again] [--workers N] [--failures] [--symbolic]
+
+With `--symbolic` each harness is vmapped over a leading axis of symbolic size, exported once, and run at size 3.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import json
 import multiprocessing
 import os
+import sys
 import time
 import traceback
 from collections.abc import Iterable, Iterator
@@ -42,7 +46,17 @@ def is_reference_missing(harness: Any) -> bool:
     )
 
 
-def run_one(harness: Any) -> dict[str, Any]:
+def batched(harness: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], list[Any]]:
+    """The harness's function vmapped, arguments for size 3, and specifications of symbolic size."""
+    import jax
+    import numpy as np
+
+    many = jax.tree_util.tree_map(lambda x: np.stack([np.asarray(x)] * 3), args)
+    specs = jax.tree_util.tree_map(lambda x: jax.ShapeDtypeStruct(("b", *np.shape(x)), np.asarray(x).dtype), args)
+    return jax.vmap(harness.dyn_fun), many, list(specs)
+
+
+def run_one(harness: Any, symbolic: bool) -> dict[str, Any]:
     """Export, run and compare one harness."""
     import jax
     import numpy as np
@@ -59,13 +73,16 @@ def run_one(harness: Any) -> dict[str, Any]:
         "status": "pass",
     }
     try:
-        args = harness.dyn_args_maker(rng)
-        expected = jax.jit(harness.dyn_fun)(*args)
+        fn, args = harness.dyn_fun, tuple(harness.dyn_args_maker(rng))
+        specs = list(args)
+        if symbolic:
+            fn, args, specs = batched(harness, args)
+        expected = jax.jit(fn)(*args)
     except Exception as error:
         return {**outcome, "status": "no reference", "detail": f"{type(error).__name__}: {error}"[:300]}
     try:
         started = time.perf_counter()
-        program = to_onnx(harness.dyn_fun, list(args), x64=True)
+        program = to_onnx(fn, specs, x64=True)
         outcome["seconds"] = round(time.perf_counter() - started, 4)
         actual = program(*args)
         problem = compare_harness(harness, args, expected, actual)
@@ -77,11 +94,11 @@ def run_one(harness: Any) -> dict[str, Any]:
     return outcome
 
 
-def worker(jobs: list[int]) -> list[dict[str, Any]]:
+def worker(jobs: list[int], symbolic: bool) -> list[dict[str, Any]]:
     import jax
 
     everything = harnesses()
-    results = [run_one(everything[i]) for i in jobs]
+    results = [run_one(everything[i], symbolic) for i in jobs]
     jax.clear_caches()
     return results
 
@@ -96,21 +113,25 @@ def select(args: argparse.Namespace) -> list[int]:
     return chosen[:: args.every]
 
 
-def remembered() -> dict[str, dict[str, Any]]:
-    file = RESULTS / "results.jsonl"
+def results_file(symbolic: bool) -> Path:
+    return RESULTS / ("symbolic.jsonl" if symbolic else "results.jsonl")
+
+
+def remembered(symbolic: bool) -> dict[str, dict[str, Any]]:
+    file = results_file(symbolic)
     if not file.exists():
         return {}
     return {entry["name"]: entry for entry in map(json.loads, file.read_text().splitlines())}
 
 
-def run(jobs: list[int], workers: int) -> None:
+def run(jobs: list[int], workers: int, symbolic: bool) -> None:
     RESULTS.mkdir(exist_ok=True)
     chunks = [jobs[i : i + CHUNK] for i in range(0, len(jobs), CHUNK)]
     # A fresh process now and then gives back what compilers keep.
     context = multiprocessing.get_context("spawn")
-    with context.Pool(workers, maxtasksperchild=20) as pool, (RESULTS / "results.jsonl").open("a") as file:
+    with context.Pool(workers, maxtasksperchild=20) as pool, results_file(symbolic).open("a") as file:
         done = 0
-        for results in pool.imap_unordered(worker, chunks):
+        for results in pool.imap_unordered(functools.partial(worker, symbolic=symbolic), chunks):
             for entry in results:
                 file.write(json.dumps(entry) + "\n")
             file.flush()
@@ -164,19 +185,23 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     parser.add_argument("--again", action="store_true", help="run again what did not pass")
     parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 4))
+    parser.add_argument("--symbolic", action="store_true", help="vmapped over an axis of symbolic size")
     parser.add_argument("--failures", action="store_true", help="print each failure")
     args = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        # The harness list is built from sets: every process must see the same order.
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "PYTHONHASHSEED": "0"})
     if args.fresh:
-        (RESULTS / "results.jsonl").unlink(missing_ok=True)
+        results_file(args.symbolic).unlink(missing_ok=True)
     names = {i: h.fullname for i, h in enumerate(harnesses())}
     selected = select(args)
-    known = remembered()
+    known = remembered(args.symbolic)
     jobs = [i for i in selected if names[i] not in known or (args.again and known[names[i]]["status"] != "pass")]
-    run(jobs, args.workers)
-    known = remembered()
+    run(jobs, args.workers, args.symbolic)
+    known = remembered(args.symbolic)
     entries = [known[names[i]] for i in selected if names[i] in known]
     text = summary(entries)
-    if not args.filter and args.every == 1:
+    if not args.filter and args.every == 1 and not args.symbolic:
         (ROOT / "docs" / "conformance.md").write_text(text)
     print(text.split("## By group")[0])
     if args.failures:
