@@ -44,7 +44,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     for name, text in (("list", "list tests"), ("check", "run tests"), ("emit", "print an expect_graph snippet")):
         command = commands.add_parser(name, help=text)
-        command.add_argument("case", help="the id of a case, or part of it", **({"nargs": "?", "default": ""} if name == "list" else {}))
+        command.add_argument(
+            "case", help="the id of a case, or part of it", **({"nargs": "?", "default": ""} if name == "list" else {})
+        )
         command.add_argument("--module", help="a module of cases, by its import name")
     return parser
 

@@ -48,9 +48,7 @@ def module_label(module: str) -> str:
     return module.removeprefix("jax2onnx_").removesuffix(_SUFFIX)
 
 
-def find_cases(
-    distributions: Collection[str] = (), plugins: Plugins | None = None
-) -> list[Found | Broken]:
+def find_cases(distributions: Collection[str] = (), plugins: Plugins | None = None) -> list[Found | Broken]:
     """The cases of all installed plugins, in a fixed order.
 
     `distributions` restricts them: `"jax2onnx-lax"` or, in short, `"lax"`.

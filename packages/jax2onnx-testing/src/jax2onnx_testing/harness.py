@@ -55,7 +55,9 @@ def _difference(want: np.ndarray[Any, Any], got: np.ndarray[Any, Any], loosen: f
     if close.all():
         return None
     index = tuple(int(i) for i in np.argwhere(~close)[0])
-    return f"{int((~close).sum())} of {close.size} differ, the first at {index}: {got[index]!r} instead of {want[index]!r}"
+    return (
+        f"{int((~close).sum())} of {close.size} differ, the first at {index}: {got[index]!r} instead of {want[index]!r}"
+    )
 
 
 Reconstruction = Callable[
@@ -90,7 +92,9 @@ def _eigenvalues(_: Any, args: list[Any], want: list[Any], got: list[Any]) -> st
     vectors = got[-1]
     if got[-1].shape == matrix.shape:
         left, right = matrix @ vectors, vectors * values[..., None, :]
-        if len(got) == 3 or np.allclose(left, right, atol=1e4 * np.finfo(vectors.dtype).eps * max(1.0, np.abs(matrix).max(initial=0))):
+        if len(got) == 3 or np.allclose(
+            left, right, atol=1e4 * np.finfo(vectors.dtype).eps * max(1.0, np.abs(matrix).max(initial=0))
+        ):
             return None
         return "the eigenvectors do not satisfy A v = v λ"
     return None

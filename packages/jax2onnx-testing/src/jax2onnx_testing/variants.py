@@ -149,7 +149,9 @@ def _sizes(parsed: Inputs, given: Mapping[str, int]) -> dict[str, int]:
     """Small sizes that the constraints allow, another one for each symbol."""
     names = [n for n in parsed.symbols.names([d for aval in parsed.avals for d in aval.shape]) if n not in given]
     rotations = [_SIZES[i:] + _SIZES[:i] for i in range(len(names))]
-    for sizes in itertools.islice(itertools.product(*rotations), 10_000):
+    different = (sizes for sizes in itertools.product(*rotations) if len(set(sizes)) == len(sizes))
+    candidates = itertools.chain(itertools.islice(different, 2_000), itertools.product(*rotations))
+    for sizes in itertools.islice(candidates, 10_000):
         values = {**given, **dict(zip(names, sizes, strict=True))}
         if _allowed(parsed, values):
             return values

@@ -1,0 +1,107 @@
+"""`expect_graph` against graphs given as text."""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+import pytest
+from jax2onnx_core import expect_graph
+from jax2onnx_testing.emitter import expectation_of
+from jax2onnx_testing.matcher import GraphMismatchError, match_graph
+
+
+def model(body: str, opset: int = 23) -> ir.Model:
+    proto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}, "my" : 1]>\n{body}')
+    return ir.from_proto(onnx.shape_inference.infer_shapes(proto))
+
+
+CHAIN = model("g (float[B,4] x, float[4,3] w) => (float[B,3] z) { a = MatMul(x, w) b = Relu(a) z = Tanh(b) }")
+DIAMOND = model("g (float[B,4] x) => (float[B,4] z) { a = Exp(x) b = Neg(a) c = Abs(a) z = Add(b, c) }")
+SCALAR = model("g (float[B] x) => (float z) { z = ReduceSum<keepdims=0>(x) }")
+BRANCHES = model(
+    "g (bool p, float[B] x) => (float[B] y) { y = If (p) <then_branch = t () => (float[B] a) { a = Exp(x) },"
+    " else_branch = e () => (float[B] b) { b = Neg(x) }> }"
+)
+CALL = model(
+    """g (float[B] x) => (float[B] y) { y = my.f(x) }
+    <domain: "my", opset_import: ["" : 23]> f (a) => (b) { c = Exp(a) b = Neg(c) }"""
+)
+
+
+@pytest.mark.parametrize(
+    ("graph", "expectation"),
+    [
+        (CHAIN, expect_graph("MatMul:Bx3 -> Relu:Bx3 -> Tanh:Bx3", match="exact")),
+        (CHAIN, expect_graph("MatMul -> Relu")),
+        (CHAIN, expect_graph("Relu:?x3 -> Tanh:Bx?")),
+        (CHAIN, expect_graph("MatMul:Nx3", symbols={"N": None})),
+        (CHAIN, expect_graph("MatMul:BxC", symbols={"C": 3})),
+        (CHAIN, expect_graph(counts={"Relu": 1}, absent=["Transpose"])),
+        (CHAIN, expect_graph("MatMul", counts={"Relu": 1, "Tanh": 1}, match="exact")),
+        (DIAMOND, expect_graph("Exp -> Neg -> Add", "Exp -> Abs -> Add", match="exact")),
+        (DIAMOND, expect_graph("Exp -> ? -> Add")),
+        (SCALAR, expect_graph("ReduceSum:()")),
+        (BRANCHES, expect_graph("If", match="exact")),
+        (BRANCHES, expect_graph("If", "Exp", "Neg", match="exact", search_functions=True)),
+        (CALL, expect_graph("my.f:B", match="exact")),
+        (CALL, expect_graph("Exp -> Neg", search_functions=True)),
+    ],
+)
+def test_what_is_there_matches(graph, expectation):
+    match_graph(graph, expectation)
+
+
+@pytest.mark.parametrize(
+    ("graph", "expectation", "message"),
+    [
+        (CHAIN, expect_graph("MatMul -> Tanh"), "It fits as far as MatMul:Bx3; then comes Relu:Bx3, not Tanh."),
+        (CHAIN, expect_graph("Tanh -> Relu"), "then comes the end of the graph"),
+        (CHAIN, expect_graph("Conv"), "there is no Conv."),
+        (CHAIN, expect_graph("MatMul:Bx4"), "there is no MatMul:Bx4. MatMul has the shapes Bx3."),
+        (CHAIN, expect_graph("MatMul -> Relu", match="exact"), "Operators that no path names: Tanh:Bx3."),
+        (CHAIN, expect_graph(counts={"Relu": 2}), "Expected 2 Relu, found 1."),
+        (CHAIN, expect_graph(absent=["Relu"]), "Expected no Relu, found 1."),
+        (CHAIN, expect_graph("MatMul:BxC", symbols={"C": 5}), "there is no MatMul:BxC"),
+        (CHAIN, expect_graph("MatMul:Bx3x1"), "there is no MatMul:Bx3x1"),
+        (DIAMOND, expect_graph("Exp -> Neg -> Add", match="exact"), "no path names: Abs:Bx4"),
+        (BRANCHES, expect_graph("Exp"), "there is no Exp"),
+    ],
+)
+def test_a_difference_is_shown_with_the_graph(graph, expectation, message):
+    with pytest.raises(GraphMismatchError) as failure:
+        match_graph(graph, expectation)
+    assert message in str(failure.value)
+    assert "The graph:" in str(failure.value)
+
+
+def test_two_equal_operators_need_two_places_in_an_exact_match():
+    graph = model("g (float[B] x) => (float[B] z, float[B] y) { z = Exp(x) y = Exp(z) }")
+    with pytest.raises(GraphMismatchError, match="no path names"):
+        match_graph(graph, expect_graph("Exp", match="exact"))
+    match_graph(graph, expect_graph("Exp", "Exp", match="exact"))
+
+
+def test_a_dimension_that_is_an_expression_is_matched_as_text():
+    graph = model('g (float["2*T + 1",4] x) => (float["2*T + 1",4] y) { y = Exp(x) }')
+    match_graph(graph, expect_graph("Exp:2*T + 1x4"))
+
+
+def test_an_empty_step_is_refused():
+    with pytest.raises(ValueError, match="empty step"):
+        match_graph(CHAIN, expect_graph("MatMul -> "))
+
+
+@pytest.mark.parametrize("graph", [CHAIN, DIAMOND, SCALAR, BRANCHES, CALL])
+def test_the_emitted_expectation_matches_its_own_graph(graph):
+    match_graph(graph, eval(expectation_of(graph), {"expect_graph": expect_graph}))
+
+
+def test_the_emitted_expectation_is_canonical():
+    assert expectation_of(CHAIN) == 'expect_graph("MatMul:Bx3 -> Relu:Bx3 -> Tanh:Bx3", match="exact")'
+    assert expectation_of(DIAMOND).split("\n") == [
+        "expect_graph(",
+        '    "Exp:Bx4 -> Neg:Bx4 -> Add:Bx4",',
+        '    "Abs:Bx4 -> Add:Bx4",',
+        '    match="exact",',
+        ")",
+    ]

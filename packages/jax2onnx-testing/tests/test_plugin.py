@@ -1,0 +1,112 @@
+"""The pytest plugin and the command, on a made-up plugin."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from jax2onnx_testing.cli import main
+from jax2onnx_testing.collection import find_cases, module_label
+from jax2onnx_testing.coverage import uncovered_operations
+
+pytest_plugins = ["pytester"]
+
+CASES = """
+import jax.numpy as jnp
+from jax2onnx_core import Case, expect_graph
+
+cases = [
+    Case("exp", jnp.exp, [("B", 2)], expect=expect_graph("Exp:Bx2", match="exact")),
+    Case("wrong", jnp.exp, [(2,)], expect=expect_graph("Log"), skip={"f64": "not needed twice"}),
+]
+"""
+
+
+@pytest.fixture
+def demo(pytester, monkeypatch):
+    path = pytester.makepyfile(**{"demo_kit_cases": CASES})
+    monkeypatch.syspath_prepend(str(pytester.path))
+    sys.modules.pop("demo_kit_cases", None)
+    return path
+
+
+def test_a_module_of_cases_is_a_file_of_tests(pytester, demo):
+    result = pytester.runpytest(str(demo), "-v")
+    result.assert_outcomes(passed=4, failed=1, skipped=1)
+    result.stdout.fnmatch_lines(["*exp[[]f32-static[]]*PASSED*", "*there is no Log*"])
+
+
+def test_a_precision_can_be_chosen(pytester, demo):
+    result = pytester.runpytest(str(demo), "--collect-only", "-q", "--jax2onnx-precision", "f32")
+    result.stdout.fnmatch_lines(["*exp[[]f32-static[]]", "*exp[[]f32-symbolic[]]", "*wrong[[]f32-static[]]"])
+    result.stdout.no_fnmatch_line("*f64*")
+
+
+def test_cases_that_are_not_named_are_not_collected(pytester, demo):
+    assert pytester.runpytest().ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_the_command_lists_checks_and_emits(demo, capsys):
+    assert main(["list", "--module", "demo_kit_cases", "exp"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "demo_kit::exp[f32-static]"
+    assert main(["check", "--module", "demo_kit_cases", "exp"]) == 0
+    assert main(["check", "--module", "demo_kit_cases", "wrong"]) == 1
+    capsys.readouterr()
+    assert main(["emit", "--module", "demo_kit_cases", "exp"]) == 0
+    assert capsys.readouterr().out == 'expect_graph("Exp:Bx2", match="exact")\n'
+
+
+def test_the_command_says_when_there_is_no_such_case(demo, capsys):
+    assert main(["emit", "--module", "demo_kit_cases", "sinh"]) == 2
+    assert "No case has 'sinh' in its id." in capsys.readouterr().err
+
+
+def test_modules_are_named_shortly():
+    assert module_label("jax2onnx_lax.elementwise_cases") == "lax.elementwise"
+    assert module_label("my_plugin.layers_cases") == "my_plugin.layers"
+
+
+class _EntryPoint:
+    def __init__(self, name, plugin):
+        self.name, self.value, self.plugin = name, name, plugin
+        self.dist = type("Distribution", (), {"name": f"jax2onnx-{name}"})()
+
+    def load(self):
+        return self.plugin
+
+
+def _plugins(**hooks):
+    from jax2onnx_core.discovery import load_plugins
+
+    plugin = type("demo", (), {"JAX2ONNX_API": 1, **{k: staticmethod(v) for k, v in hooks.items()}})
+    return load_plugins([_EntryPoint("demo", plugin)])
+
+
+def test_a_hook_that_fails_is_one_broken_test():
+    from jax2onnx_core import hookimpl
+
+    @hookimpl
+    def jax2onnx_testcases():
+        raise RuntimeError("no cases today")
+
+    (broken,) = find_cases((), _plugins(jax2onnx_testcases=jax2onnx_testcases))
+    assert broken.id == "jax2onnx-demo::jax2onnx_testcases"
+    assert str(broken.error) == "no cases today"
+
+
+def test_operations_without_a_case_are_named():
+    from jax2onnx_core import Case, Rules, hookimpl
+
+    rules = Rules()
+    rules.elementwise({"demo_a": "Exp", "demo_b": "Log"})
+
+    @hookimpl
+    def jax2onnx_register(registry):
+        registry.add(rules)
+
+    @hookimpl
+    def jax2onnx_testcases():
+        return [Case("a", abs, [(2,)], covers=("demo_a",))]
+
+    plugins = _plugins(jax2onnx_register=jax2onnx_register, jax2onnx_testcases=jax2onnx_testcases)
+    assert uncovered_operations("jax2onnx-demo", plugins) == ["demo_b"]

@@ -1,0 +1,112 @@
+"""Cases become variants; variants are built."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax2onnx_core import Case, construct, expect_graph, with_dtype
+from jax2onnx_testing.checks import CheckFailedError, assert_close, check_variant
+from jax2onnx_testing.collection import Found
+from jax2onnx_testing.matcher import GraphMismatchError
+from jax2onnx_testing.values import random_array
+from jax2onnx_testing.variants import Variant, build, fill_in, variants_of
+
+
+def found(*args, **kwargs) -> Found:
+    return Found("jax2onnx-demo", "demo.layers", Case(*args, **kwargs))
+
+
+def test_a_case_without_symbols_has_two_variants():
+    ids = [v.id for v in variants_of(found("exp", jnp.exp, [(3,)]))]
+    assert ids == ["demo.layers::exp[f32-static]", "demo.layers::exp[f64-static]"]
+
+
+def test_a_case_with_symbols_is_also_tested_with_numbers():
+    ids = [v.id.partition("[")[2] for v in variants_of(found("exp", jnp.exp, [("B", 3)]))]
+    assert ids == ["f32-static]", "f32-symbolic]", "f64-static]", "f64-symbolic]"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "symbolic"),
+    [((3,), False), (("B",), True), ((None, 2), True), (((3,), "int32"), False), ((("B",), "int32"), True),
+     ({"a": ("B",)}, True), (((2,), np.int8), False), (np.zeros(3), False)],
+)  # fmt: skip
+def test_symbols_are_found_in_every_kind_of_specification(spec, symbolic):
+    assert len(list(variants_of(found("f", lambda x: x, [spec])))) == (4 if symbolic else 2)
+
+
+def test_placeholders_are_filled_in_anew_for_each_variant():
+    made = construct(dict, dtype=with_dtype(), inner=construct(list, (1, 2)))
+    assert fill_in(made, "f32") == {"dtype": np.dtype("float32"), "inner": [1, 2]}
+    assert fill_in(made, "f64")["dtype"] == np.dtype("float64")
+    assert fill_in(made, "f64")["inner"] is not fill_in(made, "f64")["inner"]
+
+
+def test_a_static_variant_has_a_number_for_each_symbol():
+    case = found("add", lambda x, y: x.sum() + y.sum(), [("B", "T"), ("T",)], options={"constraints": ["B >= 4"]})
+    built = build(Variant(case, "f32", symbolic=False))
+    first, second = built.inputs
+    assert first.shape[0] >= 4
+    assert first.shape[1] == second.shape[0]
+    assert first.shape[0] != first.shape[1]
+    assert "constraints" not in built.options
+
+
+def test_arrays_take_the_precision_of_the_variant_and_keep_their_values():
+    built = build(Variant(found("f", jnp.exp, [np.ones(3, np.float32)]), "f64", symbolic=False))
+    assert built.inputs[0].dtype == np.float64
+
+
+def test_a_right_case_passes():
+    for variant in variants_of(found("tanh", jnp.tanh, [("B", 3)], values="special", expect=expect_graph("Tanh:Bx3"))):
+        check_variant(variant)
+
+
+def test_an_expectation_that_does_not_hold_fails():
+    variant = Variant(found("tanh", jnp.tanh, [(3,)], expect=expect_graph("Exp")), "f32", symbolic=False)
+    with pytest.raises(GraphMismatchError, match="there is no Exp"):
+        check_variant(variant)
+
+
+def test_a_function_that_gives_another_result_each_time_fails():
+    state = iter(range(10_000))
+    variant = Variant(found("f", lambda x: x + next(state), [(3,)]), "f32", symbolic=False)
+    with pytest.raises(CheckFailedError, match="not the same bytes"):
+        check_variant(variant)
+
+
+def test_wrong_values_fail():
+    with pytest.raises(CheckFailedError, match=r"differs from JAX in 1 of 2 elements; the first is at \(1,\)"):
+        assert_close(np.array([1.0, 2.0]), np.array([1.0, 2.1]), "Output 'y'")
+
+
+@pytest.mark.parametrize(
+    ("got", "message"), [(np.zeros(2, np.float64), "dtype float64"), (np.zeros(3, np.float32), r"shape \(3,\)")]
+)
+def test_wrong_types_and_shapes_fail(got, message):
+    with pytest.raises(CheckFailedError, match=message):
+        assert_close(got, np.zeros(2, np.float32), "Output 'y'")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "uint64", "bool", "complex64", "int4"])
+@pytest.mark.parametrize("values", ["special", "finite", "positive", "unit"])
+def test_random_inputs_have_the_dtype_and_shape_asked_for(dtype, values):
+    array = random_array(np.random.default_rng(0), jnp.dtype(dtype), (4, 6), values)
+    assert array.dtype == jnp.dtype(dtype)
+    assert array.shape == (4, 6)
+
+
+def test_special_inputs_hold_what_breaks_implementations():
+    array = random_array(np.random.default_rng(0), np.dtype(np.float32), (50,), "special")
+    assert np.isnan(array).any()
+    assert np.isinf(array).any()
+    assert (np.signbit(array) & (array == 0)).any()
+
+
+def test_random_keys_are_typed_keys():
+    dtype = jax.random.key(0).dtype
+    keys = random_array(np.random.default_rng(0), dtype, (3,), "finite")
+    assert keys.dtype == dtype
+    assert keys.shape == (3,)
