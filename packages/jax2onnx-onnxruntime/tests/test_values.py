@@ -25,7 +25,7 @@ ALL = [*BOOL, *NUMBERS, *FLOAT8, *INT4]
 def operand(shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray:
     """Values over the whole range of the type, its extremes, and NaN and infinities where it has them."""
     dtype, random = np.dtype(dtype), np.random.default_rng(seed)
-    if dtype == bool:
+    if dtype.kind == "b":
         return random.random(shape) < 0.5
     if dtype in INTEGERS:
         info = np.iinfo(dtype)

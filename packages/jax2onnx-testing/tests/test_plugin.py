@@ -24,7 +24,7 @@ cases = [
 
 @pytest.fixture
 def demo(pytester, monkeypatch):
-    path = pytester.makepyfile(**{"demo_kit_cases": CASES})
+    path = pytester.makepyfile(demo_kit_cases=CASES)
     monkeypatch.syspath_prepend(str(pytester.path))
     sys.modules.pop("demo_kit_cases", None)
     return path

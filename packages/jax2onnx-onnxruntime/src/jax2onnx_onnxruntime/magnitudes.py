@@ -14,14 +14,52 @@ _SMALL = 64
 """Constants with more elements are not looked at."""
 
 _MOVES = frozenset(
-    """Concat Expand Flatten Gather GatherElements GatherND Identity Max Min Clip Pad ReduceMax ReduceMin Reshape
-    ScatterElements ScatterND Slice Split Squeeze Tile Transpose Unsqueeze Where""".split()
+    [
+        "Concat",
+        "Expand",
+        "Flatten",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Identity",
+        "Max",
+        "Min",
+        "Clip",
+        "Pad",
+        "ReduceMax",
+        "ReduceMin",
+        "Reshape",
+        "ScatterElements",
+        "ScatterND",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+        "Where",
+    ]
 )
-_ARITHMETIC = frozenset("Add Sub Mul Div Mod Neg ReduceSum ReduceProd CumSum Abs".split())
-_COUNTS = frozenset("Shape Size ArgMax ArgMin NonZero".split())
+_ARITHMETIC = frozenset(["Add", "Sub", "Mul", "Div", "Mod", "Neg", "ReduceSum", "ReduceProd", "CumSum", "Abs"])
+_COUNTS = frozenset(["Shape", "Size", "ArgMax", "ArgMin", "NonZero"])
 _FIRST_ONLY = frozenset(
-    """Expand Gather GatherElements GatherND ReduceMax ReduceMin ReduceSum ReduceProd CumSum Reshape Slice Split
-    Squeeze Tile Unsqueeze""".split()
+    [
+        "Expand",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "ReduceMax",
+        "ReduceMin",
+        "ReduceSum",
+        "ReduceProd",
+        "CumSum",
+        "Reshape",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "Tile",
+        "Unsqueeze",
+    ]
 )
 """Operators of which only the first operand holds the values."""
 
@@ -110,7 +148,7 @@ def _of_array(tensor: ir.TensorProtocol) -> Magnitude:
         return Magnitude.UNKNOWN
     array = tensor.numpy()
     low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
-    if -128 <= low and high <= 255:
+    if low >= -128 and high <= 255:
         return _EVERY
     info = np.iinfo(np.int32)
     return Magnitude.INT32 | Magnitude.SIZE if info.min <= low and high <= info.max else Magnitude.SIZE

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from jax2onnx_onnxruntime._compat import onnxruntime
 
 if TYPE_CHECKING:
-    import onnxruntime as ort  # type: ignore[import-untyped]
+    import onnxruntime as ort
 
 __all__ = ["Runner", "load"]
 

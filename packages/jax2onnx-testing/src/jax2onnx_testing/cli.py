@@ -44,9 +44,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     for name, text in (("list", "list tests"), ("check", "run tests"), ("emit", "print an expect_graph snippet")):
         command = commands.add_parser(name, help=text)
-        command.add_argument(
-            "case", help="the id of a case, or part of it", **({"nargs": "?", "default": ""} if name == "list" else {})
-        )
+        optional = "?" if name == "list" else None
+        command.add_argument("case", nargs=optional, default="", help="the id of a case, or part of it")
         command.add_argument("--module", help="a module of cases, by its import name")
     return parser
 
@@ -69,7 +68,7 @@ def _check(found: Sequence[Found]) -> int:
         # One test that fails in any way must not keep the others from running; its failure is shown.
         try:
             check_variant(variant)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             failures += 1
             shown = str(error) if isinstance(error, AssertionError) else "".join(traceback.format_exception(error))
             sys.stdout.write(f"FAILED {variant.id}: {shown}\n")

@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from types import ModuleType
+from typing import cast
 
 from jax2onnx_core import Case
 from jax2onnx_core.discovery import Plugins, installed_plugins
@@ -75,8 +76,8 @@ def _of_plugin(plugins: Plugins, name: str, distribution: str) -> list[Found | B
         # A plugin of a stranger may fail in any way here; the others' tests must run, and this one
         # becomes a failing test.
         try:
-            cases += hook.function()
-        except Exception as error:
+            cases += cast("list[Case]", hook.function())
+        except Exception as error:  # noqa: BLE001
             return [Broken(distribution, error)]
     modules = _modules_of(cases)
     return [Found(distribution, modules.get(id(case), name), case) for case in cases]

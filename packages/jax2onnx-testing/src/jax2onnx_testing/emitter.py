@@ -29,7 +29,8 @@ def _label(node: ir.Node) -> str:
 
 def _literal(path: str) -> list[str]:
     """A string literal, wrapped between steps where it is long."""
-    lines, line = [], ""
+    lines: list[str] = []
+    line = ""
     for step in path.split(" -> "):
         piece = step if not line and not lines else f" -> {step}"
         if line and len(line) + len(piece) > _WIDTH:

@@ -85,8 +85,7 @@ def _eigenvalues(_: Any, args: list[Any], want: list[Any], got: list[Any]) -> st
     matrix, values = args[0], got[0]
     if not np.isfinite(want[0]).all():
         return None if not np.isfinite(values).all() else "finite where JAX is not"
-    remaining = list(np.sort_complex(values.reshape(-1, values.shape[-1]).reshape(-1)))
-    problem = _difference(np.sort_complex(want[0].reshape(-1)), np.array(remaining, want[0].dtype), 100.0)
+    problem = _difference(np.sort_complex(want[0].ravel()).astype(want[0].dtype), np.sort_complex(values.ravel()).astype(want[0].dtype), 100.0)
     if problem or len(got) == 1:
         return problem and f"eigenvalues: {problem}"
     vectors = got[-1]

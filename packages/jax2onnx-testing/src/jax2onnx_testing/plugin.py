@@ -42,13 +42,17 @@ class CaseFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         """One item per variant of each case."""
         from jax2onnx_testing.collection import of_module
-        from jax2onnx_testing.transforms import composite_names, transformed_of
-        from jax2onnx_testing.variants import PRECISIONS, variants_of
+        from jax2onnx_testing.transforms import Transformed, composite_names, transformed_of
+        from jax2onnx_testing.variants import PRECISIONS, Variant, variants_of
 
         precisions = self.config.getoption("--jax2onnx-precision") or PRECISIONS
         composites = composite_names()
         for found in of_module(_import_name(self.path)):
-            for test in [*variants_of(found, precisions), *transformed_of(found, composites)]:
+            tests: list[Variant | Transformed] = [
+                *variants_of(found, precisions),
+                *transformed_of(found, composites),
+            ]
+            for test in tests:
                 yield CaseItem.from_parent(self, name=test.id.partition("::")[2], test=test)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 from jax2onnx_core import OnnxProgram
@@ -27,7 +28,7 @@ def arguments(
     random = np.random.default_rng(seed)
     traced = program.inputs.symbols.traced_values(sizes)
     leaves = [
-        jax.numpy.asarray(random_array(random, aval.dtype, tuple(evaluate_dim(d, traced) for d in aval.shape), values))
+        jnp.asarray(random_array(random, aval.dtype, tuple(evaluate_dim(d, traced) for d in aval.shape), values))
         for aval in program.inputs.avals
     ]
     args, kwargs = jax.tree_util.tree_unflatten(program.inputs.tree, leaves)
@@ -37,9 +38,9 @@ def arguments(
 def _given(spec: Any, argument: Any) -> Any:
     """The array of a specification where it is one (at any depth), else the random argument."""
     if isinstance(spec, (np.ndarray, jax.Array, np.generic)):
-        return jax.numpy.asarray(spec)
-    if isinstance(spec, Mapping) and isinstance(argument, Mapping):
-        return type(argument)({key: _given(spec[key], value) for key, value in argument.items()})
+        return jnp.asarray(spec)
+    if isinstance(spec, dict) and isinstance(argument, dict):
+        return {key: _given(spec[key], value) for key, value in argument.items()}
     if type(spec) in (list, tuple) and type(argument) is type(spec) and len(spec) == len(argument):
         return type(spec)(_given(s, a) for s, a in zip(spec, argument, strict=True))
     return argument
@@ -47,17 +48,17 @@ def _given(spec: Any, argument: Any) -> Any:
 
 def random_array(random: np.random.Generator, dtype: Any, shape: tuple[int, ...], values: Distribution) -> Any:
     """An array of any dtype that JAX has; typed random keys come as JAX arrays."""
-    if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
-        key = jax.random.key(int(random.integers(2**31)), impl=jax.random.key_impl(jax.numpy.empty(0, dtype)))
+    if jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        key = jax.random.key(int(random.integers(2**31)), impl=jax.random.key_impl(jnp.empty(0, dtype)))
         return jax.random.split(key, max(1, math.prod(shape)))[: math.prod(shape)].reshape(shape)
     dtype = np.dtype(dtype)
     if dtype == np.bool_:
         return random.random(shape) < 0.5
-    if jax.dtypes.issubdtype(dtype, np.complexfloating):
+    if jnp.issubdtype(dtype, np.complexfloating):
         part = np.float64 if dtype == np.complex128 else np.float32
         real, imaginary = (_floats(random, np.dtype(part), shape, values) for _ in range(2))
         return np.stack([real, imaginary], -1).view(dtype).reshape(shape)
-    if jax.dtypes.issubdtype(dtype, np.integer):
+    if jnp.issubdtype(dtype, np.integer):
         return _integers(random, dtype, shape, values)
     return _floats(random, dtype, shape, values)
 
