@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax2onnx_core import Complex
 from jax2onnx_lax.complex import pack, unpack
 
-__all__ = ["multiply_pairs", "on_arrays"]
+__all__ = ["multiply_in_parts", "on_arrays"]
 
 
 def on_arrays(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,8 +30,17 @@ def _pair(x: Any) -> Any:
     return unpack(x) if jnp.iscomplexobj(x) else x
 
 
-def multiply_pairs(product: Callable[[Any, Any], Any], z: Any, w: Any) -> Complex:
-    """A bilinear function of complex numbers, at least one of `z` and `w` a pair, from that of real ones."""
+def multiply_in_parts(primitive: Any, z: Any, w: Any, *, preferred_element_type: Any = None, **params: Any) -> Complex:
+    """A contraction of complex operands, at least one of them a pair, by the same contraction of their parts."""
+    result = jax.eval_shape(
+        lambda *xs: primitive.bind(*xs, preferred_element_type=preferred_element_type, **params),
+        *[jax.eval_shape(lambda x: pack(x) if isinstance(x, Complex) else x, x) for x in (z, w)],
+    ).dtype
+    dtype = np.zeros((), result).real.dtype
+
+    def product(x: Any, y: Any) -> Any:
+        return primitive.bind(x.astype(dtype), y.astype(dtype), preferred_element_type=None, **params)
+
     if not isinstance(z, Complex):
         return Complex(product(z, w.real), product(z, w.imag))
     if not isinstance(w, Complex):

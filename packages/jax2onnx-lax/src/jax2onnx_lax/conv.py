@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 from jax2onnx_core import Rules
 
-from jax2onnx_lax.complex_arrays import multiply_pairs
+from jax2onnx_lax.complex_arrays import multiply_in_parts
 from jax2onnx_lax.conv_patches import conv_by_patches
 from jax2onnx_lax.ordering import is_float
 
@@ -222,10 +222,5 @@ rules.decompose("conv_general_dilated", conv_by_patches)
 
 
 @rules.complex("conv_general_dilated")
-def complex_conv(lhs: Any, rhs: Any, *, preferred_element_type: Any = None, **params: Any) -> Any:
-    preferred = None if preferred_element_type is None else np.zeros((), preferred_element_type).real.dtype
-
-    def convolution(x: Any, w: Any) -> Any:
-        return lax.conv_general_dilated_p.bind(x, w, preferred_element_type=preferred, **params)
-
-    return multiply_pairs(convolution, lhs, rhs)
+def complex_conv(lhs: Any, rhs: Any, **params: Any) -> Any:
+    return multiply_in_parts(lax.conv_general_dilated_p, lhs, rhs, **params)

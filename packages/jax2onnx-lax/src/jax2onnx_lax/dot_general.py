@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 from jax2onnx_core import Complex, Rules
 from jax2onnx_lax._compat import ragged_dot_general
-from jax2onnx_lax.complex_arrays import multiply_pairs, on_arrays
+from jax2onnx_lax.complex_arrays import multiply_in_parts, on_arrays
 from jax2onnx_lax.ordering import is_float
 
 __all__ = ["rules"]
@@ -244,16 +244,8 @@ def ragged_dot_by_masks(lhs: Array, rhs: Array, group_sizes: Array, **params: An
 
 
 @rules.complex("dot_general")
-def complex_dot_general(lhs: Any, rhs: Any, *, preferred_element_type: Any = None, **params: Any) -> Any:
-    if preferred_element_type is None:  # a real operand may be wider than the complex one, and does not count
-        preferred = np.result_type(*(x.real.dtype for x in (lhs, rhs) if isinstance(x, Complex)))
-    else:
-        preferred = np.zeros((), preferred_element_type).real.dtype
-
-    def product(x: Array, y: Array) -> Array:
-        return lax.dot_general_p.bind(x, y, preferred_element_type=preferred, **params)
-
-    return multiply_pairs(product, lhs, rhs)
+def complex_dot_general(lhs: Any, rhs: Any, **params: Any) -> Any:
+    return multiply_in_parts(lax.dot_general_p, lhs, rhs, **params)
 
 
 rules.complex("ragged_dot_general", on_arrays(ragged_dot_by_masks))

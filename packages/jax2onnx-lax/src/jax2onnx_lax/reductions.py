@@ -34,7 +34,7 @@ def _nothing_to_reduce(ctx: Any, axes: Sequence[int], identity: Any) -> Any:
 def _reduce(ctx: Any, op_type: str, x: Any, axes: Sequence[int]) -> Any:
     if not ctx.supports(op_type, ctx.dtype(x)):
         ctx.decline(f"{ctx.target} has no exact {op_type} of {ctx.dtype(x)}")
-    return ctx.op(op_type, x, ctx.ints(axes), keepdims=0)
+    return ctx.op(op_type, x, ctx.ints(axes), keepdims=0, dims=tuple(ctx.avals_out[0].shape))
 
 
 # -- sums and products ----------------------------------------------------------------------
@@ -98,14 +98,14 @@ def _extremum(ctx: Any, op_type: str, x: Any, axes: Sequence[int], identity: Any
 
 def _propagate_nan(ctx: Any, x: Any, axes: Sequence[int], result: Any) -> Any:
     """ONNX Runtime's extrema skip NaN. The sum of magnitudes is NaN exactly where an operand is."""
-    magnitude = ctx.op.ReduceSum(ctx.op.Abs(x), ctx.ints(axes), keepdims=0)
+    magnitude = ctx.op.ReduceSum(ctx.op.Abs(x), ctx.ints(axes), keepdims=0, dims=ctx.dims(result))
     return ctx.op.Where(ctx.op.IsNaN(magnitude), magnitude, result)
 
 
 def _boolean_extremum(ctx: Any, op_type: str, x: Any, axes: Sequence[int]) -> Any:
     if ctx.opset >= 20:
-        return ctx.op(op_type, x, ctx.ints(axes), keepdims=0)
-    return ctx.cast(ctx.op(op_type, ctx.cast(x, np.uint8), ctx.ints(axes), keepdims=0), np.bool_)
+        return ctx.op(op_type, x, ctx.ints(axes), keepdims=0, dims=tuple(ctx.avals_out[0].shape))
+    return ctx.cast(_reduce(ctx, op_type, ctx.cast(x, np.uint8), axes), np.bool_)
 
 
 def _flipped(x: Array) -> Array:
@@ -261,15 +261,16 @@ def _arg_extremum(ctx: Any, op_type: str, x: Any, axis: int) -> Any:
         return _arg_extremum_f64(ctx, op_type, x, axis)
     elif is_float(dtype):
         x = replace_nan(ctx, x, greatest=op_type == "ArgMax")
-    return ctx.op(op_type, x, axis=axis, keepdims=0)
+    return ctx.op(op_type, x, axis=axis, keepdims=0, dims=tuple(ctx.avals_out[0].shape))
 
 
 def _arg_extremum_f64(ctx: Any, op_type: str, x: Any, axis: int) -> Any:
     """Where a row has NaN, the place of the first one; there is no wider type to put them in order."""
+    dims = tuple(ctx.avals_out[0].shape)
     nan = ctx.cast(ctx.op.IsNaN(x), np.int32)
-    has_nan = ctx.cast(ctx.op.ReduceMax(nan, ctx.ints([axis]), keepdims=0), np.bool_)
-    first_nan = ctx.op.ArgMax(nan, axis=axis, keepdims=0)
-    return ctx.op.Where(has_nan, first_nan, ctx.op(op_type, x, axis=axis, keepdims=0))
+    has_nan = ctx.cast(ctx.op.ReduceMax(nan, ctx.ints([axis]), keepdims=0, dims=dims), np.bool_)
+    first_nan = ctx.op.ArgMax(nan, axis=axis, keepdims=0, dims=dims)
+    return ctx.op.Where(has_nan, first_nan, ctx.op(op_type, x, axis=axis, keepdims=0, dims=dims))
 
 
 # -- complex --------------------------------------------------------------------------------

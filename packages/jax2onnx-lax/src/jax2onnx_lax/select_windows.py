@@ -36,15 +36,33 @@ class _Places:
     valid: Array
 
 
+def _iota(dims: tuple[Any, ...], axis: int) -> Any:
+    """Indices along `axis`, of size 1 along the others; a constant where the axis is static."""
+    wide = tuple(d if i == axis else 1 for i, d in enumerate(dims))
+    if isinstance(dims[axis], int):
+        return np.arange(dims[axis], dtype=np.int32).reshape(wide)
+    return lax.broadcasted_iota(np.int32, wide, axis)
+
+
+def _scalar(dim: Any) -> Any:
+    """A dimension as an int32."""
+    return np.int32(dim) if isinstance(dim, int) else jnp.asarray(dim, np.int32)
+
+
+def _full(like: Array, sizes: tuple[int, ...]) -> Array:
+    """The product of sizes, as an array of the shape of `like`."""
+    return lax.full_like(like, math.prod(sizes))
+
+
 def _places(shape: Windows, axis: int, length: Any, count: Any) -> _Places:
     dims = (count, shape.window_dimensions[axis])
-    window, element = (lax.broadcasted_iota(np.int32, dims, d) for d in (0, 1))
-    padded = window * shape.window_strides[axis] + element * shape.window_dilation[axis]
-    place = padded - jnp.asarray(shape.padding[axis][0], np.int32)
+    padded = _iota(dims, 0) * shape.window_strides[axis] + _iota(dims, 1) * shape.window_dilation[axis]
+    place = padded - _scalar(shape.padding[axis][0])
     dilation = shape.base_dilation[axis]
     index = place // dilation
-    valid = (place >= 0) & (index < length) & (place == index * dilation)
-    return _Places(axis, jnp.clip(index, 0, length - 1), valid)
+    valid = (place >= 0) & (index < _scalar(length)) & (place == index * dilation)
+    clip = np.clip if isinstance(index, np.ndarray) and isinstance(length, int) else jnp.clip
+    return _Places(axis, clip(index, 0, _scalar(length) - 1), valid)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,12 +95,12 @@ class _Patches:
         rank = len(self.counts)
         dims: list[Any] = [1] * (rank + len(self.sizes))
         dims[self.places[i].axis], dims[rank + i] = array.shape
-        return lax.reshape(array, dims)
+        return array.reshape(dims)
 
     def valid(self) -> Array:
         """[windows…, elements], broadcastable: whether there is an element of the operand."""
         every = _conjunction([self._on_windows(i, place.valid) for i, place in enumerate(self.places)])
-        return lax.reshape(every, (*every.shape[: len(self.counts)], math.prod(self.sizes)))
+        return every.reshape((*every.shape[: len(self.counts)], math.prod(self.sizes)))
 
     def linear(self, selected: Array, dims: tuple[Any, ...]) -> Array:
         """The index into the flat operand of each window's selected element."""
@@ -91,18 +109,18 @@ class _Patches:
         for axis, length in enumerate(dims):
             if axis in by_axis:
                 i = by_axis[axis]
-                element = selected // math.prod(self.sizes[i + 1 :]) % self.sizes[i]
+                element = lax.div(selected, _full(selected, self.sizes[i + 1 :])) if self.sizes[i + 1 :] else selected
+                element = lax.rem(element, _full(element, self.sizes[i : i + 1])) if i else element
                 place = self._coordinate(self.places[i], element)
             else:
-                place = lax.broadcasted_iota(np.int32, self.counts, axis)
-            index = index * jnp.asarray(length, np.int32) + place
+                place = _iota(self.counts, axis)
+            index = index * _scalar(length) + place
         return jnp.broadcast_to(index, self.counts)
 
     def _coordinate(self, place: _Places, element: Array) -> Array:
         """`place.index[window, element]` for the element that each window chose."""
-        window = lax.broadcasted_iota(np.int32, self.counts, place.axis)
-        size = jnp.asarray(place.index.shape[1], np.int32)
-        return jnp.take(place.index.reshape(-1), window * size + element, mode="clip")
+        start = _iota(self.counts, place.axis) * np.int32(place.index.shape[1])
+        return jnp.take(place.index.reshape(-1), start + element, mode="clip")
 
 
 def _conjunction(arrays: list[Array]) -> Array:
@@ -119,7 +137,7 @@ def _select(patches: Array, valid: Array, greatest: bool) -> Array:
     XLA replaces the element selected so far unless `ge` (or `le`) holds, which it never does with NaN.
     """
     count = patches.shape[-1]
-    order = lax.broadcasted_iota(np.int32, (1,) * (patches.ndim - 1) + (count,), patches.ndim - 1)
+    order = _iota(patches.shape, patches.ndim - 1)
     candidates = jnp.broadcast_to(valid, patches.shape)
     last_nan = None
     if jnp.issubdtype(patches.dtype, jnp.floating):

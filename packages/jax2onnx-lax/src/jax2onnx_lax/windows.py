@@ -229,6 +229,7 @@ class _Pool:
     rest: list[int]
     dims: tuple[Any, ...]
     counts: tuple[Any, ...]
+    same: bool
 
     @property
     def lead(self) -> tuple[Any, ...]:
@@ -238,9 +239,11 @@ class _Pool:
     def attributes(self) -> dict[str, Any]:
         strides = [self.shape.window_strides[i] for i in self.axes]
         pads = [self.shape.padding[i][side] for side in (0, 1) for i in self.axes]
-        return {"kernel_shape": [self.shape.window_dimensions[i] for i in self.axes],
-                "strides": strides if any(s != 1 for s in strides) else None,
-                "pads": pads if any(pads) else None}  # fmt: skip
+        attributes = {"kernel_shape": [self.shape.window_dimensions[i] for i in self.axes],
+                      "strides": strides if any(s != 1 for s in strides) else None}  # fmt: skip
+        if self.same:
+            return {**attributes, "auto_pad": "SAME_UPPER"}
+        return {**attributes, "pads": pads if any(pads) else None}
 
     def run(self, ctx: Any, x: Any, pool: Callable[..., Any]) -> Any:
         """`pool(value, dims)` in ONNX's layout; the result in the operand's."""
@@ -261,16 +264,25 @@ def _pool(ctx: Any, params: Any) -> _Pool:
     if not 1 <= len(axes) <= 3:
         ctx.decline("only one to three axes can be pooled")
     for axis in axes:
-        size, pads = shape.window_dimensions[axis], shape.padding[axis]
-        if not all(isinstance(n, int) for n in (size, *pads)):
-            ctx.decline("windows or padding of symbolic size")
-        if shape.base_dilation[axis] != 1 or shape.window_dilation[axis] != 1 or not all(0 <= p < size for p in pads):
-            ctx.decline("dilated windows, or padding as wide as a window")
-    if counts == tuple(1 if i in axes else d for i, d in enumerate(dims)) and not any(
-        any(shape.padding[i]) or shape.window_dimensions[i] != dims[i] for i in axes
-    ):
+        if not isinstance(shape.window_dimensions[axis], int):
+            ctx.decline("windows of symbolic size")
+        if shape.base_dilation[axis] != 1 or shape.window_dilation[axis] != 1:
+            ctx.decline("dilated windows")
+    same = not all(isinstance(p, int) for axis in axes for p in shape.padding[axis])
+    if same and not _is_same(shape, axes, dims):
+        ctx.decline("padding that depends on symbolic dimensions")
+    if not same and not all(0 <= p < shape.window_dimensions[axis] for axis in axes for p in shape.padding[axis]):
+        ctx.decline("negative padding, or padding as wide as a window")
+    if all(shape.padding[i] == (0, 0) and shape.window_dimensions[i] == dims[i] for i in axes):
         ctx.decline("a window over everything is a reduction")
-    return _Pool(shape, axes, [i for i in range(len(dims)) if i not in axes], dims, counts)
+    return _Pool(shape, axes, [i for i in range(len(dims)) if i not in axes], dims, counts, same)
+
+
+def _is_same(shape: Windows, axes: Sequence[int], dims: Sequence[Any]) -> bool:
+    """Whether the padding is what ONNX calls SAME_UPPER, for every size of the operand."""
+    sizes, strides = [[field[i] for i in axes] for field in (shape.window_dimensions, shape.window_strides)]
+    pads = lax.padtype_to_pads([dims[i] for i in axes], sizes, strides, "SAME")
+    return [tuple(pair) for pair in pads] == [shape.padding[i] for i in axes]
 
 
 @rules.lower("reduce_window_sum")
@@ -310,15 +322,15 @@ def _pool_extremum(ctx: Any, x: Any, pool: _Pool, exact: Callable[..., Array], p
     MaxPool of ONNX Runtime skips NaN and makes the lowest finite number of a window full of -inf.
     """
     dtype = np.dtype(ctx.dtype(x))
-    wide = ctx.cast(x, np.float32) if dtype in _POOLED_FLOATS else x
+    wide = ctx.cast(x, np.float32 if dtype in _POOLED_FLOATS else np.uint8 if dtype == np.bool_ else dtype)
     if not ctx.supports("MaxPool", ctx.dtype(wide)):
         ctx.decline(f"{ctx.target} has no exact MaxPool of {dtype}")
     negate = exact is window_min
     pooled = pool.run(ctx, ctx.op.Neg(wide) if negate else wide,
                       lambda value, dims: ctx.op.MaxPool(value, dims=dims, **pool.attributes()))  # fmt: skip
     pooled = ctx.op.Neg(pooled) if negate else pooled
-    if dtype.kind in "iu":
-        return pooled
+    if dtype.kind in "iub":
+        return ctx.cast(pooled, dtype)
     finite = ctx.op.Less(ctx.op.ReduceL1(wide, keepdims=0, dims=()), ctx.constant(np.inf, like=wide))
     otherwise, same = ctx.subgraph("not_finite"), ctx.subgraph("finite")
     exactly = otherwise.jax(lambda y: exact(y, **params), wide)

@@ -1,0 +1,83 @@
+"""Cases of `conv`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+_NHWC = ("NHWC", "HWIO", "NHWC")
+
+
+def _conv(strides: Any = (1, 1), padding: Any = "VALID", numbers: Any = None, **params: Any) -> Any:
+    return lambda x, w: lax.conv_general_dilated(x, w, strides, padding, dimension_numbers=numbers, **params)
+
+
+def _kernel(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+_HWIO, _THIN = _kernel(3, 3, 4, 6), _kernel(2, 2, 4, 6)
+
+
+def _same(x: jax.Array, strides: Any = (1, 1)) -> jax.Array:
+    return lax.conv_general_dilated(x, _HWIO.astype(x.dtype), strides, "SAME", dimension_numbers=_NHWC)
+
+
+def _transposed(x: jax.Array) -> jax.Array:
+    return lax.conv_transpose(x, _THIN.astype(x.dtype), (2, 2), "SAME", dimension_numbers=_NHWC)
+
+
+_covers = ("conv_general_dilated",)
+
+cases = [
+    Case("nchw", _conv(), [(2, 4, 9, 9), (6, 4, 3, 3)], _covers, expect_graph("Conv:2x6x7x7", match="exact")),
+    Case("nhwc", _same, [("B", 8, 10, 4)], _covers,
+         expect_graph("Transpose:Bx4x8x10 -> Conv:Bx6x8x10 -> Transpose:Bx8x10x6", match="exact")),
+    Case("symbolic_space", _same, [("B", "H", "W", 4)], _covers,
+         expect_graph("Transpose:Bx4xHxW -> Conv:Bx6xHxW -> Transpose:BxHxWx6", match="exact")),
+    Case("symbolic_space_strided", lambda x: _same(x, (2, 2)), [("B", "H", "W", 4)], _covers,
+         expect_graph("Transpose -> Conv -> Transpose", match="exact")),
+    Case("symbolic_padding", lambda x: lax.conv_general_dilated(
+             x, _HWIO.astype(x.dtype), (2, 1), "SAME", rhs_dilation=(2, 1), dimension_numbers=_NHWC),
+         [(2, "H", "W", 4)], _covers, expect_graph("Pad -> Conv")),
+    Case("one_dimension", _conv((2,), [(1, 2)]), [("B", 4, 9), (6, 4, 3)], _covers, expect_graph("Conv", match="exact")),
+    Case("three_dimensions", _conv((1, 2, 1), "SAME"), [(1, 2, 5, 5, 4), (3, 2, 3, 3, 2)], _covers,
+         expect_graph("Conv", match="exact")),
+    Case("four_dimensions", _conv((1, 1, 1, 1)), [(1, 2, 3, 3, 3, 3), (3, 2, 2, 2, 2, 2)], _covers),
+    Case("no_space", _conv((), []), [("B", 4), (6, 4)], _covers),
+    Case("mixed_layouts", _conv((1, 2), numbers=("CHNW", "WIHO", "WNCH")), [(4, 8, 2, 9), (2, 4, 3, 6)], _covers),
+    Case("dilated_kernel", _conv(rhs_dilation=(2, 3)), [(2, 4, 9, 9), (6, 4, 3, 2)], _covers,
+         expect_graph("Conv", match="exact")),
+    Case("depthwise", _conv(padding="SAME", feature_group_count=4), [(2, 4, 9, 9), (8, 1, 3, 3)], _covers,
+         expect_graph("Conv", match="exact")),
+    Case("batch_groups", _conv(batch_group_count=2), [(4, 3, 5, 5), (6, 3, 2, 2)], _covers),
+    Case("asymmetric_and_negative_padding", _conv(padding=[(2, -1), (-2, 3)]), [(2, 4, 9, 9), (6, 4, 3, 3)], _covers,
+         expect_graph("Slice -> Conv", match="exact")),
+    Case("transposed", _transposed, [(2, 5, 6, 4)], _covers,
+         expect_graph("Transpose -> ConvTranspose:2x6x10x12 -> Transpose", match="exact")),
+    Case("transposed_wide_padding", _conv(padding=[(3, 4), (1, 5)], lhs_dilation=(2, 3)),
+         [(2, 4, 5, 5), (6, 4, 2, 3)], _covers, expect_graph("ConvTranspose")),
+    Case("transposed_in_groups", _conv(padding=[(1, 1), (2, 2)], lhs_dilation=(2, 2), feature_group_count=2),
+         [(2, 4, 5, 5), (6, 2, 3, 3)], _covers, expect_graph("ConvTranspose")),
+    Case("dilated_both_strided", _conv((2, 1), [(1, 2), (0, 1)], lhs_dilation=(2, 3), rhs_dilation=(2, 1)),
+         [(2, 4, 5, 5), (6, 4, 2, 3)], _covers, expect_graph("Conv", counts={"ConvTranspose": 0})),
+    Case("no_channels", _conv(), [(2, 0, 5, 5), (3, 0, 2, 2)], _covers),
+    Case("empty_batch", _conv(), [(0, 2, 5, 5), (3, 2, 2, 2)], _covers),
+    Case("bytes", _conv(preferred_element_type=np.int32), [((2, 3, 5, 5), np.int8), ((4, 3, 2, 2), np.int8)], _covers,
+         expect_graph("ConvInteger", match="exact")),
+    Case("int32", _conv(padding="SAME"), [((2, 3, 5, 5), np.int32), ((4, 3, 3, 3), np.int32)], _covers,
+         expect_graph(counts={"MatMul": 1})),
+    Case("float16", _conv(), [((2, 3, 5, 5), np.float16), ((4, 3, 2, 2), np.float16)], _covers, rtol=1e-2, atol=1e-2),
+    Case("complex", _conv(), [((2, 3, 5, 5), np.complex64), ((4, 3, 2, 2), np.complex64)], _covers),
+    Case("gradient_of_kernel", jax.grad(lambda w, x: (_conv((2, 2), "SAME")(x, w) ** 2).sum()),
+         [(6, 4, 3, 3), (2, 4, 8, 8)], _covers),
+    Case("gradient_of_input", jax.grad(lambda x, w: (_conv((2, 2), "SAME")(x, w) ** 2).sum()),
+         [(2, 4, 8, 8), (6, 4, 3, 3)], _covers),
+    Case("vmap_of_kernels", jax.vmap(_conv(), in_axes=(None, 0)), [(2, 4, 6, 6), (3, 5, 4, 2, 2)], _covers),
+]  # fmt: skip

@@ -1,0 +1,34 @@
+"""Cases of `cumulative`."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+_sum = expect_graph("CumSum", match="exact")
+
+cases = [
+    Case("cumsum", lambda x: lax.cumsum(x, 1), [("B", "N")], ("cumsum",), _sum),
+    Case("cumsum_reverse", lambda x: lax.cumsum(x, 0, reverse=True), [("B", 4)], ("cumsum",), _sum),
+    Case("cumsum_int64", lambda x: lax.cumsum(x, 0), [((5, 2), np.int64)], ("cumsum",), _sum),
+    Case("cumsum_uint8", lambda x: lax.cumsum(x, 0), [((50, 2), np.uint8)], ("cumsum",)),
+    Case("cumsum_float16", lambda x: lax.cumsum(x, 0), [((50, 2), np.float16)], ("cumsum",), rtol=4e-3, atol=4e-3),
+    Case("cumsum_complex", lambda x: lax.cumsum(x, 0), [((5, 2), np.complex64)], ("cumsum",)),
+    Case("cumsum_empty", lambda x: lax.cumsum(x, 0), [(0, 2)], ("cumsum",)),
+    Case("cumsum_gradient", jax.grad(lambda x: (lax.cumsum(x, 0) ** 2).sum()), [(5, 2)], ("cumsum",)),
+    Case("cumprod", lambda x: lax.cumprod(x, 1), [("B", 9)], ("cumprod",)),
+    Case("cumprod_symbolic", lambda x: lax.cumprod(x, 1, reverse=True), [(3, "N")], ("cumprod",)),
+    Case("cumprod_complex", lambda x: lax.cumprod(x, 0), [((5, 2), np.complex64)], ("cumprod",)),
+    Case("cummax", lambda x: lax.cummax(x, 1), [("B", 9)], ("cummax",), values="special"),
+    Case("cummax_symbolic", lambda x: lax.cummax(x, 0), [("N", 3)], ("cummax",), values="special"),
+    Case("cummax_int8", lambda x: lax.cummax(x, 0, reverse=True), [((9, 3), np.int8)], ("cummax",)),
+    Case("cummax_complex", lambda x: lax.cummax(x, 0), [((5, 2), np.complex64)], ("cummax",)),
+    Case("cummin", lambda x: lax.cummin(x, 1, reverse=True), [("B", 9)], ("cummin",), values="special"),
+    Case("cummin_complex", lambda x: lax.cummin(x, 0), [((5, 2), np.complex64)], ("cummin",)),
+    Case("cumlogsumexp", lambda x: lax.cumlogsumexp(x, 1), [("B", 9)], ("cumlogsumexp",)),
+    Case("cumlogsumexp_symbolic", lambda x: lax.cumlogsumexp(x, 1, reverse=True), [("B", "N")], ("cumlogsumexp",)),
+]

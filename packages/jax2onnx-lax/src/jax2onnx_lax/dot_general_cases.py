@@ -1,0 +1,93 @@
+"""Cases of `dot_general`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+
+def _weights(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+_W, _TABLE = _weights(8, 6), _weights(16, 8)
+
+
+def _dot(contracted: Any, batch: Any = ((), ()), **params: Any) -> Any:
+    return lambda x, y: lax.dot_general(x, y, (contracted, batch), **params)
+
+
+def _loss(w: jax.Array, x: jax.Array) -> jax.Array:
+    return jnp.sum(jnp.tanh(x @ w) ** 2)
+
+
+def _ragged(x: jax.Array, w: jax.Array, sizes: jax.Array) -> jax.Array:
+    return lax.ragged_dot(x, w, sizes)
+
+
+def _ragged_contraction(x: jax.Array, y: jax.Array, sizes: jax.Array) -> jax.Array:
+    numbers = lax.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), [0], [])
+    return lax.ragged_dot_general(x, y, sizes, numbers)
+
+
+_covers = ("dot_general",)
+_exact_matmul = expect_graph("MatMul", match="exact")
+
+cases = [
+    Case("dense", lambda x: x @ _W.astype(x.dtype), [("B", 8)], _covers,
+         expect_graph("MatMul:Bx6", match="exact")),
+    Case("dense_of_rank_4", lambda x: x @ _W.astype(x.dtype), [("B", "T", 3, 8)], _covers,
+         expect_graph("MatMul:BxTx3x6", match="exact")),
+    Case("tied_table", lambda x: x @ _TABLE.astype(x.dtype).T, [(5, 8)], _covers),
+    Case("contract_last_with_last", _dot(((1,), (1,))), [(5, 8), (7, 8)], _covers,
+         expect_graph("Gemm:5x7", match="exact")),
+    Case("contract_first_with_first", _dot(((0,), (0,))), [(8, 5), (8, 7)], _covers,
+         expect_graph("Gemm:5x7", match="exact")),
+    Case("rows_times_constant_table", lambda x: lax.dot_general(x, _TABLE.astype(x.dtype), (((2,), (1,)), ((), ()))),
+         [("B", 3, 8)], _covers, expect_graph("Reshape -> Gemm -> Reshape:Bx3x16", match="exact")),
+    Case("vector_times_matrix", _dot(((0,), (0,))), [(8,), (8, 3)], _covers, _exact_matmul),
+    Case("matrix_times_vector", _dot(((1,), (0,))), [("N", 8), (8,)], _covers, _exact_matmul),
+    Case("vectors", _dot(((0,), (0,))), [("N",), ("N",)], _covers, _exact_matmul),
+    Case("outer", _dot(((), ())), [("M", 2), ("N",)], _covers, expect_graph("Mul:Mx2xN", counts={"MatMul": 0})),
+    Case("scalars", _dot(((), ())), [(), ()], _covers, expect_graph("Mul", match="exact")),
+    Case("batched", _dot(((2,), (1,)), ((0,), (0,))), [("B", 4, 8), ("B", 8, 3)], _covers,
+         expect_graph("MatMul:Bx4x3", match="exact")),
+    Case("attention_scores", lambda q, k: jnp.einsum("bqhd,bkhd->bhqk", q, k), [("B", "T", 2, 8), ("B", "S", 2, 8)],
+         _covers, expect_graph("Transpose -> MatMul:Bx2xTxS", counts={"Transpose": 2}, match="exact")),
+    Case("several_contracted", lambda x, y: jnp.einsum("abc,bcd->ad", x, y), [("A", 3, 4), (3, 4, 5)], _covers,
+         expect_graph("Reshape -> MatMul:Ax5", counts={"Transpose": 0})),
+    Case("several_contracted_out_of_order", lambda x, y: jnp.einsum("abc,cbd->ad", x, y), [(2, 3, 4), (4, 3, 5)],
+         _covers, expect_graph(counts={"Transpose": 1, "MatMul": 1})),
+    Case("several_free", lambda x, y: jnp.einsum("abk,kcd->abcd", x, y), [("A", 3, 4), (4, 2, "D")], _covers),
+    Case("batch_in_the_middle", _dot(((0,), (2,)), ((1,), (1,))), [(4, "B", 3), (5, "B", 4)], _covers),
+    Case("batch_of_vectors", _dot(((1,), (1,)), ((0,), (0,))), [("B", 4), ("B", 4)], _covers),
+    Case("nothing_contracted", lambda x, y: jnp.einsum("ab,ac->abc", x, y), [("A", 3), ("A", 2)], _covers),
+    Case("empty_contraction", _dot(((1,), (0,))), [(3, 0), (0, 4)], _covers),
+    Case("bytes", _dot(((1,), (0,)), preferred_element_type=np.int32), [((5, 8), np.int8), ((8, 3), np.int8)], _covers,
+         expect_graph("MatMulInteger", match="exact")),
+    Case("bytes_to_bytes", _dot(((1,), (0,))), [((5, 8), np.uint8), ((8, 3), np.uint8)], _covers,
+         expect_graph("MatMulInteger -> Cast", match="exact")),
+    Case("bool", _dot(((1,), (0,))), [((5, 8), np.bool_), ((8, 3), np.bool_)], _covers),
+    Case("int16", _dot(((1,), (0,))), [((5, 8), np.int16), ((8, 3), np.int16)], _covers),
+    Case("int32", _dot(((1,), (0,))), [((5, 8), np.int32), ((8, 3), np.int32)], _covers, _exact_matmul),
+    Case("uint32", _dot(((1,), (0,))), [((5, 8), np.uint32), ((8, 3), np.uint32)], _covers, _exact_matmul),
+    Case("float16", _dot(((1,), (0,))), [((5, 8), np.float16), ((8, 3), np.float16)], _covers, rtol=4e-3, atol=4e-3),
+    Case("float16_to_float32", _dot(((1,), (0,)), preferred_element_type=np.float32),
+         [((5, 8), np.float16), ((8, 3), np.float16)], _covers),
+    Case("bfloat16_with_float32", _dot(((1,), (0,)), preferred_element_type=np.float32),
+         [((5, 8), jnp.bfloat16), ((8, 3), np.float32)], _covers),
+    Case("complex", _dot(((1,), (0,))), [((5, 8), np.complex64), ((8, 3), np.complex64)], _covers),
+    Case("gradient", jax.grad(_loss), [(8, 3), (5, 8)], _covers),
+    Case("vmap", jax.vmap(_dot(((0,), (0,))), in_axes=(1, None)), [(8, 5), (8, 3)], _covers),
+    Case("ragged", _ragged, [(10, 4), (3, 4, 5), np.array([4, 0, 5], np.int32)], ("ragged_dot_general",),
+         expect_graph("Split -> MatMul -> Concat", counts={"MatMul": 3})),
+    Case("ragged_contraction", _ragged_contraction, [(10, 4), (10, 5), np.array([4, 0, 5], np.int32)],
+         ("ragged_dot_general",)),
+]  # fmt: skip

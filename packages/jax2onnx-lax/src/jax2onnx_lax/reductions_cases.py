@@ -1,0 +1,82 @@
+"""Cases of `reductions`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+
+def _first_of_equals(x: jax.Array) -> Any:
+    """The greatest element and its place: a reduction of two operands that is not commutative."""
+    place = lax.broadcasted_iota(np.int32, x.shape, 1)
+
+    def later(left: Any, right: Any) -> Any:
+        keep = left[0] >= right[0]
+        return jnp.where(keep, left[0], right[0]), jnp.where(keep, left[1], right[1])
+
+    return lax.reduce((x, place), (np.asarray(-np.inf, x.dtype), np.int32(-1)), later, (1,))
+
+
+def _exact(op_type: str) -> Any:
+    return expect_graph(op_type, match="exact")
+
+
+_ints = ("B", 7)
+_maximum = expect_graph("ReduceMax -> Where", "Abs -> ReduceSum -> IsNaN -> Where", match="exact")
+
+cases = [
+    Case("sum", lambda x: lax.reduce_sum(x, (1,)), [("B", 5, 3)], ("reduce_sum",), _exact("ReduceSum:Bx3")),
+    Case("sum_over_everything", lambda x: lax.reduce_sum(x, (0, 1)), [("B", 5)], ("reduce_sum",), _exact("ReduceSum")),
+    Case("sum_over_nothing", lambda x: lax.reduce_sum(x, ()), [("B", 5)], ("reduce_sum",)),
+    Case("sum_of_empty", lambda x: lax.reduce_sum(x, (1,)), [(3, 0)], ("reduce_sum",)),
+    Case("sum_wraps_around", lambda x: lax.reduce_sum(x, (0,)), [np.full((5, 2), 2**30, np.int32)], ("reduce_sum",)),
+    Case("sum_int64", lambda x: lax.reduce_sum(x, (0, 2)), [((3, 4, 5), np.int64)], ("reduce_sum",)),
+    Case("sum_symbolic_int32", lambda x: lax.reduce_sum(x, (1,)), [(_ints, np.int32)], ("reduce_sum",)),
+    Case("sum_uint8", lambda x: lax.reduce_sum(x, (1,)), [((3, 9), np.uint8)], ("reduce_sum",)),
+    Case("count", lambda x: (x > 0).sum(-1), [("B", 5)], ("reduce_sum",)),
+    Case("sum_complex", lambda x: lax.reduce_sum(x, (1,)), [((3, 4), np.complex64)], ("reduce_sum",)),
+    Case("product", lambda x: lax.reduce_prod(x, (1,)), [("B", 5)], ("reduce_prod",), _exact("ReduceProd")),
+    Case("product_int32", lambda x: lax.reduce_prod(x, (0, 1)), [((5, 3), np.int32)], ("reduce_prod",)),
+    Case("product_symbolic_int32", lambda x: lax.reduce_prod(x, (0,)), [(_ints, np.int32)], ("reduce_prod",)),
+    Case("product_complex", lambda x: lax.reduce_prod(x, (1,)), [((3, 4), np.complex64)], ("reduce_prod",)),
+    Case("max", lambda x: lax.reduce_max(x, (1,)), [("B", 5)], ("reduce_max",), _maximum, values="special"),
+    Case("max_int32", lambda x: lax.reduce_max(x, (1,)), [(_ints, np.int32)], ("reduce_max",), _exact("ReduceMax")),
+    Case("max_uint64", lambda x: lax.reduce_max(x, (1,)), [(_ints, np.uint64)], ("reduce_max",)),
+    Case("max_bool", lambda x: lax.reduce_max(x, (1,)), [(_ints, np.bool_)], ("reduce_max",)),
+    Case("max_of_empty", lambda x: lax.reduce_max(x, (1,)), [(3, 0)], ("reduce_max",)),
+    Case("max_complex", lambda x: lax.reduce_max(x, (1,)), [((3, 4), np.complex64)], ("reduce_max",)),
+    Case("max_gradient", jax.grad(lambda x: jnp.max(x, -1).sum()), [(3, 5)], ("reduce_max",)),
+    Case("min", lambda x: lax.reduce_min(x, (0, 2)), [("B", 5, 3)], ("reduce_min",), values="special"),
+    Case("min_uint64", lambda x: lax.reduce_min(x, (1,)), [(_ints, np.uint64)], ("reduce_min",)),
+    Case("min_complex", lambda x: lax.reduce_min(x, (1,)), [((3, 4), np.complex64)], ("reduce_min",)),
+    Case("any", lambda x: jnp.any(x > 0, 1), [("B", 5)], ("reduce_or",), expect_graph("Greater -> ReduceMax", match="exact")),
+    Case("any_of_empty", lambda x: jnp.any(x > 0, 1), [(3, 0)], ("reduce_or",)),
+    Case("or_of_bits", lambda x: lax.reduce_or(x, (1,)), [((4, 7), np.int32)], ("reduce_or",)),
+    Case("all", lambda x: jnp.all(x > 0), [("B", 5)], ("reduce_and",), expect_graph("Greater -> ReduceMin", match="exact")),
+    Case("all_opset_18", lambda x: jnp.all(x > 0, 0), [("B", 5)], ("reduce_and",), options={"opset": 18}),
+    Case("and_of_bits", lambda x: lax.reduce_and(x, (0,)), [((4, 7), np.uint8)], ("reduce_and",)),
+    Case("xor", lambda x: lax.reduce_xor(x > 0, (1,)), [("B", 5)], ("reduce_xor",)),
+    Case("xor_of_bits", lambda x: lax.reduce_xor(x, (1,)), [((4, 7), np.int64)], ("reduce_xor",)),
+    Case("reduce_by_add", lambda x: lax.reduce(x, np.asarray(0, x.dtype), lax.add, (1,)), [("B", 5)], ("reduce",),
+         _exact("ReduceSum")),
+    Case("reduce_from_elsewhere", lambda x: lax.reduce(x, np.asarray(3, x.dtype), lax.add, (1,)), [("B", 5)], ("reduce",)),
+    Case("reduce_two_operands", _first_of_equals, [np.float32([[1, 3, 3, 0, 3], [2, 1, 2, 2, 0]])], ("reduce",)),
+    Case("reduce_symbolic", _first_of_equals, [("B", "N")], ("reduce",)),
+    Case("reduce_complex", lambda x: lax.reduce(x, np.complex64(1), lax.mul, (1,)), [((3, 4), np.complex64)], ("reduce",)),
+    Case("argmax", lambda x: lax.argmax(x, 1, np.int32), [("B", "N")], ("argmax",), values="special"),
+    Case("argmax_int32", lambda x: lax.argmax(x, 0, np.int32), [((5, 3), np.int32)], ("argmax",),
+         _exact("ArgMax -> Cast")),
+    Case("argmax_uint64", lambda x: lax.argmax(x, 0, np.uint8), [((5, 3), np.uint64)], ("argmax",)),
+    Case("argmax_bool", lambda x: lax.argmax(x > 0, 1, np.int32), [("B", 5)], ("argmax",)),
+    Case("argmax_nan_after_infinity", lambda x: lax.argmax(x, 0, np.int32),
+         [np.float32([1, np.inf, np.nan, 2, np.nan])], ("argmax",)),
+    Case("argmin", lambda x: lax.argmin(x, 1, np.int32), [("B", "N")], ("argmin",), values="special"),
+    Case("argmin_int8", lambda x: lax.argmin(x, 0, np.int32), [((5, 3), np.int8)], ("argmin",)),
+]  # fmt: skip

@@ -1,0 +1,53 @@
+"""Cases of `select_windows`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case
+
+__all__ = ["cases"]
+
+
+def _pool(x: jax.Array, window: Any, strides: Any, padding: Any = "VALID", least: bool = False) -> jax.Array:
+    initial = np.asarray(np.inf if least else -np.inf, x.dtype)
+    return lax.reduce_window(x, initial, lax.min if least else lax.max, window, strides, padding)
+
+
+def _gradient(*shape: Any, **options: Any) -> Any:
+    return jax.grad(lambda x: (_pool(x, *shape, **options) ** 2).sum())
+
+
+def _derivative(*shape: Any, **options: Any) -> Any:
+    return lambda x, t: jax.jvp(lambda y: _pool(y, *shape, **options), (x,), (t,))[1]
+
+
+def _scatter_from(x: jax.Array) -> jax.Array:
+    source = jnp.arange(1, 5, dtype=x.dtype)
+    return lax.select_and_scatter_p.bind(
+        x, source, jnp.asarray(2, x.dtype), window_dimensions=(2,), window_strides=(2,), padding=((0, 0),),
+        **_jaxprs(x.dtype),
+    )  # fmt: skip
+
+
+def _jaxprs(dtype: Any) -> dict[str, Any]:
+    scalar = jax.ShapeDtypeStruct((), dtype)
+    select, add = jax.make_jaxpr(lax.ge)(scalar, scalar), jax.make_jaxpr(lax.add)(scalar, scalar)
+    return {"select_jaxpr": select.jaxpr, "select_consts": (), "scatter_jaxpr": add.jaxpr, "scatter_consts": ()}
+
+
+_scatter, _gather = ("select_and_scatter_add",), ("select_and_gather_add",)
+
+cases = [
+    Case("gradient_nhwc", _gradient((1, 2, 2, 1), (1, 2, 2, 1)), [("B", 6, 8, 3)], _scatter),
+    Case("gradient_overlapping", _gradient((3, 3), (2, 1), "SAME"), [(7, 8)], _scatter),
+    Case("gradient_symbolic", _gradient((1, 2), (1, 2)), [("B", "N + 1")], _scatter),
+    Case("gradient_of_min", _gradient((1, 3), (1, 2), least=True), [(4, 9)], _scatter),
+    Case("derivative", _derivative((2, 3), (1, 2), "SAME"), [(6, 7), (6, 7)], _gather),
+    Case("derivative_of_min", _derivative((2, 3), (2, 1), least=True), [(6, 7), (6, 7)], _gather),
+    Case("scatter_from_two", _scatter_from, [(8,)], ("select_and_scatter",)),
+]

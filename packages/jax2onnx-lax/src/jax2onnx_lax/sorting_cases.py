@@ -1,0 +1,53 @@
+"""Cases of `sorting`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+
+def _arg_sort(x: jax.Array) -> Any:
+    return lax.sort((x, lax.broadcasted_iota(np.int32, x.shape, 1)), num_keys=1)
+
+
+def _two_keys(x: jax.Array, y: jax.Array) -> Any:
+    return lax.sort((y, x, lax.broadcasted_iota(np.int32, x.shape, 0)), dimension=0, num_keys=2)
+
+
+_few = np.float32([3, 1, np.nan, 3, -0.0, 0.0, np.inf, np.nan, -np.inf, 1, 0.0])
+_extremes = np.array([5, -(2**63), 2**63 - 1, 0, -1, 2**63 - 2], np.int64)
+_topped = expect_graph("TopK", match="exact")
+
+cases = [
+    Case("sort", lambda x: lax.sort(x, dimension=1), [("B", "N")], ("sort",), values="special"),
+    Case("sort_first_axis", lambda x: lax.sort(x, dimension=0), [("N", 3)], ("sort",), values="special"),
+    Case("sort_int32", lambda x: lax.sort(x, dimension=1), [((3, 9), np.int32)], ("sort",), _topped),
+    Case("sort_int64_extremes", lambda x: lax.sort(x), [_extremes], ("sort",)),
+    Case("sort_uint64", lambda x: lax.sort(x), [((9,), np.uint64)], ("sort",)),
+    Case("sort_bool", lambda x: lax.sort(x), [((9,), np.bool_)], ("sort",)),
+    Case("sort_bfloat16", lambda x: lax.sort(x), [((9,), jnp.bfloat16)], ("sort",)),
+    Case("sort_complex", lambda x: lax.sort(x), [((9,), np.complex64)], ("sort",)),
+    Case("sort_stays_stable", lambda x: _arg_sort(x[None]), [_few], ("sort",)),
+    Case("argsort", _arg_sort, [("B", "N")], ("sort",), values="special"),
+    Case("sort_by_two_keys", _two_keys, [np.float32([2, 1, 2, 1, np.nan, 0]), np.float32([1, 1, 0, 1, 0, np.nan])],
+         ("sort",)),
+    Case("sort_one", lambda x: lax.sort(x), [(1,)], ("sort",)),
+    Case("sort_empty", lambda x: lax.sort(x), [(0,)], ("sort",)),
+    Case("sort_gradient", jax.grad(lambda x: (lax.sort(x) * jnp.arange(7, dtype=x.dtype)).sum()), [(7,)], ("sort",)),
+    Case("top_k", lambda x: lax.top_k(x, 3), [("B", "N + 2")], ("top_k",)),
+    Case("top_k_nan", lambda x: lax.top_k(x, 5), [np.float32([1, np.inf, np.nan, 3, -np.inf, np.nan])], ("top_k",)),
+    Case("top_k_int32", lambda x: lax.top_k(x, 3), [((3, 9), np.int32)], ("top_k",), expect_graph("TopK -> Cast", match="exact")),
+    Case("top_k_uint64", lambda x: lax.top_k(x, 3), [((3, 9), np.uint64)], ("top_k",)),
+    Case("top_k_bool", lambda x: lax.top_k(x, 3), [((3, 9), np.bool_)], ("top_k",)),
+    Case("approx_max_k", lambda x: lax.approx_max_k(x, 3), [(2, 50)], ("approx_top_k",), expect_graph("TopK -> Cast", match="exact")),
+    Case("approx_min_k", lambda x: lax.approx_min_k(x, 3, reduction_dimension=0), [(50, 2)], ("approx_top_k",)),
+    Case("approx_not_aggregated", lambda x: lax.approx_max_k(x, 3, recall_target=0.5, aggregate_to_topk=False), [(5000,)],
+         ("approx_top_k",)),
+]  # fmt: skip
