@@ -17,7 +17,6 @@ import functools
 import json
 import multiprocessing
 import os
-import sys
 import time
 import traceback
 from collections.abc import Iterable, Iterator
@@ -94,23 +93,19 @@ def run_one(harness: Any, symbolic: bool) -> dict[str, Any]:
     return outcome
 
 
-def worker(jobs: list[int], symbolic: bool) -> list[dict[str, Any]]:
+def worker(jobs: list[str], symbolic: bool) -> list[dict[str, Any]]:
     import jax
 
-    everything = harnesses()
-    results = [run_one(everything[i], symbolic) for i in jobs]
+    by_name = {h.fullname: h for h in harnesses()}
+    results = [run_one(by_name[name], symbolic) for name in jobs]
     jax.clear_caches()
     return results
 
 
-def select(args: argparse.Namespace) -> list[int]:
-    chosen = []
-    for i, harness in enumerate(harnesses()):
-        if args.filter and args.filter not in harness.fullname:
-            continue
-        if not is_reference_missing(harness):
-            chosen.append(i)
-    return chosen[:: args.every]
+def select(args: argparse.Namespace) -> list[str]:
+    """Names, sorted: the list is built from sets, so its order differs from process to process."""
+    names = [h.fullname for h in harnesses() if args.filter in h.fullname and not is_reference_missing(h)]
+    return sorted(names)[:: args.every]
 
 
 def results_file(symbolic: bool) -> Path:
@@ -124,7 +119,7 @@ def remembered(symbolic: bool) -> dict[str, dict[str, Any]]:
     return {entry["name"]: entry for entry in map(json.loads, file.read_text().splitlines())}
 
 
-def run(jobs: list[int], workers: int, symbolic: bool) -> None:
+def run(jobs: list[str], workers: int, symbolic: bool) -> None:
     RESULTS.mkdir(exist_ok=True)
     chunks = [jobs[i : i + CHUNK] for i in range(0, len(jobs), CHUNK)]
     # A fresh process now and then gives back what compilers keep.
@@ -137,6 +132,8 @@ def run(jobs: list[int], workers: int, symbolic: bool) -> None:
             file.flush()
             done += len(results)
             print(f"\r{done}/{len(jobs)}", end="", flush=True)
+        pool.close()
+        pool.join()
     print()
 
 
@@ -188,18 +185,14 @@ def main() -> None:
     parser.add_argument("--symbolic", action="store_true", help="vmapped over an axis of symbolic size")
     parser.add_argument("--failures", action="store_true", help="print each failure")
     args = parser.parse_args()
-    if os.environ.get("PYTHONHASHSEED") != "0":
-        # The harness list is built from sets: every process must see the same order.
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "PYTHONHASHSEED": "0"})
     if args.fresh:
         results_file(args.symbolic).unlink(missing_ok=True)
-    names = {i: h.fullname for i, h in enumerate(harnesses())}
     selected = select(args)
     known = remembered(args.symbolic)
-    jobs = [i for i in selected if names[i] not in known or (args.again and known[names[i]]["status"] != "pass")]
+    jobs = [n for n in selected if n not in known or (args.again and known[n]["status"] != "pass")]
     run(jobs, args.workers, args.symbolic)
     known = remembered(args.symbolic)
-    entries = [known[names[i]] for i in selected if names[i] in known]
+    entries = [known[name] for name in selected if name in known]
     text = summary(entries)
     if not args.filter and args.every == 1 and not args.symbolic:
         (ROOT / "docs" / "conformance.md").write_text(text)

@@ -8,6 +8,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 from jax2onnx_lax.passes.fold_batch_norm import FoldBatchNorm
+from jax2onnx_lax.passes.recover_attention import RecoverAttention
 from jax2onnx_lax.passes.recover_gelu import RecoverGelu
 from jax2onnx_lax.passes.recover_layer_norm import RecoverLayerNorm
 from jax2onnx_lax.passes.recover_relu import RecoverRelu
@@ -41,7 +42,7 @@ def rewritten(graph_pass: ir.passes.PassBase, before: onnx.ModelProto, shape: tu
     RemoveUnusedNodesPass()(after)
     proto = ir.to_proto(after)
     onnx.checker.check_model(proto, full_check=True)
-    np.testing.assert_allclose(run(proto, feeds), expected, rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(run(proto, feeds), expected, rtol=2e-5, atol=2e-6 * max(1.0, np.abs(expected).max()))
     operators = [node.op_type for node in after.graph if node.op_type != "Constant"]
     assert result.modified == (operators != [n.op_type for n in before.graph.node if n.op_type != "Constant"])
     return operators
@@ -223,3 +224,55 @@ def test_factors_reach_the_convolution_through_a_transpose() -> None:
 def test_a_convolution_with_another_reader_stays() -> None:
     before = model(CONV + "s = Mul(c, k) y = Add(c, s)", **IMAGES)
     assert rewritten(FoldBatchNorm(), before, (3, 1, 5, 8)) == ["Conv", "Mul", "Add"]
+
+
+QKV = """
+    s = Constant<value = float {0.35}>() low = Constant<value = float {-1000000000.0}>()
+    one = Constant<value = float {1}>() big = Constant<value = float {2}>()
+    q = Mul(x, x) v = Add(x, x) qt = Transpose<perm = [0,2,1,3]>(q) kt = Transpose<perm = [0,2,3,1]>(x)
+"""
+PLAIN_END = "p = Softmax<axis = -1>(l) vt = Transpose<perm = [0,2,1,3]>(v) o = MatMul(p, vt) y = Transpose<perm = [0,2,1,3]>(o)"
+EINSUM_END = """p = Softmax<axis = -1>(l) vt = Transpose<perm = [0,2,3,1]>(v) pt = Transpose<perm = [0,1,3,2]>(p)
+    o = MatMul(vt, pt) y = Transpose<perm = [0,3,1,2]>(o)"""
+HEADS = {"signature": "float[B,T,2,4] x", "result": "float[B,T,2,4] y"}
+
+
+@pytest.mark.parametrize("end", [PLAIN_END, EINSUM_END])
+@pytest.mark.parametrize("logits", ["a = MatMul(qt, kt) l = Mul(a, s)", "qs = Mul(s, qt) l = MatMul(qs, kt)"])
+def test_attention(logits: str, end: str) -> None:
+    operators = rewritten(RecoverAttention(), model(QKV + logits + end, **HEADS), (3, 5, 2, 4))
+    assert operators == ["Mul", "Add", "Reshape", "Reshape", "Reshape", "Attention", "Reshape"]
+
+
+@pytest.mark.parametrize("where", ["l = Where(f, b, low)", "n = Not(f) l = Where(n, low, b)"])
+def test_attention_with_a_mask_that_hides_whole_rows(where: str) -> None:
+    """The first query sees no key."""
+    mask = """
+        last = Constant<value = int64[1] {-1}>() m2 = Constant<value = int64[1] {-2}>()
+        h = Constant<value = int64[2] {2, 3}>() zero = Constant<value = int64 {0}>() step = Constant<value = int64 {1}>()
+        sh = Shape<start = 1, end = 2>(x) n0 = Squeeze(sh) t = Range(zero, n0, step)
+        rows = Unsqueeze(t, last) cols = Unsqueeze(t, m2) f = Greater(rows, cols)
+    """
+    body = QKV + mask + "a = MatMul(qt, kt) b = Mul(a, s) " + where + " " + PLAIN_END
+    operators = rewritten(RecoverAttention(), model(body, **HEADS), (3, 5, 2, 4))
+    assert "Attention" in operators
+    assert "Softmax" not in operators
+
+
+def test_attention_with_a_bias_of_keys() -> None:
+    bias = """
+        axes = Constant<value = int64[2] {2, 3}>() last = Constant<value = int64[1] {-1}>()
+        c = ReduceSum<keepdims = 0>(x, axes) middle = Constant<value = int64[2] {1, 2}>() b = Unsqueeze(c, middle)
+    """
+    body = QKV + bias + "a = MatMul(qt, kt) as = Mul(a, s) l = Add(as, b) " + PLAIN_END
+    operators = rewritten(RecoverAttention(), model(body, **HEADS), (3, 5, 2, 4))
+    assert "Attention" in operators
+    assert "Expand" in operators
+
+
+def test_attention_whose_weights_are_read_stays() -> None:
+    body = QKV + "l = MatMul(qt, kt) " + PLAIN_END.replace("y = Transpose", "z = Transpose") + (
+        " all = Constant<value = int64[2] {2,3}>() k = ReduceSum(p, all) kk = Transpose<perm = [0,2,1,3]>(k) y = Add(z, kk)"
+    )
+    before = model(body, **HEADS)
+    assert "Attention" not in rewritten(RecoverAttention(), before, (3, 5, 2, 4))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
@@ -53,6 +54,19 @@ def activation_window(specs: Sequence[CompositeSpec], token: object) -> Iterator
     finally:
         _thread.specs, _thread.traced = outer, outer_traced
         _uninstall(list(by_target))
+
+
+def patched(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The wrapper that stands for `fn` inside the window, also for one that was bound to a method or to arguments
+    before it: the callable handed to `to_onnx` is looked up by no name."""
+    wrappers = {id(patch.original): patch.wrapper for patch in _installed.values()}
+    if isinstance(fn, functools.partial):
+        func = patched(fn.func)
+        return fn if func is fn.func else functools.partial(func, *fn.args, **fn.keywords)
+    if isinstance(fn, types.MethodType):
+        wrapper = wrappers.get(id(fn.__func__))
+        return fn if wrapper is None else types.MethodType(wrapper, fn.__self__)
+    return wrappers.get(id(fn), fn)
 
 
 def find_target(target: str) -> tuple[Any, str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from jax2onnx_core import _compat
-from jax2onnx_core.activation import activation_window
+from jax2onnx_core.activation import activation_window, patched
 from jax2onnx_core.adapt import AdaptedCallable
 from jax2onnx_core.inputs import Inputs, path_name
 from jax2onnx_core.registry import Registry
@@ -38,7 +38,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
 
     def call(*leaves: Any) -> Any:
         args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
-        return adapted.make()(*args, **kwargs)
+        return patched(adapted.make())(*args, **kwargs)
 
     with activation_window(registry.composites, registry):
         try:

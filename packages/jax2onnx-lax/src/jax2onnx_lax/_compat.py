@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
+import numpy as np
+from jax import lax
 from jax._src import core as _core
-from jax._src.core import min_dim
+from jax._src.core import max_dim, min_dim
+from jax._src.export import shape_poly as _shape_poly
 from jax._src.lax import special as _special
 from jax._src.random import core as _random
 from jax._src.random import philox2x32 as _philox2x32
@@ -18,17 +22,23 @@ from jax._src.state import discharge as _discharge
 from jax.extend.core import ClosedJaxpr as _ClosedJaxpr
 
 __all__ = [
+    "DIGAMMA_AT_ZERO",
     "bessel_i0e",
     "betainc",
     "flat_function",
+    "greatest",
     "igamma",
     "igamma_grad_a",
     "igammac",
     "is_literal",
+    "log2",
+    "max_dim",
     "min_dim",
+    "one_minus_square",
     "open_jaxpr",
     "philox2x32",
     "philox4x32",
+    "polynomial",
     "random_bits",
     "random_fold_in",
     "random_gamma",
@@ -113,3 +123,34 @@ def is_literal(atom: Any) -> bool:
 def run_state_of(body: Callable[[Any], None], init: Any) -> Any:
     """Run `body(refs)` on mutable references that begin as `init`; their last values."""
     return _discharge.run_state(body)(init)
+
+
+def greatest(dim: Any) -> float:
+    """An upper bound of a symbolic dimension, as far as JAX can tell."""
+    upper: float = _shape_poly._bounds_decision(dim, _shape_poly.BoundsPrecision.BEST)[1]
+    return upper
+
+_AFTER_0_11 = jax.__version_info__ >= (0, 11)
+
+DIGAMMA_AT_ZERO = float("-inf") if _AFTER_0_11 else float("nan")
+"""JAX 0.10 counts zero among the poles that give NaN."""
+
+
+def log2(x: Any) -> Any:
+    """`lax.log2`, a primitive since JAX 0.11."""
+    return vars(lax)["log2"](x) if _AFTER_0_11 else lax.log(x) / np.log(2)
+
+
+def one_minus_square(x: Any) -> Any:
+    """`lax.one_minus_square`, a primitive since JAX 0.11."""
+    return vars(lax)["one_minus_square"](x) if _AFTER_0_11 else (1 - x) * (1 + x)
+
+
+def polynomial(x: Any, coefficients: Sequence[Any]) -> Any:
+    """`lax.polynomial` (the constant term first), a primitive since JAX 0.11."""
+    if _AFTER_0_11:
+        return vars(lax)["polynomial"](x, coefficients)
+    result = coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        result = result * x + coefficient
+    return result

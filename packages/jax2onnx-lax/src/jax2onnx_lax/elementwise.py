@@ -129,9 +129,10 @@ def rsqrt(ctx: Any, x: Any, **_: Any) -> Any:
     return ctx.op.Reciprocal(ctx.op.Sqrt(x))
 
 
-@rules.lower("exp2")
-def exp2(ctx: Any, x: Any, **_: Any) -> Any:
-    return ctx.op.Pow(ctx.constant(2, like=x), x)
+@rules.decompose("exp2")
+def exp2(x: Array, **_: Any) -> Array:
+    """exp(log(2) x) with log(2) rounded to the dtype, as JAX computes it."""
+    return lax.exp(x * np.asarray(np.log(2), x.dtype))
 
 
 @rules.lower("pow")

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from jax.lax import GatherScatterMode
 from jax2onnx_core import Rules
 
+from jax2onnx_lax._compat import greatest, max_dim
 from jax2onnx_lax.index_columns import Column, Label, batch_index, counted, linear_index, settle
 from jax2onnx_lax.index_values import as_dimension, to_index
 
@@ -68,15 +69,30 @@ def slice_along(
 
 
 def from_end(bound: Any, extent: Any, at_end: int) -> Any:
-    """A symbolic `extent - n` as `-n`."""
+    """A symbolic `extent - n` or `max(0, extent - n)` as `-n`, where Slice stops at 0 by itself."""
     if _is_value(bound) or isinstance(bound, int) or isinstance(extent, int):
         return bound
     distance = extent - bound
-    if not isinstance(distance, int) or distance < 0:
-        return bound
-    if distance == 0:
-        return at_end if at_end else bound
-    return -distance
+    if isinstance(distance, int):
+        return bound if distance < 0 or (distance == 0 and not at_end) else -distance if distance else at_end
+    limit = greatest(distance)
+    cut = 0 < limit < _TO_THE_END and _is_cut(bound, extent - int(limit))
+    return -int(limit) if cut else bound
+
+
+def _window_end(start: Any, size: Any, extent: Any) -> Any:
+    """`start + size`, or for a size of `max(0, extent - n - start)` the dimension `extent - n`."""
+    rest = extent - start - size
+    if isinstance(rest, int):
+        return start + size
+    limit = greatest(rest)
+    cut = 0 <= limit < _TO_THE_END and _is_cut(size, extent - start - int(limit))
+    return extent - int(limit) if cut else start + size
+
+
+def _is_cut(dim: Any, whole: Any) -> bool:
+    """Is `dim` the larger of 0 and `whole`? JAX tells their order apart."""
+    return _is(dim, max_dim(0, whole)) or _is(dim, max_dim(whole, 0))
 
 
 def _vector(ctx: Any, items: Sequence[Any]) -> Any:
@@ -127,14 +143,16 @@ def take_windows(
         start, ok = settle(ctx, column, mode, native=False)
         dimension = as_dimension(ctx, start)
         starts.append(ctx.cast(ctx.unsqueeze(start, [0]), INT64) if dimension is None else dimension)
-        ends.append(_end(ctx, starts[-1], column.size))
+        ends.append(_end(ctx, starts[-1], column))
         valid.append(ok)
     sizes = [column.size for column in windows]
     return slice_along(ctx, x, places, starts, ends, None, sizes), valid
 
 
-def _end(ctx: Any, start: Any, size: Any) -> Any:
-    return ctx.op.Add(start, ctx.shape((size,))) if _is_value(start) else start + size
+def _end(ctx: Any, start: Any, column: Column) -> Any:
+    if _is_value(start):
+        return ctx.op.Add(start, ctx.shape((column.size,)))
+    return _window_end(start, column.size, column.extent)
 
 
 # ---------------------------------------------------------------------------------------- dynamic updates

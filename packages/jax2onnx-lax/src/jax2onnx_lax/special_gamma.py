@@ -88,7 +88,8 @@ def digamma(x: Array) -> Array:
     offset = x - lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
     angle = math.pi * offset
     reflected = value - math.pi * lax.cos(angle) / lax.sin(angle)
-    return jnp.where(reflect, jnp.where(offset == 0, np.nan, reflected), value)
+    at_pole = jnp.where(x == 0, _compat.DIGAMMA_AT_ZERO, np.nan)
+    return jnp.where(reflect, jnp.where(offset == 0, at_pole, reflected), value)
 
 
 @rules.decompose("zeta")
@@ -105,19 +106,13 @@ def zeta(x: Array, q: Array) -> Array:
     for j, bernoulli in enumerate(_BERNOULLI, start=1):
         total = total + factor * (bernoulli / math.factorial(2 * j))
         factor = factor * ((x + (2 * j - 1)) / a) * ((x + 2 * j) / a)
-    total = jnp.where((x == np.inf) | (q == np.inf), _zeta_at_infinity(x, q), total)
+    total = jnp.where(q == np.inf, 0.0, total)
+    total = jnp.where((x == np.inf) | (x != x), np.nan, total)
     even = (x == lax.floor(x)) & (lax.floor(0.5 * x) == 0.5 * x)
     at_pole = jnp.where(even, np.inf, np.nan)
     total = jnp.where((x < 1) | ((q <= 0) & (x != lax.floor(x))), np.nan, total)
     total = jnp.where((q <= 0) & (q == lax.floor(q)), at_pole, total)
     return jnp.where(x == 1, np.inf, total)
-
-
-def _zeta_at_infinity(x: Array, q: Array) -> Array:
-    """The first term rules at x = inf; the sum vanishes at q = inf."""
-    at_infinite_x = jnp.where(q > 1, 0.0, jnp.where(q == 1, 1.0, np.inf))
-    nan = jnp.isnan(x) | jnp.isnan(q)
-    return jnp.where(nan, np.nan, jnp.where(x == np.inf, at_infinite_x, 0.0))
 
 
 @rules.decompose("polygamma")

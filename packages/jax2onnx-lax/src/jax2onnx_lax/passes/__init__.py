@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jax2onnx_lax.passes.fold_batch_norm import FoldBatchNorm
+from jax2onnx_lax.passes.recover_attention import RecoverAttention
 from jax2onnx_lax.passes.recover_gelu import RecoverGelu
 from jax2onnx_lax.passes.recover_layer_norm import RecoverLayerNorm
 from jax2onnx_lax.passes.recover_relu import RecoverRelu
@@ -14,7 +15,7 @@ from jax2onnx_lax.passes.recover_softmax import RecoverSoftmax
 
 __all__ = ["register_passes"]
 
-_FORMULAS = (RecoverRelu, RecoverSilu, RecoverSoftmax, RecoverLayerNorm, RecoverRmsNorm, RecoverGelu)
+_FORMULAS = (RecoverRelu, RecoverSilu, RecoverSoftmax, RecoverLayerNorm, RecoverRmsNorm, RecoverGelu, RecoverAttention)
 
 
 def register_passes(registry: Any) -> None:
