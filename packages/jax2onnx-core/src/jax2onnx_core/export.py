@@ -122,7 +122,8 @@ def lower_traced(
     """Lower a traced function, optimise and finalise it."""
     output_names = options.output_names or traced.out_names
     _check_names("output_names", output_names, traced.out_names)
-    with jax.enable_x64(options.x64):
+    # Decompositions may compute in 64 bits whatever the user's setting; what was traced keeps its dtypes.
+    with jax.enable_x64(True):
         engine = Engine(
             plugins.registry, target, options.opset, inputs.symbols, traced.weight_names, provenance=options.provenance
         )
