@@ -16,7 +16,7 @@ cases = [
     Case("cumsum_reverse", lambda x: lax.cumsum(x, 0, reverse=True), [("B", 4)], ("cumsum",), _sum),
     Case("cumsum_int64", lambda x: lax.cumsum(x, 0), [((5, 2), np.int64)], ("cumsum",), _sum),
     Case("cumsum_uint8", lambda x: lax.cumsum(x, 0), [((50, 2), np.uint8)], ("cumsum",)),
-    Case("cumsum_float16", lambda x: lax.cumsum(x, 0), [((50, 2), np.float16)], ("cumsum",), rtol=4e-3, atol=4e-3),
+    Case("cumsum_float16", lambda x: lax.cumsum(x, 0), [((50, 2), np.float16)], ("cumsum",), rtol=1e-2, atol=3e-2),
     Case("cumsum_complex", lambda x: lax.cumsum(x, 0), [((5, 2), np.complex64)], ("cumsum",)),
     Case("cumsum_empty", lambda x: lax.cumsum(x, 0), [(0, 2)], ("cumsum",)),
     Case("cumsum_gradient", jax.grad(lambda x: (lax.cumsum(x, 0) ** 2).sum()), [(5, 2)], ("cumsum",)),
