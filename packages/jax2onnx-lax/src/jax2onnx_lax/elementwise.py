@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Rules
+from jax2onnx_lax.index_values import one_value
 from jax2onnx_lax.special_elementary import sign_bit
 
-__all__ = ["is_float", "is_integer", "rules"]
+__all__ = ["is_float", "is_integer", "rules", "uniform"]
 
 rules = Rules()
 
@@ -41,6 +42,14 @@ def is_integer(dtype: np.dtype[Any]) -> bool:
 
 
 _FLOATS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64)))
+
+
+def uniform(ctx: Any, value: Any, x: Any) -> Any:
+    """`value` as a scalar constant where it is one broadcast to the dimensions of `x`, else `value`."""
+    if ctx.dims(value) == () or ctx.dims(value) != ctx.dims(x):
+        return value
+    scalar = one_value(ctx, value)
+    return value if scalar is None or ctx.known(scalar) is None else scalar
 
 
 # ---------------------------------------------------------------------------------------- booleans as numbers
@@ -138,12 +147,10 @@ def exp2(x: Array, **_: Any) -> Array:
 @rules.lower("pow")
 def power(ctx: Any, x: Any, y: Any) -> Any:
     """An integer exponent is converted first, as JAX does; constant exponents take cheaper forms."""
-    exponent = ctx.known(y)
-    if exponent is not None and exponent.size and (exponent == exponent.flat[0]).all() and is_float(ctx.dtype(x)):
-        crisp = _constant_power(ctx, x, float(exponent.flat[0]))
-        if crisp is not None and exponent.ndim <= len(ctx.dims(x)):
-            return crisp
-    return ctx.op.Pow(x, ctx.cast(y, ctx.dtype(x)))
+    y = uniform(ctx, y, x)
+    exponent = ctx.known(y) if ctx.dims(y) == () else None
+    crisp = None if exponent is None else _constant_power(ctx, x, float(exponent))
+    return ctx.op.Pow(x, ctx.cast(y, ctx.dtype(x))) if crisp is None else crisp
 
 
 def _constant_power(ctx: Any, x: Any, y: float) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Rules
 
-from jax2onnx_lax.elementwise import is_float
+from jax2onnx_lax.elementwise import is_float, uniform
 
 __all__ = ["rules", "unsigned", "width"]
 
@@ -65,6 +65,7 @@ def div(ctx: Any, x: Any, y: Any) -> Any:
         known = ctx.known(x)
         one = known is not None and known.size == 1 and known.ndim == 0 and known == 1
         return ctx.op.Reciprocal(y) if one else ctx.op.Div(x, y)
+    y = uniform(ctx, y, x)
     if _is_safe_divisor(ctx, y):
         return ctx.op.Div(x, y)
     by_zero = ctx.op.Equal(y, ctx.constant(0, like=y))
@@ -81,6 +82,7 @@ def rem(ctx: Any, x: Any, y: Any) -> Any:
     dtype = ctx.dtype(x)
     if is_float(dtype):
         return ctx.op.Mod(x, y, fmod=1)
+    y = uniform(ctx, y, x)
     if _is_safe_divisor(ctx, y):
         if not _is_signed(dtype):
             return ctx.op.Mod(x, y)
@@ -128,18 +130,19 @@ def _clipped_amount(ctx: Any, amount: Any, bits: int) -> tuple[Any, Any]:
     return ctx.op.BitwiseAnd(amount, ctx.constant(bits - 1, like=amount)), beyond
 
 
-def _shift(ctx: Any, x: Any, amount: Any, direction: str, beyond_value: Any = None) -> Any:
-    """Logical shift of an unsigned value; `beyond_value` (0 unless given) where the amount is out of range."""
-    inside, beyond = _clipped_amount(ctx, amount, width(ctx.dtype(x)))
+def _shift(ctx: Any, x: Any, amount: Any, direction: str) -> Any:
+    """Logical shift of an unsigned value; 0 where the amount is out of range."""
+    inside, beyond = _clipped_amount(ctx, uniform(ctx, amount, x), width(ctx.dtype(x)))
     shifted = ctx.op.BitShift(x, inside, direction=direction)
     if beyond is None:
         return shifted
-    return ctx.op.Where(beyond, ctx.constant(0, like=x) if beyond_value is None else beyond_value, shifted)
+    return ctx.op.Where(beyond, ctx.constant(0, like=x), shifted)
 
 
 @rules.lower("shift_left")
 def shift_left(ctx: Any, x: Any, amount: Any) -> Any:
     """For a signed value, a known shift is a multiplication by a power of two, which wraps."""
+    amount = uniform(ctx, amount, x)
     dtype, known = ctx.dtype(x), ctx.known(amount)
     if _is_signed(dtype) and known is not None and ((known >= 0) & (known < width(dtype))).all():
         power = np.left_shift(np.ones_like(known, np.uint64), known.astype(np.uint64))

@@ -1,0 +1,41 @@
+"""Cases of `special_gamma`."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import ml_dtypes
+from jax import lax
+from jax2onnx_core import Case
+
+__all__ = ["cases"]
+
+_X = ("N", 7)
+
+
+def _order(x):
+    """Natural numbers, and what is none, from small random numbers."""
+    return jnp.floor(2 * x)
+
+
+cases = [
+    Case("lgamma", lax.lgamma, [_X], covers=("lgamma",), values="special"),
+    Case("lgamma_of_positive", lambda x: lax.lgamma(5 * x), [_X], covers=("lgamma",), values="positive"),
+    Case("lgamma_of_bfloat16", lax.lgamma, [(_X, ml_dtypes.bfloat16)], covers=("lgamma",), values="positive"),
+    Case("digamma", lax.digamma, [_X], covers=("digamma",), values="special", rtol=1e-4),
+    Case("digamma_of_positive", lambda x: lax.digamma(5 * x), [_X], covers=("digamma",), values="positive"),
+    Case("zeta", lambda x, q: lax.zeta(x + 1, q), [_X, _X], covers=("zeta",), values="positive", rtol=1e-4),
+    Case("zeta_special", lax.zeta, [_X, _X], covers=("zeta",), values="special", rtol=1e-4),
+    Case("polygamma", lambda m, x: lax.polygamma(_order(m), x), [_X, _X], covers=("polygamma",), values="positive",
+         rtol=1e-4),
+    Case("polygamma_special", lambda m, x: lax.polygamma(_order(m / 2), x + 1), [_X, _X], covers=("polygamma",),
+         rtol=1e-4),
+    Case("igamma", lax.igamma, [_X, _X], covers=("igamma",), values="positive", rtol=1e-4),
+    Case("igamma_special", lax.igamma, [_X, _X], covers=("igamma",), values="special", rtol=1e-4),
+    Case("igammac", lax.igammac, [_X, _X], covers=("igammac",), values="positive", rtol=1e-4),
+    Case("igamma_grad_a", lax.igamma_grad_a, [_X, _X], covers=("igamma_grad_a",), values="positive", rtol=1e-3),
+    Case("random_gamma_grad", lax.random_gamma_grad, [_X, _X], covers=("lgamma",), values="positive", rtol=1e-3),
+    Case("betainc", lambda a, b, x: lax.betainc(a, b, x / 3), [_X, _X, _X], covers=("regularized_incomplete_beta",),
+         values="positive", rtol=1e-4),
+    Case("betainc_of_bfloat16", lambda a, b, x: lax.betainc(a, b, x / 4), [(_X, ml_dtypes.bfloat16)] * 3,
+         covers=("regularized_incomplete_beta",), values="positive"),
+]  # fmt: skip
