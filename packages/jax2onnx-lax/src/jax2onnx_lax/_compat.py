@@ -31,6 +31,7 @@ __all__ = [
     "igamma_grad_a",
     "igammac",
     "is_literal",
+    "is_static",
     "log2",
     "max_dim",
     "min_dim",
@@ -154,3 +155,8 @@ def polynomial(x: Any, coefficients: Sequence[Any]) -> Any:
     for coefficient in coefficients[-2::-1]:
         result = result * x + coefficient
     return result
+
+
+def is_static(dim: Any) -> bool:
+    """Whether a dimension is a number, not an expression of symbols."""
+    return _core.is_constant_dim(dim)

@@ -100,8 +100,6 @@ def scatter(ctx: Any, x: Any, indices: Any, updates: Any, *, update_jaxpr: Any =
 
 @rules.lower("scatter-add")
 def scatter_add(ctx: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
-    if ctx.dtype(x) == np.dtype(bool):
-        return _on_bytes(ctx, x, indices, updates, "max", params)
     return _lower(ctx, x, indices, updates, "add", **params)
 
 
@@ -115,8 +113,6 @@ def scatter_sub(ctx: Any, x: Any, indices: Any, updates: Any, **params: Any) -> 
 
 @rules.lower("scatter-mul")
 def scatter_mul(ctx: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
-    if ctx.dtype(x) == np.dtype(bool):
-        return _on_bytes(ctx, x, indices, updates, "min", params)
     return _lower(ctx, x, indices, updates, "mul", **params)
 
 
@@ -134,7 +130,7 @@ def scatter_extremum(ctx: Any, x: Any, indices: Any, updates: Any, **params: Any
 
 
 def _on_bytes(ctx: Any, x: Any, indices: Any, updates: Any, reduction: str, params: dict[str, Any]) -> Any:
-    """Logical or, and: the maximum, the minimum of 0 and 1."""
+    """Of booleans: the runtime's kernels compare numbers."""
     as_bytes = [ctx.cast(v, np.dtype(np.uint8)) for v in (x, updates)]
     return ctx.cast(_lower(ctx, as_bytes[0], indices, as_bytes[1], reduction, **params), np.dtype(bool))
 
@@ -169,7 +165,7 @@ def _prepare(
     task = _Scatter(x, updates, labels, [], batching, len(batch), single, mode, reduction)
     for axis, value in zip(numbers.scatter_dims_to_operand_dims, columns(ctx, indices), strict=True):
         _add_column(ctx, task, Column(axis, size_of.get(axis, 1), dims[axis], value))
-    start = ctx.constant(np.zeros([1] * len(batch), np.int32))
+    start = ctx.broadcast(ctx.constant(np.zeros([1] * len(batch), np.int32)), batch)
     for axis in set(range(len(dims))) - set(numbers.scatter_dims_to_operand_dims) - set(batching):
         if not _is(size_of.get(axis, 1), dims[axis]):
             task.columns.append(Column(axis, size_of.get(axis, 1), dims[axis], start))

@@ -1,0 +1,118 @@
+"""The `scatter` family against JAX over random valid parameters, repeated indices included."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from indexing_strategies import MODES, assert_equals_jax, filled, index_arrays, windows
+from jax import lax
+
+PROMISE = lax.GatherScatterMode.PROMISE_IN_BOUNDS
+SCATTERS = {
+    "set": lax.scatter,
+    "add": lax.scatter_add,
+    "sub": lax.scatter_sub,
+    "mul": lax.scatter_mul,
+    "min": lax.scatter_min,
+    "max": lax.scatter_max,
+}
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.data())
+def test_scatter_equals_jax_for_any_dimension_numbers(data):
+    chosen = data.draw(windows())
+    mode = data.draw(st.sampled_from([*MODES, PROMISE]))
+    indices = data.draw(index_arrays(chosen, in_range=mode == PROMISE))
+    scatter = SCATTERS[data.draw(st.sampled_from(sorted(SCATTERS)))]
+    dtype = data.draw(st.sampled_from([np.float32, np.int32, np.uint8]))
+    numbers = lax.ScatterDimensionNumbers(
+        update_window_dims=chosen.offsets, inserted_window_dims=chosen.dropped,
+        scatter_dims_to_operand_dims=chosen.start_index_map,
+        operand_batching_dims=chosen.batched, scatter_indices_batching_dims=chosen.batch_axes,
+    )  # fmt: skip
+
+    def fn(x, updates, i=indices):
+        return scatter(x, i, updates, numbers, mode=mode)
+
+    args = [filled(chosen.operand, dtype), filled(chosen.result, dtype, seed=1)]
+    with jax.enable_x64(True):
+        assert_equals_jax(fn, *args, *([] if data.draw(st.booleans()) else [indices]))
+
+
+def test_the_last_of_many_updates_wins_with_several_threads():
+    indices = np.random.default_rng(0).integers(0, 4, 3000).astype(np.int32)
+    updates = filled((3000, 64))
+    for _ in range(3):
+        assert_equals_jax(lambda x, i, u: x.at[i].set(u), np.zeros((4, 64), np.float32), indices, updates)
+
+
+def test_sums_are_taken_in_order():
+    indices = np.random.default_rng(0).integers(0, 3, 2000).astype(np.int32)
+    updates = np.random.default_rng(1).integers(-9, 9, (2000, 32)).astype(np.float32)
+    assert_equals_jax(lambda x, i, u: x.at[i].add(u), np.zeros((3, 32), np.float32), indices, updates)
+
+
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_extrema_keep_every_nan(name):
+    x = np.array([np.nan, 1, 2, np.inf, -0.0], np.float32)
+    updates = np.array([3, np.nan, 7, -np.inf, 0, 5], np.float32)
+    indices = np.array([0, 1, 1, 3, 4, 9], np.int32)
+    assert_equals_jax(lambda x, i, u: getattr(x.at[i], name)(u), x, indices, updates)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16, np.float64, np.int8, np.uint32, np.int64, np.bool_])
+@pytest.mark.parametrize("name", ["set", "add", "mul", "max"])
+def test_every_dtype(name, dtype):
+    if dtype == np.bool_ and name in ("add", "mul"):
+        pytest.skip("JAX has no arithmetic of booleans")
+    with jax.enable_x64(True):
+        x, updates = np.arange(5).astype(dtype), np.array([1, 0, 1, 1]).astype(dtype)
+        indices = np.array([1, 1, -1, 7], np.int32)
+        wide = np.bool_ if dtype == np.bool_ else np.float64
+        assert_equals_jax(lambda x, i, u: getattr(x.at[i], name)(u).astype(wide), x, indices, updates)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        pytest.param(lambda x, i, u: x.at[i].set(u, mode="drop"), id="drop"),
+        pytest.param(lambda x, i, u: x.at[i].add(u), id="add"),
+        pytest.param(lambda x, i, u: x.at[:, 1].set(u[0, 0]), id="column"),
+        pytest.param(lambda x, i, u: x.at[i, i].max(u[:, 0], mode="clip"), id="two indices"),
+        pytest.param(lambda x, i, u: x.at[jnp.arange(x.shape[0])].mul(x), id="arange"),
+        pytest.param(lambda x, i, u: x.at[1:].set(0), id="tail"),
+        pytest.param(lambda x, i, u: x.at[-1].set(1), id="last"),
+        pytest.param(lambda x, i, u: jax.vmap(lambda r, j: r.at[j].set(9))(u, i), id="batched"),
+        pytest.param(lambda x, i, u: jax.grad(lambda x: (x[i % x.shape[0]] ** 2).sum())(x), id="gradient of x[i]"),
+    ],
+)
+def test_symbolic_updates_equal_jax_at_every_size(fn):
+    from jax2onnx_core import to_onnx
+
+    program = to_onnx(fn, [("N", 4), (("T",), np.int32), ("T", 4)])
+    for rows, count in [(1, 1), (2, 3), (5, 2), (3, 7)]:
+        x, updates = filled((rows, 4)), filled((count, 4), seed=1)
+        indices = np.random.default_rng(rows).integers(-rows - 2, rows + 3, count).astype(np.int32)
+        np.testing.assert_allclose(program(x, indices, updates), np.asarray(fn(jnp.asarray(x), indices, updates)))
+
+
+def test_apply_meets_repeated_indices_one_after_another():
+    indices = np.array([0, 2, 0, 9, -1], np.int32)
+    assert_equals_jax(lambda x, i: x.at[i].apply(lambda v: 2 * v + 1), filled((4, 3)), indices)
+
+
+def test_complex_apply():
+    from jax2onnx_core import to_onnx
+
+    x = (filled((4,)) + 1j * filled((4,), seed=1)).astype(np.complex64)
+    indices = np.array([0, 2, 0], np.int32)
+
+    def fn(x, i):
+        return x.at[i].apply(lambda v: v * (1 + 2j))
+
+    np.testing.assert_allclose(to_onnx(fn, [x, indices])(x, indices), np.asarray(fn(jnp.asarray(x), indices)), rtol=1e-6)
