@@ -285,6 +285,31 @@ PROBES: dict[str, Callable[..., Any]] = {
 (ReduceSum), some compare 64-bit numbers by halves (Max, ReduceMax)."""
 
 
+FLOAT_PROBES: dict[str, Callable[..., Any]] = {
+    "Sign": np.sign,
+    "Abs": np.abs,
+    "Neg": np.negative,
+    "Floor": np.floor,
+    "Ceil": np.ceil,
+    "Relu": lambda x: np.maximum(x, 0),
+}
+"""Operators whose half-precision kernels are tried on NaN, infinities and signed zeros (Sign drops NaN)."""
+
+
+def keeps_specials(name: str, reference: Callable[..., Any], dtype: ir.DataType, opset: int) -> bool:
+    """Whether the kernel treats special values as NumPy does."""
+    operand = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 0.5, -1.5]).astype(dtype.numpy())
+    tensor = ir.to_proto(ir.tensor(operand))
+    tensor.name = "x"
+    nodes = [onnx.helper.make_node(name, ["x"], ["a"]), onnx.helper.make_node("Cast", ["a"], ["y"], to=1)]
+    graph = onnx.helper.make_graph(nodes, "g", [], [onnx.ValueInfoProto(name="y")], [tensor])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.OperatorSetIdProto(version=opset)], ir_version=10)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    (got,) = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, {})
+    return bool(np.array_equal(got, reference(operand.astype(np.float32)), equal_nan=True))
+
+
 def probe_operands(name: str, dtype: np.dtype[Any]) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
     """Pairs of the operator's operands and the reference's."""
     random, info = np.random.default_rng(0), np.iinfo(dtype)
@@ -309,6 +334,8 @@ def probe_operands(name: str, dtype: np.dtype[Any]) -> Iterator[tuple[list[np.nd
 def computes_right(schema: onnx.defs.OpSchema, dtype: ir.DataType, opset: int) -> bool:
     """Whether the integer kernel agrees with NumPy, on all kinds of numbers."""
     reference = PROBES.get(schema.name)
+    if schema.name in FLOAT_PROBES and dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
+        return keeps_specials(schema.name, FLOAT_PROBES[schema.name], dtype, opset)
     if reference is None or not dtype.is_integer() or dtype.bitwidth < 8:
         return True
     attributes = {"axis": 1} if schema.name in ("ArgMax", "ArgMin") else {}

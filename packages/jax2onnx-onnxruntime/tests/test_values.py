@@ -88,7 +88,7 @@ COMPARISONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
 UNARY: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "Neg": (np.negative, NUMBERS),
     "Abs": (np.abs, NUMBERS),
-    "Sign": (np.sign, INTEGERS),
+    "Sign": (np.sign, NUMBERS),
     "Floor": (np.floor, FLOATS),
     "Sqrt": (np.sqrt, FLOATS),
     "Identity": (np.copy, ALL),

@@ -85,17 +85,17 @@ def _eigenvalues(_: Any, args: list[Any], want: list[Any], got: list[Any]) -> st
     matrix, values = args[0], got[0]
     if not np.isfinite(want[0]).all():
         return None if not np.isfinite(values).all() else "finite where JAX is not"
-    problem = _difference(np.sort_complex(want[0].ravel()).astype(want[0].dtype), np.sort_complex(values.ravel()).astype(want[0].dtype), 100.0)
-    if problem or len(got) == 1:
-        return problem and f"eigenvalues: {problem}"
-    vectors = got[-1]
-    if got[-1].shape == matrix.shape:
-        left, right = matrix @ vectors, vectors * values[..., None, :]
-        if len(got) == 3 or np.allclose(
-            left, right, atol=1e4 * np.finfo(vectors.dtype).eps * max(1.0, np.abs(matrix).max(initial=0))
-        ):
-            return None
-        return "the eigenvectors do not satisfy A v = v λ"
+    want_sorted, got_sorted = (np.sort_complex(x.astype(np.complex128).ravel()) for x in (want[0], values))
+    problem = _difference(*(x.astype(np.result_type(want[0].dtype, np.complex64)) for x in (want_sorted, got_sorted)), 100.0)
+    if problem:
+        return f"eigenvalues: {problem}"
+    vectors = [v for v in got[1:] if v.shape == matrix.shape]
+    eps = 1e4 * np.finfo(values.dtype).eps * max(1.0, float(np.abs(matrix).max(initial=0.0)))
+    for v in vectors:
+        right = np.allclose(matrix @ v, v * values[..., None, :], atol=eps)
+        left = np.allclose(_adjoint(v) @ matrix, values[..., :, None] * _adjoint(v), atol=eps)
+        if not right and not left:
+            return "the eigenvectors satisfy neither A v = v λ nor vᴴ A = λ vᴴ"
     return None
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -52,7 +54,7 @@ def composite_names(plugins: Plugins | None = None) -> set[str]:
 def transformed_of(found: Found, composites: set[str]) -> Iterator[Transformed]:
     """Every transformation of a case that covers a composite; none for other cases."""
     if composites.intersection(found.case.covers):
-        for name in TRANSFORMS:
+        for name in (*TRANSFORMS, *_SURROUNDINGS):
             yield Transformed(found, name)
 
 
@@ -157,6 +159,9 @@ def check_transformed(test: Transformed) -> None:
     variant = Variant(test.found, "f32", symbolic=False)
     built, case = build(variant), test.found.case
     with jax.enable_x64(variant.x64):
+        if test.transform in _SURROUNDINGS:
+            _SURROUNDINGS[test.transform](built, _arguments(built, test))
+            return
         function, args = TRANSFORMS[test.transform](_as_function(built), _arguments(built, test))
         want = _reference(function, args)
         before = patched_targets()
@@ -197,9 +202,53 @@ def _reference(function: Function, args: Sequence[Any]) -> list[np.ndarray[Any, 
         raise NotApplicableError(f"JAX itself cannot: {type(error).__name__}: {error}") from error
 
 
+# What goes on around an export.
+
+
+class _StopError(Exception):
+    pass
+
+
+def _check_exception(built: Built, args: Sequence[Any]) -> None:
+    """An export that fails in the user's code leaves nothing behind."""
+
+    def failing(*operands: Any) -> Any:
+        built.fn(*operands)
+        raise _StopError
+
+    before = patched_targets()
+    try:
+        to_onnx(failing, [jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), arg) for arg in args])
+    except _StopError:
+        pass
+    else:
+        raise CheckFailedError("An exception in the user's function was swallowed.")
+    if patched_targets() != before:
+        raise CheckFailedError("After a failed export, a function of the user's framework is still replaced.")
+
+
+def _check_threads(built: Built, args: Sequence[Any]) -> None:
+    """Two threads export while a third computes: each gets what it would get alone."""
+    before, reference = patched_targets(), Reference(built.fn)
+    alone, want = built.export().model_proto.SerializeToString(deterministic=True), reference(tuple(args), {})
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        exports = [pool.submit(lambda: built.export().model_proto.SerializeToString(deterministic=True)) for _ in "ab"]
+        computed = pool.submit(lambda: Reference(built.fn)(tuple(args), {}))
+    if any(export.result() != alone for export in exports):
+        raise CheckFailedError("An export in a thread is not the one that a single thread makes.")
+    for wanted, array in zip(want, computed.result(), strict=True):
+        assert_close(array, wanted, "The result of JAX while other threads export")
+    if patched_targets() != before:
+        raise CheckFailedError("After exports in threads, a function of the user's framework is still replaced.")
+
+
+_SURROUNDINGS: Mapping[str, Callable[[Built, Sequence[Any]], None]] = {
+    "exception": _check_exception,
+    "threads": _check_threads,
+}
+
+
 def patched_targets() -> dict[str, int]:
     """Target → identity of what stands there now, for every composite's target that is imported."""
-    import sys
-
     specs = installed_plugins().registry.composites
     return {s.target: id(find_target(s.target)[2]) for s in specs if s.target.partition(":")[0] in sys.modules}
