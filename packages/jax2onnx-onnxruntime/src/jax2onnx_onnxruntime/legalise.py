@@ -304,10 +304,12 @@ class _Emitter:
         self._work, self._node, self._opset = work, node, opset
 
     def op(
-        self, op_type: str, *inputs: ir.Value | None, dtype: ir.DataType, final: bool = False, **attributes: Any
-    ) -> ir.Value:
+        self, op_type: str, *inputs: ir.Value | None, dtype: ir.DataType, like: ir.Value | None = None,
+        final: bool = False, **attributes: Any,
+    ) -> ir.Value:  # fmt: skip
         name = self._work.new_name(self._node.outputs[0].name, op_type.lower())
-        output = ir.Value(name=name, type=ir.TensorType(dtype))
+        shape = None if like is None else like.shape
+        output = ir.Value(name=name, type=ir.TensorType(dtype), shape=shape)
         converted = ir.convenience.convert_attributes(attributes)
         node = ir.Node("", op_type, inputs, converted, outputs=[output], name=f"{name}_node")
         node.metadata_props.update(self._node.metadata_props)

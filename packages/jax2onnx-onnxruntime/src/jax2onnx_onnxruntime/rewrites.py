@@ -24,9 +24,10 @@ class Emitter(Protocol):
     """What a rewrite builds its nodes with."""
 
     def op(
-        self, op_type: str, *inputs: ir.Value | None, dtype: ir.DataType, final: bool = False, **attributes: Any
-    ) -> ir.Value:
-        """Emit a node; `final` if it is meant for the kernel as it is."""
+        self, op_type: str, *inputs: ir.Value | None, dtype: ir.DataType, like: ir.Value | None = None,
+        final: bool = False, **attributes: Any,
+    ) -> ir.Value:  # fmt: skip
+        """Emit a node whose result has the shape of `like`; `final` if it is meant for the kernel as it is."""
         ...
 
     def constant(self, value: Any, dtype: ir.DataType) -> ir.Value:
@@ -54,9 +55,9 @@ def _operands(node: ir.Node) -> list[ir.Value]:
     return [value for value in node.inputs if value is not None]
 
 
-def _pick(b: Emitter, a: ir.Value, c: ir.Value, dtype: ir.DataType, *, larger: bool) -> ir.Value:
-    below = b.op("Less", a, c, dtype=T.BOOL) if larger else b.op("Less", c, a, dtype=T.BOOL)
-    return b.op("Where", below, c, a, dtype=dtype)
+def _pick(b: Emitter, a: ir.Value, c: ir.Value, dtype: ir.DataType, like: ir.Value, *, larger: bool) -> ir.Value:
+    below = b.op("Less", *((a, c) if larger else (c, a)), dtype=T.BOOL, like=like)
+    return b.op("Where", below, c, a, dtype=dtype, like=like)
 
 
 def _extreme(larger: bool) -> Rewrite:
@@ -65,7 +66,9 @@ def _extreme(larger: bool) -> Rewrite:
         if not others:
             return b.op("Identity", first, dtype=dtype)
         for other in others:
-            first = _pick(b, first, other, dtype, larger=larger)
+            # What several operands of different shapes broadcast to is the shape of the result only at the end.
+            like = node.outputs[0] if len(others) == 1 else ir.Value()
+            first = _pick(b, first, other, dtype, like, larger=larger)
         return first
 
     return rewrite
@@ -77,15 +80,15 @@ def _clip(b: Emitter, node: ir.Node, dtype: ir.DataType) -> ir.Value:
     assert value is not None
     for bound, larger in ((bounds[0], True), (bounds[1], False)):
         if bound is not None:
-            value = _pick(b, value, bound, dtype, larger=larger)
+            value = _pick(b, value, bound, dtype, value, larger=larger)
     return value if value is not node.inputs[0] else b.op("Identity", value, dtype=dtype)
 
 
 def _sign(b: Emitter, node: ir.Node, dtype: ir.DataType) -> ir.Value:
     (x,), zero = _operands(node), b.constant(0, dtype)
-    above = b.op("Cast", b.op("Less", zero, x, dtype=T.BOOL), dtype=dtype, to=int(dtype))
-    below = b.op("Cast", b.op("Less", x, zero, dtype=T.BOOL), dtype=dtype, to=int(dtype))
-    return b.op("Sub", above, below, dtype=dtype)
+    above = b.op("Cast", b.op("Less", zero, x, dtype=T.BOOL, like=x), dtype=dtype, like=x, to=int(dtype))
+    below = b.op("Cast", b.op("Less", x, zero, dtype=T.BOOL, like=x), dtype=dtype, like=x, to=int(dtype))
+    return b.op("Sub", above, below, dtype=dtype, like=x)
 
 
 def _reduced_extreme(position: str) -> Rewrite:
@@ -130,22 +133,22 @@ def _sum(b: Emitter, node: ir.Node, dtype: ir.DataType) -> ir.Value:
     """
     attributes = {name: node.attributes.get_int(name, 0) for name in ("keepdims", "noop_with_empty_axes")}
     attributes["keepdims"] = node.attributes.get_int("keepdims", 1)
-    x, axes = node.inputs[0], node.inputs[1:]
+    x, axes, out = node.inputs[0], node.inputs[1:], node.outputs[0]
 
     def total(value: ir.Value) -> ir.Value:
-        return b.op("ReduceSum", value, *axes, dtype=T.INT64, final=True, **attributes)
+        return b.op("ReduceSum", value, *axes, dtype=T.INT64, like=out, final=True, **attributes)
 
     assert x is not None
     if dtype != T.INT64:
-        x = b.op("Cast", x, dtype=T.INT64, to=int(T.INT64))
+        x = b.op("Cast", x, dtype=T.INT64, like=x, to=int(T.INT64))
     if dtype not in (T.INT64, T.UINT64):
-        return b.op("Cast", total(x), dtype=dtype, to=int(dtype))
-    lower = b.op("BitwiseAnd", x, b.constant(0xFFFFFFFF, T.INT64), dtype=T.INT64)
+        return b.op("Cast", total(x), dtype=dtype, like=out, to=int(dtype))
+    lower = b.op("BitwiseAnd", x, b.constant(0xFFFFFFFF, T.INT64), dtype=T.INT64, like=x)
     half = b.constant(1 << 32, T.INT64)
-    upper = b.op("Div", b.op("Sub", x, lower, dtype=T.INT64), half, dtype=T.INT64)
-    shifted = b.op("Mul", total(upper), half, dtype=T.INT64)
-    result = b.op("Add", shifted, total(lower), dtype=T.INT64)
-    return result if dtype == T.INT64 else b.op("Cast", result, dtype=dtype, to=int(dtype))
+    upper = b.op("Div", b.op("Sub", x, lower, dtype=T.INT64, like=x), half, dtype=T.INT64, like=x)
+    shifted = b.op("Mul", total(upper), half, dtype=T.INT64, like=out)
+    result = b.op("Add", shifted, total(lower), dtype=T.INT64, like=out)
+    return result if dtype == T.INT64 else b.op("Cast", result, dtype=dtype, like=out, to=int(dtype))
 
 
 def _product(b: Emitter, node: ir.Node, dtype: ir.DataType) -> ir.Value:

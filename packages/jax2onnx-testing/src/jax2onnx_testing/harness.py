@@ -121,7 +121,23 @@ def _qr(_: Any, args: list[Any], want: list[Any], got: list[Any]) -> str | None:
     return _difference((want[0] @ want[1]).astype(q.dtype), (q @ r).astype(q.dtype), 10.0)
 
 
+def _sort(harness: Any, _: list[Any], want: list[Any], got: list[Any]) -> str | None:
+    """Rows with equal keys may come in any order from a sort that is not stable."""
+    if not harness.params["is_stable"]:
+        want, got = _rows_in_order(want), _rows_in_order(got)
+    problems = (_difference(w, g) for w, g in zip(want, got, strict=True))
+    return next((problem for problem in problems if problem), None)
+
+
+def _rows_in_order(arrays: list[Any]) -> list[Any]:
+    if len(arrays) == 1:
+        return arrays
+    order = np.lexsort(arrays[::-1], axis=-1)
+    return [np.take_along_axis(array, order, -1) for array in arrays]
+
+
 _RECONSTRUCTIONS: dict[str, Reconstruction] = {
+    "sort": _sort,
     "eig": _eigenvalues,
     "eigh": _eigenvalues,
     "svd": _svd,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 from jax2onnx_core.discovery import installed_plugins
+from jax2onnx_core.rules import CompositeSpec
 
 from jax2onnx_testing.checks import check_variant
 from jax2onnx_testing.collection import Broken, Found, find_cases
@@ -15,13 +16,14 @@ from jax2onnx_testing.coverage import duplicate_ids, uncovered_operations
 from jax2onnx_testing.transforms import (
     NotApplicableError,
     Transformed,
+    check_alias,
     check_transformed,
     composite_names,
     transformed_of,
 )
 from jax2onnx_testing.variants import PRECISIONS, Variant, variants_of
 
-__all__ = ["pytest_generate_tests", "run_test", "test_case", "test_every_case_has_its_own_name",
+__all__ = ["pytest_generate_tests", "run_test", "test_a_composite_is_found_under_every_name", "test_case", "test_every_case_has_its_own_name",
            "test_every_operation_is_covered", "test_under_transformation"]  # fmt: skip
 
 
@@ -39,6 +41,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         cases = [f for f in find_cases(distributions) if isinstance(f, Found)]
         more = [t for found in cases for t in transformed_of(found, composites)]
         metafunc.parametrize("transformed", more, ids=[t.id for t in more])
+    if "composite" in metafunc.fixturenames:
+        owners = installed_plugins().registry.owners
+        specs = [s for s in installed_plugins().registry.composites if "." not in s.target.partition(":")[2]]
+        specs = [s for s in specs if _wanted(owners[f"composite target {s.target}"], distributions)]
+        metafunc.parametrize("composite", specs, ids=[s.target for s in specs])
     if "distribution" in metafunc.fixturenames:
         names = sorted(set(installed_plugins().distributions.values()))
         metafunc.parametrize("distribution", [n for n in names if _wanted(n, distributions)])
@@ -82,6 +89,14 @@ def test_every_operation_is_covered(distribution: str) -> None:
     """Every rule, decomposition and composite that a distribution declares is covered by one of its cases."""
     missing = uncovered_operations(distribution)
     assert not missing, f"No case of {distribution} covers: {', '.join(missing)}"
+
+
+def test_a_composite_is_found_under_every_name(composite: CompositeSpec) -> None:
+    """A function that a user imported under another name is shown as the composite too, and is itself again after."""
+    try:
+        check_alias(composite)
+    except NotApplicableError as error:
+        pytest.skip(str(error))
 
 
 def test_every_case_has_its_own_name(distribution: str) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import importlib
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import to_onnx
-from jax2onnx_core.activation import find_target
+from jax2onnx_core.activation import activation_window, find_target
 from jax2onnx_core.discovery import Plugins, installed_plugins
+from jax2onnx_core.rules import CompositeSpec
 from jax2onnx_onnxruntime import load
 
 from jax2onnx_testing.checks import CheckFailedError, assert_close
@@ -23,7 +26,7 @@ from jax2onnx_testing.reference import Reference
 from jax2onnx_testing.values import arguments
 from jax2onnx_testing.variants import Built, Variant, build
 
-__all__ = ["TRANSFORMS", "NotApplicableError", "Transformed", "check_transformed", "composite_names", "patched_targets",
+__all__ = ["TRANSFORMS", "NotApplicableError", "Transformed", "check_alias", "check_transformed", "composite_names", "patched_targets",
            "transformed_of"]  # fmt: skip
 
 Function = Callable[..., Any]
@@ -246,6 +249,27 @@ _SURROUNDINGS: Mapping[str, Callable[[Built, Sequence[Any]], None]] = {
     "exception": _check_exception,
     "threads": _check_threads,
 }
+
+
+def check_alias(spec: CompositeSpec) -> None:
+    """During an export, a module-level target is replaced in a module that holds it under another name; not after."""
+    module = spec.target.partition(":")[0]
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise NotApplicableError(f"{module} is not installed.") from error
+    original = find_target(spec.target)[2]
+    alias = ModuleType("jax2onnx_testing_alias")
+    vars(alias)["renamed"] = original
+    sys.modules[alias.__name__] = alias
+    try:
+        with activation_window([spec], object()):
+            if vars(alias)["renamed"] is original:
+                raise CheckFailedError(f"{spec.target} is not found where a module holds it under another name.")
+        if vars(alias)["renamed"] is not original:
+            raise CheckFailedError(f"{spec.target} stays replaced where a module holds it under another name.")
+    finally:
+        del sys.modules[alias.__name__]
 
 
 def patched_targets() -> dict[str, int]:
