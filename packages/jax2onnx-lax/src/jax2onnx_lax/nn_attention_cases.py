@@ -1,0 +1,79 @@
+"""Cases of `nn_attention`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+_attention = jax.nn.dot_product_attention
+_Q, _K, _ONE = ("B", "T", 4, 6), ("B", "S", 4, 6), ("B", "S", 2, 6)
+_3D = expect_graph("Reshape -> Attention -> Reshape", counts={"Reshape": 4, "Attention": 1}, match="exact")
+# JAX rounds logits to float32 for its softmax, in double precision too.
+_LOOSE = 2e-5
+
+
+def _masked(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    return _attention(q, k, v, mask=mask)
+
+
+def _masked_causal(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    return _attention(q, k, v, mask=mask, is_causal=True)
+
+
+def _biased(q: Any, k: Any, v: Any, bias: Any) -> Any:
+    return _attention(q, k, v, bias=bias)
+
+
+def _case(name: str, fn: Any, *inputs: Any, **options: Any) -> Case:
+    return Case(name, fn, inputs, rtol=_LOOSE, **options)
+
+
+_NONE_ALLOWED = np.array([[[[True, False, True]], [[False, False, False]]]]).reshape(2, 1, 1, 3)
+
+cases = [
+    _case("attention", _attention, _Q, _K, _K, covers=("jax.nn.dot_product_attention",), expect=_3D),
+    _case("attention_causal", functools.partial(_attention, is_causal=True), _Q, _Q, _Q, expect=_3D),
+    _case("attention_causal_fewer_keys", functools.partial(_attention, is_causal=True), _Q, _K, _K, expect=_3D),
+    _case("attention_scaled", functools.partial(_attention, scale=0.3), _Q, _K, _K, expect=_3D),
+    _case("attention_of_groups", _attention, _Q, _ONE, _ONE, expect=_3D),
+    _case("attention_without_batch", _attention, ("T", 4, 6), ("S", 4, 6), ("S", 4, 6)),
+    _case("attention_masked", _masked, _Q, _K, _K, (("B", 1, "T", "S"), np.bool_)),
+    _case("attention_masked_by_key", _masked, _Q, _K, _K, (("B", 1, 1, "S"), np.bool_)),
+    _case("attention_masked_by_head", _masked, _Q, _ONE, _ONE, ((1, 4, "T", "S"), np.bool_)),
+    _case("attention_all_masked", _masked, (2, 3, 4, 6), (2, 3, 4, 6), (2, 3, 4, 6), _NONE_ALLOWED),
+    _case("attention_masked_causal", _masked_causal, (2, 3, 4, 6), (2, 3, 4, 6), (2, 3, 4, 6), _NONE_ALLOWED),
+    _case("attention_biased", _biased, _Q, _K, _K, (1, 4, "T", "S")),
+    _case("attention_biased_causal", lambda q, k, b: _attention(q, k, k, b, is_causal=True), _Q, _Q, (1, 4, "T", "T")),
+    _case(
+        "attention_of_lengths",
+        lambda q, k, n: _attention(q, k, k, key_value_seq_lengths=n),
+        (2, 5, 4, 6),
+        (2, 5, 4, 6),
+        np.array([3, 5], np.int32),
+    ),
+    _case("attention_in_a_window", lambda q: _attention(q, q, q, local_window_size=(2, 1)), ("B", 9, 4, 6)),
+    _case("attention_opset_18", _attention, _Q, _ONE, _ONE, options={"opset": 18}),
+    _case(
+        "attention_causal_opset_18",
+        functools.partial(_attention, is_causal=True),
+        _Q,
+        _K,
+        _K,
+        options={"opset": 18},
+        expect=expect_graph("MatMul -> Mul -> Add -> Softmax -> MatMul"),
+    ),
+    Case(
+        "attention_of_halves",
+        lambda q, k: _attention(*(x.astype(jnp.float16) for x in (q, k, k))),
+        [_Q, _K],
+        rtol=1e-2,
+        atol=4e-3,
+    ),
+]

@@ -1,0 +1,83 @@
+"""Cases of `nn`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+_X = [("B", 7)]
+
+
+def _activation(function: str, graph: str, **options: Any) -> Case:
+    """`jax.nn.<function>` on special values is the operator `graph`, in single precision."""
+    return Case(
+        function,
+        getattr(jax.nn, function),
+        _X,
+        covers=(f"jax.nn.{function}",),
+        expect=expect_graph(graph, match="exact"),
+        values="special",
+        **options,
+    )
+
+
+cases = [
+    _activation("relu", "Relu"),
+    _activation("relu6", "Clip"),
+    _activation("hard_tanh", "Clip"),
+    _activation("softplus", "Softplus"),
+    _activation("soft_sign", "Softsign"),
+    _activation("mish", "Mish"),
+    _activation("hard_sigmoid", "HardSigmoid"),
+    _activation("hard_silu", "HardSwish"),
+    _activation("selu", "Selu"),
+    _activation("elu", "Elu"),
+    _activation("celu", "Celu"),
+    _activation("leaky_relu", "LeakyRelu"),
+    _activation("log_sigmoid", "Neg -> Softplus -> Neg"),
+    Case("elu_alpha", functools.partial(jax.nn.elu, alpha=0.3), _X, expect=expect_graph("Elu", match="exact")),
+    Case("celu_alpha", functools.partial(jax.nn.celu, alpha=0.3), _X, expect=expect_graph("Celu", match="exact")),
+    Case("leaky_relu_slope", functools.partial(jax.nn.leaky_relu, negative_slope=0.3), _X),
+    Case("leaky_relu_traced_slope", jax.nn.leaky_relu, [("B", 7), ()]),
+    Case("relu_of_integers", jax.nn.relu, [(("B", 7), np.int32)]),
+    Case("relu6_of_integers", jax.nn.relu6, [(("B", 7), np.int32)]),
+    Case("silu", jax.nn.silu, _X, expect=expect_graph("Sigmoid -> Mul", match="exact")),
+    Case("sigmoid", jax.nn.sigmoid, _X, expect=expect_graph("Sigmoid", match="exact")),
+    Case("squareplus", jax.nn.squareplus, _X),
+    Case("sparse_plus", jax.nn.sparse_plus, _X),
+    Case("sparse_sigmoid", jax.nn.sparse_sigmoid, _X),
+    Case("gelu", jax.nn.gelu, _X, covers=("jax.nn.gelu",), expect=expect_graph("Gelu", match="exact")),
+    Case(
+        "gelu_exact",
+        functools.partial(jax.nn.gelu, approximate=False),
+        _X,
+        covers=("jax.nn.gelu",),
+        expect=expect_graph("Gelu", match="exact"),
+    ),
+    Case(
+        "gelu_exact_opset_18",
+        functools.partial(jax.nn.gelu, approximate=False),
+        _X,
+        expect=expect_graph("Div -> Erf -> Add -> Mul -> Mul", match="exact"),
+        options={"opset": 18},
+    ),
+    Case("gelu_opset_18", jax.nn.gelu, _X, options={"opset": 18}),
+    Case("gelu_of_integers", jax.nn.gelu, [(("B", 7), np.int32)]),
+    Case(
+        "glu",
+        jax.nn.glu,
+        [("B", 8)],
+        covers=("jax.nn.glu",),
+        expect=expect_graph("Split -> Sigmoid -> Mul", match="exact"),
+    ),
+    Case("glu_over_the_middle", functools.partial(jax.nn.glu, axis=1), [("B", 4, "T")]),
+    Case("one_hot", lambda i: jax.nn.one_hot(i, 5), [np.array([[0, 4, -1], [5, 2, 7]], np.int32)]),
+    Case("one_hot_first_axis", lambda i: jax.nn.one_hot(i, 5, axis=0, dtype=jnp.int32), [(("B", 3), np.int32)]),
+]

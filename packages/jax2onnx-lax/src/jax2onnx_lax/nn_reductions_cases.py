@@ -1,0 +1,82 @@
+"""Cases of `nn_reductions`."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+_X = [("B", 5, 7)]
+
+
+def _centred(x: jax.Array) -> jax.Array:
+    return x - jnp.mean(x, axis=-1, keepdims=True)
+
+
+cases = [
+    Case(
+        "softmax",
+        jax.nn.softmax,
+        _X,
+        covers=("jax.nn.softmax",),
+        expect=expect_graph("Softmax", match="exact"),
+        values="special",
+    ),
+    Case(
+        "softmax_over_the_middle",
+        functools.partial(jax.nn.softmax, axis=1),
+        _X,
+        expect=expect_graph("Softmax", match="exact"),
+    ),
+    Case("softmax_over_the_first", functools.partial(jax.nn.softmax, axis=0), _X, expect=expect_graph(absent=["Softmax"])),
+    Case("softmax_over_two_axes", functools.partial(jax.nn.softmax, axis=(1, 2)), _X),
+    Case("softmax_masked", lambda x: jax.nn.softmax(x, where=x > 0), _X),
+    Case(
+        "log_softmax",
+        jax.nn.log_softmax,
+        _X,
+        covers=("jax.nn.log_softmax",),
+        expect=expect_graph("LogSoftmax", match="exact"),
+        values="special",
+    ),
+    Case(
+        "logsumexp",
+        functools.partial(jax.nn.logsumexp, axis=-1),
+        _X,
+        covers=("jax.nn.logsumexp",),
+        expect=expect_graph("ReduceLogSumExp", match="exact"),
+    ),
+    Case("logsumexp_of_all", jax.nn.logsumexp, _X),
+    Case("logsumexp_keeping_axes", functools.partial(jax.nn.logsumexp, axis=(0, 2), keepdims=True), _X),
+    Case("logsumexp_weighted", lambda x: jax.nn.logsumexp(x, axis=1, b=x * x), _X),
+    Case(
+        "standardize",
+        jax.nn.standardize,
+        _X,
+        covers=("jax.nn.standardize",),
+        expect=expect_graph("LayerNormalization", match="exact"),
+        rtol=1e-5,
+    ),
+    Case("standardize_over_two_axes", functools.partial(jax.nn.standardize, axis=(1, 2)), _X, rtol=1e-5),
+    Case("standardize_over_the_middle", functools.partial(jax.nn.standardize, axis=1), _X),
+    Case(
+        "mean",
+        functools.partial(jnp.mean, axis=1),
+        [("B", "T", 7)],
+        covers=("jax.numpy.mean",),
+        expect=expect_graph("ReduceMean", match="exact"),
+    ),
+    Case("mean_of_all", jnp.mean, _X, expect=expect_graph("ReduceMean", match="exact")),
+    Case("mean_keeping_the_axis", _centred, _X, expect=expect_graph("ReduceMean -> Sub", match="exact")),
+    Case(
+        "mean_over_space",
+        functools.partial(jnp.mean, axis=(1, 2)),
+        [("B", "H", "W", 3)],
+        expect=expect_graph("Transpose -> GlobalAveragePool -> Flatten", match="exact"),
+    ),
+    Case("mean_over_space_keeping_axes", functools.partial(jnp.mean, axis=(1, 2), keepdims=True), [("B", 4, 3, 5)]),
+]

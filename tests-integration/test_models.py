@@ -1,0 +1,153 @@
+"""Whole models, exported with dynamic dimensions: equal to JAX at several sizes, and with no operator too many."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+from jax2onnx_core import to_onnx
+from models import BiLstm, Gpt, HandWrittenGpt, ResNet, UNet, ViT
+
+DTYPES = {"f32": jnp.float32, "f64": jnp.float64}
+
+# What a block needs: two norms, four projections with biases around one attention, two dense layers with biases
+# around the gelu, two residual additions.
+BLOCK = Counter({"LayerNormalization": 2, "MatMul": 6, "Add": 8, "Attention": 1, "Gelu": 1})
+
+
+@pytest.fixture(params=["f32", "f64"])
+def precision(request: pytest.FixtureRequest) -> Any:
+    """"f32" or "f64", with JAX's 64-bit types enabled for the latter alone."""
+    with jax.enable_x64(request.param == "f64"):
+        yield request.param
+
+
+def trained(model: Callable[..., nnx.Module], precision: str, **options: Any) -> nnx.Module:
+    """A model whose parameters and statistics are not those of initialisation, at inference."""
+    made = model(rngs=nnx.Rngs(0), param_dtype=DTYPES[precision], **options)
+    noise = np.random.default_rng(1)
+    for path, variable in nnx.to_flat_state(nnx.state(made)):
+        if isinstance(variable, nnx.BatchStat) or path[-1] in ("bias", "scale"):
+            old = variable[...]
+            variable.set_value(jnp.asarray(noise.uniform(0.5, 1.5, old.shape), old.dtype))
+    made.eval()
+    return made
+
+
+def operators(program: Any) -> Counter[str]:
+    return Counter(node.op_type for node in program.model.graph)
+
+
+def assert_equal(program: Any, model: nnx.Module, inputs: list[np.ndarray]) -> None:
+    """At each size the result is JAX's, and so is its type."""
+    for x in inputs:
+        expected, computed = np.asarray(model(x)), np.asarray(program(x))
+        assert computed.dtype == expected.dtype
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(computed, expected, rtol=1e-4, atol=2e-5 * scale)
+
+
+def images(precision: str, *shapes: tuple[int, ...]) -> list[np.ndarray]:
+    noise = np.random.default_rng(2)
+    return [noise.normal(size=shape).astype(DTYPES[precision]) for shape in shapes]
+
+
+def test_vit(precision: str) -> None:
+    model = trained(ViT, precision)
+    program = to_onnx(model, [(("B", 32, 32, 3), DTYPES[precision])])
+    assert_equal(program, model, images(precision, (1, 32, 32, 3), (3, 32, 32, 3), (8, 32, 32, 3)))
+    if precision == "f32":
+        # Around the blocks: the patches (a convolution in NCHW, flattened), the class token, the positions, the head.
+        around = Counter({"Transpose": 2, "Conv": 1, "Reshape": 1, "Shape": 1, "Concat": 2, "Expand": 1, "Add": 2,
+                          "LayerNormalization": 1, "Gather": 1, "MatMul": 1})  # fmt: skip
+        assert operators(program) == around + Counter({op: 12 * count for op, count in BLOCK.items()})
+
+
+def test_gpt(precision: str) -> None:
+    model = trained(Gpt, precision)
+    program = to_onnx(model, [(("B", "T"), np.int32)])
+    noise = np.random.default_rng(3)
+    sizes = [(1, 1), (3, 17), (2, 64)]
+    assert_equal(program, model, [noise.integers(0, 101, size).astype(np.int32) for size in sizes])
+    found = operators(program)
+    assert found["Gemm"] == 1
+    assert not found["Einsum"]
+    if precision == "f32":
+        blocks = Counter({op: 4 * count for op, count in BLOCK.items()})
+        assert blocks <= found
+        assert found["Attention"] == 4
+        assert found["LayerNormalization"] == 9
+        assert found["Transpose"] == 0
+        # The unembedding works on rows, so the last two reshapes are its own.
+        assert found["Reshape"] == 2
+
+
+def test_gpt_stores_its_table_once() -> None:
+    model = trained(Gpt, "f32")
+    program = to_onnx(model, [(("B", "T"), np.int32)])
+    tables = [value for value in program.model.graph.initializers.values() if value.const_value.size == 101 * 96]
+    assert [value.name for value in tables] == ["tokens.embedding"]
+
+
+def test_weights_are_called_by_their_paths() -> None:
+    program = to_onnx(trained(Gpt, "f32"), [(("B", "T"), np.int32)])
+    names = set(program.model.graph.initializers)
+    assert {"blocks.0.mlp.up.kernel", "blocks.3.attn.query.kernel", "norm.scale", "positions.embedding"} <= names
+
+
+def test_lstm_in_both_directions(precision: str) -> None:
+    model = trained(BiLstm, precision)
+    program = to_onnx(model, [(("B", "T", 12), DTYPES[precision])])
+    assert_equal(program, model, images(precision, (1, 1, 12), (3, 7, 12), (2, 50, 12)))
+
+
+def test_resnet(precision: str) -> None:
+    model = trained(ResNet, precision)
+    program = to_onnx(model, [(("B", "16*H", "16*W", 3), DTYPES[precision])])
+    assert_equal(program, model, images(precision, (1, 32, 32, 3), (3, 48, 64, 3), (2, 16, 80, 3)))
+    if precision == "f32":
+        found = operators(program)
+        # Batch norm is in the weights, and images are transposed once, on their way in.
+        assert found["Transpose"] == 1
+        assert found["Mul"] == 0
+        assert found["Add"] == 4
+        assert found["Conv"] == 9
+
+
+def test_unet(precision: str) -> None:
+    model = trained(UNet, precision)
+    program = to_onnx(model, [(("B", "4*H", "4*W", 3), DTYPES[precision])])
+    assert_equal(program, model, images(precision, (1, 32, 32, 3), (3, 44, 64, 3), (2, 8, 16, 3)))
+    if precision == "f32":
+        assert operators(program)["Transpose"] == 2
+
+
+def test_formulas_become_operators(precision: str) -> None:
+    model = trained(HandWrittenGpt, precision)
+    program = to_onnx(model, [(("B", "T", 32), DTYPES[precision])])
+    assert_equal(program, model, images(precision, (1, 1, 32), (3, 7, 32), (2, 40, 32)))
+    if precision == "f32":
+        found = operators(program)
+        assert (found["LayerNormalization"], found["Attention"], found["Gelu"], found["Transpose"]) == (2, 1, 1, 0)
+
+
+def test_a_stack_converts_in_linear_time_beside_jax() -> None:
+    """Equal blocks are traced once: a deep model costs little more than JAX's own trace."""
+    import time
+
+    model = trained(ViT, "f32", width=32, depth=40, heads=2)
+    shape = jax.ShapeDtypeStruct((2, 32, 32, 3), np.float32)
+    graph, state = nnx.split(model)
+    inputs = [("B", 32, 32, 3)]
+    to_onnx(model, inputs)
+    start = time.perf_counter()
+    jax.make_jaxpr(lambda x: nnx.merge(graph, state)(x))(shape)
+    traced = time.perf_counter()
+    to_onnx(model, inputs)
+    assert time.perf_counter() - traced < 6 * (traced - start)
