@@ -27,7 +27,7 @@ def _gather(chosen, indices, mode, *, constant):
     return (fn, x) if constant else (fn, x, indices)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.data())
 def test_gather_equals_jax_for_any_dimension_numbers(data):
     chosen = data.draw(windows())

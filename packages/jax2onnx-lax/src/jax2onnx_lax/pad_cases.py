@@ -1,0 +1,35 @@
+"""Cases of `pad`."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+cases = [
+    Case("pad", lambda x: jnp.pad(x, ((1, 0), (2, 3))), [("B", 4)], covers=("pad",),
+         expect=expect_graph("Pad:B + 1x9", match="exact")),
+    Case("pad_value", lambda x: jnp.pad(x, 1, constant_values=7), [(2, 3)], covers=("pad",),
+         expect=expect_graph("Pad:4x5", match="exact")),
+    Case("pad_by_operand", lambda x, v: lax.pad(x, v, [(1, 2, 0)]), [(3,), ()], covers=("pad",),
+         expect=expect_graph("Pad:6", match="exact")),
+    Case("pad_nothing", lambda x: lax.pad(x, jnp.zeros((), x.dtype), [(0, 0, 0)]) + 1, [(3,)], covers=("pad",),
+         expect=expect_graph("Add:3", match="exact")),
+    Case("pad_negative", lambda x: lax.pad(x, jnp.zeros((), x.dtype), [(-1, 0, 0), (0, -2, 0)]), [("B", 5)],
+         covers=("pad",), options={"constraints": ("B >= 2",)}, expect=expect_graph("Slice:B - 1x3", match="exact")),
+    Case("pad_both_ways", lambda x: lax.pad(x, jnp.ones((), x.dtype), [(-1, 2, 0)]), [(5,)], covers=("pad",),
+         expect=expect_graph("Pad:6", match="exact")),
+    Case("pad_interior", lambda x: lax.pad(x, jnp.ones((), x.dtype), [(0, 1, 2), (1, 0, 1)]), [("B", 3)],
+         covers=("pad",)),
+    Case("pad_interior_negative", lambda x: lax.pad(x, jnp.ones((), x.dtype), [(-1, -1, 2)]), [(4,)], covers=("pad",)),
+    Case("pad_by_symbol", lambda x: jnp.pad(x, ((0, x.shape[1]), (x.shape[0], 1))), [("B", "N")], covers=("pad",)),
+    Case("pad_complex", lambda x: jnp.pad(lax.complex(x, -x), 1, constant_values=2j).imag, [(3,)], covers=("pad",)),
+    Case("pad_edge", lambda x: jnp.pad(x, ((2, 1), (0, 3)), mode="edge"), [("B", 3)]),
+    Case("pad_reflect", lambda x: jnp.pad(x, 2, mode="reflect"), [(4, 5)]),
+    Case("pad_grad", jax.grad(lambda x: (lax.pad(x, jnp.ones((), x.dtype), [(1, -1, 1)]) ** 2).sum()), [(4,)],
+         covers=("pad",)),
+    Case("pad_of_nothing", lambda x: lax.pad(x, jnp.ones((), x.dtype), [(1, 2, 3)]), [(0,)], covers=("pad",)),
+]  # fmt: skip

@@ -1,0 +1,84 @@
+"""Cases of `scatter`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+_TWICE = np.array([3, 0, -1, 3], np.int32)
+_WILD = np.array([3, -7, 3, 6], np.int32)
+_GRID = np.array([[3, 0], [-1, 2], [9, 1]], np.int32)
+
+
+def _one(*paths: str) -> Any:
+    return expect_graph(*paths, match="exact")
+
+
+def _at(number: int) -> Any:
+    return np.asarray(number, np.int32)
+
+
+cases = [
+    Case("set_row_at_number", lambda x, u: x.at[2].set(u), [(6, 3), (3,)], covers=("scatter",),
+         expect=_one("ScatterND:6x3")),
+    Case("set_rows_at_numbers", lambda x, u: x.at[1:3].set(u), [(6, 3), (2, 3)], covers=("scatter",),
+         expect=_one("ScatterND:6x3")),
+    Case("set_row", lambda x, i, u: x.at[i].set(u), [(6, 3), _at(-2), (3,)], covers=("scatter",),
+         expect=expect_graph(counts={"ScatterND": 1, "Concat": 0})),
+    Case("set_row_out_of_range", lambda x, i, u: x.at[i].set(u), [(6, 3), _at(6), (3,)], covers=("scatter",)),
+    Case("set_column", lambda x, i, u: x.at[:, i].set(u), [("B", 3), _at(1), ("B",)], covers=("scatter",)),
+    Case("set_unique", lambda x, i, u: x.at[i].set(u, mode="promise_in_bounds", unique_indices=True),
+         [(6, 3), np.array([4, -2], np.int64), (2, 3)], covers=("scatter",), expect=_one("Unsqueeze -> ScatterND:6x3")),
+    Case("set_repeated", lambda x, i, u: x.at[i].set(u, mode="promise_in_bounds"), [(6, 3), _TWICE, (4, 3)],
+         covers=("scatter",), expect=expect_graph("Expand:4x3 -> ScatterElements:6x3", absent=["Where", "Clip"])),
+    Case("set_clipped", lambda x, i, u: x.at[i].set(u, mode="clip"), [(6, 3), _WILD, (4, 3)], covers=("scatter",),
+         expect=expect_graph("Clip:4 -> ? -> Expand:4x3 -> ScatterElements:6x3", absent=["Where"])),
+    Case("set_dropped", lambda x, i, u: x.at[i].set(u), [(6, 3), _WILD, (4, 3)], covers=("scatter",),
+         expect=expect_graph("Concat:7x3 -> ScatterElements:7x3 -> Slice:6x3")),
+    Case("set_symbolic", lambda x, i, u: x.at[i].set(u), [("N", 3), np.array([0, 9, 0], np.int32), (3, 3)],
+         covers=("scatter",)),
+    Case("set_points", lambda x, i, j, u: x.at[i, j].set(u), [(6, 5), _WILD, _TWICE, (4,)], covers=("scatter",)),
+    Case("set_diagonal", lambda x, u: x.at[jnp.arange(4), jnp.arange(4)].set(u), [(4, 4), (4,)], covers=("scatter",),
+         expect=_one("ScatterND:4x4")),
+    Case("set_masked", lambda x: x.at[x > 0].set(0), [("B", 3)]),
+    Case("set_batched", jax.vmap(lambda x, i, u: x.at[i].set(u)), [(3, 4), np.array([0, 9, -1], np.int32), (3,)],
+         covers=("scatter",), expect=expect_graph(counts={"ScatterElements": 1, "Concat": 0})),
+    Case("set_complex", lambda x, i: lax.complex(x, -x).at[i].set(2j).imag, [(6,), _WILD], covers=("scatter",)),
+    Case("apply", lambda x, i: x.at[i].apply(lambda v: 2 * v + 1), [(6, 3), _WILD], covers=("scatter",)),
+    Case("apply_once", lambda x: x.at[2].apply(jnp.exp), [(6, 3)], covers=("scatter",), expect=expect_graph(absent=["Loop"])),
+    Case("add", lambda x, i, u: x.at[i].add(u, mode="promise_in_bounds"), [(6, 3), _TWICE, (4, 3)],
+         covers=("scatter-add",), expect=expect_graph("Expand:4x3 -> ScatterElements:6x3", absent=["Where", "Clip"])),
+    Case("add_dropped", lambda x, i, u: x.at[i].add(u), [(6, 3), _WILD, (4, 3)], covers=("scatter-add",),
+         expect=expect_graph("Where:4x3 -> ScatterElements:6x3", absent=["Concat"])),
+    Case("add_symbolic", lambda x, i, u: x.at[i].add(u), [("N", 3), np.array([0, 9, 0], np.int32), (3, 3)],
+         covers=("scatter-add",)),
+    Case("add_columns", lambda x, i, u: x.at[:, i].add(u), [("B", 6), _TWICE, ("B", 4)], covers=("scatter-add",)),
+    Case("add_elements", lambda x, i, u: x.at[i].add(u, mode="promise_in_bounds"), [(6,), _TWICE, (4,)],
+         covers=("scatter-add",), expect=_one("ScatterElements:6")),
+    Case("add_batched", jax.vmap(lambda x, i, u: x.at[i].add(u)), [(3, 4), _GRID, (3, 2)], covers=("scatter-add",),
+         expect=expect_graph(counts={"ScatterElements": 1, "Reshape": 0})),
+    Case("add_batched_rows", jax.vmap(lambda x, i, u: x.at[i].add(u)), [(3, 4, 2), _GRID, (3, 2, 2)],
+         covers=("scatter-add",)),
+    Case("segment_sum", lambda x: jax.ops.segment_sum(x, jnp.array([0, 2, 0, 1]), 3), [(4, 5)], covers=("scatter-add",),
+         expect=expect_graph(counts={"ScatterElements": 1})),
+    Case("bincount", lambda i: jnp.bincount(i, length=5), [np.array([0, 4, 4, 2], np.int32)], covers=("scatter-add",)),
+    Case("put_along_axis", lambda x, i, u: jnp.put_along_axis(x, i, u, 1, inplace=False),
+         [(3, 6), np.array([[0, 1], [2, 2], [5, 4]]), (3, 2)], covers=("scatter",)),
+    Case("subtract", lambda x, i, u: x.at[i].subtract(u), [(6, 3), _WILD, (4, 3)], covers=("scatter-sub",)),
+    Case("multiply", lambda x, i, u: x.at[i].mul(u), [(6, 3), _WILD, (4, 3)], covers=("scatter-mul",)),
+    Case("maximum", lambda x, i, u: x.at[i].max(u), [(6, 3), _WILD, (4, 3)], covers=("scatter-max",), values="special"),
+    Case("minimum", lambda x, i, u: x.at[i].min(u), [(6, 3), _WILD, (4, 3)], covers=("scatter-min",), values="special"),
+    Case("maximum_of_integers", lambda x, i: x.astype(np.int32).at[i].max(1, mode="clip"), [(6,), _WILD],
+         covers=("scatter-max",)),
+    Case("grad_of_set", jax.grad(lambda x, i, u: (x.at[i].set(u) ** 2).sum(), (0, 2)), [(6, 3), np.array([4, 1]), (2, 3)],
+         covers=("scatter",)),
+    Case("grad_of_multiply", jax.grad(lambda x, i: (x.at[i].mul(3.0, unique_indices=True) ** 2).sum()),
+         [(6, 3), np.array([4, 1])], covers=("scatter-mul",)),
+]  # fmt: skip

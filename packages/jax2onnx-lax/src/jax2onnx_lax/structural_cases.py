@@ -1,0 +1,78 @@
+"""Cases of `structural`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+
+def _one(path: str) -> Any:
+    return expect_graph(path, match="exact")
+
+
+
+cases = [
+    Case("reshape", lambda x: x.reshape(-1, 2), [("B", 6)], covers=("reshape",), expect=_one("Reshape:3*Bx2")),
+    Case("reshape_two_symbols", lambda x: x.reshape(x.shape[0] * 2, -1), [("B", "N", 4)], covers=("reshape",)),
+    Case("reshape_after_transpose", lambda x: lax.reshape(x, (6,), (1, 0)), [(2, 3)], covers=("reshape",),
+         expect=_one("Transpose:3x2 -> Reshape:6")),
+    Case("reshape_complex", lambda x: lax.complex(x, 2 * x).reshape(-1), [("B", 3)], covers=("reshape",)),
+    Case("reshape_of_nothing", lambda x: x.reshape(0, 5), [(0, 3)], covers=("reshape",)),
+    Case("transpose", lambda x: x.transpose(2, 0, 1), [("B", "N", 4)], covers=("transpose",),
+         expect=_one("Transpose:4xBxN")),
+    Case("transpose_identity", lambda x: lax.transpose(x, (0, 1)) + 1, [(2, 3)], covers=("transpose",),
+         expect=_one("Add:2x3")),
+    Case("squeeze", lambda x: jnp.squeeze(x, (0, 2)), [(1, "B", 1)], covers=("squeeze",), expect=_one("Squeeze:B")),
+    Case("expand_dims", lambda x: x[:, None, :], [("B", 3)], covers=("broadcast_in_dim",),
+         expect=_one("Unsqueeze:Bx1x3")),
+    Case("broadcast_scalar", lambda x: jnp.broadcast_to(x, (4, 2)), [()], covers=("broadcast_in_dim",),
+         expect=_one("Expand:4x2")),
+    Case("broadcast_symbolic", lambda x: jnp.broadcast_to(x[:, None], (x.shape[0], 5, x.shape[1])), [("B", "N")],
+         covers=("broadcast_in_dim",)),
+    Case("broadcast_row", lambda x: lax.broadcast_in_dim(x, (3, 4), (0,)), [(3,)], covers=("broadcast_in_dim",)),
+    Case("full", lambda x: jnp.full(x.shape, 2.0, x.dtype), [("B", 3)], covers=("broadcast_in_dim",)),
+    Case("concatenate", lambda x, y: jnp.concatenate([x, y, x], 1), [("B", "M"), ("B", "N")], covers=("concatenate",),
+         expect=_one("Concat:BxN + 2*M")),
+    Case("concatenate_one", lambda x: jnp.concatenate([x, x[:, :0]], 1), [(2, 3)], covers=("concatenate",)),
+    Case("stack", lambda x, y: jnp.stack([x, y], 1), [("B", 3), ("B", 3)], covers=("stack",),
+         expect=expect_graph("Unsqueeze:Bx1x3 -> Concat:Bx2x3", counts={"Unsqueeze": 2}, match="exact")),
+    Case("unstack", lambda x: jnp.unstack(x, axis=1), [("B", 3)], covers=("unstack",),
+         expect=expect_graph(counts={"Gather": 3}, match="exact")),
+    Case("split", lambda x: jnp.split(x, [1, 3], axis=1), [("B", 7)], covers=("split",),
+         expect=expect_graph("Split", match="exact")),
+    Case("split_by_symbol", lambda x: lax.split(x, (x.shape[0] - 1, 1), 0), [("B", 2)], covers=("split",),
+         options={"constraints": ("B >= 2",)}),
+    Case("tile", lambda x: jnp.tile(x, (1, 3)), [("B", "N")], covers=("tile",), expect=_one("Tile:Bx3*N")),
+    Case("tile_new_axis", lambda x: jnp.tile(x, (2, 3, 1)), [("B", 2)], covers=("tile",)),
+    Case("tile_of_one", lambda x: jnp.tile(x, (4, 1)), [(1, 3)], covers=("tile",)),
+    Case("repeat", lambda x: jnp.repeat(x, 3, axis=0), [("B", 2)], covers=("broadcast_in_dim",)),
+    Case("rev", lambda x: jnp.flip(x, (0, 1)), [("B", 3)], covers=("rev",), expect=_one("Slice:Bx3")),
+    Case("rev_of_one", lambda x: lax.rev(x, (0,)) + 1, [(1, 3)], covers=("rev",), expect=_one("Add:1x3")),
+    Case("iota_static", lambda x: x + lax.broadcasted_iota(x.dtype, (2, 3), 1), [(2, 3)], covers=("iota",),
+         expect=_one("Add:2x3")),
+    Case("iota_long", lambda: lax.broadcasted_iota(np.int32, (3, 5000), 1), [], covers=("iota",)),
+    Case("iota_symbolic", lambda x: lax.broadcasted_iota(np.int32, (2, x.shape[0]), 1), [("B",)], covers=("iota",)),
+    Case("arange", lambda x: jnp.arange(x.shape[0], dtype=x.dtype) * x, [("B",)], covers=("iota",)),
+    Case("arange_from_to", lambda x: jnp.arange(1, 2 * x.shape[0] + 1, 2), [("B",)], covers=("iota",)),
+    Case("eye", lambda x: jnp.eye(x.shape[0], x.shape[1], dtype=x.dtype) + x, [("B", "N")], covers=("iota",)),
+    Case("tril", jnp.tril, [("B", "N")], covers=("iota",)),
+    Case("one_hot", lambda i, x: jax.nn.one_hot(i, x.shape[0]), [np.array([0, 2, 9], np.int32), ("N",)]),
+    Case("complex_iota", lambda: lax.iota(np.complex64, 5).real, [], covers=("iota",)),
+    Case("empty", lambda x: jnp.empty((2, 3), x.dtype) * 0 + x, [(2, 3)], covers=("empty", "empty2")),
+    Case("zeros_like", jnp.zeros_like, [("B", 3)], covers=("zeros_like", "broadcast_in_dim")),
+    Case("copy", lambda x: jnp.copy(x) + 1, [("B", 3)], covers=("copy", "copy_p"), expect=_one("Add:Bx3")),
+    Case("optimization_barrier", lambda x: lax.optimization_barrier((x + 1, x)), [("B", 3)],
+         covers=("optimization_barrier", "tie", "dce_sink")),
+    Case("dimension_as_value", lambda x: x * x.shape[0] + x.shape[1], [("B", "N")],
+         covers=("dim_as_value", "dimension_size", "shape_assertion")),
+    Case("mean_over_symbols", lambda x: x.mean((0, 1)), [("B", "N", 3)], covers=("dim_as_value",)),
+    Case("dimension_arithmetic", lambda x: jnp.full((3,), (x.shape[0] + 1) // 2 * x.shape[1] % 5), [("B", "N")],
+         covers=("dim_as_value",)),
+]  # fmt: skip
