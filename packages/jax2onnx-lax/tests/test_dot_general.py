@@ -1,0 +1,107 @@
+"""`dot_general` and `ragged_dot` against JAX over random valid parameters."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from indexing_strategies import assert_equals_jax
+from jax import lax
+from jax2onnx_core import to_onnx
+
+DTYPES = [np.float32, np.float64, np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64, np.uint64, np.bool_]
+
+
+def _whole(shape, dtype, seed):
+    return np.random.default_rng(seed).integers(0, 4, shape).astype(dtype)
+
+
+@st.composite
+def contractions(draw):
+    """Shapes of two operands and dimension numbers, in any order of axes."""
+    sizes = st.integers(1, 4)
+    batch, contracted = draw(st.lists(sizes, max_size=2)), draw(st.lists(st.integers(0, 4), max_size=2))
+    shapes, numbers = [], []
+    for _ in range(2):
+        free = draw(st.lists(sizes, max_size=2))
+        dims = [*batch, *contracted, *free]
+        order = draw(st.permutations(range(len(dims))))
+        places = [order.index(i) for i in range(len(dims))]
+        shapes.append(tuple(dims[i] for i in order))
+        numbers.append((tuple(places[: len(batch)]), tuple(places[len(batch) : len(batch) + len(contracted)])))
+    (lhs_batch, lhs_contracted), (rhs_batch, rhs_contracted) = numbers
+    return shapes, ((lhs_contracted, rhs_contracted), (lhs_batch, rhs_batch))
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(contractions(), st.sampled_from(DTYPES), st.booleans())
+def test_dot_general_equals_jax_for_any_dimension_numbers(contraction, dtype, constant):
+    shapes, numbers = contraction
+    lhs, rhs = (_whole(shape, dtype, seed) for seed, shape in enumerate(shapes))
+
+    def fn(x, y=rhs):
+        return lax.dot_general(x, y, numbers)
+
+    with jax.enable_x64(True):
+        assert_equals_jax(fn, lhs) if constant else assert_equals_jax(fn, lhs, rhs)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.sampled_from(DTYPES[:-1]), st.sampled_from(DTYPES[:-1]))
+def test_preferred_element_type_accumulates_in_it(dtype, preferred):
+    with jax.enable_x64(True):
+        if np.issubdtype(dtype, np.floating) and not np.issubdtype(preferred, np.floating):
+            return
+        if np.dtype(preferred).itemsize < np.dtype(dtype).itemsize:
+            return
+        top = 100 if np.issubdtype(dtype, np.floating) else np.iinfo(dtype).max
+        x = np.full((2, 3), min(top, 2**20)).astype(dtype)
+        assert_equals_jax(lambda x, y: lax.dot(x, y, preferred_element_type=preferred), x, x.T.copy())
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32, np.uint64, np.int16])
+def test_integer_products_wrap_around(dtype):
+    with jax.enable_x64(True):
+        x = np.full((2, 3), np.iinfo(dtype).max, dtype)
+        assert_equals_jax(lambda x, y: x @ y, x, x.T.copy())
+
+
+@pytest.mark.parametrize("spec", ["ab,bc->ac", "bqhd,bkhd->bhqk", "abc,dc->abd", "a,b->ab", "ab,ab->a", "abk,kcd->abcd"])
+def test_symbolic_dimensions_stay_symbolic(spec):
+    names = dict(zip("abcdhkq", "ABCDHKQ", strict=True))
+    operands, _ = spec.split("->")
+    shapes = [tuple(names[c] for c in part) for part in operands.split(",")]
+    program = to_onnx(lambda x, y: jnp.einsum(spec, x, y), shapes)
+    for first in (1, 2, 5):
+        sizes = {c: first + i for i, c in enumerate("abcdhkq")}
+        x, y = (_whole([sizes[c] for c in part], np.float32, i) for i, part in enumerate(operands.split(",")))
+        np.testing.assert_array_equal(program(x, y), np.einsum(spec, x, y))
+
+
+def test_weight_used_in_both_directions_is_stored_once():
+    table = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
+    program = to_onnx(lambda x: jnp.einsum("btd,vd->btv", x, table) @ table, [("B", 3, 8)])
+    large = [v for v in program.model.graph.initializers.values() if v.const_value.size == table.size]
+    assert len(large) == 1
+
+
+@pytest.mark.parametrize("sizes", [[3, 0, 4], [0, 0, 0], [10, 0, 0], [2, 3, 5], [9, 9, 9]])
+def test_ragged_dot_equals_jax_for_any_group_sizes(sizes):
+    x, w = _whole((10, 4), np.float32, 0), _whole((3, 4, 5), np.float32, 1)
+    assert_equals_jax(lax.ragged_dot, x, w, np.array(sizes, np.int32))
+
+
+def test_ragged_dot_with_symbolic_rows():
+    w, sizes = _whole((3, 4, 5), np.float32, 1), np.array([1, 2, 1], np.int32)
+    program = to_onnx(lambda x, s: lax.ragged_dot(x, w, s), [("N", 4), sizes])
+    for rows in (1, 4, 9):
+        x = _whole((rows, 4), np.float32, rows)
+        np.testing.assert_array_equal(program(x, sizes), lax.ragged_dot(x, w, sizes))
+
+
+def test_gradient_of_ragged_dot_equals_jax():
+    x, w, sizes = _whole((10, 4), np.float32, 0), _whole((3, 4, 5), np.float32, 1), np.array([4, 0, 5], np.int32)
+    assert_equals_jax(jax.grad(lambda x, w, s: (lax.ragged_dot(x, w, s) ** 2).sum(), (0, 1)), x, w, sizes)
