@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax import lax
 from jax._src import core as _core
+from jax._src import source_info_util as _source_info
 from jax._src.core import max_dim, min_dim
 from jax._src.export import shape_poly as _shape_poly
 from jax._src.lax import special as _special
@@ -24,12 +25,15 @@ from jax.extend.core import ClosedJaxpr as _ClosedJaxpr
 __all__ = [
     "DIGAMMA_AT_ZERO",
     "bessel_i0e",
+    "bind_equation",
     "betainc",
     "flat_function",
     "greatest",
     "igamma",
     "igamma_grad_a",
     "igammac",
+    "is_drop_var",
+    "is_jaxpr",
     "is_literal",
     "is_static",
     "log2",
@@ -139,7 +143,7 @@ DIGAMMA_AT_ZERO = float("-inf") if _AFTER_0_11 else float("nan")
 
 def log2(x: Any) -> Any:
     """`lax.log2`, a primitive since JAX 0.11."""
-    return vars(lax)["log2"](x) if _AFTER_0_11 else lax.log(x) / np.log(2)
+    return vars(lax)["log2"](x) if _AFTER_0_11 else lax.log(x) / float(np.log(2))
 
 
 def one_minus_square(x: Any) -> Any:
@@ -160,3 +164,21 @@ def polynomial(x: Any, coefficients: Sequence[Any]) -> Any:
 def is_static(dim: Any) -> bool:
     """Whether a dimension is a number, not an expression of symbols."""
     return _core.is_constant_dim(dim)
+
+
+def is_jaxpr(value: Any) -> bool:
+    """Whether a parameter is a jaxpr, open or closed."""
+    return isinstance(value, (_core.Jaxpr, _ClosedJaxpr))
+
+
+def is_drop_var(var: Any) -> bool:
+    """Whether a result of an equation is thrown away."""
+    return isinstance(var, _core.DropVar)
+
+
+def bind_equation(eqn: Any, operands: Sequence[Any]) -> list[Any]:
+    """Evaluate (or trace) one equation, keeping the name stack and the source line that it has."""
+    names = _source_info.current_name_stack() + eqn.source_info.name_stack
+    with _source_info.user_context(eqn.source_info.traceback, name_stack=names), eqn.ctx.manager:
+        result = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
+    return list(result) if eqn.primitive.multiple_results else [result]

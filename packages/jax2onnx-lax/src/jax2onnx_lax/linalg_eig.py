@@ -7,19 +7,22 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-
 from jax2onnx_core import Rules
+
 from jax2onnx_lax.linalg_blocks import quasi_eigenvalues, triangularize_blocks
 from jax2onnx_lax.linalg_jacobi import squared_norms
 from jax2onnx_lax.linalg_matrix import (
     adjoint,
     at,
     diagonal,
+    divided,
     is_complex,
     machine_epsilon,
     magnitude,
     nan_unless,
     positions,
+    quotient,
+    scaled,
     take,
 )
 from jax2onnx_lax.linalg_schur import schur_form
@@ -44,10 +47,10 @@ def eig(
         return (jnp.zeros(a.shape[:-1], dtype), *[jnp.zeros(a.shape, dtype)] * vectors)
     scale = jnp.max(magnitude(a), axis=(-1, -2), keepdims=True)
     scale = jnp.where((scale > 0) & jnp.isfinite(scale), scale, 1)
-    t, q, ok = schur_form(a / scale)
+    t, q, ok = schur_form(divided(a, scale))
     real = not is_complex(a)
     w = quasi_eigenvalues(t) if real else diagonal(t)
-    results = [w * scale[..., 0]]
+    results = [scaled(w, scale[..., 0])]
     if vectors and real:
         t, q = triangularize_blocks(t, q)
     if compute_left_eigenvectors:
@@ -76,20 +79,20 @@ def _triangular_eigenvectors(t: jax.Array, w: jax.Array) -> jax.Array:
         row = jnp.where(here > i, row, 0)
         gap = at(w, i, -1)[..., None] - w
         gap = jnp.where(magnitude(gap) < smallest[..., None], smallest[..., None].astype(gap.dtype), gap)
-        entry = -jnp.matmul(row[..., None, :], x)[..., 0, :] / gap
+        entry = -quotient(jnp.matmul(row[..., None, :], x)[..., 0, :], gap)
         entry = jnp.where(here > i, entry, jnp.where(here == i, 1, 0).astype(entry.dtype))
         growth = jnp.maximum(jnp.abs(entry), 1)[..., None, :]
-        return jnp.where((here == i)[:, None], entry[..., None, :], x) / growth, None
+        return divided(jnp.where((here == i)[:, None], entry[..., None, :], x), growth), None
 
     return lax.scan(step, jnp.zeros_like(t), (here, jnp.moveaxis(t, -2, 0)), reverse=True)[0]
 
 
 def _normalized(v: jax.Array, w: jax.Array, *, real: bool) -> jax.Array:
     """Columns of unit length whose largest component is real; of a real matrix, real ones and conjugate pairs."""
-    v = v / jnp.sqrt(squared_norms(jnp.swapaxes(v, -1, -2)))[..., None, :]
+    v = divided(v, jnp.sqrt(squared_norms(jnp.swapaxes(v, -1, -2)))[..., None, :])
     rows = jnp.swapaxes(v, -1, -2)
     largest = take(rows, jnp.argmax(jnp.abs(rows), axis=-1), -1)
-    v = v * (jnp.conj(largest) / jnp.abs(largest))[..., None, :]
+    v = v * divided(jnp.conj(largest), jnp.abs(largest))[..., None, :]
     if not real:
         return v
     before = jnp.concatenate([v[..., :1], v[..., :-1]], axis=-1)

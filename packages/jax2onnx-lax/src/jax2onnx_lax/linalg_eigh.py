@@ -7,9 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import Rules
+
 from jax2onnx_lax.linalg_jacobi import orthogonalize_rows, squared_norms
 from jax2onnx_lax.linalg_matrix import (
     adjoint,
+    divided,
     eye_like,
     is_complex,
     magnitude,
@@ -40,7 +42,7 @@ def eigh(
     a = hermitian_from_triangle(a, lower=lower)
     scale = jnp.max(magnitude(a), axis=(-1, -2), keepdims=True)
     scale = jnp.where((scale > 0) & jnp.isfinite(scale), scale, 1)
-    v, w = _eigenpairs(a / scale)
+    v, w = _eigenpairs(divided(a, scale))
     order = jnp.argsort(w, axis=-1)
     ok = jnp.isfinite(w).all(-1) & jnp.isfinite(magnitude(a)).all((-1, -2))
     w, v = permute(w * scale[..., 0], order, -1), permute(v, order, -1)
@@ -53,8 +55,7 @@ def hermitian_from_triangle(a: jax.Array, *, lower: bool) -> jax.Array:
     below = strictly_lower(size, size)
     mirrored = jnp.where(below if lower else below.T, a, adjoint(a))
     diagonal = eye_like(a, size, size) != 0
-    full = jnp.where(diagonal, a.real.astype(a.dtype), mirrored) if is_complex(a) else jnp.where(diagonal, a, mirrored)
-    return full
+    return jnp.where(diagonal, a.real.astype(a.dtype) if is_complex(a) else a, mirrored)
 
 
 def _eigenpairs(a: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -63,5 +64,5 @@ def _eigenpairs(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     bound = jnp.minimum(jnp.abs(a).sum(-1).max(-1), jnp.sqrt(squared_norms(a).sum(-1)))
     shift = jnp.where(bound > 0, 1.125 * bound, 1)[..., None, None]
     rows = orthogonalize_rows(a + shift.astype(a.dtype) * eye_like(a, size, size), size)
-    v = adjoint(rows / jnp.sqrt(squared_norms(rows))[..., None])
+    v = adjoint(divided(rows, jnp.sqrt(squared_norms(rows))[..., None]))
     return v, (jnp.conj(v) * jnp.matmul(a, v)).real.sum(-2)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from jax import lax
-
 from jax2onnx_core import Rules
+
 from jax2onnx_lax.linalg_eigh import hermitian_from_triangle
 from jax2onnx_lax.linalg_householder import apply_left, apply_right, reflector
 from jax2onnx_lax.linalg_matrix import at, diagonal, pad_end, positions, stacked

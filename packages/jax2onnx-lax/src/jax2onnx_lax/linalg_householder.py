@@ -8,7 +8,18 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import Rules
-from jax2onnx_lax.linalg_matrix import adjoint, at, eye_like, is_complex, magnitude, positions, strictly_lower
+
+from jax2onnx_lax.linalg_matrix import (
+    adjoint,
+    at,
+    divided,
+    eye_like,
+    is_complex,
+    magnitude,
+    positions,
+    quotient,
+    strictly_lower,
+)
 from jax2onnx_lax.linalg_triangular import solve_triangular
 
 __all__ = ["apply_left", "apply_right", "householder_product", "ormqr", "reflect", "reflector", "rules"]
@@ -27,12 +38,12 @@ def reflector(column: jax.Array, k: jax.Array) -> tuple[jax.Array, jax.Array, ja
     tail = jnp.where(rows > k, column, 0)
     scale = jnp.max(magnitude(jnp.where(rows >= k, column, 0)), axis=-1)
     scale = jnp.where(scale > 0, scale, 1)
-    head, tail = head / scale, tail / scale[..., None]
+    head, tail = divided(head, scale), divided(tail, scale[..., None])
     below = _squares(tail).sum(-1)
     beta = -jnp.copysign(jnp.sqrt(_squares(head) + below), head.real)
     nothing = (below == 0) & (head.imag == 0) if is_complex(column) else below == 0
-    tau = jnp.where(nothing, 0, (beta - head) / jnp.where(nothing, 1, beta))
-    v = jnp.where(nothing[..., None], 0, tail / jnp.where(nothing, 1, head - beta)[..., None])
+    tau = jnp.where(nothing, 0, divided(beta - head, jnp.where(nothing, 1, beta)))
+    v = jnp.where(nothing[..., None], 0, quotient(tail, jnp.where(nothing, 1, head - beta)[..., None]))
     v = jnp.where(rows == k, 1, v).astype(column.dtype)
     return v, tau.astype(column.dtype), jnp.where(nothing, head.real, beta) * scale
 

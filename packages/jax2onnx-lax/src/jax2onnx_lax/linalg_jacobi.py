@@ -15,7 +15,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax2onnx_lax.linalg_matrix import is_complex, machine_epsilon, positions
+
+from jax2onnx_lax.linalg_matrix import divided, is_complex, machine_epsilon, positions, scaled
 
 __all__ = ["orthogonalize_rows", "squared_norms"]
 
@@ -80,10 +81,11 @@ def _rotate_pairs(rows: jax.Array, half: int, length: int, tolerance: jax.Array)
     c, s = _rotation(alpha, beta, jnp.where(turn, size, 1))
     c, s = jnp.where(turn, c, 1), jnp.where(turn, s, 0)
     # The lower row loses its phase, so that a real rotation remains.
-    phase = jnp.where(turn, inner, 1) / jnp.where(turn, size, 1).astype(inner.dtype)
-    c, s, lower = c[..., None], s[..., None], jnp.conj(phase)[..., None] * lower
-    rotated = jnp.concatenate([c * upper - s * lower, s * upper + c * lower], axis=-2)
-    return rotated, s
+    phase = divided(jnp.where(turn, inner, 1), jnp.where(turn, size, 1))
+    lower = jnp.conj(phase)[..., None] * lower
+    cosines, sines = c[..., None], s[..., None]
+    turned = (scaled(upper, cosines) - scaled(lower, sines), scaled(upper, sines) + scaled(lower, cosines))
+    return jnp.concatenate(turned, axis=-2), s
 
 
 def _rotation(alpha: jax.Array, beta: jax.Array, inner: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Rules
+
 from jax2onnx_lax.linalg_matrix import (
     at,
     magnitude,
@@ -13,6 +14,7 @@ from jax2onnx_lax.linalg_matrix import (
     pad_end,
     permute,
     positions,
+    quotient,
     stacked,
     strictly_lower,
     take,
@@ -58,7 +60,7 @@ def _eliminate(state: _Elimination, k: jax.Array) -> tuple[_Elimination, tuple[j
     row = take(left, pivot_row, -2)
     pivot = at(row, k, -1)
     # A zero pivot leaves its column as it is (all zero), as getrf does.
-    multipliers = column / jnp.where(pivot == 0, 1, pivot)[..., None]
+    multipliers = quotient(column, jnp.where(pivot == 0, 1, pivot)[..., None])
     multipliers = jnp.where(unused, multipliers, 0)
     left = left - multipliers[..., :, None] * row[..., None, :]
     return (left, order, unused), (multipliers, row, pivot_position)

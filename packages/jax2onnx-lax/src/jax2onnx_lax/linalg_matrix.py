@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+
 from jax2onnx_lax import _compat
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "at",
     "columns_first",
     "diagonal",
+    "divided",
     "eye_like",
     "is_complex",
     "machine_epsilon",
@@ -25,12 +28,17 @@ __all__ = [
     "pad_end",
     "permute",
     "positions",
+    "quotient",
+    "scaled",
     "stacked",
     "strictly_lower",
     "take",
 ]
 
 min_dim = _compat.min_dim
+
+# Masks of matrices up to this size are constants of the model; of larger ones, computed in it.
+_CONSTANT_SIZE = 64
 
 
 def is_complex(x: jax.Array) -> bool:
@@ -53,8 +61,29 @@ def magnitude(x: jax.Array) -> jax.Array:
     return jnp.abs(x.real) + jnp.abs(x.imag) if is_complex(x) else jnp.abs(x)
 
 
-def positions(size: int) -> jax.Array:
+def scaled(x: jax.Array, factor: jax.Array) -> jax.Array:
+    """`x * factor` for real `factor`: two products for a complex x where general multiplication takes four."""
+    return lax.complex(x.real * factor, x.imag * factor) if is_complex(x) else x * factor
+
+
+def divided(x: jax.Array, divisor: jax.Array) -> jax.Array:
+    """`x / divisor` for real `divisor`."""
+    return lax.complex(x.real / divisor, x.imag / divisor) if is_complex(x) else x / divisor
+
+
+def quotient(x: jax.Array, y: jax.Array) -> jax.Array:
+    """`x / y`, without the distinction of infinities and zeros that complex division makes otherwise."""
+    if not is_complex(y):
+        return x / y
+    size = jnp.maximum(jnp.abs(y.real), jnp.abs(y.imag))
+    y = divided(y, size)
+    return divided(x * jnp.conj(y), (y.real * y.real + y.imag * y.imag) * size)
+
+
+def positions(size: int) -> jax.Array | np.ndarray:
     """int32 `[size]`: 0, 1, 2, …"""
+    if _compat.is_static(size) and size <= _CONSTANT_SIZE:
+        return np.arange(size, dtype=np.int32)
     return lax.iota(jnp.int32, size)
 
 
@@ -65,7 +94,7 @@ def strictly_lower(rows: int, columns: int) -> jax.Array:
 
 def eye_like(a: jax.Array, rows: int, columns: int) -> jax.Array:
     """The identity `[rows, columns]` in the dtype of `a`."""
-    return (positions(rows)[:, None] == positions(columns)[None, :]).astype(a.dtype)
+    return jnp.asarray((positions(rows)[:, None] == positions(columns)[None, :]).astype(a.dtype))
 
 
 def at(x: jax.Array, index: jax.Array, axis: int) -> jax.Array:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Rules
+
 from jax2onnx_lax.linalg_householder import apply_left, reflect, reflector
 from jax2onnx_lax.linalg_matrix import (
     at,

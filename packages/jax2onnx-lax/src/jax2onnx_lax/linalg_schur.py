@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-
 from jax2onnx_core import Rules
+
 from jax2onnx_lax.linalg_blocks import standardize_blocks
 from jax2onnx_lax.linalg_hessenberg import hessenberg_mask, reduce_to_hessenberg
 from jax2onnx_lax.linalg_householder import apply_left, apply_right, reflect, reflector
@@ -28,6 +28,7 @@ from jax2onnx_lax.linalg_matrix import (
     magnitude,
     nan_unless,
     positions,
+    quotient,
     strictly_lower,
     take,
 )
@@ -148,7 +149,7 @@ def _single_shift(h: jax.Array, first: jax.Array, last: jax.Array, waiting: jax.
     root = jnp.sqrt(half * half + b * c)
     root = jnp.where((jnp.conj(half) * root).real < 0, -root, root)
     away = half + root
-    shift = d - jnp.where(away == 0, 0, b * c / jnp.where(away == 0, 1, away))
+    shift = d - jnp.where(away == 0, 0, quotient(b * c, jnp.where(away == 0, 1, away)))
     unusual = (waiting % _PATIENCE == _PATIENCE - 1) & (waiting > 0)
     shift = jnp.where(unusual, d + (0.75 * magnitude(c)).astype(h.dtype), shift)
     return _placed(h.shape[-1], first, _entry(h, first, first) - shift, _entry_below(h, first))
@@ -160,7 +161,7 @@ def _double_shift(h: jax.Array, first: jax.Array, last: jax.Array, waiting: jax.
     half = (a - d) / 2
     discriminant = half * half + b * c
     away = half + jnp.copysign(jnp.sqrt(jnp.maximum(discriminant, 0)), half)
-    nearer = d - jnp.where(away == 0, 0, b * c / jnp.where(away == 0, 1, away))
+    nearer = d - jnp.where(away == 0, 0, quotient(b * c, jnp.where(away == 0, 1, away)))
     total = jnp.where(discriminant >= 0, 2 * nearer, a + d)
     product = jnp.where(discriminant >= 0, nearer * nearer, a * d - b * c)
     spread = jnp.abs(c) + jnp.abs(_entry(h, last - 1, last - 2))

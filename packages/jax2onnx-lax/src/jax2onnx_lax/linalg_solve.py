@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-
 from jax2onnx_core import Rules
-from jax2onnx_lax.linalg_matrix import machine_epsilon, magnitude, nan_unless, stacked
+
+from jax2onnx_lax.linalg_matrix import machine_epsilon, magnitude, nan_unless, quotient, stacked
 
 __all__ = ["custom_linear_solve", "rules", "tridiagonal_solve"]
 
@@ -70,7 +69,7 @@ def _eliminate(state: tuple[_Row, jax.Array], xs: tuple[jax.Array, ...], tiny: j
     lower = [jnp.where(swap, x, y) for x, y in ((pivot, below), (one, middle), (two, right))]
     wide = swap[..., None]
     upper_rhs, lower_rhs = jnp.where(wide, below_rhs, rhs), jnp.where(wide, rhs, below_rhs)
-    factor = lower[0] / jnp.where(upper[0] == 0, 1, upper[0])
+    factor = quotient(lower[0], jnp.where(upper[0] == 0, 1, upper[0]))
     remaining = (lower[1] - factor * upper[1], lower[2] - factor * upper[2], jnp.zeros_like(pivot))
     return (remaining, lower_rhs - factor[..., None] * upper_rhs), ((upper[0], upper[1], upper[2]), upper_rhs)
 
@@ -78,7 +77,7 @@ def _eliminate(state: tuple[_Row, jax.Array], xs: tuple[jax.Array, ...], tiny: j
 def _substitute(known: tuple[jax.Array, jax.Array], xs: tuple[jax.Array, ...]) -> Any:
     next_one, next_two = known
     pivot, one, two, rhs = xs
-    x = (rhs - one[..., None] * next_one - two[..., None] * next_two) / pivot[..., None]
+    x = quotient(rhs - one[..., None] * next_one - two[..., None] * next_two, pivot[..., None])
     return (x, next_one), x
 
 

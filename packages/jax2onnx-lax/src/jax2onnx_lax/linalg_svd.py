@@ -7,11 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import Rules
+
 from jax2onnx_lax.linalg_householder import reflect
 from jax2onnx_lax.linalg_jacobi import orthogonalize_rows, squared_norms
 from jax2onnx_lax.linalg_matrix import (
     adjoint,
     diagonal,
+    divided,
     eye_like,
     magnitude,
     min_dim,
@@ -67,7 +69,7 @@ def _tall_svd(a: jax.Array, *, full_matrices: bool, compute_uv: bool) -> tuple[j
     scale = jnp.max(magnitude(a), axis=(-1, -2), keepdims=True)
     ok = jnp.isfinite(scale).all((-1, -2))
     scale = jnp.where(ok[..., None, None] & (scale > 0), scale, 1)
-    v, taus, r, order = reduce_pivoting(a / scale)
+    v, taus, r, order = reduce_pivoting(divided(a, scale))
     if not compute_uv:
         s = jnp.sqrt(squared_norms(orthogonalize_rows(r[..., :n, :], n)))
         return (nan_unless(ok, jnp.flip(jnp.sort(s * scale[..., 0], axis=-1), -1)),)
@@ -91,7 +93,7 @@ def _triangular_svd(r: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     s, rows = permute(s, order, -1), permute(rows, order, -2)
     q, triangle = thin_qr(adjoint(rows[..., :size]))
     pivots = diagonal(triangle)
-    phases = jnp.where(pivots == 0, 1, pivots / jnp.where(pivots == 0, 1, jnp.abs(pivots)))
+    phases = jnp.where(pivots == 0, 1, divided(pivots, jnp.where(pivots == 0, 1, jnp.abs(pivots))))
     return s, adjoint(rows[..., size:]), adjoint(q * phases[..., None, :])
 
 

@@ -8,13 +8,16 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Rules
+
 from jax2onnx_lax.linalg_matrix import (
     at,
     columns_first,
     diagonal,
+    divided,
     is_complex,
     nan_unless,
     positions,
+    quotient,
     stacked,
     strictly_lower,
 )
@@ -40,12 +43,12 @@ def cholesky(a: jax.Array) -> jax.Array:
     def step(left: jax.Array, k: jax.Array) -> tuple[jax.Array, jax.Array]:
         column = at(left, k, -1)
         pivot = jnp.sqrt(at(column, k, -1).real)[..., None]
-        column = jnp.where(rows > k, column / pivot, jnp.where(rows == k, pivot, 0).astype(a.dtype))
+        column = jnp.where(rows > k, divided(column, pivot), jnp.where(rows == k, pivot, 0).astype(a.dtype))
         return left - column[..., :, None] * jnp.conj(column)[..., None, :], column
 
     factor = stacked(lax.scan(step, a, rows)[1], -1)
     ok = jnp.all(diagonal(factor).real > 0, axis=-1)
-    return nan_unless(ok, jnp.where(jnp.swapaxes(strictly_lower(size, size), 0, 1), a, factor))
+    return nan_unless(ok, jnp.where(strictly_lower(size, size).T, a, factor))
 
 
 def solve_triangular(a: jax.Array, b: jax.Array, *, lower: bool, unit_diagonal: bool = False) -> jax.Array:
@@ -63,7 +66,7 @@ def solve_triangular(a: jax.Array, b: jax.Array, *, lower: bool, unit_diagonal: 
         i, column, pivot = xs
         x = at(rest, i, -2)
         if not unit_diagonal:
-            x = x / pivot
+            x = quotient(x, pivot)
         return rest - column[..., :, None] * x[..., None, :], x
 
     xs = (positions(a.shape[-1]), columns_first(a), pivots)

@@ -1,0 +1,41 @@
+"""Cases of `linalg_qr`. The signs of LAPACK's factors are determined by its convention, so they are compared as they are."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case
+
+__all__ = ["cases"]
+
+
+def _qr(a: jax.Array, **options: Any) -> Any:
+    return lax.linalg.qr(a, **options)
+
+
+_thin, _pivoting = partial(_qr, full_matrices=False), partial(_qr, pivoting=True)
+
+cases = [
+    Case("qr_1", _qr, [(1, 1)], ("qr",)),
+    Case("qr_3", _qr, [(3, 3)], ("qr",)),
+    Case("qr_batch", _thin, [(2, 3, 8, 4)], ("qr",)),
+    Case("qr_full", _qr, [("B", 8, 3)], ("qr",)),
+    Case("qr_wide", _thin, [("B", 3, 5)], ("qr",)),
+    Case("qr_symbolic", _qr, [("N", "N")], ("qr",)),
+    Case("qr_complex", _qr, [((2, 5, 3), np.complex64)], ("qr",)),
+    Case("qr_empty", _qr, [(3, 0)], ("qr",)),
+    Case("qr_zero", _qr, [np.zeros((3, 3), np.float32)], ("qr",)),
+    Case("qr_tiny_numbers", lambda a: _qr(a * 1e-30), [(3, 3)], ("qr",)),
+    Case("qr_pivoting", _pivoting, [(2, 6, 4)], ("qr",)),
+    Case("qr_pivoting_wide", partial(_pivoting, full_matrices=False), [("B", 3, 5)], ("qr",)),
+    Case("qr_pivoting_complex", _pivoting, [((4, 4), np.complex64)], ("qr",)),
+    Case("qr_gradient", jax.grad(lambda a: sum(x.sum() for x in _thin(a))), [(5, 3)], ("qr",)),
+    Case("geqrf", lambda a: jnp.linalg.qr(a, mode="raw"), [("B", 5, 3)], ("geqrf",)),
+    Case("geqp3", lambda a: jax.scipy.linalg.qr(a, mode="r", pivoting=True), [(5, 3)], ("geqp3", "qr")),
+    Case("least_squares", lambda a, b: jnp.linalg.lstsq(a, b)[0], [(8, 3), (8, 2)], ("svd",)),
+]  # fmt: skip
