@@ -106,13 +106,12 @@ def zeta(x: Array, q: Array) -> Array:
     for j, bernoulli in enumerate(_BERNOULLI, start=1):
         total = total + factor * (bernoulli / math.factorial(2 * j))
         factor = factor * ((x + (2 * j - 1)) / a) * ((x + 2 * j) / a)
-    total = jnp.where(q == np.inf, 0.0, total)
-    total = jnp.where((x == np.inf) | (x != x), np.nan, total)
     even = (x == lax.floor(x)) & (lax.floor(0.5 * x) == 0.5 * x)
     at_pole = jnp.where(even, np.inf, np.nan)
     total = jnp.where((x < 1) | ((q <= 0) & (x != lax.floor(x))), np.nan, total)
     total = jnp.where((q <= 0) & (q == lax.floor(q)), at_pole, total)
-    return jnp.where(x == 1, np.inf, total)
+    total = jnp.where(x == 1, np.inf, total)
+    return jnp.where(jnp.abs(x) == np.inf, np.nan, total)
 
 
 @rules.decompose("polygamma")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 import ml_dtypes
+import numpy as np
 from jax import lax
 from jax2onnx_core import Case
 
@@ -12,7 +15,16 @@ __all__ = ["cases"]
 _X = ("N", 7)
 
 
-def _order(x):
+_SPECIAL = np.array([0.0, -0.0, 1.0, 2.0, 2.5, -1.0, -1.5, np.nan, np.inf, 5.0])
+_FIRST, _SECOND = (a.ravel() for a in np.meshgrid(_SPECIAL, _SPECIAL, indexing="ij"))
+
+
+def _special(name: str, fn: Any) -> Case:
+    """All pairs of special values."""
+    return Case(f"{name}_special", fn, [_FIRST, _SECOND], covers=(name,), rtol=1e-4, atol=1e-6)
+
+
+def _order(x: Any) -> Any:
     """Natural numbers, and what is none, from small random numbers."""
     return jnp.floor(2 * x)
 
@@ -24,13 +36,14 @@ cases = [
     Case("digamma", lax.digamma, [_X], covers=("digamma",), values="special", rtol=1e-4),
     Case("digamma_of_positive", lambda x: lax.digamma(5 * x), [_X], covers=("digamma",), values="positive"),
     Case("zeta", lambda x, q: lax.zeta(x + 1, q), [_X, _X], covers=("zeta",), values="positive", rtol=1e-4),
-    Case("zeta_special", lax.zeta, [_X, _X], covers=("zeta",), values="special", rtol=1e-4),
+    _special("zeta", lax.zeta),
+    _special("polygamma", lax.polygamma),
+    _special("igamma", lax.igamma),
+    _special("igammac", lax.igammac),
+    _special("igamma_grad_a", lax.igamma_grad_a),
     Case("polygamma", lambda m, x: lax.polygamma(_order(m), x), [_X, _X], covers=("polygamma",), values="positive",
          rtol=1e-4),
-    Case("polygamma_special", lambda m, x: lax.polygamma(_order(m / 2), x + 1), [_X, _X], covers=("polygamma",),
-         rtol=1e-4),
     Case("igamma", lax.igamma, [_X, _X], covers=("igamma",), values="positive", rtol=1e-4),
-    Case("igamma_special", lax.igamma, [_X, _X], covers=("igamma",), values="special", rtol=1e-4),
     Case("igammac", lax.igammac, [_X, _X], covers=("igammac",), values="positive", rtol=1e-4),
     Case("igamma_grad_a", lax.igamma_grad_a, [_X, _X], covers=("igamma_grad_a",), values="positive", rtol=1e-3),
     Case("random_gamma_grad", lax.random_gamma_grad, [_X, _X], covers=("lgamma",), values="positive", rtol=1e-3),
