@@ -68,6 +68,9 @@ def settle(ctx: Any, column: Column, mode: GatherScatterMode, *, native: bool) -
     clipped = clip(ctx, index, low, high)
     if mode != GatherScatterMode.FILL_OR_DROP:
         return clipped, None
+    known, moved = ctx.known(index), ctx.known(clipped)
+    if known is not None and moved is not None:
+        return clipped, ctx.constant(known == moved)
     return clipped, ctx.op.Equal(clipped, ctx.cast(index, ctx.dtype(clipped)))
 
 
@@ -104,6 +107,9 @@ def stacked(ctx: Any, parts: Sequence[Any], axis: int) -> Any:
 def clip(ctx: Any, index: Any, low: Any, high: Any) -> Any:
     """`index` moved into low … high (dimensions)."""
     if isinstance(low, int) and isinstance(high, int):
+        known = ctx.known(index)
+        if known is not None:
+            return ctx.constant(np.clip(known, low, high), like=index)
         return ctx.op.Clip(index, ctx.constant(low, like=index), ctx.constant(high, like=index))
     return ctx.op.Clip(ctx.cast(index, INT64), ctx.dim(low), ctx.dim(high))
 

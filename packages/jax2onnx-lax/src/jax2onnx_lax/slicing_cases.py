@@ -22,7 +22,11 @@ def _at(*numbers: int) -> list[Any]:
 
 
 def _cache(cache: Any, new: Any, position: Any) -> Any:
-    return lax.dynamic_update_slice(cache, new, (0, position, 0))
+    return lax.dynamic_update_slice_in_dim(cache, new, position, 1)
+
+
+def _rows(x: Any, u: Any, i: Any) -> Any:
+    return lax.dynamic_update_slice_in_dim(x, u, i, 0)
 
 
 cases = [
@@ -43,24 +47,24 @@ cases = [
     Case("index_two_scalars", lambda x, i, j: x[i, j], [(7, 3), *_at(-2, 9)], covers=("dynamic_slice",),
          expect=_one("Clip:() -> Gather:7 -> Gather:()", "Clip:() -> Gather:()")),
     Case("index_scalar_symbolic", lambda x, i: x[i], [("B", 3), *_at(-1)], covers=("dynamic_slice",)),
-    Case("dynamic_slice", lambda x, i: lax.dynamic_slice(x, (i, 0), (3, 4)), [(7, 4), *_at(6)],
+    Case("dynamic_slice", lambda x, i: lax.dynamic_slice_in_dim(x, i, 3), [(7, 4), *_at(6)],
          covers=("dynamic_slice",), expect=expect_graph("Clip -> Unsqueeze -> Cast -> Add -> Slice:3x4")),
     Case("dynamic_slice_two_axes", lambda x, i, j: lax.dynamic_slice(x, (i, j), (3, 2)), [(7, 4), *_at(-9, 1)],
          covers=("dynamic_slice",), expect=expect_graph(counts={"Slice": 1})),
     Case("dynamic_slice_at_number", lambda x: lax.dynamic_slice(x, (9, 1), (3, 2)), [(7, 4)],
          covers=("dynamic_slice",), expect=_one("Slice:3x2")),
-    Case("dynamic_slice_symbolic", lambda x, i: lax.dynamic_slice(x, (0, i), (x.shape[0], 2)), [("B", 5), *_at(2)],
+    Case("dynamic_slice_symbolic", lambda x, i: lax.dynamic_slice_in_dim(x, i, 2, 1), [("B", 5), *_at(2)],
          covers=("dynamic_slice",)),
-    Case("dynamic_slice_of_symbolic_size", lambda x, i: lax.dynamic_slice(x, (i, 0), (x.shape[0] - 1, 2)),
+    Case("dynamic_slice_of_symbolic_size", lambda x, i: lax.dynamic_slice_in_dim(x, i, x.shape[0] - 1),
          [("B", 5), *_at(7)], covers=("dynamic_slice",), options={"constraints": ("B >= 2",)}),
     Case("dynamic_slice_vmapped", jax.vmap(lambda x, i: lax.dynamic_slice(x, (i,), (3,))),
          [(4, 6), np.array([0, 2, -1, 9], np.int32)], covers=("gather",),
          expect=expect_graph(counts={"GatherElements": 1})),
-    Case("dynamic_slice_grad", jax.grad(lambda x, i: (lax.dynamic_slice(x, (i, 0), (2, 3)) ** 2).sum()),
+    Case("dynamic_slice_grad", jax.grad(lambda x, i: (lax.dynamic_slice_in_dim(x, i, 2) ** 2).sum()),
          [(5, 3), *_at(2)], covers=("dynamic_update_slice",)),
-    Case("update_row", lambda x, u, i: lax.dynamic_update_slice(x, u, (i, 0)), [(7, 3), (1, 3), *_at(-3)],
+    Case("update_row", _rows, [(7, 3), (1, 3), *_at(-3)],
          covers=("dynamic_update_slice",), expect=_one("Clip -> Unsqueeze -> Expand:1x3 -> ScatterElements:7x3")),
-    Case("update_rows", lambda x, u, i: lax.dynamic_update_slice(x, u, (i, 0)), [(7, 3), (2, 3), *_at(9)],
+    Case("update_rows", _rows, [(7, 3), (2, 3), *_at(9)],
          covers=("dynamic_update_slice",)),
     Case("update_cache", _cache, [("B", 8, 4), ("B", 1, 4), *_at(3)], covers=("dynamic_update_slice",),
          expect=expect_graph("Expand -> ScatterElements:Bx8x4")),
@@ -73,7 +77,7 @@ cases = [
          covers=("dynamic_update_slice",), expect=_one("Slice:5x3 -> Concat:7x3")),
     Case("update_whole", lambda x, u: lax.dynamic_update_slice(x, u, (4, 4)) + 1, [(2, 3), (2, 3)],
          covers=("dynamic_update_slice",), expect=_one("Add:2x3")),
-    Case("update_block", lambda x, u, i, j: lax.dynamic_update_slice(x, u, (i, j, 0)), [(5, 4, 3), (2, 2, 3), *_at(1, 7)],
+    Case("update_block", lambda x, u, i, j: lax.dynamic_update_slice(x, u, (i, j, np.int32(0))), [(5, 4, 3), (2, 2, 3), *_at(1, 7)],
          covers=("dynamic_update_slice",), expect=expect_graph(counts={"ScatterElements": 1})),
     Case("update_nothing", lambda x, u: lax.dynamic_update_slice(x, u, (1, 0)) + 1, [(2, 3), (0, 3)],
          covers=("dynamic_update_slice",), expect=_one("Add:2x3")),
