@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 import onnx
@@ -100,6 +101,24 @@ def optimise(model: ir.Model, registry: Registry, target: Target) -> None:
     for factory in target.passes:
         _run(model, factory(), f"target {target.name}")
     _run(model, ir.passes.common.RemoveUnusedNodesPass(), "onnx-ir")
+    for graph in (model.graph, *model.functions.values()):
+        _make_names_unique(graph)
+
+
+def _make_names_unique(graph: ir.Graph | ir.Function) -> None:
+    """Values that passes made in subgraphs were named within their own graph; ONNX wants one name once in all."""
+    kept = {*graph.inputs, *graph.outputs}
+    taken = {v.name for v in kept}
+    if isinstance(graph, ir.Graph):
+        taken.update(graph.initializers)
+    for node in _walk(graph):
+        bodies = [a.as_graph() for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH]
+        for value in (*node.outputs, *(v for body in bodies for v in body.inputs)):
+            if value in kept or value.name == "":
+                continue
+            if value.name in taken:
+                value.name = next(n for i in itertools.count(1) if (n := f"{value.name}_{i}") not in taken)
+            taken.add(value.name)
 
 
 def _run(model: ir.Model, graph_pass: ir.passes.PassBase, owner: str) -> None:
