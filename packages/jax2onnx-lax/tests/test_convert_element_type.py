@@ -1,0 +1,95 @@
+"""`convert_element_type` between all pairs of dtypes, on any values: the law is JAX's own result.
+
+XLA's CPU backend treats subnormal numbers as zero when it computes in float32 or float64, ONNX Runtime does
+not; the tests do not feed them.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax import lax
+from jax2onnx_core import to_onnx
+
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+_FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+_DTYPES = ("bool", *_INTEGERS, *_FLOATS, *_FLOAT8)
+_SIZE = 16
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    return np.dtype(vars(ml_dtypes)[name]) if name in vars(ml_dtypes) else np.dtype(name)
+
+
+@functools.cache
+def _programs(source: str, target: str) -> tuple[Any, Any]:
+    """JAX's conversion of 16 elements, compiled, and the exported one."""
+
+    def convert(x: Any) -> Any:
+        return lax.convert_element_type(x, _dtype(target))
+
+    with jax.enable_x64(True):
+        exported = to_onnx(convert, [jax.ShapeDtypeStruct((_SIZE,), _dtype(source))])
+    return jax.jit(convert), exported
+
+
+def _numbers(name: str) -> st.SearchStrategy[list[Any]]:
+    """16 values of a dtype: any integer, or floats of all magnitudes with what is near every boundary."""
+    if name == "bool":
+        element: st.SearchStrategy[Any] = st.booleans()
+    elif name in _INTEGERS:
+        info = np.iinfo(name)
+        element = st.integers(int(info.min), int(info.max))
+    else:
+        near = st.tuples(st.integers(-10, 64), st.integers(-3, 3)).map(lambda t: 2.0 ** t[0] + t[1])
+        element = st.one_of(st.floats(), st.floats(-300, 300), near, near.map(lambda v: -v))
+    return st.lists(element, min_size=_SIZE, max_size=_SIZE)
+
+
+def _without_subnormals(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    smallest = 2.0**-126
+    wide = array.astype(np.float64)
+    return np.where(np.abs(wide) < smallest, np.zeros_like(array), array)
+
+
+def _same(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> bool:
+    """Bit for bit, but for the payload of NaN."""
+    if got.dtype != want.dtype or got.shape != want.shape:
+        return False
+    unsigned = np.dtype(f"u{want.dtype.itemsize}")
+    equal = got.view(unsigned) == want.view(unsigned)
+    if want.dtype.name in _FLOATS + _FLOAT8:
+        equal |= np.isnan(got) & np.isnan(want)
+    return bool(equal.all())
+
+
+@pytest.mark.parametrize("target", _DTYPES)
+@pytest.mark.parametrize("source", _DTYPES)
+def test_conversion_equals_jax(source: str, target: str) -> None:
+    if source == target:
+        pytest.skip("A conversion to the same dtype is the identity.")
+    reference, exported = _programs(source, target)
+
+    @settings(max_examples=25, deadline=None, derandomize=True)
+    @given(_numbers(source))
+    def check(values: list[Any]) -> None:
+        with np.errstate(all="ignore"):
+            array = np.array(values, np.float64 if "float" in source else None).astype(_dtype(source))
+        if source in _FLOATS:
+            array = _without_subnormals(array)
+        with jax.enable_x64(True):
+            want = np.asarray(reference(array))
+            got = np.asarray(exported(array))
+        if target in ("float32", "float64", "bfloat16"):
+            want, got = _without_subnormals(want), _without_subnormals(got)
+        assert _same(got, want), f"{array} became {got} instead of {want}"
+
+    check()
