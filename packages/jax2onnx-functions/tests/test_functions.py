@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-
 from jax2onnx_core import to_onnx
 from jax2onnx_functions import custom_op, onnx_function
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.sharding import AbstractMesh, AxisType, PartitionSpec
-
 from jax2onnx_core import Rules, errors, hookimpl, to_onnx
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import jax
-
 from jax2onnx_core import Call, Rules, bind_composite, exporting
 
 __all__ = ["custom_op", "rules"]
@@ -55,11 +54,7 @@ def custom_op(
 
 
 @rules.lower(_OPERATION)
-def lower_operator(
-    ctx: Any, *operands: Any, op_type: str, domain: str, attributes: tuple[tuple[str, Any], ...]
-) -> Any:
+def lower_operator(ctx: Any, *operands: Any, op_type: str, domain: str, attributes: tuple[tuple[str, Any], ...]) -> Any:
     """One node, whose outputs have the types of the reference's results."""
     dtypes = [jax.dtypes.canonicalize_dtype(aval.dtype) for aval in ctx.avals_out]
-    return ctx.op(
-        op_type, *operands, domain=domain, outputs=len(dtypes), dtype=dtypes, **dict(attributes)
-    )
+    return ctx.op(op_type, *operands, domain=domain, outputs=len(dtypes), dtype=dtypes, **dict(attributes))

@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import jax
 import jax.numpy as jnp
-
 from jax2onnx_core import Case, expect_graph
+
 from jax2onnx_functions.function import onnx_function
 from jax2onnx_functions.operator import custom_op
 
 __all__ = ["cases"]
 
 _MICROSOFT = "com.microsoft"
-_F32_ONLY = {"f64": "ONNX Runtime has this operator for float32 only"}
+_F32_ONLY: dict[Literal["f32", "f64"], str] = {"f64": "ONNX Runtime has this operator for float32 only"}
 
 
 @custom_op("QuickGelu", domain=_MICROSOFT, attributes={"alpha": 1.702})
-def quick_gelu(x):
+def quick_gelu(x: Any) -> Any:
     return x * jax.nn.sigmoid(1.702 * x)
 
 
 @custom_op("FusedMatMul", domain=_MICROSOFT)
-def fused_matmul(x, y, *, transB=0, alpha=1.0):
+def fused_matmul(x: Any, y: Any, *, transB: Any = 0, alpha: Any = 1.0) -> Any:
     return alpha * (x @ (y.T if transB else y))
 
 
 @custom_op("BiasGelu", domain=_MICROSOFT)
-def bias_gelu(x, bias):
+def bias_gelu(x: Any, bias: Any) -> Any:
     return jax.nn.gelu(x + bias, approximate=False)
 
 
 cases = [
     Case("custom_op", lambda x: quick_gelu(x) + 1, [("N", 3)], covers=("jax2onnx.operator",), skip=_F32_ONLY,
-         expect=expect_graph("QuickGelu:Nx3 -> Add:Nx3", match="exact")),
+         expect=expect_graph("com.microsoft.QuickGelu:Nx3 -> Add:Nx3", match="exact")),
     Case("custom_op_with_attributes", lambda x, y: fused_matmul(x, y, transB=1, alpha=0.5), [("N", 3), (4, 3)],
-         covers=("jax2onnx.operator",), skip=_F32_ONLY, expect=expect_graph("FusedMatMul:Nx4", match="exact")),
+         covers=("jax2onnx.operator",), skip=_F32_ONLY, expect=expect_graph("com.microsoft.FusedMatMul:Nx4", match="exact")),
     Case("custom_op_of_two_operands", bias_gelu, [("N", 3), (3,)], covers=("jax2onnx.operator",), skip=_F32_ONLY,
-         expect=expect_graph("BiasGelu:Nx3", match="exact")),
+         expect=expect_graph("com.microsoft.BiasGelu:Nx3", match="exact")),
     Case("custom_op_in_a_function", onnx_function(lambda x: jnp.sin(quick_gelu(x))), [("N", 3)],
          covers=("jax2onnx.operator",), skip=_F32_ONLY),
     Case("custom_op_vmapped", jax.vmap(quick_gelu), [("N", 3)], covers=("jax2onnx.operator",)),

@@ -18,15 +18,14 @@ from jax._src.random import philox2x32 as _philox2x32
 from jax._src.random import philox4x32 as _philox4x32
 from jax._src.random import prng as _prng
 from jax._src.random import threefry4x32 as _threefry4x32
-from jax._src.lax.lax import _ragged_dot_general_impl as ragged_dot_general
 from jax._src.state import discharge as _discharge
 from jax.extend.core import ClosedJaxpr as _ClosedJaxpr
 
 __all__ = [
     "DIGAMMA_AT_ZERO",
     "bessel_i0e",
-    "bind_equation",
     "betainc",
+    "bind_equation",
     "flat_function",
     "greatest",
     "igamma",

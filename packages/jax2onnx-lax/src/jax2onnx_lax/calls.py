@@ -7,8 +7,8 @@ from typing import Any
 
 import jax
 import numpy as np
-
 from jax2onnx_core import Rules
+
 from jax2onnx_lax._compat import run_state
 
 __all__ = ["rules"]

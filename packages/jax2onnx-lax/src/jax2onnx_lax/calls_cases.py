@@ -3,59 +3,60 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
 from jax.custom_derivatives import linear_call
-
 from jax2onnx_core import Case, expect_graph
+
 from jax2onnx_lax._compat import run_state_of
 
 __all__ = ["cases"]
 
 
-@jax.custom_vjp
-def _twice(x):
+@jax.custom_vjp  # type: ignore[untyped-decorator]
+def _twice(x: Any) -> Any:
     return 2 * x
 
 
 _twice.defvjp(lambda x: (2 * x, None), lambda _, cotangent: (3 * cotangent,))
 
 
-@jax.custom_jvp
-def _thrice(x):
+@jax.custom_jvp  # type: ignore[untyped-decorator]
+def _thrice(x: Any) -> Any:
     return 3 * x
 
 
 _thrice.defjvp(lambda primals, tangents: (3 * primals[0], 4 * tangents[0]))
 
 
-@custom_vmap
-def _negated(x):
+@custom_vmap  # type: ignore[untyped-decorator]
+def _negated(x: Any) -> Any:
     return -x
 
 
-@_negated.def_vmap
-def _negated_rule(size, batched, x):
+@_negated.def_vmap  # type: ignore[untyped-decorator]
+def _negated_rule(size: Any, batched: Any, x: Any) -> Any:
     return -2 * x / 2, batched[0]
 
 
-def _linear(x):
+def _linear(x: Any) -> Any:
     return linear_call(lambda scale, v: scale * v, lambda scale, v: scale * v, x, x)
 
 
-def _remat(x):
+def _remat(x: Any) -> Any:
     return jax.checkpoint(lambda v: jnp.sin(jnp.sin(v)))(x)
 
 
-def _composite(x):
+def _composite(x: Any) -> Any:
     return lax.composite(functools.partial(lambda x, *, factor: x * factor), name="mylib.scale")(x, factor=3.0)
 
 
-def _accumulate(x):
-    def body(refs):
+def _accumulate(x: Any) -> Any:
+    def body(refs: Any) -> Any:
         refs[0][...] = refs[0][...] + x
         refs[1][...] = refs[0][...] * 2
 

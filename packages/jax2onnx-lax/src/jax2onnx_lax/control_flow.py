@@ -8,9 +8,10 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-
 from jax2onnx_core import Rules
+
 from jax2onnx_lax._compat import is_literal, open_jaxpr, scan_counts, surely_positive
+from jax2onnx_lax.hoisting import hoist
 from jax2onnx_lax.index_values import producer
 
 __all__ = ["rules"]
@@ -42,9 +43,7 @@ def _choose(ctx: Any, index: Any, operands: Sequence[Any], branches: Sequence[An
     outs = _choose(lower, index, operands, branches[:middle], first)
     other = _choose(upper, index, operands, branches[middle:], first + middle)
     predicate = _at_least(ctx, index, first + middle)
-    return _emit(
-        ctx, "If", predicate, then_branch=upper.graph(other), else_branch=lower.graph(outs), outputs=len(outs)
-    )
+    return _emit(ctx, "If", predicate, then_branch=upper.graph(other), else_branch=lower.graph(outs), outputs=len(outs))
 
 
 def _at_least(ctx: Any, index: Any, number: int) -> Any:
@@ -261,9 +260,22 @@ def scan(ctx: Any, *operands: Any, jaxpr: Any, length: Any, reverse: bool, **par
         return [*init, *(ctx.jax(lambda aval=a: jnp.zeros(aval.shape, aval.dtype)) for a in ctx.avals_out[num_carry:])]
     if isinstance(length, int) and length == 1:
         return _once(ctx, jaxpr, consts, init, xs)
-    use_loop = not xs or not surely_positive(length)
-    task = _Scan(ctx, _body(jaxpr, num_consts, num_carry, count=use_loop), consts, init, xs, length, reverse)
-    return task.as_loop() if use_loop else task.as_scan()
+    if not xs or not surely_positive(length):
+        return _task(ctx, jaxpr, consts, init, xs, length, reverse, count=True).as_loop()
+    hoisted = hoist(jaxpr, num_consts, num_carry, ctx.avals_in)
+    if hoisted is not None:
+        made = ctx.inline(hoisted.before, *consts, *xs)
+        consts = [*consts, *made[: hoisted.fixed]]
+        xs = [*(xs[i] for i in hoisted.kept), *made[hoisted.fixed :]]
+        jaxpr = hoisted.body
+    return _task(ctx, jaxpr, consts, init, xs, length, reverse, count=False).as_scan()
+
+
+def _task(
+    ctx: Any, jaxpr: Any, consts: Sequence[Any], init: list[Any], xs: list[Any], length: Any, reverse: bool, *, count: bool
+) -> _Scan:
+    body = _body(jaxpr, len(consts), len(init), count=count)
+    return _Scan(ctx, body, consts, init, xs, length, reverse)
 
 
 def _once(ctx: Any, jaxpr: Any, consts: Sequence[Any], init: list[Any], xs: list[Any]) -> list[Any]:

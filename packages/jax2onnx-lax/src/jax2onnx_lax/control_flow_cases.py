@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-
 from jax2onnx_core import Case, expect_graph
 
 __all__ = ["cases"]
@@ -16,41 +17,41 @@ def _int(value: int) -> np.ndarray:
     return np.asarray(value, np.int32)
 
 
-def _switch(index, x):
+def _switch(index: Any, x: Any) -> Any:
     return lax.switch(index, [jnp.sin, jnp.cos, lambda x: x, lambda x: 2 * x, jnp.negative], x)
 
 
-def _cond_of_tuples(x, y):
+def _cond_of_tuples(x: Any, y: Any) -> Any:
     return lax.cond(x.sum() > 0, lambda x, y: (x, y + 1, 3.0), lambda x, y: (y, x, -1.0), x, y)
 
 
-def _collatz_like(x):
+def _collatz_like(x: Any) -> Any:
     return lax.while_loop(lambda state: state[1].sum() < 100, lambda state: (state[0] + 1, state[1] * 2), (0, x))
 
 
-def _swap(x):
-    def body(state):
+def _swap(x: Any) -> Any:
+    def body(state: Any) -> Any:
         count, a, b, fixed = state
         return count - 1, b, a + fixed, fixed
 
     return lax.while_loop(lambda state: state[0] > 0, body, (5, x, 2 * x, x + 1))
 
 
-def _cumulative(x, *, reverse=False):
+def _cumulative(x: Any, *, reverse: Any = False) -> Any:
     return lax.scan(lambda carry, row: (carry + row, jnp.sin(carry)), jnp.zeros_like(x, shape=x.shape[1:]), x,
                     reverse=reverse)  # fmt: skip
 
 
-def _without_inputs(x):
+def _without_inputs(x: Any) -> Any:
     return lax.scan(lambda carry, _: (carry * 2, carry + 1), x, None, length=4)
 
 
-def _tail(x, *, reverse=False):
+def _tail(x: Any, *, reverse: Any = False) -> Any:
     return lax.scan(lambda carry, row: (carry + row, carry * row), x.sum(0), x[1:], reverse=reverse)
 
 
-def _nested(x, w):
-    def outer(carry, row):
+def _nested(x: Any, w: Any) -> Any:
+    def outer(carry: Any, row: Any) -> Any:
         inner = lax.fori_loop(0, 3, lambda i, value: value + row * i, carry)
         chosen = lax.cond(row.sum() > 0, jnp.sin, lambda v: v @ w, inner)
         return chosen, lax.map(lambda element: element * chosen.sum(), row)
@@ -58,8 +59,8 @@ def _nested(x, w):
     return lax.scan(outer, jnp.zeros_like(x, shape=x.shape[1:]), x)
 
 
-def _lstm(x, w, u):
-    def cell(state, step):
+def _lstm(x: Any, w: Any, u: Any) -> Any:
+    def cell(state: Any, step: Any) -> Any:
         hidden, memory = state
         i, f, g, o = jnp.split(step @ w + hidden @ u, 4, axis=-1)
         memory = jax.nn.sigmoid(f) * memory + jax.nn.sigmoid(i) * jnp.tanh(g)
@@ -70,7 +71,17 @@ def _lstm(x, w, u):
     return lax.scan(cell, (zeros, zeros), x)
 
 
-def _complex_carry(x):
+def _gated(x: Any, w: Any, v: Any, *, reverse: bool = False) -> Any:
+    """Two projections of the input, one of them of a changed weight, and the input itself."""
+
+    def cell(state: Any, row: Any) -> Any:
+        candidate = jax.jit(jnp.matmul)(jnp.sin(row), w.T + 1)
+        return jnp.tanh(state * candidate) + row @ v, (state, candidate)
+
+    return lax.scan(cell, jnp.ones_like(x[0]), x, reverse=reverse)
+
+
+def _complex_carry(x: Any) -> Any:
     last, _ = lax.scan(lambda carry, row: (carry * (row + 1j), None), x[:1] + 1j, x)
     return last.real, last.imag
 
@@ -125,6 +136,13 @@ cases = [
     Case("scan_nested", _nested, [("T", 3), (3, 3)], covers=("scan", "cond")),
     Case("scan_lstm", _lstm, [("T", "B", 5), (5, 16), (4, 16)], covers=("scan",),
          expect=expect_graph(counts={"Scan": 1})),
+    Case("scan_projection_hoisted", _gated, [("T", "B", 3), (3, 3), (3, 3)], covers=("scan",),
+         expect=expect_graph("MatMul:TxBx3 -> Scan", counts={"MatMul": 2, "Scan": 1})),
+    Case("scan_projection_hoisted_reverse", lambda x, w, v: _gated(x, w, v, reverse=True),
+         [("T", "B", 3), (3, 3), (3, 3)], covers=("scan",)),
+    Case("scan_projection_hoisted_grad",
+         jax.grad(lambda x, w, v: sum(y.sum() for y in jax.tree.leaves(_gated(x, w, v))), (0, 1, 2)),
+         [("T", "B", 3), (3, 3), (3, 3)], covers=("scan",)),
     Case("scan_complex", _complex_carry, [("T", 3)], covers=("scan",)),
     Case("scan_unrolled", lambda x: lax.scan(lambda c, r: (c + r, c), x.sum(0), x, unroll=2), [(5, 3)],
          covers=("scan",)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from jax2onnx_core import Rules
 
 __all__ = ["rules"]

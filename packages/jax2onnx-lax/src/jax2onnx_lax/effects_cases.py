@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import AxisType, PartitionSpec, SingleDeviceSharding
-
 from jax2onnx_core import Case, expect_graph
 
 __all__ = ["cases"]
 
 
-def _on_mesh(fn, in_specs, out_specs):
+def _on_mesh(fn: Any, in_specs: Any, out_specs: Any) -> Any:
     """`fn` over a mesh of one device; nothing is made before the case runs."""
 
     @functools.wraps(fn)
-    def sharded(*operands):
+    def sharded(*operands: Any) -> Any:
         mesh = jax.make_mesh((1,), ("i",), axis_types=(AxisType.Auto,), devices=jax.devices()[:1])
         return jax.shard_map(fn, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)(*operands)
 
@@ -29,7 +29,7 @@ def _on_mesh(fn, in_specs, out_specs):
 _ROWS, _WHOLE = PartitionSpec("i"), PartitionSpec()
 
 
-def _collectives(x):
+def _collectives(x: Any) -> Any:
     return (
         lax.psum(x, "i"),
         lax.pmean(x, "i"),
@@ -45,13 +45,13 @@ def _collectives(x):
     )
 
 
-def _printing(x):
+def _printing(x: Any) -> Any:
     jax.debug.print("sum {}", x.sum())
     jax.debug.callback(lambda value: None, x)
     return 2 * x
 
 
-def _constrained(x):
+def _constrained(x: Any) -> Any:
     return lax.with_sharding_constraint(jnp.sin(x), SingleDeviceSharding(jax.devices()[0]))
 
 

@@ -105,7 +105,7 @@ def _divide(node: ir.Node, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
 def _modulo(node: ir.Node, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
     if not np.all(y):
         return None
-    return np.fmod(x, y) if node.attributes.get_int("fmod", 0) else np.mod(x, y)
+    return np.asarray(np.fmod(x, y) if node.attributes.get_int("fmod", 0) else np.mod(x, y))
 
 
 def _concat(node: ir.Node, *operands: np.ndarray) -> np.ndarray:
