@@ -52,6 +52,10 @@ class Constants:
             self._kept.append(array)
         return value
 
+    def weight_values(self) -> list[ir.Value]:
+        """The values of all weights so far, in use or not."""
+        return list(self._weights.values())
+
     def _new(self, array: np.ndarray[Any, Any], name: str) -> ir.Value:
         name = self._engine.names.value(name)
         dtype = onnx_dtype(array.dtype)

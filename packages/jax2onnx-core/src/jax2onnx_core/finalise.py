@@ -27,7 +27,9 @@ def build_model(engine: Engine, scope: Scope, outputs: Sequence[ir.Value], outpu
     domains |= {node.domain for function in functions for node in _walk(function)}
     opsets = {"": engine.opset, **{domain: 1 for domain in sorted(domains - {""})}}
     graph = ir.Graph(scope.inputs, finished, nodes=nodes, name="main", opset_imports=opsets)
-    for value in _constants(nodes):
+    constants = _constants(nodes)
+    _return_names(engine, constants)
+    for value in constants:
         graph.register_initializer(value)
     for function in functions:
         _constants_to_nodes(function)
@@ -72,6 +74,17 @@ def _constants(nodes: Iterable[ir.Node]) -> list[ir.Value]:
             if value is not None and value.const_value is not None and value.producer() is None:
                 found[value] = None
     return list(found)
+
+
+def _return_names(engine: Engine, used: Iterable[ir.Value]) -> None:
+    """A weight that is used only reshaped gets the name that the weight itself does not need."""
+    used = list(used)
+    free = {weight.name for weight in engine.constants.weight_values()} - {value.name for value in used}
+    for value in used:
+        base, _, number = (value.name or "").rpartition("_")
+        if number.isdigit() and base in free:
+            free.remove(base)
+            value.name = base
 
 
 def _constants_to_nodes(function: ir.Function) -> None:

@@ -15,12 +15,13 @@ from jax2onnx_lax.passes.recover_softmax import RecoverSoftmax
 
 __all__ = ["register_passes"]
 
-_FORMULAS = (RecoverRelu, RecoverSilu, RecoverSoftmax, RecoverLayerNorm, RecoverRmsNorm, RecoverGelu, RecoverAttention)
+_FORMULAS = (RecoverRelu, RecoverSilu, RecoverSoftmax, RecoverLayerNorm, RecoverRmsNorm, RecoverGelu)
 
 
 def register_passes(registry: Any) -> None:
-    """Formulas are read once equal subexpressions are one; factors go into convolutions once no transpose
-    stands between them."""
+    """Formulas are read once equal subexpressions are one; attention, whose operands are transposed, and the
+    factors behind convolutions once transposes have settled."""
     for factory in _FORMULAS:
         registry.graph_pass(factory, after="CommonSubexpressionEliminationPass")
-    registry.graph_pass(FoldBatchNorm, after="FoldTransposes")
+    for factory in (RecoverAttention, FoldBatchNorm):
+        registry.graph_pass(factory, after="FoldTransposes")

@@ -7,7 +7,7 @@ __all__ = ["FoldBatchNorm"]
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_core.passes.graph_pass import GraphPass, Scope, constant_tensor, dims_of, known
-from jax2onnx_lax.passes.matching import operation, other_operand, rewrite_as
+from jax2onnx_lax.passes.matching import is_read_once, operation, other_operand, rewrite_as
 
 _CHANNELS = 1 << 16
 
@@ -34,7 +34,7 @@ def _fold(scope: Scope, node: ir.Node) -> None:
         transpose = operation(operand, "Transpose")
         result = operand if transpose is None else transpose.inputs[0]
         conv = operation(result, "Conv", "ConvTranspose")
-        if conv is None or not (_is_read_once(operand) and _is_read_once(result)) or operand is None:
+        if conv is None or not (is_read_once(operand) and is_read_once(result)) or operand is None:
             continue
         perm = None if transpose is None else list(transpose.attributes["perm"].as_ints())
         channels = _channels(conv)
@@ -47,10 +47,6 @@ def _fold(scope: Scope, node: ir.Node) -> None:
             else:
                 rewrite_as(scope, node, "Transpose", [folded], {"perm": perm})
             return
-
-
-def _is_read_once(value: ir.Value | None) -> bool:
-    return value is not None and len(value.uses()) == 1 and not value.is_graph_output()
 
 
 def _folded(scope: Scope, conv: ir.Node, op_type: str, values: np.ndarray, bias: np.ndarray) -> ir.Value:

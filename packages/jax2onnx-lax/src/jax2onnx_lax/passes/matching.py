@@ -6,6 +6,7 @@ __all__ = [
     "FLOATS",
     "Product",
     "VersionedPass",
+    "is_read_once",
     "operation",
     "other_operand",
         "product",
@@ -40,6 +41,13 @@ def scalar(value: ir.Value | None) -> float | None:
         return None
     first = float(array.flat[0])
     return first if array.size == 1 or bool((array == array.flat[0]).all()) else None
+
+
+def is_read_once(value: ir.Value | None) -> bool:
+    """Whether exactly one living node, and no output of the graph, reads `value`."""
+    if value is None or value.is_graph_output():
+        return False
+    return sum(any(o.uses() or o.is_graph_output() for o in user.outputs) for user, _ in value.uses()) == 1
 
 
 def other_operand(node: ir.Node, one: ir.Value | None) -> ir.Value | None:
@@ -99,8 +107,7 @@ def _factors(value: ir.Value | None, depth: int) -> Iterator[tuple[ir.Value | No
         if node.op_type != "Mul":
             yield None, 1 / right if right else -1.0
         for operand in node.inputs if node.op_type == "Mul" else node.inputs[:1]:
-            shared = operand is not None and len(operand.uses()) > 1
-            yield from _factors(operand, 0 if shared else depth - 1)
+            yield from _factors(operand, depth - 1 if is_read_once(operand) else 0)
 
 
 class VersionedPass(GraphPass):

@@ -7,7 +7,7 @@ __all__ = ["absorb_bias", "absorb_scale", "scale_of"]
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_core.passes.graph_pass import Scope, dims_of, known
-from jax2onnx_lax.passes.matching import operation, other_operand, rewrite_as, scalar
+from jax2onnx_lax.passes.matching import is_read_once, operation, other_operand, rewrite_as, scalar
 from jax2onnx_lax.passes.rows import Rows
 
 _LIMIT = 1 << 20
@@ -50,7 +50,7 @@ def _normalisation_before(node: ir.Node, op_type: str) -> tuple[ir.Node | None, 
     """The normalisation that alone feeds the binary node, and the node's other operand."""
     for operand in node.inputs:
         producer = operation(operand, op_type)
-        if producer is not None and operand is not None and len(operand.uses()) == 1 and not operand.is_graph_output():
+        if producer is not None and is_read_once(operand):
             return producer, other_operand(node, operand)
     return None, None
 

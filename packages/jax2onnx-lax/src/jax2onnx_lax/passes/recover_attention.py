@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 from jax2onnx_core.passes.graph_pass import Dim, Scope, dims_of, same_dim, same_dims
 
-from jax2onnx_lax.passes.matching import VersionedPass, operation, other_operand, rewrite_as, scalar
+from jax2onnx_lax.passes.matching import VersionedPass, is_read_once, operation, other_operand, rewrite_as, scalar
 
 # JAX's own number for masked logits: a logit of ordinary size added to it leaves just the number.
 _MASKED = float(-0.7 * np.finfo(np.float32).max)
@@ -78,9 +78,9 @@ def _read(node: ir.Node) -> _Found | None:
     else:
         return None
     softmax = operation(probabilities, "Softmax")
-    if value is None or softmax is None or probabilities is None or len(probabilities.uses()) != 1:
+    if value is None or softmax is None or not is_read_once(probabilities):
         return None
-    if softmax.attributes["axis"].as_int() not in (-1, 3) or probabilities.is_graph_output():
+    if softmax.attributes["axis"].as_int() not in (-1, 3):
         return None
     found = _read_logits(softmax.inputs[0], value)
     return found if found is not None and _is_plain(found) else None
