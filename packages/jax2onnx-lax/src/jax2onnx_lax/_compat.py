@@ -13,6 +13,7 @@ from jax._src import source_info_util as _source_info
 from jax._src.core import max_dim, min_dim
 from jax._src.export import shape_poly as _shape_poly
 from jax._src.lax import special as _special
+from jax._src.lax.lax import _ragged_dot_general_impl as ragged_dot_general
 from jax._src.random import core as _random
 from jax._src.random import philox2x32 as _philox2x32
 from jax._src.random import philox4x32 as _philox4x32
@@ -40,6 +41,7 @@ __all__ = [
     "min_dim",
     "one_minus_square",
     "open_jaxpr",
+    "ragged_dot_general",
     "philox2x32",
     "philox4x32",
     "polynomial",

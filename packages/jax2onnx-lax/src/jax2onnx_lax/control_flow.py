@@ -254,7 +254,7 @@ def _where(ctx: Any, predicate: Any, x: Any, y: Any) -> Any:
 def scan(ctx: Any, *operands: Any, jaxpr: Any, length: Any, reverse: bool, **params: Any) -> Any:
     """Scan; Loop where there is nothing to scan over or the length may be 0; the body itself for length 1."""
     num_consts, num_carry = scan_counts(params, len(operands))
-    consts, rest = operands[:num_consts], operands[num_consts:]
+    consts, rest = list(operands[:num_consts]), operands[num_consts:]
     init, xs = list(rest[:num_carry]), list(rest[num_carry:])
     if isinstance(length, int) and length == 0:
         return [*init, *(ctx.jax(lambda aval=a: jnp.zeros(aval.shape, aval.dtype)) for a in ctx.avals_out[num_carry:])]
