@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Complex, Rules
+
 from jax2onnx_lax.complex import from_real, hypot, is_negative, mul, reciprocal, select
 
 __all__ = [

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Complex, Rules
+
 from jax2onnx_lax.complex import hypot
 from jax2onnx_lax.complex_elementary import log_abs, times_i, times_minus_i
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from jax import lax
-
 from jax2onnx_core import Complex, Rules
+
 from jax2onnx_lax.complex_arrays import on_arrays
 from jax2onnx_lax.scatter_in_order import apply_in_order
 

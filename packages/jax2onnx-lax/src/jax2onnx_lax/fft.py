@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from jax import lax
-
 from jax2onnx_core import Rules
 
 __all__ = ["rules"]
@@ -69,7 +68,14 @@ def _is_exact(ctx: Any, length: Any) -> bool:
 
 
 def _dft(
-    ctx: Any, x: Any, axis: int, dims: Sequence[Any], *, inverse: bool = False, onesided: bool = False, length: Any = None
+    ctx: Any,
+    x: Any,
+    axis: int,
+    dims: Sequence[Any],
+    *,
+    inverse: bool = False,
+    onesided: bool = False,
+    length: Any = None,
 ) -> Any:
     """ONNX's DFT, which pads with zeros up to `length`; its axis became an operand with opset 20."""
     flags = {"inverse": int(inverse), "onesided": int(onesided)}
@@ -106,9 +112,7 @@ def _half_to_real(ctx: Any, x: Any, length: Any) -> Any:
     if isinstance(length, int) and length <= _LONGEST_MATRIX and not _is_exact(ctx, length):
         flat = ctx.reshape(x, (*batch, 2 * half))
         return ctx.op.MatMul(flat, ctx.constant(_half_matrix(length), like=x), dims=(*batch, length))
-    mirrored = ctx.slice(
-        x, [(length + 1) // 2 - 1], [0], [len(batch)], [-1], dims=(*batch, (length + 1) // 2 - 1, 2)
-    )
+    mirrored = ctx.slice(x, [(length + 1) // 2 - 1], [0], [len(batch)], [-1], dims=(*batch, (length + 1) // 2 - 1, 2))
     conjugate = ctx.op.Mul(mirrored, ctx.constant(np.array([1, -1]), like=x))
     spectrum = ctx.with_dims(ctx.concat([x, conjugate], len(batch)), (*batch, length, 2))
     packed = _along(ctx, spectrum, len(batch), length, inverse=True)

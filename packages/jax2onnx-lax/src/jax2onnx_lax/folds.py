@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
 from jax2onnx_core import Rules
 
 __all__ = ["rules"]
@@ -93,6 +92,9 @@ def convert_element_type(x: Array, *, new_dtype: Any, **_: Any) -> Array:
 def bitcast_convert_type(x: Array, *, new_dtype: Any) -> Array:
     """Between types of one width."""
     new = np.dtype(new_dtype)
-    if not (x.dtype.isbuiltin and new.isbuiltin and x.dtype.itemsize == new.itemsize) or "b" in (x.dtype.kind, new.kind):
+    if not (x.dtype.isbuiltin and new.isbuiltin and x.dtype.itemsize == new.itemsize) or "b" in (
+        x.dtype.kind,
+        new.kind,
+    ):
         raise NotImplementedError
     return np.ascontiguousarray(x).view(new).reshape(x.shape)

@@ -12,14 +12,15 @@ from typing import Any
 
 import jax
 import numpy as np
-
 from jax2onnx_core import Rules
+
 from jax2onnx_lax import _compat
 from jax2onnx_lax.random_bits import rng_bit_generator, threefry2x32
 
 __all__ = ["rules"]
 
 rules = Rules()
+
 
 @rules.lower("random_wrap", packed=True)
 def random_wrap(ctx: Any, words: Any, *, impl: Any) -> Any:

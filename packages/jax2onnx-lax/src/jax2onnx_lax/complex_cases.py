@@ -1,0 +1,82 @@
+"""Cases of `complex`: the f32 variant computes in complex64, the f64 variant in complex128."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+
+def _unary(fn: Any) -> Any:
+    return lambda x, y: fn(lax.complex(x, y))
+
+
+def _binary(fn: Any) -> Any:
+    return lambda x, y: fn(lax.complex(x, y), lax.complex(y + 1, -x))
+
+
+def _one(name: str, fn: Any, values: Any = "finite") -> Case:
+    return Case(name, _unary(fn), [("B", 5), ("B", 5)], (name,), values=values)
+
+
+def _two(name: str, fn: Any, values: Any = "finite") -> Case:
+    return Case(name, _binary(fn), [("B", 5), ("B", 5)], (name,), values=values)
+
+
+_pair = [(4, 5), (4, 5)]
+
+cases = [
+    Case("real", lambda z: lax.real(z), [(("B", 3), np.complex64)], ("real",), expect_graph("Gather", match="exact")),
+    Case("imag", lambda z: lax.imag(z), [(("B", 3), np.complex64)], ("imag",), expect_graph("Gather", match="exact")),
+    Case("complex", lax.complex, _pair, ("complex",), expect_graph("Unsqueeze -> Concat", counts={"Concat": 1})),
+    _one("conj", lax.conj, "special"),
+    _one("abs", jnp.abs),
+    _one("sign", lax.sign),
+    _one("neg", lax.neg, "special"),
+    _one("square", lax.square),
+    _two("add", lax.add, "special"),
+    _two("sub", lax.sub, "special"),
+    _two("mul", lax.mul),
+    _two("div", lax.div),
+    _two("max", lax.max),
+    _two("min", lax.min),
+    _two("eq", lax.eq, "special"),
+    _two("ne", lax.ne, "special"),
+    *[
+        Case(
+            f"integer_pow_{n}".replace("-", "minus_"),
+            _unary(lambda z, n=n: lax.integer_pow(z, n)),
+            _pair,
+            ("integer_pow",),
+            rtol=1e-3,
+        )
+        for n in (-3, -1, 0, 1, 2, 3, 7)
+    ],
+    Case("clamp", _unary(lambda z: lax.clamp(z.dtype.type(-0.5 - 1j), z, z.dtype.type(0.5 + 1j))), _pair, ("clamp",)),
+    Case("abs_huge", lambda x: jnp.abs(lax.complex(x * 1e37, x * 1e38)), [(9,)], ("abs",)),
+    Case("division_by_zero", lambda x, y: lax.complex(x, y) / lax.complex(x * 0, x * 0), _pair, ("div",)),
+    Case("division_by_infinity", lambda x, y: lax.complex(x, y) / lax.complex(x * np.inf, y), _pair, ("div",)),
+    Case("to_complex", lambda x: x.astype(jnp.complex64), [("B", 3)], ("convert_element_type",)),
+    Case("between_complex", _unary(lambda z: z.astype(jnp.complex64)), _pair, ("convert_element_type",)),
+    Case("to_real", _unary(lambda z: lax.convert_element_type(z, jnp.float32)), _pair, ("convert_element_type",)),
+    Case("to_integer", _unary(lambda z: lax.convert_element_type(z, jnp.int16)), _pair, ("convert_element_type",)),
+    Case("to_boolean", _unary(lambda z: (z * 0).astype(bool)), _pair, ("convert_element_type",)),
+    Case("bitcast", _unary(lambda z: lax.bitcast_convert_type(z, z.dtype)), _pair, ("bitcast_convert_type",)),
+    Case("select", lambda x, y: jnp.where(x > y, lax.complex(x, y), 1j), _pair, ("select_n",)),
+    Case("sum", _unary(lambda z: z.sum(0)), [("B", 5), ("B", 5)], ("reduce_sum", "cumsum")),
+    Case("abs_gradient", jax.grad(lambda x, y: jnp.abs(lax.complex(x, y)).sum()), _pair, ("abs",)),
+    Case(
+        "holomorphic_gradient",
+        lambda x, y: jax.vmap(jax.grad(lambda z: z * z / (z + 3), holomorphic=True))(lax.complex(x, y)),
+        [(7,), (7,)],
+        ("div", "mul"),
+    ),
+    Case("constants", lambda z: z * (2 + 1j) - 1j, [(("B",), np.complex64)], ("mul", "sub")),
+    Case("empty", _binary(lax.mul), [(0, 3), (0, 3)], ("mul",)),
+]

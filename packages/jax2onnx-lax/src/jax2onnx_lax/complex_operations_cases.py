@@ -1,0 +1,41 @@
+"""Cases of `complex_operations`."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case
+
+__all__ = ["cases"]
+
+_indices = np.array([3, 0, 3, 9], np.int32)  # repeated and out of bounds
+
+
+def _scattered(name: str) -> Case:
+    def scatter(x: jnp.ndarray, y: jnp.ndarray) -> jnp.ndarray:
+        z = lax.complex(x, y)
+        return getattr(z.at[_indices], {"mul": "multiply"}.get(name, name))(z[:4] * 2, mode="drop")
+
+    return Case(f"scatter_{name}", scatter, [(6, 2), (6, 2)], (f"scatter-{name}",))
+
+
+cases = [
+    Case("sort", lambda x, y: lax.sort(lax.complex(jnp.round(x), y), dimension=0), [(9, 4), (9, 4)], ("sort",)),
+    Case(
+        "sort_with_payload",
+        lambda x, y: lax.sort((lax.complex(jnp.round(x), y), x, lax.complex(y, x)), dimension=1, num_keys=1),
+        [(3, 8), (3, 8)],
+        ("sort",),
+    ),
+    _scattered("add"),
+    _scattered("mul"),
+    _scattered("max"),
+    _scattered("min"),
+    Case(
+        "scatter_mul_unique",
+        lambda x, y: lax.complex(x, y).at[np.array([4, 1])].multiply(2j, unique_indices=True),
+        [(6,), (6,)],
+        ("scatter-mul",),
+    ),
+]

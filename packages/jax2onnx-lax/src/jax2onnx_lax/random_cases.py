@@ -1,0 +1,111 @@
+"""Cases of `random`: integers are compared exactly, floats within the rounding of log and erf_inv."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax, random
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+_WORDS = {
+    "threefry2x32": np.array([123456789, 4000000000], np.uint32),
+    "rbg": np.array([1, 2, 4294967294, 4294967295], np.uint32),
+    "unsafe_rbg": np.array([7, 11, 13, 17], np.uint32),
+}
+
+
+def _keyed(fn: Any, impl: str = "threefry2x32") -> Any:
+    """The function of a typed key, as a function of the key's words, which are an input of the model."""
+    return lambda words: fn(random.wrap_key_data(words, impl=impl))
+
+
+def _case(name: str, fn: Any, covers: tuple[str, ...] = (), impl: str = "threefry2x32", **fields: Any) -> Case:
+    covers = covers or ("random_wrap", "random_bits", "threefry2x32", "iota_2x32_shape")
+    return Case(name, _keyed(fn, impl), [_WORDS[impl]], covers, **fields)
+
+
+def _generator(algorithm: str, dtype: Any, shape: tuple[int, ...]) -> Case:
+    number = getattr(lax.RandomAlgorithm, f"RNG_{algorithm}")
+    name = f"rng_bit_generator_{algorithm}_{np.dtype(dtype).name}_{'x'.join(map(str, shape))}"
+    return Case(
+        name, lambda words: lax.rng_bit_generator(words, shape, dtype, number), [_WORDS["rbg"]], ("rng_bit_generator",)
+    )
+
+
+_per_key = [
+    case
+    for impl in _WORDS
+    for case in (
+        _case(
+            f"split_{impl}", lambda k: random.key_data(random.split(k, (2, 3))), ("random_split", "random_unwrap"), impl
+        ),
+        _case(f"fold_in_{impl}", lambda k: random.key_data(random.fold_in(k, 7)), ("random_fold_in",), impl),
+        _case(f"bits_{impl}", lambda k: random.bits(k, (3, 5)), ("random_bits",), impl),
+        _case(f"bits_8_{impl}", lambda k: random.bits(k, (7,), np.uint8), ("random_bits",), impl),
+        _case(f"randint_{impl}", lambda k: random.randint(k, (9,), -3, 10), impl=impl),
+        _case(f"normal_{impl}", lambda k: random.normal(k, (50,)), impl=impl),
+    )
+]
+
+cases = [
+    *_per_key,
+    Case("raw_key_input", lambda k: random.bits(k, (4,)), [_WORDS["threefry2x32"]], ("random_bits", "random_wrap")),
+    Case("seed", lambda s: random.key_data(random.key(s)), [np.int32(42)], ("random_seed", "random_unwrap")),
+    Case(
+        "known_key",
+        lambda x: x + random.uniform(random.key(0), (3,), x.dtype),
+        [("B", 3)],
+        ("random_bits",),
+        expect_graph("Add", match="exact"),
+    ),
+    _case("clone", lambda k: random.key_data(random.clone(k)), ("random_clone",)),
+    _case("equal_keys", lambda k: random.split(k, 3) == random.split(k, 3)[1], ("eq",)),
+    _case("unequal_keys", lambda k: random.split(k, 3) != random.split(k, 3)[1], ("ne",)),
+    _case("uniform", lambda k: random.uniform(k, (4, 5), minval=-1, maxval=3)),
+    _case("uniform_float16", lambda k: random.uniform(k, (4, 5), np.float16)),
+    _case("permutation", lambda k: random.permutation(k, 17)),
+    _case("permutation_of_rows", lambda k: random.permutation(k, jnp.arange(12).reshape(4, 3), independent=True)),
+    _case("choice_without_replacement", lambda k: random.choice(k, 10, (4,), replace=False)),
+    _case("bernoulli", lambda k: random.bernoulli(k, 0.3, (20,))),
+    _case("categorical", lambda k: random.categorical(k, jnp.array([[1.0, 2, 3], [0, 0, 1]]))),
+    _case("truncated_normal", lambda k: random.truncated_normal(k, -1, 2, (20,))),
+    _case("gamma", lambda k: random.gamma(k, jnp.array([0.3, 1.0, 5.0])), ("random_gamma",)),
+    _case("log_gamma", lambda k: random.loggamma(k, jnp.array([0.3, 1.0, 5.0])), ("random_gamma",)),
+    _case("gamma_rbg", lambda k: random.gamma(k, jnp.array([0.3, 5.0])), ("random_gamma",), "rbg"),
+    _case("dirichlet", lambda k: random.dirichlet(k, jnp.array([1.0, 2, 3]), (2,)), ("random_gamma",)),
+    _case("poisson", lambda k: random.poisson(k, jnp.array([0.5, 3.0, 20.0]))),
+    _case("vmap_over_keys", lambda k: jax.vmap(lambda k: random.bits(k, (3,)))(random.split(k, 4))),
+    _case(
+        "vmap_fold_in",
+        lambda k: random.key_data(jax.vmap(random.fold_in, (None, 0))(k, jnp.arange(3))),
+        ("random_fold_in",),
+    ),
+    _case(
+        "scan_over_keys",
+        lambda k: lax.scan(lambda k, _: (random.split(k)[0], random.bits(k, (2,))), k, None, length=3)[1],
+    ),
+    Case(
+        "symbolic_size",
+        lambda words, x: random.bits(random.wrap_key_data(words), x.shape),
+        [_WORDS["threefry2x32"], ("B", 3)],
+        ("random_bits", "iota_2x32_shape"),
+    ),
+    *(
+        _case(f"key_type_{impl}", lambda k, impl=impl: random.bits(random.key(k[0], impl=impl), (5,)), (primitive,))
+        for impl, primitive in (
+            ("philox4x32", "philox4x32"),
+            ("threefry4x32", "threefry4x32"),
+            ("philox2x32", "philox2x32"),
+        )
+    ),
+    *(
+        _generator(algorithm, dtype, shape)
+        for algorithm in ("DEFAULT", "THREE_FRY", "PHILOX")
+        for dtype, shape in ((np.uint32, (5, 7)), (np.uint32, ()), (np.uint8, (3, 5)), (np.uint32, (4, 6)))
+    ),
+]
