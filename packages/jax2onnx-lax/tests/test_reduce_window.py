@@ -1,0 +1,158 @@
+"""`reduce_window*`, reductions, scans along an axis and the derivatives of pooling, against JAX."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from indexing_strategies import assert_equals_jax
+from jax import lax
+from jax2onnx_core import to_onnx
+
+SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1, -1, 2, np.finfo(np.float32).min])
+COMPUTATIONS = {"add": (lax.add, 0), "max": (lax.max, None), "min": (lax.min, None), "mul": (lax.mul, 1)}
+
+
+def _values(shape, dtype, seed, *, special=False):
+    generator = np.random.default_rng(seed)
+    if special and np.issubdtype(dtype, np.floating):
+        return generator.choice(SPECIAL, shape).astype(dtype)
+    return generator.integers(0, 4, shape).astype(dtype)
+
+
+def _initial(name, dtype):
+    if COMPUTATIONS[name][1] is not None:
+        return np.asarray(COMPUTATIONS[name][1], dtype)
+    if np.issubdtype(dtype, np.floating):
+        return np.asarray(-np.inf if name == "max" else np.inf, dtype)
+    info = np.iinfo(dtype)
+    return np.asarray(info.min if name == "max" else info.max, dtype)
+
+
+@st.composite
+def windows(draw, dilated=True):
+    """The shape of an operand and windows over it, whose padding is at most a window wide."""
+    rank = draw(st.integers(1, 4))
+    shape, entries = [], []
+    for _ in range(rank):
+        size, stride = draw(st.sampled_from([1, 1, 2, 3, 7, 9])), draw(st.integers(1, 3))
+        base, window = (draw(st.sampled_from([1, 1, 2])) if dilated else 1 for _ in range(2))
+        padding = draw(st.sampled_from([(0, 0), (0, 1), (1, 1), (size - 1, 0)]))
+        extent = (size - 1) * window + 1
+        shape.append(draw(st.integers(extent, extent + 3)) if rank < 4 else extent + 1)
+        entries.append((size, stride, padding, base, window))
+    sizes, strides, padding, base, window = zip(*entries, strict=True)
+    return tuple(shape), {"window_dimensions": sizes, "window_strides": strides, "padding": padding,
+                          "base_dilation": base, "window_dilation": window}  # fmt: skip
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(windows(), st.sampled_from(sorted(COMPUTATIONS)), st.sampled_from([np.float32, np.float64, np.int8, np.int32]))
+def test_reduce_window_equals_jax_for_any_window(window, name, dtype):
+    shape, params = window
+    x = _values(shape, dtype, 0, special=name in ("max", "min"))
+    if name == "mul" and np.issubdtype(dtype, np.floating):
+        x = np.where(x == 0, 1, x % 2).astype(dtype)
+    with jax.enable_x64(True):
+        assert_equals_jax(lambda x: lax.reduce_window(x, _initial(name, dtype), COMPUTATIONS[name][0], **params), x)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(windows(dilated=False), st.booleans())
+def test_gradient_of_pooling_equals_jax(window, least):
+    shape, params = window
+    name = "min" if least else "max"
+    x = np.random.default_rng(0).permutation(int(np.prod(shape))).reshape(shape).astype(np.float32)
+    del params["base_dilation"], params["window_dilation"]
+
+    def loss(x):
+        pooled = lax.reduce_window(x, _initial(name, np.float32), COMPUTATIONS[name][0], **params)
+        return (pooled * jnp.arange(pooled.size, dtype=x.dtype).reshape(pooled.shape)).sum()
+
+    assert_equals_jax(jax.grad(loss), x)
+    assert_equals_jax(lambda x: jax.jvp(loss, (x,), (x,))[1], x)
+
+
+@pytest.mark.parametrize("special", [False, True])
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_pooling_over_symbolic_space_equals_jax(padding, special):
+    def fn(x):
+        return lax.reduce_window(x, -np.inf, lax.max, (1, 3, 2, 1), (1, 2, 2, 1), padding)
+
+    program = to_onnx(fn, [("B", "H + 2", "W + 1", 2)])
+    for height, width in [(3, 2), (4, 7), (9, 4)]:
+        x = _values((2, height, width, 2), np.float32, height, special=special)
+        np.testing.assert_array_equal(program(x), fn(x))
+
+
+def test_average_of_symbolic_space_equals_jax():
+    def fn(x):
+        counts = lax.reduce_window(jnp.ones_like(x), 0.0, lax.add, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
+        return lax.reduce_window(x, 0.0, lax.add, (1, 3, 3, 1), (1, 2, 2, 1), "SAME") / counts
+
+    program = to_onnx(fn, [("B", "H", "W", 2)])
+    for height, width in [(1, 1), (4, 7), (9, 4)]:
+        x = _values((2, height, width, 2), np.float32, height)
+        np.testing.assert_allclose(program(x), fn(x), rtol=1e-6)
+
+
+def test_graph_does_not_grow_with_the_window():
+    sizes = {}
+    for window in (16, 4096):
+        program = to_onnx(lambda x, w=window: lax.reduce_window(x, 0, lax.add, (w,), (1,), "VALID"),
+                          [jax.ShapeDtypeStruct((5000,), np.int32)])  # fmt: skip
+        sizes[window] = len(program.model.graph)
+    assert sizes[4096] < 5 * sizes[16]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, jnp.bfloat16])
+@pytest.mark.parametrize("reduction", [lax.reduce_max, lax.reduce_min])
+def test_extremum_propagates_nan_from_any_place(reduction, dtype):
+    with jax.enable_x64(True):
+        x = np.where(np.eye(9, 8), np.nan, np.arange(8)).astype(dtype)
+        x[8, 3], x[8, 4] = np.inf, -np.inf
+        program = to_onnx(lambda x: reduction(x, (1,)), [x])
+        got = np.asarray(program(x)).astype(np.float64)
+        np.testing.assert_array_equal(got, np.asarray(reduction(jnp.asarray(x), (1,))).astype(np.float64))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("reduction", [lax.reduce_sum, lax.reduce_prod, lax.reduce_max, lax.reduce_min,
+                                       lax.reduce_and, lax.reduce_or, lax.reduce_xor])  # fmt: skip
+def test_integer_reductions_are_exact(reduction, dtype):
+    with jax.enable_x64(True):
+        info = np.iinfo(dtype)
+        x = np.random.default_rng(0).integers(info.min, info.max, (3, 7, 2), dtype, endpoint=True)
+        for axes in [(0,), (1,), (2,), (0, 2), (1, 2), (0, 1, 2)]:
+            assert_equals_jax(lambda x, axes=axes: reduction(x, axes), x)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, jnp.bfloat16])
+@pytest.mark.parametrize("fn", [lax.argmax, lax.argmin])
+def test_first_nan_wins_argmax_and_argmin(fn, dtype):
+    with jax.enable_x64(True):
+        x = np.random.default_rng(0).choice(SPECIAL[:-1], (40, 6)).astype(dtype)
+        assert_equals_jax(lambda x: fn(x, 1, np.int32), x)
+
+
+@pytest.mark.parametrize("fn", [lax.cumsum, lax.cumprod, lax.cummax, lax.cummin])
+@pytest.mark.parametrize("dtype", [np.float64, np.int8, np.uint32, np.uint64])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scans_along_an_axis_equal_jax(fn, dtype, reverse):
+    with jax.enable_x64(True):
+        x = _values((3, 11, 2), dtype, 0)
+        assert_equals_jax(lambda x: fn(x, 1, reverse=reverse), x)
+
+
+def test_scans_are_right_at_every_symbolic_length():
+    def fn(x):
+        return lax.cumsum(x, 1), lax.cumprod(x, 1), lax.cummax(x, 1, reverse=True), lax.cumlogsumexp(x, 1)
+
+    program = to_onnx(fn, [("B", "N")])
+    for length in (1, 2, 9):
+        x = _values((2, length), np.float32, length)
+        for got, want in zip(program(x), fn(x), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-6)
