@@ -59,16 +59,18 @@ def test_sorted_values_equal_jax(dtype):
 def test_top_k_equals_jax(dtype, k):
     with jax.enable_x64(True):
         x = _values((20, 8), dtype, 0)
-        x = x + np.zeros((), dtype) if dtype in FLOATS else x  # top_k tells -0.0 from 0.0, see below
         values, places = to_onnx(lambda x: lax.top_k(x, k), [x])(x)
         want = lax.top_k(jnp.asarray(x), k)
         np.testing.assert_array_equal(values.astype(np.float64), np.asarray(want[0]).astype(np.float64))
         np.testing.assert_array_equal(places, want[1])
 
 
-def test_top_k_takes_equal_zeros_in_their_order():
-    x = np.float32([-0.0, 0.0, -0.0])
-    assert list(to_onnx(lambda x: lax.top_k(x, 3)[1], [x])(x)) == [0, 1, 2]
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_top_k_puts_negative_zero_between_zero_and_the_negative_numbers(dtype):
+    with jax.enable_x64(True):
+        least = jnp.finfo(dtype).smallest_subnormal
+        x = np.array([-0.0, -least, 0.0, -0.0, least, 0.0]).astype(dtype)
+        assert list(to_onnx(lambda x: lax.top_k(x, 6)[1], [x])(x)) == [4, 2, 5, 0, 3, 1]
 
 
 @pytest.mark.parametrize("largest", [True, False])

@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-__all__ = ["flip_sign", "is_float", "keys", "replace_nan"]
+__all__ = ["flip_sign", "is_float", "keys", "replace_nan", "total_keys"]
 
 # A wider type has room for two values beyond the infinities of the narrower one.
 _WIDER = {np.dtype(np.float32): np.float64, np.dtype(ml_dtypes.bfloat16): np.float64}
@@ -39,6 +39,26 @@ def replace_nan(ctx: Any, x: Any, *, greatest: bool = True) -> Any:
                             ctx.op.Min(wide, ctx.constant(infinity, dtype=wider)))  # fmt: skip
     return ctx.op.Where(ctx.op.IsNaN(wide), ctx.constant(-nan, dtype=wider),
                         ctx.op.Max(wide, ctx.constant(-infinity, dtype=wider)))  # fmt: skip
+
+
+def negative_zero(ctx: Any, x: Any) -> Any:
+    """Where `x` is -0.0, or too near to it for its reciprocal (which no value of a narrower type is)."""
+    return ctx.op.Equal(ctx.op.Reciprocal(x), ctx.constant(-np.inf, like=x))
+
+
+def total_keys(ctx: Any, x: Any) -> list[Any]:
+    """Like `keys`, in the order of `lax.top_k`: -0.0 is less than 0.0."""
+    dtype = np.dtype(ctx.dtype(x))
+    if dtype == np.float64:
+        zero = ctx.op.Equal(x, ctx.constant(0, like=x))
+        positive = ctx.op.Not(ctx.op.And(zero, negative_zero(ctx, x)))
+        value, nan = keys(ctx, x)
+        return [value, nan, ctx.cast(positive, np.uint8)]
+    if not is_float(dtype):
+        return keys(ctx, x)
+    wide = replace_nan(ctx, x)
+    tiny = -1e-300 if ctx.dtype(wide) == np.float64 else -1e-30
+    return [ctx.op.Where(negative_zero(ctx, wide), ctx.constant(tiny, like=wide), wide)]
 
 
 def keys(ctx: Any, x: Any) -> list[Any]:

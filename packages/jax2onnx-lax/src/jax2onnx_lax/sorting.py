@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 from jax2onnx_core import Complex, Rules
 
-from jax2onnx_lax.ordering import keys
+from jax2onnx_lax.ordering import keys, total_keys
 
 __all__ = ["rules"]
 
@@ -73,17 +73,19 @@ def top_k(ctx: Any, x: Any, *, k: Any, axis: int = -1, **_: Any) -> Any:
     if dtype == np.float64:
         places = _top_float64(ctx, x, k, axis)
     else:
-        places = _top(ctx, keys(ctx, x)[0], k, axis, largest=True)[1]
+        places = _top(ctx, total_keys(ctx, x)[0], k, axis, largest=True)[1]
     return _take(ctx, x, places, axis), ctx.cast(places, index_dtype)
 
 
 def _top_float64(ctx: Any, x: Any, k: Any, axis: int) -> Any:
-    """All places in order of value, then those of NaN in front, then the first k."""
-    value, is_nan = keys(ctx, x)
+    """No wider type has room for NaN and -0.0: stable sorts by the sign of zeros, value and NaN, then the first k."""
+    value, is_nan, positive = total_keys(ctx, x)
     length = ctx.avals_in[0].shape[axis]
-    by_value = _top(ctx, value, length, axis, largest=True)[1]
-    nan_first = _top(ctx, _take(ctx, is_nan, by_value, axis), k, axis, largest=True)[1]
-    return _take(ctx, by_value, nan_first, axis)
+    order = _top(ctx, positive, length, axis, largest=True)[1]
+    for key, count in ((value, length), (is_nan, k)):
+        places = _top(ctx, _take(ctx, key, order, axis), count, axis, largest=True)[1]
+        order = _take(ctx, order, places, axis)
+    return order
 
 
 @rules.lower("approx_top_k")
