@@ -411,26 +411,30 @@ def measure(schema: onnx.defs.OpSchema, opset: int, reduction: str = "") -> dict
     return result | {v: result[next(iter(result))] for v in tied if v in variables}
 
 
-def versions(name: str) -> dict[int, tuple[int, onnx.defs.OpSchema]]:
-    """Opset → (since_version, schema), for one opset per version of the operator in the range."""
-    found: dict[int, tuple[int, onnx.defs.OpSchema]] = {}
+def schemas(name: str) -> Iterator[tuple[int, onnx.defs.OpSchema]]:
+    """(opset, schema) for each opset of the range that has the operator."""
     for opset in range(LOWEST, HIGHEST + 1):
         try:
             schema = onnx.defs.get_schema(name, opset, "")
         except onnx.defs.SchemaError:
             continue
         if not schema.deprecated:
-            found.setdefault(schema.since_version, (opset, schema))
-    return {opset: (since, schema) for since, (opset, schema) in found.items()}
+            yield opset, schema
 
 
 def measure_operator(name: str) -> dict[str, dict[str, dict[str, str]]]:
-    """The table's entries for an operator (several, for one with reductions): key → since_version → variable → types."""
+    """The table's entries for an operator (several, for one with reductions): key → opset → variable → types.
+
+    An opset stands for itself and those after it, up to the next one listed. One version of an operator may run in one
+    opset and not in another: operators that the runtime expands into others need these in the same version.
+    """
     entries: dict[str, dict[str, dict[str, str]]] = {}
-    for opset, (since, schema) in versions(name).items():
+    for opset, schema in schemas(name):
         for reduction in ("", *REDUCTIONS.get(name, ())):
-            key = f"{name}_{reduction}" if reduction else name
-            entries.setdefault(key, {})[str(since)] = measure(schema, opset, reduction)
+            entry = entries.setdefault(f"{name}_{reduction}" if reduction else name, {})
+            measured = measure(schema, opset, reduction)
+            if not entry or list(entry.values())[-1] != measured:
+                entry[str(opset)] = measured
     return entries
 
 

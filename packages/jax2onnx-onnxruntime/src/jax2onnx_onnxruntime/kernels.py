@@ -24,13 +24,12 @@ _REDUCTIONS = ("add", "mul", "max", "min")
 
 
 class Signature(NamedTuple):
-    """The type variables of one version of an operator.
+    """The type variables of an operator at some opset.
 
     `inputs` and `outputs` name the type variable (or the fixed type) of each formal parameter; the last
     one repeats where the operator is variadic. `main` is the variable that `supports` asks about.
     """
 
-    since: int
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     floating: frozenset[str]
@@ -86,7 +85,7 @@ def signature(key: str, opset: int) -> Signature | None:
     floats = {"tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"}
     floating = {c.type_param_str for c in schema.type_constraints if floats & set(c.allowed_type_strs)}
     main = _MAIN_VARIABLES.get(op_type) or (inputs or outputs)[0]
-    return Signature(schema.since_version, inputs, outputs, frozenset(floating), main)
+    return Signature(inputs, outputs, frozenset(floating), main)
 
 
 @functools.cache
@@ -100,7 +99,8 @@ def kernels(key: str, variable: str, opset: int) -> frozenset[ir.DataType] | Non
     versions = _table().get(key)
     if found is None or versions is None:
         return None
-    names = versions.get(str(found.since), {}).get(variable)
+    measured = max((int(key) for key in versions if int(key) <= opset), default=None)
+    names = None if measured is None else versions[str(measured)].get(variable)
     return None if names is None else frozenset(map(ir.DataType.from_short_name, names.split()))
 
 
