@@ -6,7 +6,6 @@ import onnx_ir as ir
 from onnx_ir.passes.common import (
     CommonSubexpressionEliminationPass,
     RemoveUnusedFunctionsPass,
-    RemoveUnusedNodesPass,
 )
 
 from jax2onnx_core.passes.fold_casts import FoldCasts
@@ -14,6 +13,7 @@ from jax2onnx_core.passes.fold_constants import FoldConstants
 from jax2onnx_core.passes.fold_transposes import FoldTransposes
 from jax2onnx_core.passes.implicit_broadcast import ImplicitBroadcast
 from jax2onnx_core.passes.merge_reshapes import MergeReshapes
+from jax2onnx_core.passes.remove_dead_nodes import RemoveDeadNodes
 
 __all__ = [
     "FoldCasts",
@@ -21,6 +21,7 @@ __all__ = [
     "FoldTransposes",
     "ImplicitBroadcast",
     "MergeReshapes",
+    "RemoveDeadNodes",
     "default_passes",
 ]
 
@@ -34,7 +35,7 @@ def default_passes() -> list[ir.passes.InPlacePass]:
     IdentityEliminationPass is not used: it can make one value two outputs of a body.)
     """
     return [
-        RemoveUnusedNodesPass(),
+        RemoveDeadNodes(),
         MergeReshapes(),
         FoldConstants(),
         FoldCasts(),
@@ -42,6 +43,6 @@ def default_passes() -> list[ir.passes.InPlacePass]:
         CommonSubexpressionEliminationPass(),
         FoldTransposes(),
         MergeReshapes(),
-        RemoveUnusedNodesPass(),
+        RemoveDeadNodes(),
         RemoveUnusedFunctionsPass(),  # type: ignore[no-untyped-call]
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Dim", "GraphPass", "Scope", "constant_tensor", "dims_of", "known", "same_dim", "same_dims"]
+__all__ = ["Dim", "GraphPass", "Scope", "constant_tensor", "dims_of", "known", "same_dim", "same_dims", "subgraphs"]
 
 import abc
 from collections.abc import Iterator, Sequence
@@ -48,6 +48,14 @@ def same_dims(a: Sequence[Dim] | None, b: Sequence[Dim] | None) -> bool:
     return a is not None and b is not None and len(a) == len(b) and all(map(same_dim, a, b))
 
 
+def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
+    """The graphs that are attributes of `node`."""
+    if node.op_type in _WITH_SUBGRAPHS:
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                yield attribute.as_graph()
+
+
 class Scope:
     """One graph being rewritten, and the root (main graph or function) that owns its constants."""
 
@@ -66,10 +74,8 @@ class Scope:
     def subscopes(self) -> Iterator[Scope]:
         """The graphs nested directly in this one."""
         for node in self.graph:
-            if node.op_type in _WITH_SUBGRAPHS:
-                for attribute in node.attributes.values():
-                    if attribute.type == ir.AttributeType.GRAPH:
-                        yield Scope(attribute.as_graph(), self._root)
+            for graph in subgraphs(node):
+                yield Scope(graph, self._root)
 
     def constant(self, array: np.ndarray) -> ir.Value:
         """A constant holding the small `array`, shared within the root graph."""
