@@ -16,6 +16,7 @@ from jax2onnx_core import Rules
 
 from jax2onnx_lax.conversion import convert, power_of_two_below
 from jax2onnx_lax.elementwise import is_float
+from jax2onnx_lax.index_values import one_value, producer
 from jax2onnx_lax.integer import unsigned, width
 from jax2onnx_lax.special_elementary import sign_bit
 
@@ -123,7 +124,26 @@ def _from_bits(ctx: Any, x: Any, target: np.dtype[Any]) -> Any:
     if target.itemsize == 1:
         table = np.arange(256, dtype=np.uint8).view(target).astype(np.float32)
         return ctx.op.Cast(_lookup(ctx, table, x), to=target, saturate=0)
+    fraction = _fraction_of_one_exponent(ctx, x, _format(target))
+    if fraction is not None:
+        scaled = ctx.op.Mul(ctx.cast(fraction, target), ctx.constant(2.0 ** -_format(target).mantissa, target))
+        return ctx.op.Add(scaled, ctx.constant(1, target))
     return ctx.jax(_bits_to_float, x, dtype=target)
+
+
+def _fraction_of_one_exponent(ctx: Any, x: Any, form: _Format) -> Any:
+    """m where `x` is (m | bits of 1.0) and m is too small to reach the exponent: how random numbers are made."""
+    joined = producer(x, "BitwiseOr")
+    for fraction, constant in (joined.inputs, joined.inputs[::-1]) if joined is not None else ():
+        one, shifted = one_value(ctx, constant), producer(fraction, "BitShift")
+        if one is None or ctx.known(one) is None or int(ctx.known(one)) != form.bias << form.mantissa:
+            continue
+        amount = None if shifted is None else one_value(ctx, shifted.inputs[1])
+        if amount is None or ctx.known(amount) is None or shifted.attributes["direction"].as_string() != "RIGHT":
+            continue
+        if form.bits - form.mantissa <= int(ctx.known(amount)) < form.bits:
+            return fraction
+    return None
 
 
 def _lookup(ctx: Any, table: np.ndarray[Any, Any], index: Any) -> Any:

@@ -39,7 +39,17 @@ def _case(source: Any, target: Any, opset: int = 23, operators: str = "") -> Cas
     )  # fmt: skip
 
 
+def _uniform(dtype: Any) -> Any:
+    """Random bits as a number in [1, 2), as `jax.random.uniform` makes it."""
+    info, kind = np.finfo(dtype), np.dtype(f"uint{8 * np.dtype(dtype).itemsize}").type
+    one = np.array(1, dtype).view(kind)
+    return lambda x: lax.bitcast_convert_type((x >> kind(info.bits - info.nmant)) | one, dtype)
+
+
 cases = [
+    *(Case(f"random_bits_to_{np.dtype(d).name}", _uniform(d), [(("N", 7), np.dtype(f"uint{8 * np.dtype(d).itemsize}"))],
+           covers=_COVERS, values="special", skip={"f32" if d is np.float64 else "f64": "The dtypes are fixed."},
+           expect=expect_graph("BitShift -> Cast -> Mul -> Add", match="exact")) for d in (np.float32, np.float64)),
     *(_case(s, t) for s in _DTYPES for t in _DTYPES if s != t and not (s in _FLOATS and t in _FLOATS)),
     *(_case(np.float32, t, 26, "BitCast") for t in (np.int32, np.uint32)),
     _case(np.uint32, np.float32, 26, "BitCast"),

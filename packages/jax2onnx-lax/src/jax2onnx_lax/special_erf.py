@@ -108,6 +108,9 @@ def erf_inv(x: Array) -> Array:
 def _halley_step(y: Array, x: Array) -> Array:
     """For f = erf(y) - x: f'' / f' = -2y. Beyond 1/2 the residual is taken from erfc, which is small there."""
     a = jnp.abs(y)
-    residual = jnp.where(jnp.abs(x) < 0.5, lax.erf(y) - x, lax.sign(x) * ((1 - jnp.abs(x)) - lax.erfc(a)))
+    small = _erf_small(a)
+    complement = jnp.where(a < 1, 1 - small, _erfc_large(jnp.maximum(a, 1.0)))
+    residual = jnp.where(jnp.abs(x) < 0.5, small - jnp.abs(x), (1 - jnp.abs(x)) - complement)
     step = residual * (np.sqrt(np.pi) / 2) / _exp_minus_square(a)
-    return y - step / (1 + y * step)
+    moved = a - step / (1 + a * step)
+    return jnp.where(x < 0, -moved, jnp.where(x == 0, x, moved))
