@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 from jax import lax
-from jax2onnx_core import Rules
+from jax2onnx_core import Complex, Rules
 
-from jax2onnx_lax.complex_arrays import multiply_in_parts
 from jax2onnx_lax.conv_patches import conv_by_patches
 from jax2onnx_lax.ordering import is_float
 
@@ -222,5 +221,14 @@ rules.decompose("conv_general_dilated", conv_by_patches)
 
 
 @rules.complex("conv_general_dilated")
-def complex_conv(lhs: Any, rhs: Any, **params: Any) -> Any:
-    return multiply_in_parts(lax.conv_general_dilated_p, lhs, rhs, **params)
+def complex_conv(lhs: Complex, rhs: Complex, *, preferred_element_type: Any = None, **params: Any) -> Complex:
+    """Three real convolutions by Gauss's trick, which is also how JAX rounds."""
+    preferred = None if preferred_element_type is None else np.zeros((), preferred_element_type).real.dtype
+
+    def convolution(x: Any, w: Any) -> Any:
+        return lax.conv_general_dilated_p.bind(x, w, preferred_element_type=preferred, **params)
+
+    both = convolution(lhs.real + lhs.imag, rhs.real)
+    first = convolution(lhs.real, rhs.imag - rhs.real)
+    second = convolution(lhs.imag, rhs.real + rhs.imag)
+    return Complex(both - second, both + first)

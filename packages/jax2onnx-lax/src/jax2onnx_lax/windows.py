@@ -240,6 +240,13 @@ class _Pool:
         sizes = tuple(self.dims[i] for i in self.rest)
         return sizes if len(sizes) == 2 else (1, math.prod(sizes))
 
+    @property
+    def arranged(self) -> Windows:
+        """The windows over the operand in ONNX's layout."""
+        fields = dataclasses.astuple(self.shape)
+        rest = (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1)
+        return Windows(*[(*r, *(field[i] for i in self.axes)) for r, field in zip(rest, fields, strict=True)])
+
     def attributes(self) -> dict[str, Any]:
         strides = [self.shape.window_strides[i] for i in self.axes]
         pads = [self.shape.padding[i][side] for side in (0, 1) for i in self.axes]
@@ -310,33 +317,42 @@ _POOLED_FLOATS = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(jnp.bfloa
 
 @rules.lower("reduce_window_max")
 def pool_max(ctx: Any, x: Any, **params: Any) -> Any:
-    return _pool_extremum(ctx, x, _pool(ctx, params), window_max, params)
+    pool, dtype = _pool(ctx, params), np.dtype(ctx.dtype(x))
+    return ctx.cast(_max_pool(ctx, _poolable(ctx, x), pool), dtype)
 
 
 @rules.lower("reduce_window_min")
 def pool_min(ctx: Any, x: Any, **params: Any) -> Any:
-    if np.dtype(ctx.dtype(x)) not in (*_POOLED_FLOATS, np.dtype(np.float64)):
+    pool, dtype = _pool(ctx, params), np.dtype(ctx.dtype(x))
+    if dtype not in (*_POOLED_FLOATS, np.dtype(np.float64)):
         ctx.decline("only floats can be negated without overflow")
-    return _pool_extremum(ctx, x, _pool(ctx, params), window_min, params)
+    return ctx.cast(ctx.op.Neg(_max_pool(ctx, ctx.op.Neg(_poolable(ctx, x)), pool)), dtype)
 
 
-def _pool_extremum(ctx: Any, x: Any, pool: _Pool, exact: Callable[..., Array], params: Any) -> Any:
+def _poolable(ctx: Any, x: Any) -> Any:
+    """`x` in a type for which MaxPool has a kernel."""
+    dtype = np.dtype(ctx.dtype(x))
+    wide = np.dtype(np.float32 if dtype in _POOLED_FLOATS else np.uint8 if dtype == np.bool_ else dtype)
+    if not ctx.supports("MaxPool", wide):
+        ctx.decline(f"{ctx.target} has no exact MaxPool of {dtype}")
+    return ctx.cast(x, wide)
+
+
+def _max_pool(ctx: Any, x: Any, pool: _Pool) -> Any:
     """MaxPool; where an operand is not finite, folds of slices.
 
-    MaxPool of ONNX Runtime skips NaN and makes the lowest finite number of a window full of -inf.
+    MaxPool of ONNX Runtime skips NaN and makes the lowest finite number of a window full of -inf. Both
+    ways are in ONNX's layout, so that the transposes around them can meet those of their neighbours.
     """
-    dtype = np.dtype(ctx.dtype(x))
-    wide = ctx.cast(x, np.float32 if dtype in _POOLED_FLOATS else np.uint8 if dtype == np.bool_ else dtype)
-    if not ctx.supports("MaxPool", ctx.dtype(wide)):
-        ctx.decline(f"{ctx.target} has no exact MaxPool of {dtype}")
-    negate = exact is window_min
-    pooled = pool.run(ctx, ctx.op.Neg(wide) if negate else wide,
-                      lambda value, dims: ctx.op.MaxPool(value, dims=dims, **pool.attributes()))  # fmt: skip
-    pooled = ctx.op.Neg(pooled) if negate else pooled
-    if dtype.kind in "iub":
-        return ctx.cast(pooled, dtype)
-    finite = ctx.op.Less(ctx.op.ReduceL1(wide, keepdims=0, dims=()), ctx.constant(np.inf, like=wide))
-    otherwise, same = ctx.subgraph("not_finite"), ctx.subgraph("finite")
-    exactly = otherwise.jax(lambda y: exact(y, **params), wide)
-    result = ctx.op.If(finite, then_branch=same.graph([pooled]), else_branch=otherwise.graph([exactly]))
-    return ctx.cast(result, dtype)
+
+    def maximum(value: Any, dims: Any) -> Any:
+        pooled = ctx.op.MaxPool(value, dims=dims, **pool.attributes())
+        if np.dtype(ctx.dtype(value)).kind != "f":
+            return pooled
+        finite = ctx.op.Less(ctx.op.ReduceL1(value, keepdims=0, dims=()), ctx.constant(np.inf, like=value))
+        otherwise, same = ctx.subgraph("not_finite"), ctx.subgraph("finite")
+        exact = otherwise.jax(lambda y: _fold(y, MONOIDS["max"], pool.arranged), value)
+        branches = {"then_branch": same.graph([pooled]), "else_branch": otherwise.graph([exact])}
+        return ctx.op("If", finite, dims=dims, **branches)
+
+    return pool.run(ctx, x, maximum)
