@@ -42,7 +42,7 @@ class _Operand:
 @rules.lower("gather")
 def gather(
     ctx: Any, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Sequence[Any], mode: Any,
-    fill_value: Any = None, **_: Any,
+    fill_value: Any = None, unique_indices: bool = False, **_: Any,
 ) -> Any:  # fmt: skip
     (aval,) = ctx.avals_out
     if any(isinstance(size, int) and size == 0 for size in aval.shape):
@@ -53,7 +53,8 @@ def gather(
     found = _columns(ctx, operand, indices, dimension_numbers.start_index_map, slice_sizes)
     _cut_unindexed(ctx, operand, found, dimension_numbers, slice_sizes)
     varying, valid = _take_uniform(ctx, operand, found, mode, dimension_numbers.collapsed_slice_dims)
-    varying = _take_strided(ctx, operand, varying, mode, dimension_numbers)
+    if unique_indices and mode == GatherScatterMode.PROMISE_IN_BOUNDS:
+        varying = _take_strided(ctx, operand, varying, dimension_numbers)
     valid += _take_varying(ctx, operand, indices, varying, mode, dimension_numbers)
     result = _to_output(ctx, operand, dimension_numbers, aval.shape)
     if valid:
@@ -122,11 +123,9 @@ def _first(ctx: Any, column: Column, mode: GatherScatterMode) -> Any:
     return settle(ctx, column, mode, native=False)[1]
 
 
-def _take_strided(
-    ctx: Any, operand: _Operand, varying: list[Column], mode: GatherScatterMode, numbers: Any
-) -> list[Column]:
-    """Slice with a step where the indices are start, start + step, …: `x[::2]` of an axis of symbolic length."""
-    if len(varying) != 1 or numbers.operand_batching_dims or mode != GatherScatterMode.PROMISE_IN_BOUNDS:
+def _take_strided(ctx: Any, operand: _Operand, varying: list[Column], numbers: Any) -> list[Column]:
+    """Slice with a step where the indices are start, start + step, …: `x[::2]` beside symbolic dimensions."""
+    if len(varying) != 1 or numbers.operand_batching_dims:
         return varying
     (column,) = varying
     found = progression(ctx, column.value)

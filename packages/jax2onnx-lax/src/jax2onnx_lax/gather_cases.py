@@ -51,7 +51,7 @@ cases = [
     Case("arange_and_index", lambda x, i: x[jnp.arange(x.shape[0]), i], [("B", 6), np.array(2, np.int32)],
          covers=("gather",)),
     Case("take_along_axis", lambda x, i: jnp.take_along_axis(x, i, 1, mode="promise_in_bounds"), [(3, 6), abs(_GRID)],
-         covers=("gather",), expect=_one("Clip:3x2 -> GatherElements:3x2")),
+         covers=("gather",), expect=expect_graph("GatherElements:3x2")),
     Case("take_along_axis_fills", lambda x, i: jnp.take_along_axis(x, i, 1), [(3, 2), _GRID], covers=("gather",)),
     Case("take_along_first_axis", lambda x, i: jnp.take_along_axis(x, i, 0, mode="clip"), [(6, 2), _GRID],
          covers=("gather",), expect=_one("Clip:3x2 -> GatherElements:3x2")),

@@ -24,6 +24,7 @@ __all__ = [
     "columns",
     "definitely_le",
     "in_range",
+    "is_zero",
     "one_value",
     "producer",
     "progression",
@@ -35,6 +36,9 @@ DIMENSION = "jax2onnx_lax.dimension"
 RANGE = "jax2onnx_lax.range"
 # Start (a dimension), step (a number) and length of an arithmetic progression.
 PROGRESSION = "jax2onnx_lax.progression"
+
+# A larger constant is not searched for zeros.
+_COMPARED_BYTES = 1 << 16
 
 # Operators whose result holds elements of their first operand and nothing else.
 _RESHAPERS = frozenset({"Expand", "Reshape", "Squeeze", "Unsqueeze"})
@@ -99,6 +103,15 @@ def one_value(ctx: Any, value: Any) -> Any:
     return scalar if scalar is None else ctx.cast(scalar, ctx.dtype(value))
 
 
+def is_zero(ctx: Any, value: Any) -> bool:
+    """Can it be seen that all elements of `value` are zero (and none is -0)?"""
+    known = ctx.known(value)
+    if known is not None:
+        return known.nbytes <= _COMPARED_BYTES and not known.tobytes().strip(b"\0")
+    node = producer(value, "Expand")
+    return node is not None and is_zero(ctx, node.inputs[0])
+
+
 def as_dimension(ctx: Any, value: Any) -> Any:
     """The dimension (int or symbolic) that a one-element value holds, or None."""
     known = ctx.known(value)
@@ -113,10 +126,14 @@ def as_dimension(ctx: Any, value: Any) -> Any:
 def progression(ctx: Any, value: Any) -> tuple[Any, int, Any] | None:
     """(start, step, count) if the elements of `value` are known to be start, start + step, …; else None.
 
-    Only progressions of symbolic length: what is static is a constant.
+    One of symbolic length is a Range with a multiple and an offset, a static one is a constant.
     """
     if PROGRESSION in value.meta:
         return value.meta[PROGRESSION]
+    known = ctx.known(value)
+    if known is not None:
+        steps = np.diff(known) if known.ndim == 1 and known.size > 1 else np.zeros(0)
+        return (int(known[0]), int(steps[0]), known.size) if steps.size and (steps == steps[0]).all() else None
     node = value.producer()
     if node is None or node.domain != "":
         return None
@@ -211,6 +228,8 @@ def bounds(ctx: Any, value: Any) -> tuple[Any, Any] | None:
         return None
     if node.op_type in _MOVERS or (node.op_type == "Cast" and ctx.dtype(node.inputs[0]).kind in "iu"):
         return bounds(ctx, node.inputs[0]) or _dtype_bounds(ctx, node.inputs[0])
+    if node.op_type == "TopK":
+        return _position_bounds(ctx, node, -1) if value is node.outputs[1] else bounds(ctx, node.inputs[0])
     find = _BOUNDS.get(node.op_type)
     return None if find is None else find(ctx, node)
 
@@ -226,9 +245,9 @@ def _clip_bounds(ctx: Any, node: Any) -> tuple[Any, Any] | None:
     return None if len(ends) < 2 or None in ends else (ends[0][0], ends[1][1])
 
 
-def _position_bounds(ctx: Any, node: Any) -> tuple[Any, Any] | None:
+def _position_bounds(ctx: Any, node: Any, axis: int = 0) -> tuple[Any, Any] | None:
     dims = ctx.dims(node.inputs[0])
-    axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
+    axis = node.attributes["axis"].as_int() if "axis" in node.attributes else axis
     return None if dims is None else (0, dims[axis] - 1)
 
 

@@ -13,6 +13,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import dtypes, lax
 from jax.lax import GatherScatterMode
@@ -31,7 +33,7 @@ from jax2onnx_lax.index_columns import (
     settle,
     stacked,
 )
-from jax2onnx_lax.index_values import all_different, columns, to_index
+from jax2onnx_lax.index_values import all_different, as_dimension, columns, is_zero, to_index
 from jax2onnx_lax.scatter_in_order import apply_in_order
 from jax2onnx_lax.slicing import slice_along
 
@@ -40,7 +42,10 @@ __all__ = ["rules"]
 rules = Rules()
 rules.componentwise("scatter", "scatter-add", "scatter-sub")
 
-DROP, CLIP = GatherScatterMode.FILL_OR_DROP, GatherScatterMode.CLIP
+# A row of zeros up to this many elements is stored; a larger one is computed when the model runs.
+_STORED_ELEMENTS = 4096
+
+DROP, CLIP, PROMISE = GatherScatterMode.FILL_OR_DROP, GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS
 
 
 @dataclasses.dataclass
@@ -145,6 +150,8 @@ def _lower(
     task = _prepare(ctx, x, to_index(ctx, indices), updates, dimension_numbers, mode, reduction)
     if not task.columns and not task.batching:
         return _cover(ctx, task)
+    if _is_padding(ctx, task):
+        return _pad(ctx, task)
     if _suits_nd(ctx, task, unique_indices):
         return _scatter_nd(ctx, task)
     return _scatter_elements(ctx, task) if _suits_elements(task) else _scatter_merged(ctx, task)
@@ -281,6 +288,27 @@ def _cover(ctx: Any, task: _Scatter) -> Any:
     return ctx.reshape(_scatter_merged(ctx, row), dims)
 
 
+def _is_padding(ctx: Any, task: _Scatter) -> bool:
+    """Is one window at a place known at export put into zeros? The gradient of a slice is."""
+    if task.reduction not in ("none", "add") or not task.single or task.batching or task.valid is not None:
+        return False
+    if any(_may_drop(ctx, task, c) and task.mode != PROMISE for c in task.columns):
+        return False
+    return all(as_dimension(ctx, c.value) is not None for c in task.columns) and is_zero(ctx, task.x)
+
+
+def _pad(ctx: Any, task: _Scatter) -> Any:
+    dims = ctx.dims(task.x)
+    updates = ctx.squeeze(task.updates, [i for i, (kind, _) in enumerate(task.labels) if kind == "batch"])
+    kept = [label for label in task.labels if label[0] == "axis"]
+    updates = arrange(ctx, updates, kept, sorted(kept))
+    updates = ctx.unsqueeze(updates, [d for d in range(len(dims)) if ("axis", d) not in kept])
+    starts = {c.axis: as_dimension(ctx, c.value) for c in task.columns}
+    before = [starts.get(d, 0) for d in range(len(dims))]
+    after = [n - start - size for n, start, size in zip(dims, before, ctx.dims(updates), strict=True)]
+    return ctx.op.Pad(updates, ctx.shape((*before, *after)), dims=dims)
+
+
 def _suits_nd(ctx: Any, task: _Scatter, unique: bool) -> bool:
     """The indexed axes come first, no place is written twice, and nothing has to be dropped."""
     task.columns.sort(key=lambda c: c.axis)
@@ -411,10 +439,17 @@ def _emit(
         current = ctx.op.GatherElements(x, index, axis=axis, dims=sizes)
         updates = ctx.op.Where(valid, updates, current)
     if padded:
-        x = ctx.concat([x, slice_along(ctx, x, [axis], [0], [1], None, [1])], axis)
+        x = ctx.concat([x, _row(ctx, x, axis)], axis)
     reduction = None if task.reduction == "none" else task.reduction
     result = ctx.op.ScatterElements(x, index, updates, axis=axis, reduction=reduction, dims=ctx.dims(x))
     return slice_along(ctx, result, [axis], [0], [dims[axis]], None, [dims[axis]]) if padded else result
+
+
+def _row(ctx: Any, x: Any, axis: int) -> Any:
+    """One more row, of zeros, for an array that may be empty."""
+    dims = tuple(1 if d == axis else size for d, size in enumerate(ctx.dims(x)))
+    static = all(isinstance(size, int) for size in dims) and math.prod(dims) <= _STORED_ELEMENTS
+    return ctx.broadcast(ctx.constant(np.zeros(dims if static else (), ctx.dtype(x))), dims)
 
 
 def _scalar(ctx: Any, dim: Any, like: Any) -> Any:
@@ -422,6 +457,22 @@ def _scalar(ctx: Any, dim: Any, like: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------- by other means
+
+
+def _fold(primitive: Any) -> Any:
+    """Evaluation by JAX, which the engine leaves to us because the parameters hold a jaxpr."""
+
+    def fold(*arrays: np.ndarray, **params: Any) -> np.ndarray:
+        with jax.ensure_compile_time_eval():
+            return np.asarray(primitive.bind(*map(jnp.asarray, arrays), **params))
+
+    return fold
+
+
+for _primitive in (
+    lax.scatter_p, lax.scatter_add_p, lax.scatter_sub_p, lax.scatter_mul_p, lax.scatter_min_p, lax.scatter_max_p
+):  # fmt: skip
+    rules.fold(_primitive.name, _fold(_primitive))
 
 
 @rules.decompose("scatter")
