@@ -153,10 +153,15 @@ def _wrap(target: str, original: Callable[..., Any]) -> Callable[..., Any]:
         call = spec.fn(*args, **kwargs) if spec else None
         if spec is None or call is None:
             return original(*args, **kwargs)
+
+        def meaning() -> Any:
+            traced_args, traced_kwargs = (args, kwargs) if call.arguments is None else call.arguments()
+            return original(*traced_args, **traced_kwargs)
+
         return bind_composite(
             spec.name,
             call,
-            lambda: original(*args, **kwargs),
+            meaning,
             keep_under_vmap=spec.keep_under_vmap,
             traced=vars(_thread).get("traced"),
         )
