@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = ["Call", "CompositeSpec", "Composites", "Rule", "Rules", "Unsupported"]
 
 RuleFn = Callable[..., Any]
 Decomposition = Callable[..., Any]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Rules:
         for name, op_type in table.items():
             self.rules.setdefault(name, []).append(Rule(_Elementwise(op_type)))
 
-    def decompose(self, *names_and_fn: Any) -> Any:
+    def decompose(self, *names_and_fn: Any) -> Callable[[F], F]:
         """`decompose("p", "q", fn)`, or a decorator `@decompose("p", "q")`.
 
         `fn(*operands, **params)` computes the primitive with other JAX operations: it is traced on
@@ -84,7 +85,7 @@ class Rules:
         """
         return _named(self.decompositions, names_and_fn)
 
-    def complex(self, *names_and_fn: Any) -> Any:
+    def complex(self, *names_and_fn: Any) -> Callable[[F], F]:
         """How primitives compute on complex operands: `fn(*operands, **params)`, in JAX.
 
         Each complex operand arrives as a `Complex(real, imag)` pair of real arrays, others as
@@ -97,7 +98,7 @@ class Rules:
         number or of a random key separately."""
         self.componentwise_names.update(names)
 
-    def fold(self, *names_and_fn: Any) -> Any:
+    def fold(self, *names_and_fn: Any) -> Callable[[F], F]:
         """`fold("transpose", fn)`: `fn(*arrays, **params)` evaluates the primitive on NumPy arrays.
 
         Only a speed-up: constants are folded by JAX itself where there is no such function. A view
@@ -126,16 +127,16 @@ class _Elementwise:
         return ctx.op(self.op_type, *operands)
 
 
-def _named(table: dict[str, Any], names_and_fn: tuple[Any, ...]) -> Any:
-    if names_and_fn and callable(names_and_fn[-1]):
-        *names, fn = names_and_fn
+def _named(table: dict[str, Any], names_and_fn: tuple[Any, ...]) -> Callable[[F], F]:
+    *names, last = names_and_fn
+    names = names if callable(last) else [*names, last]
+
+    def register(fn: F) -> F:
         table.update(dict.fromkeys(names, fn))
         return fn
 
-    def register(fn: Any) -> Any:
-        table.update(dict.fromkeys(names_and_fn, fn))
-        return fn
-
+    if callable(last):
+        register(last)
     return register
 
 
