@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from indexing_strategies import assert_equals_jax, filled
 from jax import lax
-
 from jax2onnx_core import to_onnx
 
 

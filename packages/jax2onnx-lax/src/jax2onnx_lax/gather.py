@@ -13,8 +13,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
-from jax import dtypes, lax
+from jax import lax
 from jax.lax import GatherScatterMode
 from jax2onnx_core import Complex, Rules
 
@@ -294,19 +295,19 @@ def _fill(ctx: Any, result: Any, valid: Sequence[Any], fill_value: Any, offset_d
         mask = ctx.unsqueeze(mask, list(offset_dims)) if offset_dims else mask
     dtype = ctx.dtype(result)
     value = _default_fill(dtype) if fill_value is None else fill_value
-    if dtypes.issubdtype(dtype, np.floating) and np.isnan(value):
+    if jnp.issubdtype(dtype, np.floating) and np.isnan(value):
         # Adding NaN or -0 costs half of what Where does, and x + -0 is x for every x.
         return ctx.op.Add(result, ctx.op.Where(mask, ctx.constant(-0.0, like=result), ctx.constant(value, like=result)))
     return ctx.op.Where(mask, result, ctx.constant(value, like=result))
 
 
 def _default_fill(dtype: np.dtype) -> Any:
-    if dtypes.issubdtype(dtype, np.inexact):
+    if jnp.issubdtype(dtype, np.inexact):
         return np.nan
     if dtype == np.dtype(bool):
         return True
-    limits = dtypes.iinfo(dtype)
-    return limits.min if dtypes.issubdtype(dtype, np.signedinteger) else limits.max
+    limits = jnp.iinfo(dtype)
+    return limits.min if jnp.issubdtype(dtype, np.signedinteger) else limits.max
 
 
 @rules.complex("gather")

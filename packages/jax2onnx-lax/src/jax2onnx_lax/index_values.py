@@ -129,7 +129,8 @@ def progression(ctx: Any, value: Any) -> tuple[Any, int, Any] | None:
     One of symbolic length is a Range with a multiple and an offset, a static one is a constant.
     """
     if PROGRESSION in value.meta:
-        return value.meta[PROGRESSION]
+        declared: tuple[Any, int, Any] = value.meta[PROGRESSION]
+        return declared
     known = ctx.known(value)
     if known is not None:
         steps = np.diff(known) if known.ndim == 1 and known.size > 1 else np.zeros(0)
@@ -220,7 +221,8 @@ def bounds(ctx: Any, value: Any) -> tuple[Any, Any] | None:
     if known is not None:
         return (int(known.min()), int(known.max())) if known.size else (0, 0)
     if RANGE in value.meta:
-        return value.meta[RANGE]
+        limits: tuple[Any, Any] = value.meta[RANGE]
+        return limits
     if DIMENSION in value.meta:
         return value.meta[DIMENSION], value.meta[DIMENSION]
     node = value.producer()
@@ -241,8 +243,10 @@ def _dtype_bounds(ctx: Any, value: Any) -> tuple[Any, Any] | None:
 
 
 def _clip_bounds(ctx: Any, node: Any) -> tuple[Any, Any] | None:
-    ends = [bounds(ctx, x) if x is not None else None for x in node.inputs[1:3]]
-    return None if len(ends) < 2 or None in ends else (ends[0][0], ends[1][1])
+    if len(node.inputs) < 3 or node.inputs[1] is None or node.inputs[2] is None:
+        return None
+    low, high = bounds(ctx, node.inputs[1]), bounds(ctx, node.inputs[2])
+    return None if low is None or high is None else (low[0], high[1])
 
 
 def _position_bounds(ctx: Any, node: Any, axis: int = 0) -> tuple[Any, Any] | None:

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import dtypes, lax
+from jax import lax
 from jax.lax import GatherScatterMode
 from jax2onnx_core import Complex, Rules
 
@@ -111,7 +111,7 @@ def scatter_add(ctx: Any, x: Any, indices: Any, updates: Any, **params: Any) -> 
 @rules.lower("scatter-sub")
 def scatter_sub(ctx: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
     zero = ctx.constant(0, like=updates)
-    signed = not dtypes.issubdtype(ctx.dtype(updates), np.unsignedinteger)
+    signed = not jnp.issubdtype(ctx.dtype(updates), np.unsignedinteger)
     updates = ctx.op.Neg(updates) if signed else ctx.op.Sub(zero, updates)
     return _lower(ctx, x, indices, updates, "add", **params)
 
@@ -127,7 +127,7 @@ def scatter_extremum(ctx: Any, x: Any, indices: Any, updates: Any, **params: Any
     if ctx.dtype(x) == np.dtype(bool):
         return _on_bytes(ctx, x, indices, updates, reduction, params)
     result = _lower(ctx, x, indices, updates, reduction, **params)
-    if not dtypes.issubdtype(ctx.dtype(x), np.floating):
+    if not jnp.issubdtype(ctx.dtype(x), np.floating):
         return result
     # ONNX Runtime's comparison forgets a NaN as soon as a number follows: add the NaNs again (-0 changes nothing).
     nans = [ctx.op.Where(ctx.op.IsNaN(v), v, ctx.constant(-0.0, like=v)) for v in (x, updates)]
@@ -260,14 +260,14 @@ def _mask(ctx: Any, task: _Scatter) -> Any:
 
 def _neutral(reduction: str, dtype: np.dtype) -> Any:
     """The x for which `reduction(y, x)` is y for every y."""
-    floating = dtypes.issubdtype(dtype, np.floating)
+    floating = jnp.issubdtype(dtype, np.floating)
     if reduction == "add":
         return -0.0 if floating else 0
     if reduction == "mul":
         return 1
     if floating:
         return -np.inf if reduction == "max" else np.inf
-    limits = dtypes.iinfo(dtype)
+    limits = jnp.iinfo(dtype)
     return limits.min if reduction == "max" else limits.max
 
 

@@ -115,7 +115,8 @@ def _is(dim: Any, number: Any) -> bool:
 
 @rules.lower("dynamic_slice")
 def dynamic_slice(ctx: Any, x: Any, *starts: Any, slice_sizes: Sequence[Any], **_: Any) -> Any:
-    windows, ones = [], []
+    windows: list[Column] = []
+    ones: list[Column] = []
     for column in _partial(ctx, x, starts, slice_sizes):
         dimension = as_dimension(ctx, column.value)
         (ones if _is(column.size, 1) and dimension is None else windows).append(column)
