@@ -69,7 +69,9 @@ def test_integer_products_wrap_around(dtype):
         assert_equals_jax(lambda x, y: x @ y, x, x.T.copy())
 
 
-@pytest.mark.parametrize("spec", ["ab,bc->ac", "bqhd,bkhd->bhqk", "abc,dc->abd", "a,b->ab", "ab,ab->a", "abk,kcd->abcd"])
+@pytest.mark.parametrize(
+    "spec", ["ab,bc->ac", "bqhd,bkhd->bhqk", "abc,dc->abd", "a,b->ab", "ab,ab->a", "abk,kcd->abcd"]
+)
 def test_symbolic_dimensions_stay_symbolic(spec):
     names = dict(zip("abcdhkq", "ABCDHKQ", strict=True))
     operands, _ = spec.split("->")

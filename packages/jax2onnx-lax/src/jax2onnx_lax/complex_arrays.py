@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Complex
+
 from jax2onnx_lax.complex import pack, unpack
 
 __all__ = ["multiply_in_parts", "on_arrays"]

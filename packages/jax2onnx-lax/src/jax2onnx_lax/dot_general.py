@@ -13,7 +13,8 @@ from typing import Any
 import jax
 import numpy as np
 from jax import lax
-from jax2onnx_core import Complex, Rules
+from jax2onnx_core import Rules
+
 from jax2onnx_lax._compat import ragged_dot_general
 from jax2onnx_lax.complex_arrays import multiply_in_parts, on_arrays
 from jax2onnx_lax.ordering import is_float

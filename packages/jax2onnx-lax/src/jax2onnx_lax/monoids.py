@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+
 from jax2onnx_lax._compat import flat_function
 
 __all__ = ["MONOIDS", "Monoid", "combiner", "highest", "is_identity", "lowest", "recognise"]

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Rules
+
 from jax2onnx_lax._compat import open_jaxpr
 from jax2onnx_lax.complex_arrays import on_arrays
 from jax2onnx_lax.monoids import MONOIDS, Monoid, combiner, highest, lowest, recognise

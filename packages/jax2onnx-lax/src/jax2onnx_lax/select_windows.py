@@ -152,9 +152,7 @@ def _select(patches: Array, valid: Array, greatest: bool) -> Array:
     return first if last_nan is None else jnp.where(first == count, last_nan[..., 0], first)
 
 
-def _scatter_add(
-    source: Array, operand: Array, initial: Any, shape: Windows, greatest: bool
-) -> Array:
+def _scatter_add(source: Array, operand: Array, initial: Any, shape: Windows, greatest: bool) -> Array:
     dims = operand.shape
     if not shape.active:
         return source + initial
@@ -218,5 +216,3 @@ def select_and_gather_add(tangents: Array, operand: Array, *, select_prim: Any, 
     index = patches.linear(selected, operand.shape)
     gathered = jnp.take(tangents.reshape(-1), index, mode="clip")
     return jnp.where(valid.any(axis=-1), gathered, jnp.zeros((), tangents.dtype))
-
-

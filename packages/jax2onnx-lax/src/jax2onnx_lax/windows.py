@@ -145,7 +145,9 @@ class _Fold:
 
     def symbolic(self, xs: Sequence[Array], initial: Sequence[Any], combine: Combine) -> Sequence[Array]:
         """A window of symbolic size: all windows side by side, folded along their elements."""
-        rows = [jnp.moveaxis(windows(x, self.axis, self.size, self.stride, self.dilation), self.axis + 1, 0) for x in xs]
+        rows = [
+            jnp.moveaxis(windows(x, self.axis, self.size, self.stride, self.dilation), self.axis + 1, 0) for x in xs
+        ]
         first = [row[0] for row in rows]
         rest = [row[1:] for row in rows]
         return fold_axis(rest, first, combine, neutral=False)
@@ -153,10 +155,13 @@ class _Fold:
 
 def _fold(x: Array, monoid: Monoid, shape: Windows) -> Array:
     """The windows of one array, folded with a monoid from its identity."""
-    full = [axis for axis in shape.active if shape.window_dimensions[axis] != 1]
-    if all(shape.padded(x.shape)[a] == shape.window_dimensions[a] and shape.window_dilation[a] == 1 for a in full):
-        if shape.active == full and full and all(shape.padding[a] == (0, 0) for a in full):
-            return lax.expand_dims(monoid.reduce(x, tuple(full)), full)
+    axes = shape.active
+    if (
+        axes
+        and all(shape.window_dimensions[a] == x.shape[a] and shape.padding[a] == (0, 0) for a in axes)
+        and all(shape.base_dilation[a] == shape.window_dilation[a] == 1 for a in axes)
+    ):
+        return lax.expand_dims(monoid.reduce(x, tuple(axes)), axes)
     identity = monoid.identity(x.dtype)
     return fold_windows([x], [identity], lambda a, b: [monoid.combine(a, b)], shape, neutral=True,
                         idempotent=monoid.idempotent)[0]  # fmt: skip
@@ -243,9 +248,16 @@ class _Pool:
     @property
     def arranged(self) -> Windows:
         """The windows over the operand in ONNX's layout."""
-        fields = dataclasses.astuple(self.shape)
-        rest = (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1)
-        return Windows(*[(*r, *(field[i] for i in self.axes)) for r, field in zip(rest, fields, strict=True)])
+        shape = self.shape
+
+        def of_axes(field: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(field[i] for i in self.axes)
+
+        return Windows(
+            (1, 1, *of_axes(shape.window_dimensions)), (1, 1, *of_axes(shape.window_strides)),
+            ((0, 0), (0, 0), *of_axes(shape.padding)), (1, 1, *of_axes(shape.base_dilation)),
+            (1, 1, *of_axes(shape.window_dilation)),
+        )  # fmt: skip
 
     def attributes(self) -> dict[str, Any]:
         strides = [self.shape.window_strides[i] for i in self.axes]
