@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from jax2onnx_onnxruntime.kernels import supports
-from jax2onnx_onnxruntime.legalise import LegalisePass
-from jax2onnx_onnxruntime.runner import Runner, load
+import importlib
+from typing import Any
 
 __all__ = ["LegalisePass", "Runner", "load", "supports"]
 __version__ = "0.1.0"
+
+# The plugin module is imported with every export; what it does not need comes at first use.
+_LAZY = {
+    "LegalisePass": "jax2onnx_onnxruntime.legalise",
+    "Runner": "jax2onnx_onnxruntime.runner",
+    "load": "jax2onnx_onnxruntime.runner",
+    "supports": "jax2onnx_onnxruntime.kernels",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return vars(importlib.import_module(_LAZY[name]))[name]
