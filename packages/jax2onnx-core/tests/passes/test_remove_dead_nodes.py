@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import onnx_ir as ir
-
 from jax2onnx_core.passes import RemoveDeadNodes
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'

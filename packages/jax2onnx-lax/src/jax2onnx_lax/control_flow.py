@@ -252,14 +252,15 @@ def _where(ctx: Any, predicate: Any, x: Any, y: Any) -> Any:
 
 @rules.lower("scan", packed=True)
 def scan(ctx: Any, *operands: Any, jaxpr: Any, length: Any, reverse: bool, **params: Any) -> Any:
-    """Scan; Loop where there is nothing to scan over or the length may be 0; the body itself for length 1."""
+    """Scan; Loop where there is nothing to scan over or the length may be 0; the body itself, once for
+    each step, for length 1 and where `unroll` asks for that."""
     num_consts, num_carry = scan_counts(params, len(operands))
     consts, rest = list(operands[:num_consts]), operands[num_consts:]
     init, xs = list(rest[:num_carry]), list(rest[num_carry:])
     if isinstance(length, int) and length == 0:
         return [*init, *(ctx.jax(lambda aval=a: jnp.zeros(aval.shape, aval.dtype)) for a in ctx.avals_out[num_carry:])]
-    if isinstance(length, int) and length == 1:
-        return _once(ctx, jaxpr, consts, init, xs)
+    if isinstance(length, int) and (length == 1 or params.get("unroll", 1) >= length):
+        return _unrolled(ctx, jaxpr, consts, init, xs, range(length)[:: -1 if reverse else 1])
     if not xs or not surely_positive(length):
         return _task(ctx, jaxpr, consts, init, xs, length, reverse, count=True).as_loop()
     hoisted = hoist(jaxpr, num_consts, num_carry, ctx.avals_in)
@@ -278,9 +279,26 @@ def _task(
     return _Scan(ctx, body, consts, init, xs, length, reverse)
 
 
-def _once(ctx: Any, jaxpr: Any, consts: Sequence[Any], init: list[Any], xs: list[Any]) -> list[Any]:
-    results = ctx.inline(jaxpr, *consts, *init, *(ctx.squeeze(x, [0]) for x in xs))
-    return [*results[: len(init)], *(ctx.unsqueeze(y, [0]) for y in results[len(init) :])]
+def _unrolled(
+    ctx: Any, jaxpr: Any, consts: Sequence[Any], carry: list[Any], xs: list[Any], steps: Sequence[int]
+) -> list[Any]:
+    """The body for each of `steps` in turn; its results are stacked in the order of the inputs."""
+    rows: dict[int, list[Any]] = {}
+    count = len(carry)
+    for step in steps:
+        results = ctx.inline(jaxpr, *consts, *carry, *(_row(ctx, x, step, len(steps)) for x in xs))
+        carry, rows[step] = list(results[:count]), list(results[count:])
+    columns = zip(*(rows[step] for step in sorted(rows)), strict=True)
+    return [*carry, *(ctx.concat([ctx.unsqueeze(y, [0]) for y in column], 0) for column in columns)]
+
+
+def _row(ctx: Any, x: Any, step: int, length: int) -> Any:
+    if length == 1:
+        return ctx.squeeze(x, [0])
+    known = ctx.known(x)
+    if known is not None:
+        return ctx.constant(known[step])
+    return ctx.op.Gather(x, ctx.constant(step, dtype=np.dtype(np.int64)), axis=0, dims=tuple(ctx.dims(x)[1:]))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,8 @@ class RemoveDeadNodes(ir.passes.InPlacePass):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         graphs = [model.graph, *(function.graph for function in model.functions.values())]
-        return ir.passes.PassResult(model, any([_sweep(graph) for graph in graphs]))
+        modified = [_sweep(graph) for graph in graphs]
+        return ir.passes.PassResult(model, any(modified))
 
 
 def _sweep(graph: ir.Graph) -> bool:
