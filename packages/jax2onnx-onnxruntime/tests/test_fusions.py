@@ -1,0 +1,62 @@
+"""Products of transposed matrices with vectors: the model, and what ONNX Runtime makes of it."""
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from jax2onnx_onnxruntime.fusions import VectorProductsPass
+from jax2onnx_onnxruntime.runner import load
+
+HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
+
+
+def _rewritten(text: str) -> ir.Model:
+    proto = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(HEADER + text))
+    model = VectorProductsPass()(ir.from_proto(proto)).model
+    onnx.checker.check_model(ir.to_proto(model), full_check=True)
+    return model
+
+
+def _operators(model: ir.Model) -> list[str]:
+    return [node.op_type for node in model.graph]
+
+
+PLAIN = """agraph (float[4,5] x, float[4] v) => (float[5] y) {
+    t = Transpose<perm = [1, 0]>(x)
+    y = MatMul(t, v)
+}"""
+
+
+def test_a_transposed_matrix_loses_its_transposition():
+    model = _rewritten(PLAIN)
+    assert _operators(model) == ["MatMul"]
+    assert [value.name for value in model.graph.node(0).inputs] == ["v", "x"]
+
+
+@pytest.mark.parametrize("element", ["float", "double"])
+@pytest.mark.parametrize(
+    ("body", "shape", "permutation"),
+    [
+        ("y = MatMul(t, v)", (4, 4), (1, 0)),
+        ("y = MatMul(t, v)", (3, 4, 4), (0, 2, 1)),
+        ("y = MatMul(t, v)", (4, 4, 4), (2, 1, 0)),
+        ("c = Cast<to = 1>(t)\n w = Cast<to = 1>(v)\n y = MatMul(c, w)", (4, 4), (1, 0)),
+        ("y = MatMul(v, t)", (4, 4), (1, 0)),
+    ],
+)
+def test_the_runtime_computes_the_product(
+    element: str, body: str, shape: tuple[int, ...], permutation: tuple[int, ...]
+):
+    result = "float" if "Cast" in body else element
+    dims = ",".join(map(str, shape))
+    out = ",".join(map(str, shape[:-1]))
+    body = f"t = Transpose<perm = {list(permutation)}>(x)\n {body}"
+    text = f"agraph ({element}[{dims}] x, {element}[4] v) => ({result}[{out}] y) {{ {body} }}"
+    model = _rewritten(text)
+    dtype = {"float": np.float32, "double": np.float64}[element]
+    random = np.random.default_rng(0)
+    x, v = random.standard_normal(shape).astype(dtype), random.standard_normal(4).astype(dtype)
+    transposed = np.transpose(x, permutation)
+    expected = np.matmul(v, transposed) if "MatMul(v" in body else np.matmul(transposed, v)
+    (got,) = load(model)({"x": x, "v": v})
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
