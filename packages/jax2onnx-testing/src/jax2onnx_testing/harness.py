@@ -99,6 +99,15 @@ def _eigenvalues(_: Any, args: list[Any], want: list[Any], got: list[Any]) -> st
     return None
 
 
+def _eigh(harness: Any, args: list[Any], want: list[Any], got: list[Any]) -> str | None:
+    """Vectors come first, and are orthonormal."""
+    vectors = got[0]
+    eps = 1e4 * np.finfo(vectors.dtype).eps
+    if np.isfinite(want[0]).all() and not np.allclose(_adjoint(vectors) @ vectors, np.eye(vectors.shape[-1]), atol=eps):
+        return "the eigenvectors are not orthonormal"
+    return _eigenvalues(harness, args, want[::-1], got[::-1])
+
+
 def _svd(_: Any, args: list[Any], want: list[Any], got: list[Any]) -> str | None:
     if len(want) == 1:
         return _difference(want[0], got[0], 10.0)
@@ -139,7 +148,7 @@ def _rows_in_order(arrays: list[Any]) -> list[Any]:
 _RECONSTRUCTIONS: dict[str, Reconstruction] = {
     "sort": _sort,
     "eig": _eigenvalues,
-    "eigh": _eigenvalues,
+    "eigh": _eigh,
     "svd": _svd,
     "qr": _qr,
 }
