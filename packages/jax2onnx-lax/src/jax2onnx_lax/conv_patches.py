@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 __all__ = ["conv_by_patches", "windows"]
 
-Array = jax.Array
+Array = Any  # a JAX array, traced or not
 
 
 def conv_by_patches(

@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from jax import lax
 from jax2onnx_core import Rules
@@ -23,7 +22,7 @@ __all__ = ["rules"]
 
 rules = Rules()
 
-Array = jax.Array
+Array = Any  # a JAX array, traced or not
 Dims = tuple[Any, ...]
 
 

@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jax2onnx_lax._compat import flat_function
+from jax2onnx_lax._compat import flat_function, open_jaxpr
 
-__all__ = ["MONOIDS", "Monoid", "combiner", "highest", "is_identity", "lowest", "recognise"]
+__all__ = ["MONOIDS", "Monoid", "combiner", "from_identity", "highest", "lowest", "recognise"]
 
-Array = jax.Array
+Array = Any  # a JAX array, traced or not
 Combine = Callable[..., Sequence[Array]]
 
 
@@ -28,12 +28,12 @@ class Monoid:
     """An associative, commutative operation of two arrays and its identity for each dtype."""
 
     combine: Callable[[Array, Array], Array]
-    identity: Callable[[Any], np.generic]
+    identity: Callable[[Any], Any]
     reduce: Callable[..., Array]
     idempotent: bool = False
 
 
-def lowest(dtype: Any) -> np.generic:
+def lowest(dtype: Any) -> Any:
     """The identity of max: -inf, False or the least integer."""
     dtype = np.dtype(dtype)
     if dtype == np.bool_:
@@ -43,7 +43,7 @@ def lowest(dtype: Any) -> np.generic:
     return dtype.type(-np.inf)
 
 
-def highest(dtype: Any) -> np.generic:
+def highest(dtype: Any) -> Any:
     """The identity of min: inf, True or the greatest integer."""
     dtype = np.dtype(dtype)
     if dtype == np.bool_:
@@ -53,15 +53,15 @@ def highest(dtype: Any) -> np.generic:
     return dtype.type(np.inf)
 
 
-def _zero(dtype: Any) -> np.generic:
+def _zero(dtype: Any) -> Any:
     return np.dtype(dtype).type(0)
 
 
-def _one(dtype: Any) -> np.generic:
+def _one(dtype: Any) -> Any:
     return np.dtype(dtype).type(1)
 
 
-def _ones(dtype: Any) -> np.generic:
+def _ones(dtype: Any) -> Any:
     """All bits set: the identity of `and`."""
     dtype = np.dtype(dtype)
     return np.bool_(True) if dtype == np.bool_ else np.array(-1).astype(dtype)[()]
@@ -104,8 +104,10 @@ def combiner(jaxpr: Any, consts: Sequence[Any]) -> Combine:
     return combine
 
 
-def is_identity(value: Any, identity: np.generic) -> bool:
-    """Whether an initial value is statically known to be `identity`; False where it is an input."""
-    if isinstance(value, jax.core.Tracer):
-        return False
-    return bool(np.array_equal(np.asarray(value), np.asarray(identity)))
+def from_identity(ctx: Any, jaxpr: Any, consts: Sequence[Any], initial: Any) -> Monoid:
+    """The monoid that a jaxpr computes; declines if it is none, or does not start from its identity."""
+    monoid, known = recognise(open_jaxpr(jaxpr, consts)[0]), ctx.known(initial)
+    if monoid is None or known is None or not np.array_equal(known, monoid.identity(known.dtype)):
+        ctx.decline("not a known operation that starts from its identity")
+    assert monoid is not None  # declining raised
+    return monoid

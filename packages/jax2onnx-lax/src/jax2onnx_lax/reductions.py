@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -14,14 +13,14 @@ from jax2onnx_core import Rules
 
 from jax2onnx_lax._compat import open_jaxpr
 from jax2onnx_lax.complex_arrays import on_arrays
-from jax2onnx_lax.monoids import MONOIDS, Monoid, combiner, highest, lowest, recognise
+from jax2onnx_lax.monoids import MONOIDS, Monoid, combiner, from_identity, highest, lowest, recognise
 from jax2onnx_lax.ordering import flip_sign, is_float, replace_nan
 
 __all__ = ["fold_axis", "rules"]
 
 rules = Rules()
 
-Array = jax.Array
+Array = Any  # a JAX array, traced or not
 
 
 def _nothing_to_reduce(ctx: Any, axes: Sequence[int], identity: Any) -> Any:
@@ -185,7 +184,8 @@ def fold_axis(xs: Sequence[Array], initial: Sequence[Any], combine: Any, *, neut
     length = xs[0].shape[0]
     start = [jnp.broadcast_to(value, x.shape[1:]).astype(x.dtype) for value, x in zip(initial, xs, strict=True)]
     if not isinstance(length, int):
-        return lax.scan(lambda carry, row: (list(combine(*carry, *row)), None), start, list(xs))[0]
+        total: Sequence[Array] = lax.scan(lambda carry, row: (list(combine(*carry, *row)), None), start, list(xs))[0]
+        return total
     if length == 0:
         return start
     while length > 1:
@@ -220,10 +220,7 @@ def or_by_pairs(x: Array, *, axes: Sequence[int], **_: Any) -> Array:
 
 @rules.lower("reduce")
 def reduce(ctx: Any, *operands: Any, jaxpr: Any, dimensions: Sequence[int], **_: Any) -> Any:
-    monoid = recognise(open_jaxpr(jaxpr)[0])
-    initial = ctx.known(operands[-1])
-    if monoid is None or initial is None or not np.array_equal(initial, monoid.identity(initial.dtype)):
-        ctx.decline("not a known operation that starts from its identity")
+    monoid = from_identity(ctx, jaxpr, (), operands[-1])
     return ctx.jax(monoid.reduce, operands[0], axes=tuple(dimensions))
 
 

@@ -10,7 +10,6 @@ import dataclasses
 import math
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -24,7 +23,7 @@ __all__ = ["rules"]
 
 rules = Rules()
 
-Array = jax.Array
+Array = Any  # a JAX array, traced or not
 
 
 @dataclasses.dataclass(frozen=True)

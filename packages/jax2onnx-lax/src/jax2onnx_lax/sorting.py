@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from jax import lax
 from jax2onnx_core import Complex, Rules
@@ -16,7 +15,7 @@ __all__ = ["rules"]
 
 rules = Rules()
 
-Array = jax.Array
+Array = Any  # a JAX array, traced or not
 
 
 def _top(ctx: Any, x: Any, count: Any, axis: int, *, largest: bool) -> tuple[Any, Any]:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -16,14 +15,14 @@ from jax2onnx_core import Rules
 from jax2onnx_lax._compat import open_jaxpr
 from jax2onnx_lax.complex_arrays import on_arrays
 from jax2onnx_lax.conv_patches import windows
-from jax2onnx_lax.monoids import MONOIDS, Monoid, combiner, recognise
+from jax2onnx_lax.monoids import MONOIDS, Monoid, combiner, from_identity, recognise
 from jax2onnx_lax.reductions import fold_axis
 
 __all__ = ["Windows", "fold_windows", "rules"]
 
 rules = Rules()
 
-Array = jax.Array
+Array = Any  # a JAX array, traced or not
 Combine = Callable[..., Sequence[Array]]
 
 # Up to this size a window is folded element by element, beyond by doubling.
@@ -200,10 +199,7 @@ def _window_of_monoid(x: Array, *, monoid: Monoid, **params: Any) -> Array:
 
 @rules.lower("reduce_window")
 def reduce_window(ctx: Any, *operands: Any, jaxpr: Any, consts: Any, **params: Any) -> Any:
-    monoid = recognise(open_jaxpr(jaxpr, consts)[0])
-    initial = ctx.known(operands[-1])
-    if monoid is None or initial is None or not np.array_equal(initial, monoid.identity(initial.dtype)):
-        ctx.decline("not a known operation that starts from its identity")
+    monoid = from_identity(ctx, jaxpr, consts, operands[-1])
     return ctx.jax(_window_of_monoid, operands[0], monoid=monoid, **params)
 
 
