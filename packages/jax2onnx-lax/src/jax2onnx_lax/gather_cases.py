@@ -33,6 +33,8 @@ cases = [
          expect=expect_graph("Gather:2x3")),
     Case("embedding", lambda table, ids: jnp.take(table, ids, axis=0, mode="clip"), [(6, 3), _WILD],
          covers=("gather",), expect=_one("Clip:6 -> Gather:6x3")),
+    Case("ring_buffer", lambda x, i: x[i % 6], [(6, 3), _WILD], covers=("gather",),
+         expect=_one("Mod:6 -> Gather:6x3")),
     Case("columns", lambda x, i: x[:, i], [("B", 6, 2), _ROWS], covers=("gather",), expect=_one("Gather:Bx4x2")),
     Case("take_fills", lambda x, i: jnp.take(x, i, axis=0), [(6, 3), _WILD], covers=("gather",),
          expect=expect_graph("Clip:6 -> Gather:6x3 -> Add:6x3", "Clip:6 -> Equal:6 -> Unsqueeze -> Where -> Add",

@@ -8,6 +8,7 @@ from jax2onnx_lax.passes.fold_batch_norm import FoldBatchNorm
 from jax2onnx_lax.passes.recover_attention import RecoverAttention
 from jax2onnx_lax.passes.recover_gelu import RecoverGelu
 from jax2onnx_lax.passes.recover_layer_norm import RecoverLayerNorm
+from jax2onnx_lax.passes.recover_mod import RecoverMod
 from jax2onnx_lax.passes.recover_relu import RecoverRelu
 from jax2onnx_lax.passes.recover_rms_norm import RecoverRmsNorm
 from jax2onnx_lax.passes.recover_silu import RecoverSilu
@@ -15,7 +16,7 @@ from jax2onnx_lax.passes.recover_softmax import RecoverSoftmax
 
 __all__ = ["register_passes"]
 
-_FORMULAS = (RecoverRelu, RecoverSilu, RecoverSoftmax, RecoverLayerNorm, RecoverRmsNorm, RecoverGelu)
+_FORMULAS = (RecoverMod, RecoverRelu, RecoverSilu, RecoverSoftmax, RecoverLayerNorm, RecoverRmsNorm, RecoverGelu)
 
 
 def register_passes(registry: Any) -> None:
