@@ -80,10 +80,11 @@ def lower_rms_norm(ctx: Any, x: Any, scale: Any, *, epsilon: float) -> Any:
 
 @rules.lower("nnx.rms_norm")
 def lower_rms_norm_before_23(ctx: Any, x: Any, scale: Any, *, epsilon: float) -> Any:
-    """The form that ONNX Runtime fuses."""
+    """The form that ONNX Runtime fuses; in float64 one that it does not, as its fusion then loses the epsilon."""
     if ctx.opset >= 23 or ctx.dtype(x).itemsize < 4:
         ctx.decline("there is an operator, or half precision needs float32 statistics")
-    mean = ctx.op.ReduceMean(ctx.op.Pow(x, ctx.constant(2.0, like=x)), ctx.ints([-1]))
+    square = ctx.op.Pow(x, ctx.constant(2.0, like=x)) if ctx.dtype(x) == np.float32 else ctx.op.Mul(x, x)
+    mean = ctx.op.ReduceMean(square, ctx.ints([-1]))
     y = ctx.op.Div(x, ctx.op.Sqrt(ctx.op.Add(mean, ctx.constant(epsilon, like=x))))
     return y if scale is None else ctx.op.Mul(y, scale)
 
