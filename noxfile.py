@@ -101,7 +101,7 @@ def conformance(session: nox.Session) -> None:
 def wheels(session: nox.Session) -> None:
     """Build all wheels; install each with core only; the third-party example from its wheel."""
     directory = built(session)
-    python = environment(session, "wheels", ["pytest>=8.4"])
+    python = environment(session, "wheels", ["pytest>=8.4", "uv>=0.5"])
     session.run(
         python, "-m", "pytest", "-q", str(ROOT / "tools" / "check_wheels.py"), external=True,
         env={"JAX2ONNX_WHEELS": str(directory)},

@@ -1,0 +1,104 @@
+"""Each wheel with core only: it installs, its entry point loads; the third party's package works from its wheel.
+
+The wheels are in the directory named by JAX2ONNX_WHEELS.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WHEELS = Path(os.environ["JAX2ONNX_WHEELS"])
+DISTRIBUTIONS = ["core", "lax", "nnx", "functions", "onnxruntime", "testing"]
+
+ENTRY_POINTS = """
+import importlib.metadata
+for entry in importlib.metadata.entry_points(group="jax2onnx"):
+    if entry.dist.name == {name!r}:
+        plugin = entry.load()
+        assert plugin.JAX2ONNX_API == 1
+        print("loaded", entry.name)
+"""
+
+CORE_ALONE = """
+import jax.numpy as jnp
+from jax2onnx_core import to_onnx
+try:
+    to_onnx(jnp.tanh, [(3,)])
+except NotImplementedError as error:
+    assert "jax2onnx-lax" in str(error), error
+else:
+    raise AssertionError("core alone lowered something")
+"""
+
+THIRD_PARTY = """
+import ripple, jax.numpy as jnp
+from jax2onnx_core import to_onnx
+layer = ripple.Damping(4)
+program = to_onnx(lambda x: layer(ripple.sawtooth(x)), [("B", 4)])
+operators = [node.op_type for node in program.model.graph]
+assert operators == ["Floor", "Sub", "Softsign", "Mul"], operators
+program.verify()
+"""
+
+
+@pytest.fixture(scope="session")
+def environments(tmp_path_factory):
+    made = {}
+
+    def get(*names: str) -> str:
+        if names not in made:
+            directory = tmp_path_factory.mktemp("environment")
+            subprocess.run([sys.executable, "-m", "venv", directory], check=True)
+            python = str(directory / "bin" / "python")
+            uv = [sys.executable, "-m", "uv", "pip", "install", "-q", "--python", python, "--find-links", str(WHEELS)]
+            subprocess.run([*uv, *names], check=True)
+            made[names] = python
+        return made[names]
+
+    return get
+
+
+def run(python: str, code: str) -> str:
+    result = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def installed(python: str) -> set[str]:
+    code = "import importlib.metadata as m; print(*sorted({d.name.lower() for d in m.distributions()}))"
+    return set(run(python, code).split())
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_every_distribution_has_a_wheel_and_an_sdist(name):
+    assert list(WHEELS.glob(f"jax2onnx_{name}-*.whl"))
+    assert list(WHEELS.glob(f"jax2onnx_{name}-*.tar.gz"))
+
+
+@pytest.mark.parametrize("name", ["lax", "nnx", "functions", "onnxruntime"])
+def test_its_entry_point_loads(environments, name):
+    python = environments("jax2onnx-core", f"jax2onnx-{name}")
+    assert "loaded" in run(python, ENTRY_POINTS.format(name=f"jax2onnx-{name}"))
+
+
+def test_core_alone_says_what_is_missing(environments):
+    run(environments("jax2onnx-core"), CORE_ALONE)
+
+
+def test_core_and_nnx_pull_nothing_that_they_do_not_use(environments):
+    found = installed(environments("jax2onnx-core", "jax2onnx-nnx"))
+    assert not found & {"onnxruntime", "pytest", "torch", "tensorflow", "jax2onnx-functions", "jax2onnx-testing"}
+
+
+def test_a_third_partys_package(environments):
+    python = environments("jax2onnx-lax", "jax2onnx-onnxruntime[cpu]", "jax2onnx-testing", "jax2onnx-ripple")
+    run(python, THIRD_PARTY)
+    suite = ["-m", "pytest", "-q", "--pyargs", "jax2onnx_testing.suite", "--jax2onnx-dist=jax2onnx-ripple"]
+    result = subprocess.run([python, *suite], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
+    assert "passed" in result.stdout
