@@ -221,7 +221,7 @@ def nextafter(x: Array, y: Array) -> Array:
         result = (wide + jnp.where(toward > wide, step, -step)).astype(x.dtype)
     largest = jnp.where(x < 0, -info.max, info.max).astype(x.dtype)
     result = jnp.where(jnp.isinf(x), largest, result)
-    result = jnp.where(x == y, y, result)
+    result = jnp.where(x != y, result, y)
     return jnp.where((x != x) | (y != y), np.nan, result).astype(x.dtype)
 
 

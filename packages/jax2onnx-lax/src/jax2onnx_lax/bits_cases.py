@@ -9,6 +9,8 @@ import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
 
+from jax2onnx_lax.fixed_dtypes import only_once
+
 __all__ = ["cases"]
 
 _FLOATS = (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)
@@ -29,13 +31,12 @@ def _bits_and_back(dtype: Any) -> Any:
 def _case(source: Any, target: Any, opset: int = 23, operators: str = "") -> Case:
     ratio = max(1, np.dtype(target).itemsize // np.dtype(source).itemsize)
     shape = ("N", 7) if ratio == 1 else ("N", 3, ratio)
-    other = "f32" if 8 in (np.dtype(source).itemsize, np.dtype(target).itemsize) else "f64"
     into_float = np.dtype(target) in map(np.dtype, _FLOATS)
     return Case(
         f"{np.dtype(source).name}_to_{np.dtype(target).name}" + (f"_opset_{opset}" if opset != 23 else ""),
         _to(target), [(shape, source)], covers=_COVERS, values="special" if not into_float else "finite",
         expect=expect_graph(operators, match="exact") if operators else (),
-        options={"opset": opset}, skip={other: "The dtypes are fixed."},
+        options={"opset": opset}, skip=only_once(source, target),
     )  # fmt: skip
 
 
@@ -48,14 +49,14 @@ def _uniform(dtype: Any) -> Any:
 
 cases = [
     *(Case(f"random_bits_to_{np.dtype(d).name}", _uniform(d), [(("N", 7), np.dtype(f"uint{8 * np.dtype(d).itemsize}"))],
-           covers=_COVERS, values="special", skip={"f32" if d is np.float64 else "f64": "The dtypes are fixed."},
+           covers=_COVERS, values="special", skip=only_once(d),
            expect=expect_graph("BitShift -> Cast -> Mul -> Add", match="exact")) for d in (np.float32, np.float64)),
     *(_case(s, t) for s in _DTYPES for t in _DTYPES if s != t and not (s in _FLOATS and t in _FLOATS)),
     *(_case(np.float32, t, 26, "BitCast") for t in (np.int32, np.uint32)),
     _case(np.uint32, np.float32, 26, "BitCast"),
     _case(np.uint32, np.int32, operators="Cast"),
     *(Case(f"bits_of_{np.dtype(d).name}_and_back", _bits_and_back(d), [((8, 9), d)], covers=_COVERS, values="special",
-           skip={"f32" if d is np.float64 else "f64": "The dtypes are fixed."}) for d in _FLOATS),
+           skip=only_once(d)) for d in _FLOATS),
     *(Case(f"nextafter_of_{np.dtype(d).name}", lax.nextafter, [((8, 9), d), ((8, 9), d)], covers=("nextafter",),
-           values="special", skip={"f32" if d is np.float64 else "f64": "The dtypes are fixed."}) for d in _FLOATS),
+           values="special", skip=only_once(d)) for d in _FLOATS),
 ]  # fmt: skip

@@ -117,11 +117,14 @@ def _reduce_precision(x: Array, *, exponent_bits: int, mantissa_bits: int) -> Ar
     if mantissa_bits < info.nmant:
         smallest = float(info.smallest_normal)
         unit = power_of_two_below(y, smallest) * 2.0**-mantissa_bits
-        y = jnp.where(jnp.isfinite(y), lax.round(y / unit, lax.RoundingMethod.TO_NEAREST_EVEN) * unit, y)
+        rounded = lax.round(y / unit, lax.RoundingMethod.TO_NEAREST_EVEN) * unit
+        # ONNX Runtime's Where keeps the sign of a zero only in its second choice.
+        y = jnp.where(jnp.isinf(y), y, rounded)
     if exponent_bits < info.nexp:
         bias = 2 ** (exponent_bits - 1) - 1
         a = jnp.abs(y)
-        y = jnp.where(a >= 2.0 ** (bias + 1), y * np.inf, jnp.where(a < 2.0 ** (1 - bias), y * 0, y))
+        y = y * (a >= 2.0 ** (1 - bias)).astype(y.dtype)
+        y = jnp.where(a >= 2.0 ** (bias + 1), y * np.inf, y)
     return y.astype(x.dtype)
 
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Rules
+
 from jax2onnx_lax.index_values import one_value
 from jax2onnx_lax.special_elementary import sign_bit
 
@@ -44,6 +45,10 @@ def is_integer(dtype: np.dtype[Any]) -> bool:
 _FLOATS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64)))
 
 
+def _is_bool(ctx: Any, value: Any) -> bool:
+    return bool(ctx.dtype(value) == np.dtype(bool))
+
+
 def uniform(ctx: Any, value: Any, x: Any) -> Any:
     """`value` as a scalar constant where it is one broadcast to the dimensions of `x`, else `value`."""
     if ctx.dims(value) == () or ctx.dims(value) != ctx.dims(x):
@@ -59,23 +64,23 @@ def uniform(ctx: Any, value: Any, x: Any) -> Any:
 def logic(ctx: Any, x: Any, y: Any) -> Any:
     """Logical on booleans, bitwise on integers."""
     name = {"and": "And", "or": "Or", "xor": "Xor"}[ctx.primitive]
-    return ctx.op(name if ctx.dtype(x) == bool else f"Bitwise{name}", x, y)
+    return ctx.op(name if _is_bool(ctx, x) else f"Bitwise{name}", x, y)
 
 
 @rules.lower("not")
 def invert(ctx: Any, x: Any) -> Any:
-    return ctx.op.Not(x) if ctx.dtype(x) == bool else ctx.op.BitwiseNot(x)
+    return ctx.op.Not(x) if _is_bool(ctx, x) else ctx.op.BitwiseNot(x)
 
 
 @rules.lower("ne")
 def not_equal(ctx: Any, x: Any, y: Any) -> Any:
-    return ctx.op.Xor(x, y) if ctx.dtype(x) == bool else ctx.op.Not(ctx.op.Equal(x, y))
+    return ctx.op.Xor(x, y) if _is_bool(ctx, x) else ctx.op.Not(ctx.op.Equal(x, y))
 
 
 @rules.lower("lt", "le", "gt", "ge")
 def order_of_booleans(ctx: Any, x: Any, y: Any) -> Any:
     """False < True."""
-    if ctx.dtype(x) != bool:
+    if not _is_bool(ctx, x):
         ctx.decline("not booleans")
     if ctx.primitive in ("gt", "le"):
         x, y = y, x
@@ -85,14 +90,14 @@ def order_of_booleans(ctx: Any, x: Any, y: Any) -> Any:
 
 @rules.lower("max", "add", "add_any")
 def either(ctx: Any, x: Any, y: Any, **_: Any) -> Any:
-    if ctx.dtype(x) != bool:
+    if not _is_bool(ctx, x):
         ctx.decline("not booleans")
     return ctx.op.Or(x, y)
 
 
 @rules.lower("min", "mul")
 def both(ctx: Any, x: Any, y: Any, **_: Any) -> Any:
-    if ctx.dtype(x) != bool:
+    if not _is_bool(ctx, x):
         ctx.decline("not booleans")
     return ctx.op.And(x, y)
 
@@ -217,7 +222,7 @@ def _round_away_from_zero(x: Array) -> Array:
     a = lax.abs(x)
     whole = lax.floor(a)
     magnitude = whole + (a - whole >= 0.5).astype(x.dtype)
-    return lax.select(x < 0, -magnitude, magnitude)
+    return magnitude * jnp.where(x < 0, -1, 1).astype(x.dtype)
 
 
 @rules.lower("is_finite")
@@ -254,7 +259,7 @@ def select_n(ctx: Any, which: Any, *cases: Any) -> Any:
     """Integer predicates out of range take the nearest case, as in XLA."""
     if len(cases) == 1:
         return cases[0]
-    if ctx.dtype(which) == bool:
+    if _is_bool(ctx, which):
         return ctx.op.Where(which, cases[1], cases[0])
     result = cases[-1]
     for i in range(len(cases) - 2, -1, -1):
@@ -265,7 +270,7 @@ def select_n(ctx: Any, which: Any, *cases: Any) -> Any:
 @rules.lower("clamp")
 def clamp(ctx: Any, low: Any, x: Any, high: Any) -> Any:
     """Clip where the bounds are scalars; it ignores a NaN bound, so that has to be known away."""
-    if ctx.dtype(x) == bool:
+    if _is_bool(ctx, x):
         return ctx.op.And(ctx.op.Or(x, low), high)
     if ctx.supports("Clip", ctx.dtype(x)) and _plain_scalars(ctx, (low, high)):
         return ctx.op.Clip(x, low, high)

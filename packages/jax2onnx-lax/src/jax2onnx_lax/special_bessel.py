@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Rules
+
 from jax2onnx_lax import _compat
-from jax2onnx_lax.special_elementary import half_through_single
+from jax2onnx_lax.special_elementary import copy_sign, half_through_single
 
 __all__ = ["rules"]
 
@@ -58,7 +59,7 @@ def bessel_i1e(x: Array) -> Array:
     small = _chebyshev(0.5 * a - 2, _I1E_SMALL) * a
     large = _chebyshev(32 / a - 2, _I1E_LARGE) / lax.sqrt(a)
     magnitude = jnp.where(a <= 8, small, large)
-    return jnp.where(x < 0, -magnitude, jnp.where(x == 0, x, magnitude))
+    return copy_sign(magnitude, x)
 
 
 def _chebyshev(x: Array, coefficients: tuple[float, ...]) -> Array:

@@ -65,8 +65,11 @@ def sign_bit(x: Array) -> Array:
 
 
 def copy_sign(magnitude: Array, x: Array) -> Array:
-    """`magnitude` (not negative) with the sign of `x`; where `x` is zero, `x` itself."""
-    return jnp.where(x == 0, x, jnp.where(x < 0, -magnitude, magnitude))
+    """`magnitude` (not negative) with the sign of `x`; where `x` is zero, `x` itself.
+
+    ONNX Runtime's Where keeps the sign of a zero only in its second choice (and swaps them behind a Not).
+    """
+    return jnp.where(jnp.abs(x) > 0, jnp.where(x < 0, -magnitude, magnitude), x)
 
 
 @rules.decompose("expm1")
@@ -74,7 +77,7 @@ def copy_sign(magnitude: Array, x: Array) -> Array:
 def expm1(x: Array, *, accuracy: Any = None) -> Array:
     """exp(x) - 1 = 2 t / (1 - t) with t = tanh(x/2), which does not cancel near 0."""
     t = lax.tanh(0.5 * x)
-    return jnp.where(jnp.abs(x) < 0.5, 2 * t / (1 - t), lax.exp(x) - 1)
+    return jnp.where(jnp.abs(x) >= 0.5, lax.exp(x) - 1, 2 * t / (1 - t))
 
 
 @rules.decompose("log1p")
@@ -83,8 +86,10 @@ def log1p(x: Array, *, accuracy: Any = None) -> Array:
     """log(u) x / (u - 1) with u = 1 + x rounded: the error of u cancels (Kahan)."""
     u = 1 + x
     logarithm = lax.log(u)
-    near_zero = jnp.where(u == 1, x, logarithm * x / (u - 1))
-    return jnp.where(jnp.abs(x) < 0.5, near_zero, logarithm)
+    # As in `copy_sign`, a choice that may be -0.0 comes second.
+    rounded = u - 1
+    near_zero = jnp.where(jnp.abs(rounded) > 0, logarithm * x / rounded, x)
+    return jnp.where(jnp.abs(x) >= 0.5, logarithm, near_zero)
 
 
 @rules.decompose("log2")
@@ -120,7 +125,8 @@ def tan(x: Array, *, accuracy: Any = None) -> Array:
         reduced = reduced - k * part
     sine, cosine = lax.sin(reduced), lax.cos(reduced)
     odd = lax.rem(k, jnp.full_like(k, 2)) != 0
-    return jnp.where(x == 0, x, jnp.where(odd, -cosine, sine) / jnp.where(odd, sine, cosine))
+    quotient = jnp.where(odd, -cosine, sine) / jnp.where(odd, sine, cosine)
+    return jnp.where(x != 0, quotient, x)
 
 
 @rules.decompose("atan")
@@ -159,7 +165,7 @@ def atan2(y: Array, x: Array) -> Array:
     ratio = jnp.where((a == b) & ((a == 0) | (a == np.inf)), jnp.where(a == 0, a, jnp.ones_like(a)), a / b)
     angle = lax.atan(ratio)
     angle = jnp.where(sign_bit(x), _PI - angle, angle)
-    return jnp.where(sign_bit(y), -angle, angle)
+    return angle * jnp.where(sign_bit(y), -1.0, 1.0).astype(angle.dtype)
 
 
 @rules.decompose("sinh")
@@ -168,7 +174,7 @@ def sinh(x: Array) -> Array:
     """2t/(1-t^2) with t = tanh(x/2) near 0, else from exp(x/2) twice, which does not overflow early."""
     t = lax.tanh(0.5 * x)
     h = lax.exp(0.5 * x)
-    return jnp.where(jnp.abs(x) < 1, 2 * t / ((1 - t) * (1 + t)), (0.5 * h) * h - (0.5 / h) / h)
+    return jnp.where(jnp.abs(x) >= 1, (0.5 * h) * h - (0.5 / h) / h, 2 * t / ((1 - t) * (1 + t)))
 
 
 @rules.decompose("cosh")

@@ -10,6 +10,7 @@ from jax import lax
 from jax2onnx_core import Case
 
 from jax2onnx_lax import _compat
+from jax2onnx_lax.fixed_dtypes import only_once
 
 __all__ = ["cases"]
 
@@ -18,8 +19,8 @@ _X = ("N", 5)
 
 def _case(name: str, fn: Any, values: Any = "special", scale: float = 1.0, suffix: str = "", dtype: Any = None) -> Case:
     shape = _X if dtype is None else (_X, dtype)
-    skip = {} if dtype is None else {"f64": "The dtype is fixed."}
-    return Case(f"{name}{suffix}", lambda x: fn(x * scale), [shape], covers=(name,), values=values, skip=skip)
+    return Case(f"{name}{suffix}", lambda x: fn(x * scale), [shape], covers=(name,), values=values,
+                skip={} if dtype is None else only_once(dtype))  # fmt: skip
 
 
 _FUNCTIONS = {

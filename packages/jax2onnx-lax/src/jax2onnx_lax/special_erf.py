@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Rules
+
 from jax2onnx_lax.special_elementary import half_through_single, horner
 
 __all__ = ["rules"]
@@ -78,7 +79,7 @@ def erf(x: Array) -> Array:
     """Odd; rational near 0, 1 - erfc beyond 1."""
     a = jnp.abs(x)
     tail = 1 - _erfc_large(jnp.maximum(a, 1.0))
-    return jnp.where(a < 1, _erf_small(x), jnp.where(x < 0, -tail, tail))
+    return jnp.where(a >= 1, jnp.where(x < 0, -tail, tail), _erf_small(x))
 
 
 @rules.decompose("erfc")
@@ -113,4 +114,4 @@ def _halley_step(y: Array, x: Array) -> Array:
     residual = jnp.where(jnp.abs(x) < 0.5, small - jnp.abs(x), (1 - jnp.abs(x)) - complement)
     step = residual * (np.sqrt(np.pi) / 2) / _exp_minus_square(a)
     moved = a - step / (1 + a * step)
-    return jnp.where(x < 0, -moved, jnp.where(x == 0, x, moved))
+    return jnp.where(x < 0, -moved, jnp.where(x != 0, moved, x))

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Rules
+
 from jax2onnx_lax import _compat
 
 __all__ = ["rules"]
