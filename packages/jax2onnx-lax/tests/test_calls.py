@@ -56,16 +56,6 @@ def test_a_callback_is_refused_with_the_reason_and_the_way_around():
         to_onnx(calls_back, [(2,)])
 
 
-def test_a_mutable_reference_is_refused():
-    def mutates(x):
-        ref = jax.new_ref(x)
-        ref[0] = 1.0
-        return ref[...]
-
-    with pytest.raises(errors.UnsupportedError, match="mutable array reference"):
-        to_onnx(mutates, [(2,)])
-
-
 def test_a_mesh_of_several_devices_is_refused():
     mesh = AbstractMesh((2,), ("i",), axis_types=(AxisType.Auto,))
     spec = PartitionSpec("i")

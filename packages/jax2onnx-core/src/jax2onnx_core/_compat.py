@@ -17,6 +17,7 @@ from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import batching as _batching
 from jax._src.interpreters import mlir as _mlir
 from jax._src.interpreters import partial_eval as _partial_eval
+from jax._src.state import discharge as _discharge
 
 __all__ = [
     "DropVar",
@@ -49,6 +50,7 @@ __all__ = [
     "symbols_of",
     "trace_thunk",
     "user_frame",
+    "without_references",
     "with_exact_shape",
     "wrap_key",
 ]
@@ -78,6 +80,13 @@ def open_jaxpr(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
     if isinstance(jaxpr, _ClosedJaxpr):
         return jaxpr.jaxpr, jaxpr.consts
     return jaxpr, ()
+
+
+def without_references(jaxpr: Any) -> Any:
+    """The jaxpr with the mutable array references that it makes itself (`jax.new_ref`) turned into values."""
+    if not any(isinstance(effect, _core.InternalMutableArrayEffect) for effect in jaxpr.effects):
+        return jaxpr
+    return _discharge.discharge_state(jaxpr if isinstance(jaxpr, _ClosedJaxpr) else closed(jaxpr, ()))
 
 
 def jaxpr_of(jaxpr: Any) -> Any:

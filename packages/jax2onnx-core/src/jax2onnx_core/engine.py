@@ -115,7 +115,7 @@ class Engine:
 
     def lower_jaxpr(self, scope: Scope, jaxpr: Any, operands: Sequence[ir.Value]) -> list[ir.Value]:
         """Lower a jaxpr (closed, or open without constants) into `scope`; the values of its outputs."""
-        inner, consts = _compat.open_jaxpr(jaxpr)
+        inner, consts = _compat.open_jaxpr(_compat.without_references(jaxpr))
         env: dict[Any, ir.Value] = {}
         for var, const in zip(inner.constvars, consts, strict=True):
             env[var] = self.constants.weight(const)

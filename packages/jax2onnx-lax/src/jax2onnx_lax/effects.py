@@ -85,8 +85,8 @@ rules.unsupported(
 rules.unsupported(
     ("new_ref", "empty_ref", "free_ref", "get", "swap", "addupdate", "freeze", "accum_grad_in_ref",
      "core_map", "pin", "unpin"),
-    "It reads or writes a mutable array reference, and ONNX has only values.",
-    "Return the updated array instead (x = x.at[i].set(v)).",
+    "It reads or writes a mutable array reference that was made outside the exported function.",
+    "Make the reference inside (jax.new_ref), or take the array and return the updated one.",
 )  # fmt: skip
 rules.unsupported(
     "check",

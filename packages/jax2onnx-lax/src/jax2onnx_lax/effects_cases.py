@@ -51,6 +51,19 @@ def _printing(x: Any) -> Any:
     return 2 * x
 
 
+def _mutating(x: Any) -> Any:
+    """A reference that is read, written and added to, also in a loop."""
+    ref = jax.new_ref(x)
+    ref[0] = jnp.ones_like(x[0])
+
+    def body(carry: Any, row: Any) -> Any:
+        ref[1] += row
+        return carry + row, ref[...].sum()
+
+    carry, sums = lax.scan(body, jnp.zeros_like(x[0]), x)
+    return carry, sums, jax.freeze(ref)
+
+
 def _constrained(x: Any) -> Any:
     return lax.with_sharding_constraint(jnp.sin(x), SingleDeviceSharding(jax.devices()[0]))
 
@@ -68,6 +81,8 @@ cases = [
          expect=expect_graph("Sin", match="exact")),
     Case("collectives", _on_mesh(_collectives, _ROWS, (_WHOLE,) * 4 + (_ROWS,) * 7), [(4, 3)],
          covers=("psum", "pmax", "pmin", "all_gather", "reduce_scatter", "all_to_all", "ppermute", "axis_index")),
+    Case("references", _mutating, [(4, 3)]),
+    Case("references_in_jit", jax.jit(_mutating), [(4, 3)]),
     Case("debug", _printing, [("N", 3)], covers=("debug_print", "debug_callback"),
          expect=expect_graph("Mul", match="exact")),
 ]  # fmt: skip
