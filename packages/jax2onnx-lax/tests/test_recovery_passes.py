@@ -8,6 +8,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 from jax2onnx_lax.passes.fold_batch_norm import FoldBatchNorm
+from jax2onnx_lax.passes.fold_neutral import FoldNeutral
 from jax2onnx_lax.passes.recover_attention import RecoverAttention
 from jax2onnx_lax.passes.recover_gelu import RecoverGelu
 from jax2onnx_lax.passes.recover_layer_norm import RecoverLayerNorm
@@ -276,3 +277,19 @@ def test_attention_whose_weights_are_read_stays() -> None:
     )
     before = model(body, **HEADS)
     assert "Attention" not in rewritten(RecoverAttention(), before, (3, 5, 2, 4))
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("a = Mul(x, one) y = Neg(a)", ["Neg"]),
+        ("a = Div(x, one) y = Neg(a)", ["Neg"]),
+        ("a = Add(x, zero) y = Neg(a)", ["Add", "Neg"]),
+        ("a = Div(one, x) y = Neg(a)", ["Div", "Neg"]),
+        ("i = Cast<to = 6>(x) j = Add(nought, i) k = Sub(j, nought) y = Cast<to = 1>(k)", ["Cast", "Cast"]),
+    ],
+)
+def test_neutral_elements(body: str, expected: list[str]) -> None:
+    constants = """one = Constant<value = float {1}>() zero = Constant<value = float {0}>()
+        nought = Constant<value = int32 {0}>()"""
+    assert rewritten(FoldNeutral(), model(constants + body)) == expected

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Call, Composites, Rules
+
 from jax2onnx_lax.nn import is_float
 
 composites = Composites()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from jax2onnx_core import Call, Composites, Rules
+
 from jax2onnx_lax.nn import is_float, needs
 
 composites = Composites()

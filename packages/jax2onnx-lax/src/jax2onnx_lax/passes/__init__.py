@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jax2onnx_lax.passes.fold_batch_norm import FoldBatchNorm
+from jax2onnx_lax.passes.fold_neutral import FoldNeutral
 from jax2onnx_lax.passes.recover_attention import RecoverAttention
 from jax2onnx_lax.passes.recover_gelu import RecoverGelu
 from jax2onnx_lax.passes.recover_layer_norm import RecoverLayerNorm
@@ -16,7 +17,16 @@ from jax2onnx_lax.passes.recover_softmax import RecoverSoftmax
 
 __all__ = ["register_passes"]
 
-_FORMULAS = (RecoverMod, RecoverRelu, RecoverSilu, RecoverSoftmax, RecoverLayerNorm, RecoverRmsNorm, RecoverGelu)
+_FORMULAS = (
+    FoldNeutral,
+    RecoverMod,
+    RecoverRelu,
+    RecoverSilu,
+    RecoverSoftmax,
+    RecoverLayerNorm,
+    RecoverRmsNorm,
+    RecoverGelu,
+)
 
 
 def register_passes(registry: Any) -> None:

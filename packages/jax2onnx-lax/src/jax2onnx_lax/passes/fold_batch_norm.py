@@ -7,6 +7,7 @@ __all__ = ["FoldBatchNorm"]
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_core.passes.graph_pass import GraphPass, Scope, constant_tensor, dims_of, known
+
 from jax2onnx_lax.passes.matching import is_read_once, operation, other_operand, rewrite_as
 
 _CHANNELS = 1 << 16

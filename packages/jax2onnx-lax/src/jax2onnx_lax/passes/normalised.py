@@ -7,6 +7,7 @@ __all__ = ["absorb_bias", "absorb_scale", "scale_of"]
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_core.passes.graph_pass import Scope, dims_of, known
+
 from jax2onnx_lax.passes.matching import is_read_once, operation, other_operand, rewrite_as, scalar
 from jax2onnx_lax.passes.rows import Rows
 

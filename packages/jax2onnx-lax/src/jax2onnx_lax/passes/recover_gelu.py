@@ -8,6 +8,7 @@ import math
 
 import onnx_ir as ir
 from jax2onnx_core.passes.graph_pass import Scope
+
 from jax2onnx_lax.passes.matching import VersionedPass, operation, other_operand, product, rewrite_as, scalar
 
 _SINGLE = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16})

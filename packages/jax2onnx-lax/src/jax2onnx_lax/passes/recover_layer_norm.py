@@ -7,6 +7,7 @@ __all__ = ["RecoverLayerNorm"]
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_core.passes.graph_pass import GraphPass, Scope, dims_of
+
 from jax2onnx_lax.passes.matching import FLOATS, operation, other_operand, rewrite_as
 from jax2onnx_lax.passes.normalised import absorb_bias, absorb_scale, scale_of
 from jax2onnx_lax.passes.rows import Rows

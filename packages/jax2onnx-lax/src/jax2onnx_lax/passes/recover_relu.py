@@ -6,6 +6,7 @@ __all__ = ["RecoverRelu"]
 
 import onnx_ir as ir
 from jax2onnx_core.passes.graph_pass import GraphPass, Scope, dims_of, same_dims
+
 from jax2onnx_lax.passes.matching import FLOATS, operation, other_operand, rewrite_as, scalar
 
 

@@ -7,6 +7,7 @@ __all__ = ["RecoverRmsNorm"]
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_core.passes.graph_pass import Scope, dims_of
+
 from jax2onnx_lax.passes.matching import FLOATS, VersionedPass, other_operand, rewrite_as
 from jax2onnx_lax.passes.normalised import absorb_scale, scale_of
 from jax2onnx_lax.passes.rows import Rows

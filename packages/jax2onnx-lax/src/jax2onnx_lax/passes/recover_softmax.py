@@ -6,6 +6,7 @@ __all__ = ["RecoverSoftmax"]
 
 import onnx_ir as ir
 from jax2onnx_core.passes.graph_pass import GraphPass, Scope
+
 from jax2onnx_lax.passes.matching import FLOATS, operation, rewrite_as
 from jax2onnx_lax.passes.rows import Rows
 

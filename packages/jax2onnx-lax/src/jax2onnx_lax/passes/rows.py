@@ -7,6 +7,7 @@ __all__ = ["Rows"]
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_core.passes.graph_pass import dims_of, known, same_dims
+
 from jax2onnx_lax.passes.matching import operation, other_operand, scalar, square_of
 
 _VIEWS = ("Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand", "Max", "Where")
