@@ -78,6 +78,7 @@ cases = [
     _case("log_gamma", lambda k: random.loggamma(k, jnp.array([0.3, 1.0, 5.0])), ("random_gamma",)),
     _case("gamma_rbg", lambda k: random.gamma(k, jnp.array([0.3, 5.0])), ("random_gamma",), "rbg"),
     _case("dirichlet", lambda k: random.dirichlet(k, jnp.array([1.0, 2, 3]), (2,)), ("random_gamma",)),
+    _case("multinomial", lambda k: random.multinomial(k, 10.0, jnp.array([0.2, 0.3, 0.5]))),
     _case("poisson", lambda k: random.poisson(k, jnp.array([0.5, 3.0, 20.0]))),
     _case("vmap_over_keys", lambda k: jax.vmap(lambda k: random.bits(k, (3,)))(random.split(k, 4))),
     _case(
