@@ -152,6 +152,15 @@ def test_a_reduction_that_removes_axes_ends_the_region(rewrite):
     assert rewrite(FoldTransposes(), HEAD + text) == ["ReduceMean{0}(Relu(x), [2, 3])"]
 
 
+def test_a_reduction_to_a_scalar_ends_the_region(rewrite):
+    text = f"""g (float[N,3,4,5] x) => (float y) {{
+      a = Transpose<{NHWC}>(x)
+      b = Relu(a)
+      y = ReduceL1<keepdims = 0>(b)
+    }}"""
+    assert rewrite(FoldTransposes(), HEAD + text) == ["ReduceL1{0}(Relu(x))"]
+
+
 def test_a_reduction_may_leave_a_smaller_transpose(rewrite):
     text = f"""g (float[N,3,4,5] x) => (float[N,5,3] y) <int64[1] axes = {{1}}> {{
       a = Transpose<{NHWC}>(x)

@@ -28,11 +28,15 @@ class _Graph:
 
     def constant(self, array: np.ndarray) -> ir.Value:
         tensor = ir.tensor(array, name=f"c{len(self.constants)}")
-        value = ir.Value(name=tensor.name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
+        value = ir.Value(
+            name=tensor.name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor
+        )
         self.constants.append(value)
         return value
 
-    def emit(self, op_type: str, inputs: list[ir.Value | None], shape, dtype=ir.DataType.FLOAT, **attributes) -> ir.Value:
+    def emit(
+        self, op_type: str, inputs: list[ir.Value | None], shape, dtype=ir.DataType.FLOAT, **attributes
+    ) -> ir.Value:
         node = ir.node(op_type, inputs, attributes)
         output = node.outputs[0]
         output.name, output.shape, output.type = f"v{len(self.nodes)}", ir.Shape(shape), ir.TensorType(dtype)
@@ -47,7 +51,11 @@ class _Graph:
 
     def _transpose(self, x, shape):
         perm = [int(i) for i in self.rng.permutation(len(shape))]
-        known = [p for p in [n.attributes.get_ints("perm") for n in self.nodes if n.op_type == "Transpose"] if len(p) == len(shape)]
+        known = [
+            p
+            for p in [n.attributes.get_ints("perm") for n in self.nodes if n.op_type == "Transpose"]
+            if len(p) == len(shape)
+        ]
         if known and self.rng.random() < 0.6:
             perm = list(known[self.rng.integers(len(known))])
             perm = [perm.index(i) for i in range(len(perm))] if self.rng.random() < 0.7 else perm
@@ -106,7 +114,9 @@ class _Graph:
         ones = [i for i, d in enumerate(shape) if d == 1][: len(shape) - 2]
         if not ones:
             return self._unary(x, shape)
-        return self.emit("Squeeze", [x, self.constant(np.array(ones, np.int64))], [d for i, d in enumerate(shape) if i not in ones])
+        return self.emit(
+            "Squeeze", [x, self.constant(np.array(ones, np.int64))], [d for i, d in enumerate(shape) if i not in ones]
+        )
 
     def _casts(self, x, shape):
         wide = self.emit("Cast", [x], shape, ir.DataType.DOUBLE, to=ir.DataType.DOUBLE)
@@ -115,11 +125,15 @@ class _Graph:
     def model(self) -> ir.Model:
         made = [v for v in self.values if v.producer() is not None]
         outputs = list(dict.fromkeys([made[-1], *(made[i] for i in self.rng.integers(len(made), size=2))]))
-        graph = ir.Graph(self.inputs, outputs, nodes=self.nodes, initializers=self.constants, opset_imports={"": 20}, name="g")
+        graph = ir.Graph(
+            self.inputs, outputs, nodes=self.nodes, initializers=self.constants, opset_imports={"": 20}, name="g"
+        )
         return ir.Model(graph, ir_version=10)
 
 
-_OPERATORS = [name[1:] for name in vars(_Graph) if name.startswith("_") and not name.startswith("__") and name != "_input"]
+_OPERATORS = [
+    name[1:] for name in vars(_Graph) if name.startswith("_") and not name.startswith("__") and name != "_input"
+]
 _OPERATORS += ["transpose"] * 8 + ["unary", "binary"] * 2
 
 

@@ -135,12 +135,19 @@ def remaining(node: ir.Node, perm: Layout) -> Layout | None:
         removing = not node.attributes.get_int("keepdims", 1)
     if not removing:
         return None
+    if _reduces_everything(node):
+        return ()
     axes = [_axis(node, len(perm))] if node.op_type in _AXIS else _named_axes(node, len(perm))
     if axes is None:
         return None
     kept = [perm[axis] for axis in range(len(perm)) if axis not in axes]
     order = sorted(kept)
     return tuple(order.index(axis) for axis in kept)
+
+
+def _reduces_everything(node: ir.Node) -> bool:
+    named = len(node.inputs) > 1 and node.inputs[1] is not None
+    return node.op_type in _REDUCE and not named and not node.attributes.get_int("noop_with_empty_axes", 0)
 
 
 def _rank(value: ir.Value | None) -> int | None:
