@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -67,8 +68,15 @@ cases = [
         "attention_with_a_dropout_rate",
         construct(SelfAttention, {"deterministic": True}, num_heads=2, in_features=8, dropout_rate=0.1, **_OPTIONS),
         _TOKENS,
-        covers=("nnx.dot_product_attention",),
         expect=_ATTENTION,
+        rtol=_LOOSE,
+    ),
+    Case(
+        "dot_product_attention_with_a_dropout_rate",
+        functools.partial(nnx.dot_product_attention, dropout_rate=0.1, deterministic=True),
+        [("B", "T", 2, 4), ("B", "S", 2, 4), ("B", "S", 2, 4)],
+        covers=("nnx.dot_product_attention",),
+        expect=expect_graph("Reshape -> Attention -> Reshape"),
         rtol=_LOOSE,
     ),
     Case(

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 from jax2onnx_core import Call, Composites, Rules
 from jax2onnx_lax.nn import needs
+
 from jax2onnx_nnx.layer import parameter, promoted
 
 composites = Composites()
@@ -145,7 +146,7 @@ def pads(
         if any(pair is None for pair in pairs):
             return {"auto_pad": "SAME_UPPER"}
         padding = tuple(pair for pair in pairs if pair is not None)
-    return {"pads": [p[0] for p in padding] + [p[1] for p in padding]}  # type: ignore[index]
+    return {"pads": [p[0] for p in padding] + [p[1] for p in padding]}
 
 
 def _same(size: Any, window: int, stride: int, dilation: int) -> tuple[int, int] | None:

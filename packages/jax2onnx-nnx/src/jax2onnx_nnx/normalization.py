@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jax2onnx_core import Call, Composites, Rules
 from jax2onnx_lax.nn import needs
+
 from jax2onnx_nnx.layer import axes_from_end, parameter, promoted
 
 composites = Composites()
@@ -99,14 +100,12 @@ def lower_batch_norm(
 ) -> Any:
     """x [..., C, ...] with C at `axis`, all others [C]. The statistics are folded into one factor and one
     summand, which a convolution before it takes into its weights."""
-    known = [None if value is None else ctx.known(value) for value in (mean, variance, scale, bias)]
-    if known[0] is None or known[1] is None or (known[2] is None and scale is not None):
+    known: list[Any] = [None if value is None else ctx.known(value) for value in (mean, variance, scale, bias)]
+    if any(array is None and value is not None for array, value in zip(known, (mean, variance, scale, bias), strict=True)):
         ctx.decline("the statistics are not constants")
     factor = 1 / np.sqrt(known[1].astype(np.float64) + epsilon)
     factor = factor if scale is None else factor * known[2]
     summand = -known[0] * factor
-    if bias is not None and known[3] is None:
-        ctx.decline("the bias is not a constant")
     summand = summand if bias is None else summand + known[3]
     trailing = (1,) * (-axis - 1 if axis < 0 else len(ctx.dims(x)) - axis - 1)
     factor, summand = (v.reshape(-1, *trailing) for v in (factor, summand))

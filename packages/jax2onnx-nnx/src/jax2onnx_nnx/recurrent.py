@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Call, Composites, Rules
 from jax2onnx_lax.nn import is_float, needs
+
 from jax2onnx_nnx.layer import parameter
 
 composites = Composites()
@@ -91,8 +92,8 @@ def _weights(cell: Any) -> tuple[str, Sequence[Any], Sequence[Any], Sequence[Any
         return "LSTM", *_joined(cell.dense_i, cell.dense_h, cell.dense_h)
     if kind is nnx.LSTMCell:
         inputs, hidden = (cell.ii, cell.if_, cell.ig, cell.io), (cell.hi, cell.hf, cell.hg, cell.ho)
-        kernels = ([parameter(layer.kernel) for layer in layers] for layers in (inputs, hidden))
-        return "LSTM", *kernels, [parameter(layer.bias) for layer in hidden]
+        first, second = ([parameter(layer.kernel) for layer in layers] for layers in (inputs, hidden))
+        return "LSTM", first, second, [parameter(layer.bias) for layer in hidden]
     return None
 
 

@@ -34,5 +34,5 @@ def register_passes(registry: Any) -> None:
     factors behind convolutions once transposes have settled."""
     for factory in _FORMULAS:
         registry.graph_pass(factory, after="CommonSubexpressionEliminationPass")
-    for factory in (RecoverAttention, FoldBatchNorm):
-        registry.graph_pass(factory, after="FoldTransposes")
+    for settled in (RecoverAttention, FoldBatchNorm):
+        registry.graph_pass(settled, after="FoldTransposes")

@@ -106,7 +106,7 @@ def _scaled_weights(scope: Scope, conv: ir.Node, factors: np.ndarray) -> ir.Valu
     axis = 0 if conv.op_type == "Conv" else 1
     shaped = factors.reshape((1,) * axis + (-1,) + (1,) * (len(tensor.shape) - axis - 1))
 
-    def scaled() -> ir.Tensor:
+    def scaled() -> ir.TensorProtocol:
         return ir.Tensor(tensor.numpy() * shaped)
 
     new = scope.own(ir.LazyTensor(scaled, dtype=tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=tensor.name))

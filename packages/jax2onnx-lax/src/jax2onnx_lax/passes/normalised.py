@@ -36,7 +36,7 @@ def _vector(value: ir.Value | None, x: ir.Value | None) -> ir.Value | None:
 
 def _is_vector(value: ir.Value | None, x: ir.Value | None) -> bool:
     dims, width = dims_of(value), (dims_of(x) or (None,))[-1]
-    return bool(dims) and isinstance(width, int) and dims[-1] == width and all(d == 1 for d in dims[:-1])
+    return dims is not None and dims[-1:] == (width,) and isinstance(width, int) and all(d == 1 for d in dims[:-1])
 
 
 def _as_vector(scope: Scope, value: ir.Value | None, x: ir.Value | None) -> ir.Value | None:

@@ -235,5 +235,5 @@ class _Masks:
 def _broadcast(shapes: Sequence[Sequence[Dim]]) -> list[Dim]:
     """The dimensions of an elementwise result, aligned at the right."""
     rank = max(map(len, shapes))
-    padded = [[1] * (rank - len(shape)) + list(shape) for shape in shapes]
+    padded: list[list[Dim]] = [[*[1] * (rank - len(shape)), *shape] for shape in shapes]
     return [next((d for d in axis if d != 1), 1) for axis in zip(*padded, strict=True)]

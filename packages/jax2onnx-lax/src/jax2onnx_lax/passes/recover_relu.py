@@ -28,7 +28,7 @@ class RecoverRelu(GraphPass):
                 rewrite_as(scope, node, "Relu", [operand])
             relu = operation(operand, "Relu")
             if node.op_type == "Min" and relu is not None and bound > 0:
-                number_type = operand.dtype.numpy().type  # type: ignore[union-attr]
+                number_type = operand.dtype.numpy().type
                 limits = [scope.constant(number_type(number)) for number in (0, bound)]
                 rewrite_as(scope, node, "Clip", [relu.inputs[0], *limits])
 

@@ -100,7 +100,7 @@ class Rows:
             return True
         node = operation(value, "Max", "Relu", "Clip")
         if node is not None:
-            bounds = [v for v in node.inputs[1:2] if v is not None] if node.op_type == "Clip" else []
+            bounds: list[ir.Value | None] = [v for v in node.inputs[1:2] if v is not None and node.op_type == "Clip"]
             if node.op_type == "Max":
                 bounds = [v for v in node.inputs if scalar(v) == 0]
                 value = other_operand(node, bounds[0]) if len(bounds) == 1 else None
