@@ -74,6 +74,7 @@ class Engine:
         self.record = Record()
         # Packed value ↔ its components, so that neighbouring operations need no packing in between.
         self._components: dict[ir.Value, tuple[Scope, list[ir.Value]]] = {}
+        self._whole: dict[tuple[ir.Value, ...], ir.Value] = {}
         self._traces: dict[Any, Any] = {}
 
     # -- values ------------------------------------------------------------------------------
@@ -308,10 +309,14 @@ class Engine:
                 for i in range(int(dims[-1]))
             ]
             self._components[value] = ctx.scope, found
+            self._whole[tuple(found)] = value
         return found
 
     def pack(self, ctx: Context, components: Sequence[ir.Value], aval: Any) -> ir.Value:
-        """One tensor with the components on a new last axis."""
+        """One tensor with the components on a new last axis; the value itself if they are just its components."""
+        whole = self._whole.get(tuple(components))
+        if whole is not None:
+            return whole
         dims = physical(aval)[1]
         columns = [ctx.unsqueeze(ctx.broadcast(c, dims[:-1]), [len(dims) - 1]) for c in components]
         packed: ir.Value = ctx.op("Concat", *columns, axis=len(dims) - 1, dims=dims)
