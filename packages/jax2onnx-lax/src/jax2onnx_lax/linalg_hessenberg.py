@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax2onnx_core import Rules
 
@@ -30,7 +31,7 @@ def reduce_to_hessenberg(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]
     return stacked(vectors, -1), stacked(taus, -1), h
 
 
-def hessenberg_mask(size: int) -> jax.Array:
+def hessenberg_mask(size: int) -> jax.Array | np.ndarray:
     """bool `[size, size]`: True on and above the subdiagonal."""
     return positions(size)[:, None] <= positions(size)[None, :] + 1
 

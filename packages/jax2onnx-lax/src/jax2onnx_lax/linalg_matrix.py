@@ -87,7 +87,7 @@ def positions(size: int) -> jax.Array | np.ndarray:
     return lax.iota(jnp.int32, size)
 
 
-def strictly_lower(rows: int, columns: int) -> jax.Array:
+def strictly_lower(rows: int, columns: int) -> jax.Array | np.ndarray:
     """bool `[rows, columns]`: True below the diagonal."""
     return positions(rows)[:, None] > positions(columns)[None, :]
 

@@ -18,8 +18,8 @@ def _schur(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     return q @ t @ adjoint(q), adjoint(q) @ q, jnp.abs(jnp.tril(t, -2)).max()
 
 
-def _form(a: jax.Array) -> jax.Array:
-    """The trace of t and what is left below its diagonal, for eigenvalues that are real."""
+def _form(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The diagonal of t and what is left below its diagonal, for eigenvalues that are real."""
     (t,) = lax.linalg.schur(definite(a), compute_schur_vectors=False)
     return jnp.sort(jnp.diagonal(t, axis1=-2, axis2=-1), axis=-1), jnp.abs(jnp.tril(t, -1)).max((-1, -2))
 
