@@ -1,0 +1,69 @@
+"""Write docs/coverage.md: every operation that the plugins of this repository declare, how, and which cases show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import flax.nnx  # noqa: F401  (composites of flax are listed only where flax is imported)
+from jax2onnx_testing.collection import Found, find_cases
+
+from jax2onnx_core.cases import Limitation
+from jax2onnx_core.discovery import installed_plugins
+from jax2onnx_core.registry import Registry
+
+ROOT = Path(__file__).parent.parent
+
+
+def ways(registry: Registry, name: str) -> str:
+    declared = {
+        "rule": name in registry.rules,
+        "decomposition": name in registry.decompositions,
+        "complex": name in registry.complex_rules or name in registry.componentwise,
+        "not in a file": name in registry.unsupported,
+    }
+    return ", ".join(way for way, holds in declared.items() if holds) or "original call"
+
+
+def limitations() -> list[Limitation]:
+    plugins = installed_plugins().manager.get_plugins()
+    modules = [vars(plugin).get("LIMITATIONS", ()) for plugin in plugins]
+    return [limitation for module in modules for limitation in module]
+
+
+def lines() -> Iterator[str]:
+    registry = installed_plugins().registry
+    evidence: dict[str, list[str]] = {}
+    for found in find_cases(()):
+        if isinstance(found, Found):
+            for name in found.case.covers:
+                evidence.setdefault(name, []).append(found.case.name)
+    yield "# Coverage\n"
+    yield "Written by `nox -s docs` from what the plugins declare. Every case runs as f32 and f64, static and at several"
+    yield "sizes of its symbols, in ONNX Runtime, against JAX.\n"
+    yield "| operation | supplied by | lowered by | cases |"
+    yield "|---|---|---|---:|"
+    targets = {s.name: s.target for s in registry.composites}
+    for name in registry.operations():
+        owner = registry.owners.get(f"primitive {name}") or registry.owners.get(f"composite target {targets.get(name)}", "")
+        yield f"| `{name}` | {owner} | {ways(registry, name)} | {len(evidence.get(name, []))} |"
+    yield "\n## Not in a file\n"
+    yield "| primitive | why | instead |"
+    yield "|---|---|---|"
+    for name, why in sorted(registry.unsupported.items()):
+        yield f"| `{name}` | {why.reason} | {why.advice} |"
+    found = limitations()
+    if found:
+        yield "\n## Limitations\n"
+        yield "| of | dtypes | why |"
+        yield "|---|---|---|"
+        for limitation in found:
+            yield f"| {limitation.subject} | {', '.join(limitation.dtypes) or 'all'} | {limitation.reason} |"
+
+
+def main() -> None:
+    (ROOT / "docs" / "coverage.md").write_text("\n".join(lines()) + "\n")
+
+
+if __name__ == "__main__":
+    main()
