@@ -58,12 +58,28 @@ def _mulhi(x: Array, y: Array) -> Any:
     return ((x.astype(np.uint64) * y) >> np.uint64(32)).astype(np.uint32)
 
 
-for _name, _fn in {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "max": np.maximum, "min": np.minimum,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-    "shift_left": _shift(np.left_shift), "shift_right_logical": _shift_right_logical, "mulhi": _mulhi,
-}.items():  # fmt: skip
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "neg": np.negative,
+    "max": np.maximum,
+    "min": np.minimum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "shift_left": _shift(np.left_shift),
+    "shift_right_logical": _shift_right_logical,
+    "mulhi": _mulhi,
+}
+for _name, _fn in _FUNCTIONS.items():
     rules.fold(_name, _plain(_fn))
 
 

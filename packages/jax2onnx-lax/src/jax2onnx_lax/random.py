@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Rules
 
@@ -71,7 +72,7 @@ def random_gamma(ctx: Any, words: Any, alpha: Any, *, log_space: bool) -> Any:
 @rules.lower("eq", "ne", packed=True)
 def compare_keys(ctx: Any, x: Any, y: Any) -> Any:
     """Keys are equal if all their words are."""
-    if not jax.dtypes.issubdtype(ctx.avals_in[0].dtype, jax.dtypes.prng_key):
+    if not jnp.issubdtype(ctx.avals_in[0].dtype, jax.dtypes.prng_key):
         ctx.decline("not keys")
     equal = ctx.op.ReduceMin(ctx.cast(ctx.op.Equal(x, y), np.int32), ctx.ints([-1]), keepdims=0)
     return ctx.op.Equal(equal, ctx.constant(1 if ctx.primitive == "eq" else 0, np.int32))
