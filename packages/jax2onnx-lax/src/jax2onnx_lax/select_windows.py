@@ -130,25 +130,28 @@ def _conjunction(arrays: list[Array]) -> Array:
     return result
 
 
-def _select(patches: Array, valid: Array, greatest: bool) -> Array:
+def _select(patches: Array, valid: Array, greatest: bool) -> tuple[Array, Array, Array]:
     """Which element of each window `select` keeps: the first extremum after the last NaN, else that NaN.
 
-    XLA replaces the element selected so far unless `ge` (or `le`) holds, which it never does with NaN.
+    XLA replaces the element selected so far unless `ge` (or `le`) holds, which it never does with NaN. Padding
+    takes part as -inf (or inf). Also returns whether the element is one of the operand, not padding, and
+    whether it is better than padding.
     """
+    worst = jnp.asarray((lowest if greatest else highest)(patches.dtype), patches.dtype)
+    everywhere = isinstance(valid, np.ndarray) and bool(valid.all())
+    patches = patches if everywhere else jnp.where(valid, patches, worst)
     count = patches.shape[-1]
     order = _iota(patches.shape, patches.ndim - 1)
-    candidates = jnp.broadcast_to(valid, patches.shape)
-    last_nan = None
+    last_nan = jnp.asarray(-1, np.int32)
     if jnp.issubdtype(patches.dtype, jnp.floating):
-        nan = candidates & (patches != patches)
-        last_nan = jnp.where(nan, order, -1).max(axis=-1, keepdims=True)
-        candidates = candidates & (order > last_nan)
-    worst = (lowest if greatest else highest)(patches.dtype)
-    kept = jnp.where(candidates, patches, jnp.asarray(worst, patches.dtype))
+        last_nan = jnp.where(patches != patches, order, -1).max(axis=-1)
+    candidates = order > last_nan[..., None]
+    kept = jnp.where(candidates, patches, worst)
     best = (lax.reduce_max if greatest else lax.reduce_min)(kept, (kept.ndim - 1,))
-    hits = jnp.where(candidates & (kept == best[..., None]), order, count)
-    first = hits.min(axis=-1)
-    return first if last_nan is None else jnp.where(first == count, last_nan[..., 0], first)
+    first = jnp.where(candidates & (kept == best[..., None]), order, count).min(axis=-1)
+    selected = jnp.where(first == count, last_nan, first)
+    real = np.bool_(True) if everywhere else (valid & (order == selected[..., None])).any(axis=-1)
+    return selected, real, (best != worst) | (last_nan >= 0)
 
 
 def _scatter_add(source: Array, operand: Array, initial: Any, shape: Windows, greatest: bool) -> Array:
@@ -157,9 +160,10 @@ def _scatter_add(source: Array, operand: Array, initial: Any, shape: Windows, gr
         return source + initial
     patches = _Patches.of(shape, dims)
     valid = patches.valid()
-    selected = _select(patches.of_array(operand), valid, greatest)
-    index = patches.linear(jnp.clip(selected, 0, math.prod(patches.sizes) - 1), dims)
-    source = jnp.where(valid.any(axis=-1), source, jnp.zeros((), source.dtype))
+    selected, real, _ = _select(patches.of_array(operand), valid, greatest)
+    index = patches.linear(selected, dims)
+    if not isinstance(real, np.bool_):
+        source = jnp.where(real, source, jnp.zeros((), source.dtype))
     total = math.prod(dims)
     flat = jnp.broadcast_to(jnp.asarray(initial, source.dtype), (total,))
     flat = flat.at[index.reshape(-1)].add(source.reshape(-1), mode="promise_in_bounds")
@@ -210,8 +214,7 @@ def select_and_gather_add(tangents: Array, operand: Array, *, select_prim: Any, 
         return tangents
     patches = _Patches.of(shape, operand.shape)
     valid = patches.valid()
-    selected = _select(patches.of_array(operand), valid, _greatest(select_prim))
-    selected = jnp.clip(selected, 0, math.prod(patches.sizes) - 1)
+    selected, real, better = _select(patches.of_array(operand), valid, _greatest(select_prim))
     index = patches.linear(selected, operand.shape)
     gathered = jnp.take(tangents.reshape(-1), index, mode="clip")
-    return jnp.where(valid.any(axis=-1), gathered, jnp.zeros((), tangents.dtype))
+    return jnp.where(real & better, gathered, jnp.zeros((), tangents.dtype))
