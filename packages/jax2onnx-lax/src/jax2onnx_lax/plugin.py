@@ -33,6 +33,7 @@ MODULES = (
     "fft",
     "folds",
     "gather",
+    "image",
     "integer",
     "linalg_eig",
     "linalg_eigh",

@@ -1,0 +1,37 @@
+"""Cases of `image`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+
+def _grown(method: str, height: int, width: int) -> Any:
+    def resize(x: jax.Array) -> jax.Array:
+        batch, h, w, channels = x.shape
+        return jax.image.resize(x, (batch, height * h, width * w, channels), method)
+
+    return resize
+
+
+# The layout pass lets `Resize` work on the images as they lie.
+_RESIZED = expect_graph("Resize", match="exact")
+_IMAGES = [("B", "H", "W", 3)]
+
+cases = [
+    Case("resize_nearest", _grown("nearest", 2, 3), _IMAGES, covers=("jax.image.resize",), expect=_RESIZED),
+    Case("resize_linear", _grown("bilinear", 2, 2), _IMAGES, expect=_RESIZED, rtol=1e-5),
+    Case(
+        "resize_channels_first",
+        lambda x: jax.image.resize(x, (*x.shape[:2], 8, 15), "linear"),
+        [("B", 3, 4, 5)],
+        expect=expect_graph("Resize", match="exact"),
+        rtol=1e-5,
+    ),
+    Case("resize_cubic", lambda x: jax.image.resize(x, (2, 8, 10, 3), "cubic"), [(2, 4, 5, 3)], rtol=1e-5),
+    Case("resize_smaller", lambda x: jax.image.resize(x, (2, 2, 3, 3), "linear"), [(2, 4, 5, 3)], rtol=1e-5),
+]
