@@ -220,6 +220,7 @@ def symbol(name: str, like: Any) -> Any:
     return _shape_poly._DimExpr._from_var(name, like.scope)
 
 
+@functools.cache
 def is_extended_dtype(dtype: Any) -> bool:
     return jax.dtypes.issubdtype(dtype, jax.dtypes.extended)
 
