@@ -158,7 +158,8 @@ def _emit(scope: Scope, node: ir.Node, found: _Found, masks: _Masks) -> None:
         attributes["scale"] = found.scale
     attention = ir.Node(
         "", "Attention", [*inputs, *([] if added is None else [added])],
-        [ir.convenience.convert_attribute(key, number) for key, number in attributes.items()], name=node.name,
+        [ir.convenience.convert_attribute(key, number) for key, number in attributes.items()],
+        name=f"{node.name}.Attention",
     )  # fmt: skip
     _insert(scope, node, attention, (*(dims_of(node.outputs[0]) or ())[:2], heads * width))
     rewrite_as(scope, node, "Reshape", [attention.outputs[0], scope.ints([0, 0, heads, width])])
