@@ -39,13 +39,25 @@ def _vector_products() -> ir.passes.PassBase:
     return VectorProductsPass()
 
 
+def _neutral_constants() -> ir.passes.PassBase:
+    from jax2onnx_onnxruntime.neutral_constants import NeutralConstantsPass
+
+    return NeutralConstantsPass()
+
+
 def _load(model: Source) -> Runner:
     from jax2onnx_onnxruntime.runner import load
 
     return load(model)
 
 
-TARGET = Target(name="onnxruntime", supports=_supports, passes=(_legalise, _vector_products), load=_load, default=True)
+TARGET = Target(
+    name="onnxruntime",
+    supports=_supports,
+    passes=(_legalise, _vector_products, _neutral_constants),
+    load=_load,
+    default=True,
+)
 
 
 @hookimpl
