@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
-from sklearn.datasets import load_digits
-
 from jax2onnx_core import to_onnx
+from sklearn.datasets import load_digits
 
 BATCH_SIZES = (1, 7, 64, 360)
 

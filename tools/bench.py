@@ -74,7 +74,6 @@ def seconds(fn: Callable[[], object], repeats: int = 3) -> float:
 def linear() -> None:
     """Conversion of 50 to 400 transformer blocks, beside tracing the same function."""
     import jax
-
     from jax2onnx_core import to_onnx
 
     converted: dict[int, float] = {}
@@ -90,7 +89,6 @@ def linear() -> None:
 def memory() -> None:
     """Resident memory while 2 GiB of weights are saved."""
     import jax.numpy as jnp
-
     from jax2onnx_core import to_onnx
 
     weights = [jnp.full((8192, 8192), i, jnp.float32) for i in range(8)]
@@ -112,7 +110,6 @@ def memory() -> None:
 def dynamic() -> None:
     """Exporting with symbols beside static export; running the dynamic model beside the static one."""
     import numpy as np
-
     from jax2onnx_core import to_onnx
 
     model = blocks(12)

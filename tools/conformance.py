@@ -59,9 +59,8 @@ def run_one(harness: Any, symbolic: bool) -> dict[str, Any]:
     """Export, run and compare one harness."""
     import jax
     import numpy as np
-    from jax2onnx_testing.harness import compare_harness
-
     from jax2onnx_core import to_onnx
+    from jax2onnx_testing.harness import compare_harness
 
     rng = np.random.RandomState(42)
     started = time.perf_counter()
@@ -77,7 +76,7 @@ def run_one(harness: Any, symbolic: bool) -> dict[str, Any]:
         if symbolic:
             fn, args, specs = batched(harness, args)
         expected = jax.jit(fn)(*args)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 (an outcome of its own)
         return {**outcome, "status": "no reference", "detail": f"{type(error).__name__}: {error}"[:300]}
     try:
         started = time.perf_counter()
@@ -87,7 +86,7 @@ def run_one(harness: Any, symbolic: bool) -> dict[str, Any]:
         problem = compare_harness(harness, args, expected, actual)
         if problem:
             outcome.update(status="wrong", detail=problem[:500])
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 (what the table lists)
         where = traceback.extract_tb(error.__traceback__)[-1]
         outcome.update(status="error", detail=f"{type(error).__name__}: {error} [{where.filename}:{where.lineno}]"[:700])
     return outcome

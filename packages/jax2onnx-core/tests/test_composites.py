@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from jax2onnx_core import Call, Composites, Rules, hookimpl, to_onnx
 from jax2onnx_core.activation import activation_window
 from jax2onnx_core.errors import PluginError
@@ -129,7 +128,7 @@ def test_a_function_jitted_and_run_before_the_export(library, plugin):
 
 
 def test_nothing_is_left(library, plugin):
-    before = {name: value for name, value in vars(library).items()}
+    before = dict(vars(library))
     call = library.Layer.__call__
 
     def fails(x):
@@ -170,7 +169,7 @@ def test_threads_do_not_see_each_others_windows(library, plugin):
         try:
             program = to_onnx(fn, [(3,)], plugins=[plugin])
             assert ("windowed.bump", "rule") in program.record.ways
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 (asserted on below, in the thread that pytest watches)
             failures.append(error)
 
     first = threading.Thread(target=export, args=(slow,))
@@ -189,9 +188,11 @@ def test_threads_do_not_see_each_others_windows(library, plugin):
 def test_a_target_that_does_not_exist():
     composites = Composites()
     composites.call("jax.nn:no_such_function", name="x.y")(lambda x: None)
-    with pytest.raises(PluginError, match="'jax.nn:no_such_function' does not exist"):
-        with activation_window(composites.specs, object()):
-            pass
+    with (
+        pytest.raises(PluginError, match=r"'jax\.nn:no_such_function' does not exist"),
+        activation_window(composites.specs, object()),
+    ):
+        pass
 
 
 def test_a_module_that_is_not_imported_stays_so():

@@ -7,7 +7,6 @@ import sys
 import types
 
 import pytest
-
 from jax2onnx_core import Composites, Rules, errors, hookimpl
 from jax2onnx_core.discovery import Hooks, load_plugins
 
@@ -84,12 +83,12 @@ def test_another_api(api):
 
 
 def test_a_misspelt_hook():
-    with pytest.raises(errors.PluginError, match="dist-a implements a hook that does not exist.*jax2onnx_registre"):
+    with pytest.raises(errors.PluginError, match=r"dist-a implements a hook that does not exist.*jax2onnx_registre"):
         load_plugins([entry("a", plugin(jax2onnx_registre=lambda registry: None), "dist-a")])
 
 
 def test_something_that_is_no_rules():
-    with pytest.raises(errors.PluginError, match="dist-a: registry.add takes Rules and Composites, not dict"):
+    with pytest.raises(errors.PluginError, match=r"dist-a: registry\.add takes Rules and Composites, not dict"):
         load_plugins([entry("a", plugin({}), "dist-a")])
 
 

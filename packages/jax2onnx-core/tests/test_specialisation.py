@@ -11,7 +11,6 @@ import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from jax2onnx_core import SpecializedDim, errors, to_onnx
 from jax2onnx_core.symbol_table import METADATA_KEY
 
@@ -118,7 +117,7 @@ def test_specialised_at_export():
 
 
 def test_an_unknown_symbol(dynamic):
-    with pytest.raises(errors.SymbolError, match="Cannot specialise 'Q': no input has that symbol. There are: K, M, N"):
+    with pytest.raises(errors.SymbolError, match=r"Cannot specialise 'Q': no input has that symbol\. There are: K, M, N"):
         dynamic.specialize(Q=3)
 
 

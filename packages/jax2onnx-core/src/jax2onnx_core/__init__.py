@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from jax2onnx_core.activation import exporting
     from jax2onnx_core.composite import bind_composite
     from jax2onnx_core.context import Context
+    from jax2onnx_core.export import to_onnx
     from jax2onnx_core.program import OnnxProgram
     from jax2onnx_core.symbols import SpecializedDim
-    from jax2onnx_core.export import to_onnx
 
 __all__ = [
     "Adapted",

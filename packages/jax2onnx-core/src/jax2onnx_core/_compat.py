@@ -41,17 +41,18 @@ __all__ = [
     "key_physical_aval",
     "name_stack",
     "open_jaxpr",
-    "register_composite_rules",
     "rebuild_jaxpr",
+    "register_composite_rules",
     "scope_of",
     "solve_dims",
-    "symbol",
     "substitute",
+    "symbol",
     "symbols_of",
     "trace_thunk",
     "user_frame",
-    "without_references",
     "with_exact_shape",
+    "without_dead_equations",
+    "without_references",
     "wrap_key",
 ]
 
@@ -96,6 +97,13 @@ def jaxpr_of(jaxpr: Any) -> Any:
 def closed(jaxpr: Any, consts: Sequence[Any]) -> Any:
     """A closed jaxpr of these equations and constants."""
     return jaxpr.with_consts(list(consts)) if _UNIFIED else _ClosedJaxpr(jaxpr, list(consts))
+
+
+def without_dead_equations(jaxpr: Any) -> Any:
+    """A closed jaxpr without the equations (of loop bodies, too) whose results nobody uses."""
+    inner, consts = open_jaxpr(jaxpr)
+    alive, _ = _partial_eval.dce_jaxpr(inner, [True] * len(inner.outvars), instantiate=True)
+    return alive if _UNIFIED else _ClosedJaxpr(alive, list(consts))
 
 
 def eval_closed(jaxpr: Any, *operands: Any) -> list[Any]:
@@ -222,7 +230,7 @@ def symbol(name: str, like: Any) -> Any:
 
 @functools.cache
 def is_extended_dtype(dtype: Any) -> bool:
-    return jax.dtypes.issubdtype(dtype, jax.dtypes.extended)
+    return bool(jax.numpy.issubdtype(dtype, jax.dtypes.extended))
 
 
 def default_float() -> np.dtype[Any]:

@@ -75,10 +75,12 @@ class AdaptedCallable:
         keywords = {k: self.adapt(v, k) for k, v in value.keywords.items()}
         if not any(makers) and not any(keywords.values()):
             return None
-        return lambda: functools.partial(
-            *(make() if make else old for make, old in zip(makers, (value.func, *value.args), strict=True)),
-            **{k: make() if make else value.keywords[k] for k, make in keywords.items()},
-        )
+
+        def fresh() -> functools.partial[Any]:
+            func, *args = (make() if make else old for make, old in zip(makers, (value.func, *value.args), strict=True))
+            return functools.partial(func, *args, **{k: make() if make else value.keywords[k] for k, make in keywords.items()})
+
+        return fresh
 
     def _method(self, value: types.MethodType, name: str) -> Callable[[], Any] | None:
         make = self.adapt(value.__self__, name)

@@ -14,7 +14,7 @@ from jax2onnx_core.errors import ConversionError
 
 __all__ = ["component_count", "is_packed", "onnx_dtype", "physical", "to_numpy"]
 
-_PARTS = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
+_PARTS: dict[Any, np.dtype[Any]] = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
 
 
 @functools.cache

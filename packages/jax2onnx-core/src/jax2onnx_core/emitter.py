@@ -86,7 +86,7 @@ def make_node(
 def _body_types(op_type: str, attributes: Mapping[str, Any]) -> list[ir.DataType]:
     graph = next(a for a in attributes.values() if isinstance(a, ir.Graph))
     skipped = 1 if op_type == "Loop" else 0
-    return [value.dtype for value in graph.outputs[skipped:]]
+    return [value.dtype or ir.DataType.UNDEFINED for value in graph.outputs[skipped:]]
 
 
 def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -70,7 +70,8 @@ def to_onnx(
       target: the runtime to export for; by default the installed one, `"onnx"` for the pure standard.
       specialize: symbols to fix to numbers after tracing, `{"T": 1}`; see `OnnxProgram.specialize`.
       x64: whether JAX's 64-bit types are enabled during the export; None leaves JAX's setting.
-      input_names, output_names: names in place of those of the parameters and result keys.
+      input_names: names in place of those of the parameters.
+      output_names: names in place of those of the result keys.
       plugins: plugin objects that are not installed.
       provenance: whether each node's metadata names the user's source line.
 

@@ -25,7 +25,7 @@ def build_model(engine: Engine, scope: Scope, outputs: Sequence[ir.Value], outpu
     functions = engine.functions.functions
     domains = {node.domain for node in _walk(nodes)} | {f.domain for f in functions}
     domains |= {node.domain for function in functions for node in _walk(function)}
-    opsets = {"": engine.opset, **{domain: 1 for domain in sorted(domains - {""})}}
+    opsets = {"": engine.opset, **dict.fromkeys(sorted(domains - {""}), 1)}
     graph = ir.Graph(scope.inputs, finished, nodes=nodes, name="main", opset_imports=opsets)
     constants = _constants(nodes)
     _return_names(engine, constants)
@@ -90,7 +90,9 @@ def _return_names(engine: Engine, used: Iterable[ir.Value]) -> None:
 def _constants_to_nodes(function: ir.Function) -> None:
     """Function bodies have no initializers: their constants become Constant nodes."""
     for value in _constants(function):
-        node = ir.Node("", "Constant", [], [ir.AttrTensor("value", value.const_value)], num_outputs=1)
+        tensor = value.const_value
+        assert tensor is not None, "a constant holds its tensor"
+        node = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)], num_outputs=1)
         output = node.outputs[0]
         output.name, output.type, output.shape = f"{function.name}.{value.name}", value.type, value.shape
         for user in list(_walk(function)):
@@ -114,7 +116,8 @@ def optimise(model: ir.Model, registry: Registry, target: Target) -> None:
     for factory in target.passes:
         _run(model, factory(), f"target {target.name}")
     _run(model, ir.passes.common.RemoveUnusedNodesPass(), "onnx-ir")
-    for graph in (model.graph, *model.functions.values()):
+    graphs: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    for graph in graphs:
         _make_names_unique(graph)
 
 

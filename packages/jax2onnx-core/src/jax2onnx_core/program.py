@@ -27,9 +27,9 @@ from jax2onnx_core.tracing import Traced
 
 if TYPE_CHECKING:
     import onnx
-    from jax2onnx_core.export import LoweringOptions
 
     from jax2onnx_core.discovery import Plugins
+    from jax2onnx_core.export import LoweringOptions
 
 __all__ = ["OnnxProgram"]
 

@@ -85,10 +85,9 @@ _ALIGNMENT = 4096
 _EXTERNAL_FROM = 1024
 
 
-def _weights(model: ir.Model) -> list[ir.Value]:
-    return [
-        v for v in model.graph.initializers.values() if v.const_value is not None and v.const_value.nbytes >= _EXTERNAL_FROM
-    ]
+def _weights(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
+    tensors = {value: value.const_value for value in model.graph.initializers.values()}
+    return {value: tensor for value, tensor in tensors.items() if tensor is not None and tensor.nbytes >= _EXTERNAL_FROM}
 
 
 def _write_weights(models: Iterable[ir.Model], path: Path) -> dict[tuple[Any, ...], tuple[int, int]]:
@@ -96,29 +95,28 @@ def _write_weights(models: Iterable[ir.Model], path: Path) -> dict[tuple[Any, ..
     offsets: dict[tuple[Any, ...], tuple[int, int]] = {}
     with path.open("wb") as file:
         for model in models:
-            for value in _weights(model):
-                key = _tensor_key(value)
+            for tensor in _weights(model).values():
+                key = _tensor_key(tensor)
                 if key not in offsets:
                     file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)
-                    data = value.const_value.tobytes()
+                    data = tensor.tobytes()
                     offsets[key] = (file.tell(), len(data))
                     file.write(data)
     return offsets
 
 
-def _tensor_key(value: ir.Value) -> tuple[Any, ...]:
-    tensor = value.const_value
-    return tensor.dtype, tuple(tensor.shape), hashlib.sha256(tensor.tobytes()).digest()
+def _tensor_key(tensor: ir.TensorProtocol) -> tuple[Any, ...]:
+    return tensor.dtype, tuple(tensor.shape.numpy()), hashlib.sha256(tensor.tobytes()).digest()
 
 
 def _with_references(model: ir.Model, offsets: Mapping[tuple[Any, ...], tuple[int, int]]) -> onnx.ModelProto:
     """The model as a message whose large initializers point into the file of weights."""
-    held = {value: value.const_value for value in _weights(model)}
+    held = _weights(model)
     try:
         for value, tensor in held.items():
-            offset, length = offsets[_tensor_key(value)]
+            offset, length = offsets[_tensor_key(tensor)]
             value.const_value = ir.ExternalTensor(
-                _WEIGHTS, offset, length, tensor.dtype, shape=ir.Shape(tuple(tensor.shape)), name=value.name
+                _WEIGHTS, offset, length, tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=value.name or ""
             )
         return ir.to_proto(model)
     finally:

@@ -17,7 +17,7 @@ __all__ = ["operators", "summarise"]
 
 def operators(model: ir.Model) -> collections.Counter[str]:
     """How often each operator occurs, subgraphs and functions included."""
-    graphs = [model.graph, *model.functions.values()]
+    graphs: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     return collections.Counter(node.op_type for graph in graphs for node in ir.traversal.RecursiveGraphIterator(graph))
 
 

@@ -67,7 +67,7 @@ cases = [
     Case("reduce_by_add", lambda x: lax.reduce(x, np.asarray(0, x.dtype), lax.add, (1,)), [("B", 5)], ("reduce",),
          _exact("ReduceSum")),
     Case("reduce_from_elsewhere", lambda x: lax.reduce(x, np.asarray(3, x.dtype), lax.add, (1,)), [("B", 5)], ("reduce",)),
-    Case("reduce_two_operands", _first_of_equals, [np.float32([[1, 3, 3, 0, 3], [2, 1, 2, 2, 0]])], ("reduce",)),
+    Case("reduce_two_operands", _first_of_equals, [np.array([[1, 3, 3, 0, 3], [2, 1, 2, 2, 0]], np.float32)], ("reduce",)),
     Case("reduce_symbolic", _first_of_equals, [("B", "N")], ("reduce",)),
     Case("reduce_complex", lambda x: lax.reduce(x, np.complex64(1), lax.mul, (1,)), [((3, 4), np.complex64)], ("reduce",)),
     Case("argmax", lambda x: lax.argmax(x, 1, np.int32), [("B", "N")], ("argmax",), values="special"),
@@ -76,7 +76,7 @@ cases = [
     Case("argmax_uint64", lambda x: lax.argmax(x, 0, np.uint8), [((5, 3), np.uint64)], ("argmax",)),
     Case("argmax_bool", lambda x: lax.argmax(x > 0, 1, np.int32), [("B", 5)], ("argmax",)),
     Case("argmax_nan_after_infinity", lambda x: lax.argmax(x, 0, np.int32),
-         [np.float32([1, np.inf, np.nan, 2, np.nan])], ("argmax",)),
+         [np.array([1, np.inf, np.nan, 2, np.nan], np.float32)], ("argmax",)),
     Case("argmin", lambda x: lax.argmin(x, 1, np.int32), [("B", "N")], ("argmin",), values="special"),
     Case("argmin_int8", lambda x: lax.argmin(x, 0, np.int32), [((5, 3), np.int8)], ("argmin",)),
 ]  # fmt: skip

@@ -21,7 +21,7 @@ def _two_keys(x: jax.Array, y: jax.Array) -> Any:
     return lax.sort((y, x, lax.broadcasted_iota(np.int32, x.shape, 0)), dimension=0, num_keys=2)
 
 
-_few = np.float32([3, 1, np.nan, 3, -0.0, 0.0, np.inf, np.nan, -np.inf, 1, 0.0])
+_few = np.array([3, 1, np.nan, 3, -0.0, 0.0, np.inf, np.nan, -np.inf, 1, 0.0], np.float32)
 _extremes = np.array([5, -(2**63), 2**63 - 1, 0, -1, 2**63 - 2], np.int64)
 _topped = expect_graph("TopK", match="exact")
 
@@ -36,13 +36,13 @@ cases = [
     Case("sort_complex", lambda x: lax.sort(x), [((9,), np.complex64)], ("sort",)),
     Case("sort_stays_stable", lambda x: _arg_sort(x[None]), [_few], ("sort",)),
     Case("argsort", _arg_sort, [("B", "N")], ("sort",), values="special"),
-    Case("sort_by_two_keys", _two_keys, [np.float32([2, 1, 2, 1, np.nan, 0]), np.float32([1, 1, 0, 1, 0, np.nan])],
+    Case("sort_by_two_keys", _two_keys, [np.array([2, 1, 2, 1, np.nan, 0], np.float32), np.array([1, 1, 0, 1, 0, np.nan], np.float32)],
          ("sort",)),
     Case("sort_one", lambda x: lax.sort(x), [(1,)], ("sort",)),
     Case("sort_empty", lambda x: lax.sort(x), [(0,)], ("sort",)),
     Case("sort_gradient", jax.grad(lambda x: (lax.sort(x) * jnp.arange(7, dtype=x.dtype)).sum()), [(7,)], ("sort",)),
     Case("top_k", lambda x: lax.top_k(x, 3), [("B", "N + 2")], ("top_k",)),
-    Case("top_k_nan", lambda x: lax.top_k(x, 5), [np.float32([1, np.inf, np.nan, 3, -np.inf, np.nan])], ("top_k",)),
+    Case("top_k_nan", lambda x: lax.top_k(x, 5), [np.array([1, np.inf, np.nan, 3, -np.inf, np.nan], np.float32)], ("top_k",)),
     Case("top_k_int32", lambda x: lax.top_k(x, 3), [((3, 9), np.int32)], ("top_k",), expect_graph("TopK -> Cast", match="exact")),
     Case("top_k_uint64", lambda x: lax.top_k(x, 3), [((3, 9), np.uint64)], ("top_k",)),
     Case("top_k_bool", lambda x: lax.top_k(x, 3), [((3, 9), np.bool_)], ("top_k",)),

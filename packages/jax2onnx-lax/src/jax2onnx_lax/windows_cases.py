@@ -35,7 +35,7 @@ def _pair(x: jax.Array) -> Any:
 
 _sum, _max, _min = ("reduce_window_sum",), ("reduce_window_max",), ("reduce_window_min",)
 _any = ("reduce_window",)
-_infinite = np.float32([[1, -np.inf, -np.inf, 2, np.nan, 0, 3], [-np.inf, -np.inf, -np.inf, 0, 1, 2, np.inf]])
+_infinite = np.array([[1, -np.inf, -np.inf, 2, np.nan, 0, 3], [-np.inf, -np.inf, -np.inf, 0, 1, 2, np.inf]], np.float32)
 
 cases = [
     Case("max_nchw", _max_pool((1, 1, 2, 2), (1, 1, 2, 2)), [("B", 3, 8, 8)], _max,

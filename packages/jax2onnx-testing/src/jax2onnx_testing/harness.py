@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import numpy as np
-
 from jax2onnx_core.verification import tolerance
 
 __all__ = ["compare_harness"]
@@ -36,7 +35,7 @@ def compare_harness(harness: Any, args: Sequence[Any], expected: Any, actual: An
 
 
 def _plain(x: Any) -> np.ndarray[Any, Any]:
-    if isinstance(x, jax.Array) and jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended):
+    if isinstance(x, jax.Array) and jax.numpy.issubdtype(x.dtype, jax.dtypes.extended):
         x = jax.random.key_data(x)
     return np.asarray(x)
 
@@ -86,7 +85,8 @@ def _eigenvalues(_: Any, args: list[Any], want: list[Any], got: list[Any]) -> st
     if not np.isfinite(want[0]).all():
         return None if not np.isfinite(values).all() else "finite where JAX is not"
     want_sorted, got_sorted = (np.sort_complex(x.astype(np.complex128).ravel()) for x in (want[0], values))
-    problem = _difference(*(x.astype(np.result_type(want[0].dtype, np.complex64)) for x in (want_sorted, got_sorted)), 100.0)
+    dtype = np.result_type(want[0].dtype, np.complex64)
+    problem = _difference(want_sorted.astype(dtype), got_sorted.astype(dtype), 100.0)
     if problem:
         return f"eigenvalues: {problem}"
     vectors = [v for v in got[1:] if v.shape == matrix.shape]

@@ -1,7 +1,6 @@
 """Test cases of ripple's layer and primitive."""
 
 import ripple
-
 from jax2onnx_core import Case, construct, expect_graph, with_dtype
 
 cases = [
