@@ -49,7 +49,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     leaves, out_tree = jax.tree_util.tree_flatten_with_path(shapes)
     names = [_output_name(path) for path, _ in leaves]
     avals = [v.aval for v in _compat.jaxpr_of(jaxpr).outvars]
-    return Traced(jaxpr, out_tree, names, avals, adapted.names)
+    return Traced(_compat.without_dead_equations(jaxpr), out_tree, names, avals, adapted.names)
 
 
 def _output_name(path: tuple[Any, ...]) -> str:
