@@ -120,18 +120,22 @@ class Symbols:
         return dim
 
     def parse(self, text: str) -> Dim:
-        """A user's dimension text → a dimension of the traced scope."""
-        if not self.zero:
-            return self._parse(text, self.scope)
-        return self._shifted(self._parse(text, self._plain), self.scope)
+        """A user's dimension text → a dimension of the traced scope, which is shown as it was first written."""
+        dim = self._parse(text, self._plain if self.zero else self.scope)
+        dim = self._shifted(dim, self.scope) if self.zero else dim
+        if _compat.is_symbolic_dim(dim) and not str(dim).isidentifier():
+            self._labels.setdefault(dim, " ".join(text.split()))
+        return dim
 
     def label(self, dim: Dim) -> str:
         """The text that names a dimension in the model, in the user's own symbols."""
         if isinstance(dim, SpecializedDim):
             return dim.expression
-        if not self.zero or not _compat.is_symbolic_dim(dim):
+        if not _compat.is_symbolic_dim(dim):
             return str(dim)
-        if dim not in self._labels:
+        if dim not in self._labels and not self.zero:
+            self._labels[dim] = str(dim)
+        elif dim not in self._labels:
             env = {name: self._parse(_unshifted(name), self._plain) for name in _compat.symbols_of(dim)}
             self._labels[dim] = str(_compat.substitute(dim, env))
         return self._labels[dim]

@@ -39,11 +39,18 @@ def verify(
     worst = 0.0
     for run, values in enumerate(choose_sizes(program) if sizes is None else sizes):
         args, kwargs = random_arguments(program, values, seed + run)
-        expected = jax.tree_util.tree_leaves(program.fn(*args, **kwargs))
+        expected = _expected(program, args, kwargs)
         actual = jax.tree_util.tree_leaves(program(*args, **kwargs))
         for name, want, got in zip(program.output_names, expected, actual, strict=True):
             worst = max(worst, _compare(name, np.asarray(want), np.asarray(got), values, rtol, atol))
     return worst
+
+
+def _expected(program: OnnxProgram, args: Any, kwargs: Any) -> list[Any]:
+    """What the function itself computes, on JAX arrays as it was traced for."""
+    with jax.enable_x64(program.options.x64):
+        args, kwargs = jax.tree_util.tree_map(jax.numpy.asarray, (args, kwargs))
+        return jax.tree_util.tree_leaves(program.fn(*args, **kwargs))
 
 
 def _compare(

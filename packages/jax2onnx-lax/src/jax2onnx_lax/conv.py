@@ -58,6 +58,8 @@ def conv_general_dilated(
         return ctx.broadcast(ctx.constant(0, dtype=np.dtype(out.dtype)), out.shape)
     if len(lhs_spec) == 2:
         ctx.decline("a convolution without spatial axes is a matrix product")
+    if not isinstance(feature_group_count * batch_group_count, int):
+        ctx.decline("the number of groups is an attribute of Conv, which is no number here")
     op_type, types = _operator(ctx)
     x = ctx.transpose(ctx.cast(lhs, types[0]), lhs_spec)
     kernel = ctx.transpose(ctx.cast(rhs, types[1]), rhs_spec)

@@ -13,6 +13,7 @@ from jax2onnx_core import Rules
 
 from jax2onnx_lax._compat import open_jaxpr
 from jax2onnx_lax.complex_arrays import on_arrays
+from jax2onnx_lax.index_values import definitely_le
 from jax2onnx_lax.monoids import MONOIDS, Monoid, combiner, from_identity, highest, lowest, recognise
 from jax2onnx_lax.ordering import flip_sign, is_float, replace_nan
 
@@ -103,7 +104,8 @@ def _propagate_nan(ctx: Any, x: Any, axes: Sequence[int], result: Any) -> Any:
 
 
 def _boolean_extremum(ctx: Any, op_type: str, x: Any, axes: Sequence[int]) -> Any:
-    if ctx.opset >= 20:
+    never_empty = all(definitely_le(1, ctx.avals_in[0].shape[axis]) for axis in axes)
+    if ctx.opset >= 20 and never_empty:  # ONNX Runtime refuses to reduce no booleans
         return ctx.op(op_type, x, ctx.ints(axes), keepdims=0, dims=tuple(ctx.avals_out[0].shape))
     return ctx.cast(_reduce(ctx, op_type, ctx.cast(x, np.uint8), axes), np.bool_)
 
