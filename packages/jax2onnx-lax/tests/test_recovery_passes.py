@@ -245,6 +245,42 @@ def test_attention(logits: str, end: str) -> None:
     assert operators == ["Mul", "Add", "Reshape", "Reshape", "Reshape", "Attention", "Reshape"]
 
 
+HEADS_FIRST = """s = Constant<value = float {0.35}>() q = Mul(x, x) v = Add(x, x)
+    kt = Transpose<perm = [0,1,3,2]>(x) a = MatMul(q, kt) l = Mul(a, s) p = Softmax<axis = -1>(l)"""
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("y = MatMul(p, v)", ["Attention"]),
+        ("o = MatMul(p, v) y = Neg(o)", ["Attention", "Neg"]),
+        (
+            "vt = Transpose<perm = [0,1,3,2]>(v) pt = Transpose<perm = [0,1,3,2]>(p) o = MatMul(vt, pt) "
+            "y = Transpose<perm = [0,1,3,2]>(o)",
+            ["Attention", "Transpose", "Transpose"],
+        ),
+    ],
+)
+def test_attention_on_keys_and_values_with_heads_first(end: str, expected: list[str]) -> None:
+    """Caches of [B, N, S, H] are not transposed."""
+    before = model(HEADS_FIRST + end, "float[B,2,T,4] x", result="float[B,2,T,4] y")
+    operators = rewritten(RecoverAttention(), before, (3, 2, 5, 4))
+    assert operators == ["Mul", "Add", *expected]
+
+
+def test_attention_of_one_query_whose_transposes_are_reshapes() -> None:
+    body = """shape = Constant<value = int64[4] {0, 2, 1, 4}>() column = Constant<value = int64[4] {0, 2, 5, 1}>()
+        back = Constant<value = int64[4] {0, 1, 2, 4}>() one = Constant<value = int64[1] {1}>()
+        first = Constant<value = int64[1] {0}>() s = Constant<value = float {0.35}>()
+        x1 = Slice(x, first, one, one) q = Reshape(x1, shape) k = Transpose<perm = [0,2,3,1]>(x) a = MatMul(q, k)
+        l = Mul(a, s) p = Softmax<axis = -1>(l) pt = Reshape(p, column) vt = Transpose<perm = [0,2,3,1]>(x)
+        o = MatMul(vt, pt) y = Reshape(o, back)"""
+    before = model(body, "float[B,5,2,4] x", result="float[B,1,2,4] y")
+    operators = rewritten(RecoverAttention(), before, (3, 5, 2, 4))
+    assert "Attention" in operators
+    assert "MatMul" not in operators
+
+
 @pytest.mark.parametrize("where", ["l = Where(f, b, low)", "n = Not(f) l = Where(n, low, b)"])
 def test_attention_with_a_mask_that_hides_whole_rows(where: str) -> None:
     """The first query sees no key."""
