@@ -21,9 +21,7 @@ def call_with_jaxpr(ctx: Any, *operands: Any, jaxpr: Any, **_: Any) -> Any:
     return ctx.inline(jaxpr, *operands)
 
 
-@rules.lower(
-    "call", "closed_call", "custom_jvp_call", "custom_vjp_call", "eval_jaxpr", "xla_metadata_call", packed=True
-)
+@rules.lower("closed_call", "custom_jvp_call", "custom_vjp_call", "eval_jaxpr", "xla_metadata_call", packed=True)
 def call_with_call_jaxpr(ctx: Any, *operands: Any, call_jaxpr: Any = None, jaxpr: Any = None, **_: Any) -> Any:
     return ctx.inline(jaxpr if call_jaxpr is None else call_jaxpr, *operands)
 
@@ -64,6 +62,16 @@ def platform_index(ctx: Any, *, platforms: Sequence[tuple[str, ...] | None], **_
 
 
 rules.decompose("run_state", run_state)
+
+
+@rules.decompose("call_hi_primitive")
+def call_hi_primitive(*operands: Any, _prim: Any) -> Any:
+    """A primitive of high-level types, such as `SearchSorted` in `jnp.searchsorted`: what it expands to.
+
+    Its operands and its result are pytrees, flattened in the equation.
+    """
+    return _prim.expand(*jax.tree_util.tree_unflatten(_prim.in_tree, operands))
+
 
 rules.unsupported(
     "custom_lin",

@@ -10,9 +10,11 @@ import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
 from jax.custom_derivatives import linear_call
-from jax2onnx_core import Case, expect_graph
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.experimental.scheduling_groups import xla_metadata_call
+from jax2onnx_core import Case, construct, expect_graph
 
-from jax2onnx_lax._compat import run_state_of
+from jax2onnx_lax._compat import closed_call, run_state_of
 
 __all__ = ["cases"]
 
@@ -41,6 +43,20 @@ def _negated(x: Any) -> Any:
 @_negated.def_vmap  # type: ignore[untyped-decorator]
 def _negated_rule(size: Any, batched: Any, x: Any) -> Any:
     return -2 * x / 2, batched[0]
+
+
+@functools.partial(jax.custom_vjp)
+def _cubed(x: Any) -> Any:
+    return x**3
+
+
+_cubed.defvjp(lambda x: (x**3, x), lambda x, cotangent: (3 * x * x * cotangent,), optimize_remat=True)
+
+
+def _partitioned() -> Any:
+    fn = custom_partitioning(lambda x: 2 * x)
+    fn.def_partition(partition=None, sharding_rule="i j -> i j")
+    return fn
 
 
 def _linear(x: Any) -> Any:
@@ -77,9 +93,19 @@ cases = [
     Case("custom_vmap_vmapped", jax.vmap(_negated), [("N", 3)], covers=("custom_vmap_call",)),
     Case("linear_call", _linear, [("N", 3)], covers=("linear_call",)),
     Case("composite", _composite, [("N", 3)], covers=("composite",), expect=expect_graph("Mul", match="exact")),
+    Case("custom_vjp_optimized", jax.grad(lambda x: _cubed(x).sum()), [(2, 3)], covers=("remat_opt",)),
+    Case("custom_partitioning", construct(_partitioned), [(2, 3)], covers=("custom_partitioning",),
+         expect=expect_graph("Mul", match="exact")),
+    Case("closed_call", lambda x: closed_call(jnp.sin, x), [(2, 3)], covers=("closed_call", "eval_jaxpr"),
+         expect=expect_graph("Sin", match="exact")),
+    Case("metadata_call", construct(xla_metadata_call, jnp.sin, colour="red"), [(2, 3)], covers=("xla_metadata_call",),
+         expect=expect_graph("Sin", match="exact")),
     Case("platform_dependent", lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos), [("N", 3)],
          covers=("platform_index",), expect=expect_graph("Sin", match="exact")),
     Case("platform_default", lambda x: lax.platform_dependent(x, tpu=jnp.sin, default=jnp.cos), [("N", 3)],
          covers=("platform_index",), expect=expect_graph("Cos", match="exact")),
     Case("run_state", _accumulate, [(2, 3)], covers=("run_state",)),
+    Case("ldexp", lambda x: jnp.ldexp(x, 3), [("N", 3)], covers=("call_hi_primitive",)),
+    Case("searchsorted", lambda x, y: jnp.searchsorted(jnp.sort(x), y), [(4,), ("N",)], covers=("call_hi_primitive",)),
+    Case("frexp_grad", jax.grad(lambda x: jnp.frexp(x)[0].sum()), [("N",)], covers=("call_hi_primitive",)),
 ]  # fmt: skip
