@@ -27,6 +27,7 @@ __all__ = [
     "bessel_i0e",
     "betainc",
     "bind_equation",
+    "closed_call",
     "flat_function",
     "greatest",
     "igamma",
@@ -129,6 +130,14 @@ def is_literal(atom: Any) -> bool:
 def run_state_of(body: Callable[[Any], None], init: Any) -> Any:
     """Run `body(refs)` on mutable references that begin as `init`; their last values."""
     return _discharge.run_state(body)(init)
+
+
+def closed_call(fun: Callable[..., Any], *operands: Any) -> Any:
+    """`fun`, which has one result, as one equation with a jaxpr; JAX makes such equations of what it has staged."""
+    jaxpr = jax.make_jaxpr(fun)(*operands)
+    if _AFTER_0_11:
+        return _core.closed_call_p.bind(*operands, call_jaxpr=jaxpr)[0]
+    return _core.closed_call_p.bind(*operands, **_core.closed_call_p.get_bind_params({"call_jaxpr": jaxpr}))[0]
 
 
 def greatest(dim: Any) -> float:

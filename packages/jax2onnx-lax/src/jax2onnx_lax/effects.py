@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Rules
 
@@ -13,9 +15,8 @@ rules = Rules()
 
 
 @rules.lower(
-    "name", "sharding_constraint", "layout_constraint", "pvary", "reshard", "mesh_cast", "preduced",
-    "with_memory_space_constraint", "reduced_vary_cast", "reduced_vary_cast_p", "vary_unreduced_cast",
-    "vary_unreduced_cast_p", "stop_gradient", "device_put", "relayout",
+    "name", "sharding_constraint", "layout_constraint", "pvary", "reshard", "preduced", "reduced_vary_cast",
+    "reduced_vary_cast_p", "vary_unreduced_cast", "vary_unreduced_cast_p", "stop_gradient", "device_put",
     "xla_metadata_value", packed=True,
 )  # fmt: skip
 def annotation(ctx: Any, *operands: Any, **_: Any) -> Any:
@@ -36,12 +37,26 @@ def shard_map(ctx: Any, *operands: Any, jaxpr: Any, mesh: Any, **_: Any) -> Any:
 
 @rules.lower(
     "psum", "psum_invariant", "pmax", "pmin", "all_gather", "all_gather_invariant", "all_gather_reduced",
-    "reduce_scatter", "all_to_all", "pbroadcast", "pbroadcast_dynamic", "unreduced_psum", "unreduced_pmax",
-    "unreduced_pmin", "unreduced_reduce_scatter", packed=True,
+    "reduce_scatter", "all_to_all", "unreduced_psum", "unreduced_reduce_scatter", packed=True,
 )  # fmt: skip
 def collective(ctx: Any, *operands: Any, **_: Any) -> Any:
     """Collectives over one device return what it has; only axes of size 1 come or go."""
     return [_like(ctx, x, aval) for x, aval in zip(operands, ctx.avals_out, strict=True)]
+
+
+def _over_batch(name: str, reduce: Callable[..., Any]) -> None:
+    """Under `vmap` a collective over the mapped name is a reduction of an axis, whose number stands among the names."""
+
+    @rules.lower(name)
+    def lower(ctx: Any, *operands: Any, axes: Any, **_: Any) -> Any:
+        positions = tuple(axis for axis in axes if isinstance(axis, int))
+        if not positions:
+            ctx.decline("no axis of the operand")
+        return [ctx.jax(reduce, x, axis=positions) for x in operands]
+
+
+for _name, _reduce in {"psum": jnp.sum, "psum_invariant": jnp.sum, "pmax": jnp.max, "pmin": jnp.min}.items():
+    _over_batch(_name, _reduce)
 
 
 @rules.lower("ppermute", packed=True)
@@ -92,6 +107,11 @@ rules.unsupported(
     "check",
     "It records an error of jax.experimental.checkify, which a model cannot raise.",
     "Export the function without checkify.",
+)
+rules.unsupported(
+    ("pbroadcast", "pbroadcast_dynamic"),
+    "JAX itself runs it on accelerators only.",
+    "Leave it out: on a mesh of one device it is the identity.",
 )
 rules.unsupported(
     "ragged_all_to_all",

@@ -9,21 +9,39 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
-from jax.sharding import AxisType, PartitionSpec, SingleDeviceSharding
+from jax.experimental.layout import Layout, with_layout_constraint
+from jax.experimental.xla_metadata import set_xla_metadata
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 from jax2onnx_core import Case, expect_graph
 
 __all__ = ["cases"]
 
 
-def _on_mesh(fn: Any, in_specs: Any, out_specs: Any) -> Any:
+def _mesh(kind: AxisType) -> Mesh:
+    return jax.make_mesh((1,), ("i",), axis_types=(kind,), devices=jax.devices()[:1])
+
+
+def _on_mesh(fn: Any, in_specs: Any, out_specs: Any, varying: bool = False) -> Any:
     """`fn` over a mesh of one device; nothing is made before the case runs."""
 
     @functools.wraps(fn)
     def sharded(*operands: Any) -> Any:
-        mesh = jax.make_mesh((1,), ("i",), axis_types=(AxisType.Auto,), devices=jax.devices()[:1])
-        return jax.shard_map(fn, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)(*operands)
+        mesh = _mesh(AxisType.Auto)
+        return jax.shard_map(fn, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=varying)(*operands)
 
     return sharded
+
+
+def _on_explicit_mesh(fn: Any, in_spec: Any, out_spec: Any) -> Any:
+    """`fn` over a mesh of one device whose shardings are part of the types."""
+
+    @functools.wraps(fn)
+    def sharded(x: Any) -> Any:
+        mesh = _mesh(AxisType.Explicit)
+        placed = jax.sharding.reshard(x, NamedSharding(mesh, in_spec))
+        return jax.shard_map(fn, mesh=mesh, in_specs=in_spec, out_specs=out_spec)(placed)
+
+    return jax.jit(sharded)
 
 
 _ROWS, _WHOLE = PartitionSpec("i"), PartitionSpec()
@@ -45,9 +63,25 @@ def _collectives(x: Any) -> Any:
     )
 
 
+def _invariant(x: Any) -> Any:
+    """What JAX makes of collectives where it keeps track of which values differ between devices."""
+    total = lax.psum(x, "i")
+    return total, lax.all_gather(x, "i", to="invarying"), x + total
+
+
+def _reduced(x: Any) -> Any:
+    return lax.pcast(lax.all_gather(x, "i", to="reduced", tiled=True), "i", to="varying")
+
+
+def _unreduced(x: Any) -> Any:
+    partial = lax.pcast(x, "i", to="unreduced")
+    return lax.psum(partial, "i"), lax.psum_scatter(partial, "i", tiled=True)
+
+
 def _printing(x: Any) -> Any:
     jax.debug.print("sum {}", x.sum())
     jax.debug.callback(lambda value: None, x)
+    jax.debug.inspect_array_sharding(x, callback=lambda sharding: None)
     return 2 * x
 
 
@@ -77,12 +111,27 @@ cases = [
          expect=expect_graph("Sin", match="exact")),
     Case("sharding_constraint", _constrained, [(2, 3)], covers=("sharding_constraint",),
          expect=expect_graph("Sin", match="exact")),
+    Case("collectives_over_vmap", jax.vmap(lambda x: (lax.pmean(x, "i"), lax.pmax(x, "i"), lax.pmin(x, "i")), axis_name="i"),
+         [("N", 3)]),
     Case("shard_map", _on_mesh(jnp.sin, _ROWS, _ROWS), [(4, 3)], covers=("shard_map",),
          expect=expect_graph("Sin", match="exact")),
     Case("collectives", _on_mesh(_collectives, _ROWS, (_WHOLE,) * 4 + (_ROWS,) * 7), [(4, 3)],
          covers=("psum", "pmax", "pmin", "all_gather", "reduce_scatter", "all_to_all", "ppermute", "axis_index")),
     Case("references", _mutating, [(4, 3)]),
     Case("references_in_jit", jax.jit(_mutating), [(4, 3)]),
-    Case("debug", _printing, [("N", 3)], covers=("debug_print", "debug_callback"),
+    Case("collectives_invariant", _on_mesh(_invariant, _ROWS, (_WHOLE, _WHOLE, _ROWS), varying=True), [(4, 3)],
+         covers=("psum_invariant", "all_gather_invariant", "pvary")),
+    Case("collectives_reduced", _on_explicit_mesh(_reduced, _ROWS, _ROWS), [(4, 3)],
+         covers=("all_gather_reduced", "reduced_vary_cast", "reduced_vary_cast_p", "reshard")),
+    Case("collectives_unreduced", _on_explicit_mesh(_unreduced, _ROWS, (_WHOLE, _ROWS)), [(4, 3)],
+         covers=("unreduced_psum", "unreduced_reduce_scatter", "vary_unreduced_cast", "vary_unreduced_cast_p")),
+    Case("cast_to_reduced",
+         _on_explicit_mesh(lambda x: lax.pcast(lax.pcast(x, "i", to="reduced"), "i", to="varying"), _WHOLE, _ROWS),
+         [(4, 3)], covers=("preduced",)),
+    Case("layout_constraint", lambda x: with_layout_constraint(jnp.sin(x), Layout((0, 1))), [(4, 3)],
+         covers=("layout_constraint",), expect=expect_graph("Sin", match="exact")),
+    Case("metadata", lambda x: set_xla_metadata(jnp.sin(x), colour="red"), [("N", 3)], covers=("xla_metadata_value",),
+         expect=expect_graph("Sin", match="exact")),
+    Case("debug", jax.jit(_printing), [(4, 3)], covers=("debug_print", "debug_callback", "inspect_sharding"),
          expect=expect_graph("Mul", match="exact")),
 ]  # fmt: skip
