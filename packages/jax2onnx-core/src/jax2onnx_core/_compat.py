@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,11 +27,13 @@ __all__ = [
     "ShapedArray",
     "Var",
     "bind_equation",
+    "binds",
     "bounds",
     "canonical_dtype",
     "closed",
     "convert_constvars",
     "default_float",
+    "definition",
     "dim_expression",
     "eval_closed",
     "inconclusive_dimension_error",
@@ -116,6 +119,19 @@ def bind_equation(primitive: Any, params: Mapping[str, Any], *operands: Any) -> 
     """Bind a primitive with parameters as they stand in an equation; the list of its results."""
     result = primitive.bind(*operands, **primitive.get_bind_params(params))
     return list(result) if primitive.multiple_results else [result]
+
+
+def definition(primitive: Any) -> Callable[..., Any] | None:
+    """The function by which a library defined a primitive of its own; None for one that JAX itself implements."""
+    impl: Callable[..., Any] = primitive.impl
+    function = impl.func if isinstance(impl, functools.partial) else impl
+    of_jax = not isinstance(function, types.FunctionType) or function.__module__.partition(".")[0] == "jax"
+    return None if of_jax else impl
+
+
+def binds(jaxpr: Any, primitive: Any) -> bool:
+    """Whether a jaxpr has an equation of the primitive at its top level."""
+    return any(eqn.primitive is primitive for eqn in open_jaxpr(jaxpr)[0].eqns)
 
 
 def trace_thunk(thunk: Callable[[], Any]) -> tuple[Any, list[Any], Any]:

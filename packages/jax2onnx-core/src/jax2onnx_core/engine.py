@@ -212,7 +212,24 @@ class Engine:
         if operation.body is not None:
             self.record.lowered(operation.name, "original call")
             return list(operation.decompose(ctx))
-        return None
+        return None if operation.name in self.registry.unsupported else self._by_definition(ctx, operation, arguments)
+
+    def _by_definition(self, ctx: Context, operation: Operation, operands: Sequence[ir.Value]) -> list[ir.Value] | None:
+        """Lower a primitive that a library defined by a JAX function (`Primitive.def_impl`) by that function."""
+        definition = _compat.definition(operation.primitive)
+        if definition is None:
+            return None
+        try:
+            jaxpr = jax.make_jaxpr(lambda *xs: jax.tree_util.tree_leaves(definition(*xs, **operation.params)))(
+                *(_struct(a) for a in operation.avals_in)
+            )
+        except Exception as error:  # foreign code, perhaps not meant to be traced
+            self.record.declined(operation.name, f"its implementation cannot be traced: {error}")
+            return None
+        if _compat.binds(jaxpr, operation.primitive):
+            return None
+        self.record.lowered(operation.name, "its own definition")
+        return self.lower_jaxpr(ctx.scope, jaxpr, operands)
 
     def lower_named(self, ctx: Context, operation: Operation, operands: Sequence[ir.Value]) -> list[ir.Value]:
         """Lower an operation that has a body: by the rules declared for its name, else by the body."""
@@ -340,12 +357,17 @@ class Engine:
                     f"The rule for {operation.name!r} returned {value.dtype}, but JAX's result is {dtype}{list(dims)}."
                 )
             known = self.dims.get(value)
-            if known is None or (known != dims and value.producer() is not None and value not in operands):
+            if known is None or (_says_more(dims, known) and value.producer() is not None and value not in operands):
                 self.set_dims(value, dims)
             elif len(known) != len(dims):
                 raise RuleError(
                     f"The rule for {operation.name!r} returned shape {list(known)}, but JAX's result has {list(dims)}."
                 )
+
+
+def _says_more(dims: Sequence[Any], known: Sequence[Any]) -> bool:
+    """Whether the equation's dimensions differ from those a rule inferred, or remember symbols where those do not."""
+    return dims != known or any(isinstance(d, SpecializedDim) for d in dims)
 
 
 def _struct(aval: Any) -> jax.ShapeDtypeStruct:

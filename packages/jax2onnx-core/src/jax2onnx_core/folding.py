@@ -25,10 +25,12 @@ _SMALL = 16_384
 def fold_equation(engine: Engine, operation: Operation, eqn: Any, operands: list[ir.Value]) -> list[ir.Value] | None:
     """The results as constants, or None where the equation has to be lowered.
 
-    Folded are first-order equations without effects on constants, when their results are static and small
-    or not larger than the operands. NumPy functions declared by plugins evaluate, otherwise JAX does.
+    Folded are first-order equations on constants, without effects and not declared unsupported (a callback is not run),
+    when their results are static and small or not larger than the operands. NumPy functions declared by plugins evaluate, otherwise JAX does.
     """
     if any(v.const_value is None for v in operands) or eqn.effects or is_composite(eqn.primitive):
+        return None
+    if operation.name in engine.registry.unsupported:
         return None
     size = _static_size(operation)
     if size is None or size > max(_SMALL, sum(v.const_value.nbytes for v in operands if v.const_value)):

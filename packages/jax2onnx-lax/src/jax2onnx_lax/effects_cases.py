@@ -112,7 +112,7 @@ cases = [
     Case("sharding_constraint", _constrained, [(2, 3)], covers=("sharding_constraint",),
          expect=expect_graph("Sin", match="exact")),
     Case("collectives_over_vmap", jax.vmap(lambda x: (lax.pmean(x, "i"), lax.pmax(x, "i"), lax.pmin(x, "i")), axis_name="i"),
-         [("N", 3)]),
+         [(4, "N")]),
     Case("shard_map", _on_mesh(jnp.sin, _ROWS, _ROWS), [(4, 3)], covers=("shard_map",),
          expect=expect_graph("Sin", match="exact")),
     Case("collectives", _on_mesh(_collectives, _ROWS, (_WHOLE,) * 4 + (_ROWS,) * 7), [(4, 3)],

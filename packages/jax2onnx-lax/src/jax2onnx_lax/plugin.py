@@ -51,6 +51,7 @@ MODULES = (
     "pad",
     "random",
     "reductions",
+    "runtime_checks",
     "scatter",
     "select_windows",
     "slicing",

@@ -10,11 +10,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.errors import InconclusiveDimensionOperation
 from jax2onnx_core import Rules
 
-from jax2onnx_lax._compat import open_jaxpr
+from jax2onnx_lax._compat import max_dim, open_jaxpr
 from jax2onnx_lax.complex_arrays import on_arrays
 from jax2onnx_lax.conv_patches import windows
+from jax2onnx_lax.index_values import definitely_le
 from jax2onnx_lax.monoids import MONOIDS, Monoid, combiner, from_identity, recognise
 from jax2onnx_lax.reductions import fold_axis
 
@@ -94,7 +96,7 @@ def fold_windows(
         stride, dilation = shape.window_strides[axis], shape.window_dilation[axis]
         fold = _Fold(axis, shape.window_dimensions[axis], stride, dilation, counts[axis])
         xs = fold.symbolic(xs, initial, combine) if not isinstance(fold.size, int) else (
-            fold.by_element(xs, combine) if fold.size <= _SMALL else fold.by_doubling(xs, combine, idempotent)
+            fold.by_doubling(xs, combine, idempotent) if fold.doubles(xs[0]) else fold.by_element(xs, combine)
         )  # fmt: skip
     if neutral:
         return xs
@@ -113,9 +115,11 @@ class _Fold:
 
     def elements(self, xs: Sequence[Array], place: int) -> list[Array]:
         """One element, or partial result, of every window: the one at `place`."""
-        start = place * self.dilation
-        limit = start + (self.count - 1) * self.stride + 1
-        return [lax.slice_in_dim(x, start, limit, self.stride, self.axis) for x in xs]
+        return [_elements(x, place * self.dilation, self.count, self.stride, self.axis) for x in xs]
+
+    def doubles(self, x: Array) -> bool:
+        """Whether the window is so large that doubling pays, and surely no larger than the axis."""
+        return self.size > _SMALL and definitely_le((self.size - 1) * self.dilation, x.shape[self.axis])
 
     def by_element(self, xs: Sequence[Array], combine: Combine) -> Sequence[Array]:
         total: Sequence[Array] = self.elements(xs, 0)
@@ -150,6 +154,16 @@ class _Fold:
         first = [row[0] for row in rows]
         rest = [row[1:] for row in rows]
         return fold_axis(rest, first, combine, neutral=False)
+
+
+def _elements(x: Array, start: int, count: Any, stride: int, axis: int) -> Array:
+    """`count` elements along an axis. Where JAX cannot prove that a symbolic limit is not negative, which a slice
+    has to be, they are taken by their indices."""
+    try:
+        return lax.slice_in_dim(x, start, start + (count - 1) * stride + 1, stride, axis)
+    except InconclusiveDimensionOperation:
+        indices = start + stride * lax.iota(np.int32, max_dim(count, 0))
+        return x.at[(*[slice(None)] * axis, indices)].get(mode="clip", indices_are_sorted=True)
 
 
 def _fold(x: Array, monoid: Monoid, shape: Windows) -> Array:

@@ -45,6 +45,7 @@ cases = [
                       match="exact")),
     Case("max_symbolic_space", _max_pool((1, 2, 2, 1), (1, 2, 2, 1)), [("B", "2*H", "W + 1", 3)], _max,
          expect_graph("MaxPool")),
+    Case("max_valid_any_size", _max_pool((1, 2, 9, 1), (1, 2, 1, 1)), [("B", "H + 1", "W + 8", 3)], _max),
     Case("max_symbolic_same", _max_pool((1, 3, 3, 1), (1, 2, 2, 1), "SAME"), [("B", "H", "W", 3)], _max),
     Case("max_not_finite", _max_pool((1, 2), (1, 1), [(0, 0), (1, 0)]), [_infinite], _max),
     Case("max_of_everything", _max_pool((1, 6, 7, 1)), [("B", 6, 7, 3)], _max, expect_graph("ReduceMax", counts={"MaxPool": 0})),

@@ -17,5 +17,9 @@ def adapt(module: Any) -> Adapted:
     from flax import nnx
 
     graph, state = nnx.split(module)
-    paths = {".".join(str(key) for key in path): variable.get_value() for path, variable in nnx.to_flat_state(state)}
-    return Adapted(fresh=lambda: nnx.merge(graph, state, copy=True), weights=paths)
+    # An array that is an attribute without a variable around it is a leaf of the state as well.
+    leaves = {
+        path: leaf.get_value() if isinstance(leaf, nnx.Variable) else leaf for path, leaf in nnx.to_flat_state(state)
+    }
+    weights = {".".join(str(key) for key in path): leaf for path, leaf in leaves.items()}
+    return Adapted(fresh=lambda: nnx.merge(graph, state, copy=True), weights=weights)

@@ -1,0 +1,43 @@
+"""Primitives of other libraries, which no plugin knows, are lowered by the functions that define them."""
+
+from __future__ import annotations
+
+import jax
+import jax.extend.core
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax2onnx_core import errors, to_onnx
+
+
+def _primitive(name, impl):
+    primitive = jax.extend.core.Primitive(name)
+    primitive.def_impl(impl)
+    primitive.def_abstract_eval(lambda x, **_: jax.core.ShapedArray(x.shape, x.dtype))
+    return primitive
+
+
+def test_a_primitive_is_lowered_by_its_definition():
+    scaled = _primitive("library_scaled", lambda x, *, by: jnp.sin(x) * by)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    program = to_onnx(lambda x: scaled.bind(x, by=3), [("B", 3)])
+    np.testing.assert_allclose(program(x), np.sin(x) * 3, rtol=1e-6)
+
+
+@pytest.mark.parametrize("impl", [lambda x: np.sin(x), lambda x: opaque.bind(x)], ids=["numpy", "itself"])
+def test_a_definition_that_jax_cannot_trace_is_unsupported(impl):
+    global opaque
+    opaque = _primitive("library_opaque", impl)
+    with pytest.raises(errors.UnsupportedError, match="library_opaque"):
+        to_onnx(lambda x: opaque.bind(x), [(2,)])
+
+
+def test_a_callback_on_constants_is_not_run():
+    def never(x):
+        raise AssertionError("ran")
+
+    def fn(x):
+        return x + jax.pure_callback(never, jax.ShapeDtypeStruct((2,), np.float32), np.ones(2, np.float32))
+
+    with pytest.raises(errors.UnsupportedError, match="pure_callback"):
+        to_onnx(fn, [(2,)])
