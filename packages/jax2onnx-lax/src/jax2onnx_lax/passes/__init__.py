@@ -10,6 +10,7 @@ from jax2onnx_lax.passes.recover_attention import RecoverAttention
 from jax2onnx_lax.passes.recover_gelu import RecoverGelu
 from jax2onnx_lax.passes.recover_layer_norm import RecoverLayerNorm
 from jax2onnx_lax.passes.recover_mod import RecoverMod
+from jax2onnx_lax.passes.recover_recurrent import RecoverRecurrent
 from jax2onnx_lax.passes.recover_relu import RecoverRelu
 from jax2onnx_lax.passes.recover_rms_norm import RecoverRmsNorm
 from jax2onnx_lax.passes.recover_silu import RecoverSilu
@@ -30,9 +31,9 @@ _FORMULAS = (
 
 
 def register_passes(registry: Any) -> None:
-    """Formulas are read once equal subexpressions are one; attention, whose operands are transposed, and the
-    factors behind convolutions once transposes have settled."""
+    """Formulas are read once equal subexpressions are one; attention, whose operands are transposed, cells in
+    loops, and the factors behind convolutions once transposes have settled."""
     for factory in _FORMULAS:
         registry.graph_pass(factory, after="CommonSubexpressionEliminationPass")
-    for settled in (RecoverAttention, FoldBatchNorm):
+    for settled in (RecoverAttention, RecoverRecurrent, FoldBatchNorm):
         registry.graph_pass(settled, after="FoldTransposes")
