@@ -150,6 +150,16 @@ def table(title: str, entries: Iterable[dict[str, Any]], key: str) -> Iterator[s
             yield f"| `{name}` | {counts['pass']} | {counts['wrong']} | {counts['error']} | {share:.1f} |"
 
 
+def reason(entry: dict[str, Any]) -> str:
+    """The declared limitation behind a failure, else what was seen."""
+    from jax2onnx_lax.limitations import LIMITATIONS
+
+    for limitation in LIMITATIONS:
+        if limitation.subject == entry["group"] and entry["dtype"] in (limitation.dtypes or (entry["dtype"],)):
+            return limitation.reason
+    return f"{entry['status']}: {entry['detail'].splitlines()[0][:200]}"
+
+
 def summary(entries: list[dict[str, Any]]) -> str:
     counts = collections.Counter(entry["status"] for entry in entries)
     total = counts["pass"] + counts["wrong"] + counts["error"]
@@ -170,7 +180,7 @@ def summary(entries: list[dict[str, Any]]) -> str:
     lines += table("dtype", entries, "dtype")
     lines += ["\n## What does not pass\n"]
     failures = [e for e in entries if e["status"] in ("wrong", "error")]
-    lines += [f"* `{e['name']}`: {e['status']}: {e['detail'].splitlines()[0][:200]}" for e in failures] or ["Nothing."]
+    lines += [f"* `{e['name']}`: {reason(e)}" for e in failures] or ["Nothing."]
     return "\n".join(lines) + "\n"
 
 

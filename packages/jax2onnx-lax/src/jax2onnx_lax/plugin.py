@@ -9,9 +9,10 @@ from typing import Any
 
 from jax2onnx_core import Case, Composites, Registry, Rules, hookimpl
 
+from jax2onnx_lax.limitations import LIMITATIONS
 from jax2onnx_lax.passes import register_passes
 
-__all__ = ["JAX2ONNX_API", "MODULES", "jax2onnx_register", "jax2onnx_testcases"]
+__all__ = ["JAX2ONNX_API", "LIMITATIONS", "MODULES", "jax2onnx_register", "jax2onnx_testcases"]
 
 JAX2ONNX_API = 1
 
