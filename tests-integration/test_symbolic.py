@@ -16,7 +16,8 @@ from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
 
 WIDTH, HEADS = 16, 4
-SHAPE_OPERATORS = set("Shape Add Sub Mul Div Mod Squeeze Unsqueeze Concat Gather Max Min Neg Cast".split())
+ARITHMETIC = {"Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Neg"}
+SHAPE_OPERATORS = ARITHMETIC | {"Shape", "Squeeze", "Unsqueeze", "Concat", "Gather", "Cast"}
 
 
 def dims(program: OnnxProgram) -> dict[str, list[str]]:

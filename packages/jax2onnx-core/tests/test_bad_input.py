@@ -89,13 +89,50 @@ def test_an_error_in_the_users_code_is_theirs():
         to_onnx(broken, [(3,)])
 
 
-def test_a_question_about_a_symbol_names_the_ways_out():
-    def needs_a_number(x):
-        return x if x.shape[0] > 5 else -x
+def needs_a_number(x):
+    return x if x.shape[0] > 5 else -x
 
-    with pytest.raises(Exception, match="B") as caught:
-        to_onnx(needs_a_number, [("B", 3)])
-    assert any("constraints=" in note for note in caught.value.__notes__)
+
+def test_a_question_about_a_symbol_shows_line_expression_and_the_ways_out():
+    with pytest.raises(errors.UndecidedDimensionError) as caught:
+        to_onnx(needs_a_number, [("2*B", 3)])
+    message = str(caught.value)
+    assert "'2*B' > '5' is inconclusive" in message
+    assert "test_bad_input.py" in message
+    assert "(needs_a_number): return x if x.shape[0] > 5 else -x" in message
+    assert "constraints=('2*B >= 5 + 1',)" in message
+    assert "specialize={'B': …}" in message
+    assert caught.value.symbols == {"B"}
+
+
+def test_the_constraint_that_is_proposed_answers_the_question():
+    to_onnx(needs_a_number, [("2*B", 3)], constraints=("2*B >= 5 + 1",)).verify()
+
+
+def test_a_question_is_asked_in_the_users_own_symbols():
+    with pytest.raises(errors.UndecidedDimensionError, match="'S' > '5' is inconclusive"):
+        to_onnx(needs_a_number, [("S", 3)], constraints=["S >= 0"])
+
+
+@pytest.mark.parametrize("fn", [lambda x: jnp.zeros(list(range(x.shape[0]))), lambda x: [x[i] for i in range(x.shape[0])]])
+def test_a_loop_over_a_symbol(fn):
+    with pytest.raises(errors.UndecidedDimensionError, match=r"needs the number behind.*test_bad_input.py.*specialize="):
+        to_onnx(fn, [("T", 3)])
+
+
+@pytest.mark.parametrize(
+    ("constraints", "message"),
+    [
+        (["T >= 3", "T <= 2"], "contradict|cannot be used"),
+        (["T == S", "T == 2*S"], "contradict|cannot be used"),
+        (["Q >= 3"], "'Q >= 3' is about Q, but no input has that symbol. There are: S, T"),
+        (["Q >= 0"], "'Q >= 0' is about Q, but no input has that symbol"),
+        (["T == 4*Q"], "is about Q"),
+    ],
+)
+def test_contradictory_and_foreign_constraints(constraints, message):
+    with pytest.raises(errors.SymbolError, match=message):
+        to_onnx(double, [("T", "S")], constraints=constraints)
 
 
 def test_all_unsupported_primitives_in_one_error():

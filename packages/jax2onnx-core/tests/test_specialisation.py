@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
@@ -141,3 +142,44 @@ def test_variants_share_their_weights(tmp_path):
     for path, rows in zip(paths, (6, 1), strict=True):
         session = program.target.load(path)
         np.testing.assert_allclose(session({"x": np.ones((rows, 64), np.float32)})[0], np.full((rows, 64), 64.0))
+
+
+def test_equal_shapes_of_different_symbols_are_not_conflated():
+    """JAX shares one object among equal shapes; what remembers M must not become N, nor stay in later exports."""
+    program = to_onnx(lambda x, y: (-x, -y), [("M", 4), ("N", 4)], specialize={"M": 3, "N": 3})
+    kept = [v.metadata_props["jax2onnx.dims"] for v in program.model.graph.outputs]
+    assert kept == ["M, 4", "N, 4"]
+    plain = to_onnx(lambda x: -x, [(3, 4)])
+    assert "jax2onnx.dims" not in plain.model.graph.outputs[0].metadata_props
+
+
+class TestNumbersThatTheTraceNeeds:
+    """Python control flow on a shape sees the number; labels stay where JAX's shape rules prove them."""
+
+    @staticmethod
+    def asks(x, y):
+        z = jnp.sin(x) * 2 if x.shape[0] > 5 else -x
+        return {"kept": jax.nn.softmax(z @ y.T).sum(axis=0), "same": z.T, "rebuilt": z.reshape(int(z.shape[0]), 2, 2)}
+
+    def test_the_symbol_in_question_is_fixed_before_the_trace(self):
+        program = to_onnx(self.asks, [("N", 4), ("M", 4)], specialize={"N": 7})
+        assert dims_of(program) == {"kept": ["M"], "rebuilt": ["7", "2", "2"], "same": ["4", "7"]}
+        kept = {v.name: v.metadata_props.get("jax2onnx.dims") for v in program.model.graph.outputs}
+        assert kept["same"] == "4, N"
+        assert program.symbols["N"].value == 7
+        program.verify()
+
+    def test_the_others_after_it(self):
+        program = to_onnx(self.asks, [("N", 4), ("M", 4)], specialize={"N": 3, "M": 3})
+        kept = {v.name: v.metadata_props.get("jax2onnx.dims") for v in program.model.graph.outputs}
+        assert (kept["kept"], kept["same"]) == ("M", "4, N")
+        program.verify()
+
+    def test_a_symbol_in_question_that_has_no_number(self):
+        with pytest.raises(errors.UndecidedDimensionError, match="'N' > '5'"):
+            to_onnx(self.asks, [("N", 4), ("M", 4)], specialize={"M": 3})
+
+    def test_a_loop_over_a_symbol(self):
+        program = to_onnx(lambda x: sum(x[i] for i in range(x.shape[0])), [("T", "D")], specialize={"T": 3})
+        assert dims_of(program) == {"output": ["D"]}
+        program.verify()

@@ -26,9 +26,11 @@ __all__ = [
     "Primitive",
     "ShapedArray",
     "Var",
+    "abstract_results",
     "bind_equation",
     "binds",
     "bounds",
+    "called_jaxpr",
     "canonical_dtype",
     "closed",
     "convert_constvars",
@@ -40,6 +42,7 @@ __all__ = [
     "is_extended_dtype",
     "is_jaxpr",
     "is_symbolic_dim",
+    "is_user_file",
     "jaxpr_of",
     "key_physical_aval",
     "name_stack",
@@ -52,6 +55,7 @@ __all__ = [
     "symbol",
     "symbols_of",
     "trace_thunk",
+    "unknown_symbol_error",
     "user_frame",
     "with_exact_shape",
     "without_dead_equations",
@@ -65,6 +69,7 @@ Var = _core.Var
 DropVar = _core.DropVar
 Literal = _core.Literal
 inconclusive_dimension_error = _core.InconclusiveDimensionOperation
+unknown_symbol_error = _shape_poly.UnexpectedDimVar
 
 # Our own frames are not the user's.
 _source_info.register_exclusion(os.path.dirname(__file__))
@@ -214,14 +219,48 @@ def name_stack(source_info: Any) -> str:
     return str(source_info.name_stack)
 
 
+def is_user_file(name: str) -> bool:
+    """Whether a source file is neither JAX's nor ours."""
+    return _source_info.is_user_filename(name)
+
+
+# Primitives whose equation means just the jaxpr among its parameters, applied to its operands.
+_CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "checkpoint", "remat2", "custom_jvp_call", "custom_vjp_call"})
+
+
+def called_jaxpr(primitive: Any, params: Mapping[str, Any], *, composite: bool) -> str | None:
+    """The parameter that holds the jaxpr which an equation calls; None if it calls none."""
+    if not composite and primitive.name not in _CALLS:
+        return None
+    return next((key for key in ("jaxpr", "call_jaxpr") if key in params), None)
+
+
+def abstract_results(primitive: Any, avals: Sequence[Any], params: Mapping[str, Any]) -> list[Any]:
+    """The avals that JAX's own rule gives the results of an equation."""
+    outs, _ = primitive.abstract_eval(*avals, **params)
+    return list(outs) if primitive.multiple_results else [outs]
+
+
 def with_exact_shape(aval: Any, shape: tuple[Any, ...]) -> Any:
     """The aval with these very dimensions: JAX would make plain ints of subclasses of int."""
     if shape == tuple(aval.shape) and all(type(a) is type(b) for a, b in zip(shape, aval.shape, strict=True)):
         return aval
     plain = tuple(d if is_symbolic_dim(d) else int(d) for d in shape)
-    result = aval.update(shape=plain)
+    # JAX keeps one object for all equal avals, so the one that remembers symbols has to be a copy.
+    result = _unshared(aval.update(shape=plain))
     object.__setattr__(result, "shape", shape)
     return result
+
+
+def _unshared(aval: Any) -> Any:
+    copy = object.__new__(type(aval))
+    for cls in type(aval).__mro__:
+        for slot in vars(cls).get("__slots__", ()):
+            if slot not in ("__weakref__", "__dict__"):
+                object.__setattr__(copy, slot, getattr(aval, slot))
+    if "__dict__" in dir(aval):
+        vars(copy).update(vars(aval))
+    return copy
 
 
 def rebuild_jaxpr(

@@ -21,6 +21,7 @@ from jax2onnx_core.folding import fold_equation
 from jax2onnx_core.functions import FunctionTable
 from jax2onnx_core.naming import Names
 from jax2onnx_core.packed import Complex
+from jax2onnx_core.questions import undecided
 from jax2onnx_core.registry import Registry
 from jax2onnx_core.report import Record
 from jax2onnx_core.scope import DimLowerer, Scope
@@ -170,8 +171,10 @@ class Engine:
         ctx = Context(self, scope, operation)
         try:
             results = self._dispatch(ctx, operation, arguments)
-        except (Jax2OnnxError, _compat.inconclusive_dimension_error):
+        except Jax2OnnxError:
             raise
+        except _compat.inconclusive_dimension_error as error:
+            raise undecided(error, self.symbols, _compat.user_frame(source_info)) from error
         except Exception as error:
             raise RuleError(
                 f"Lowering {operation.name!r} failed ({type(error).__name__}: {error}) for the equation at "

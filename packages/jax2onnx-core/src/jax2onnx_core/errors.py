@@ -15,6 +15,7 @@ __all__ = [
     "SaveError",
     "SymbolError",
     "TargetError",
+    "UndecidedDimensionError",
     "UnsupportedError",
     "VerificationError",
 ]
@@ -34,6 +35,14 @@ class InputError(Jax2OnnxError, ValueError):
 
 class SymbolError(Jax2OnnxError, ValueError):
     """A symbolic dimension is misspelt, contradictory, unsolvable or unknown."""
+
+
+class UndecidedDimensionError(SymbolError):
+    """Tracing needs the number behind a symbolic dimension; `symbols` are those in question, if that is known."""
+
+    def __init__(self, message: str, symbols: frozenset[str]) -> None:
+        super().__init__(message)
+        self.symbols = symbols
 
 
 class PluginError(Jax2OnnxError):

@@ -14,11 +14,11 @@ from jax2onnx_core.dtypes import physical
 from jax2onnx_core.engine import Engine
 from jax2onnx_core.errors import OptionError, UnsupportedError
 from jax2onnx_core.finalise import build_model, optimise
+from jax2onnx_core.fixed_trace import trace_specialised
 from jax2onnx_core.inputs import Inputs, parse_inputs
 from jax2onnx_core.origins import symbol_reader
 from jax2onnx_core.program import OnnxProgram
 from jax2onnx_core.scope import Scope
-from jax2onnx_core.specialise import specialise
 from jax2onnx_core.suppliers import supplier_of
 from jax2onnx_core.symbol_table import write_metadata
 from jax2onnx_core.target import Target
@@ -86,9 +86,10 @@ def to_onnx(
     options = LoweringOptions(opset, jax.config.jax_enable_x64 if x64 is None else x64, output_names, provenance)
     with jax.enable_x64(options.x64):
         parsed = _renamed(parse_inputs(fn, inputs, kwargs or {}, constraints), input_names)
-        traced = trace(adapted, parsed, found.registry)
         if specialize:
-            traced, parsed = specialise(traced, parsed, specialize)
+            traced, parsed = trace_specialised(adapted, parsed, found.registry, specialize)
+        else:
+            traced = trace(adapted, parsed, found.registry)
     return lower_traced(fn, traced, parsed, found, runtime, options, specialize or {})
 
 

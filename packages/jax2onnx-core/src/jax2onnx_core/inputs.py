@@ -57,6 +57,7 @@ def parse_inputs(fn: Callable[..., Any], specs: Any, kwargs: Mapping[str, Any], 
     names = _unique([_leaf_name(path, parameters) for path, _ in leaves])
     symbols = Symbols(constraints, _given_scope(spec for _, spec in leaves))
     avals = [_aval(spec, name, symbols) for name, (_, spec) in zip(names, leaves, strict=True)]
+    symbols.check_known()
     return Inputs(names, avals, tree, symbols)
 
 

@@ -34,7 +34,10 @@ class Solution:
     def _solve(self, inputs: Inputs) -> None:
         try:
             self.expressions, synthetic = _compat.solve_dims(inputs.avals, inputs.tree)
-        except (ValueError, NotImplementedError) as error:
+        except RecursionError as error:
+            texts = ", ".join(repr(c.text) for c in inputs.symbols.constraints)
+            raise SymbolError(f"The constraints {texts} go in circles; they contradict each other.") from error
+        except (ValueError, NotImplementedError, _compat.unknown_symbol_error) as error:
             shapes = ", ".join(
                 f"{name}: ({', '.join(inputs.symbols.label(d) for d in aval.shape)})"
                 for name, aval in zip(inputs.names, inputs.avals, strict=True)

@@ -13,7 +13,7 @@ from jax2onnx_core.inputs import Inputs
 from jax2onnx_core.symbols import SpecializedDim, Symbols
 from jax2onnx_core.tracing import Traced
 
-__all__ = ["check_specialisation", "specialise"]
+__all__ = ["check_specialisation", "fixed_dim", "specialise"]
 
 
 def specialise(traced: Traced, inputs: Inputs, values: Mapping[str, int]) -> tuple[Traced, Inputs]:
@@ -41,6 +41,11 @@ def check_specialisation(inputs: Inputs, values: Mapping[str, int]) -> None:
                 f"Cannot specialise {name!r}: no input has that symbol. There are: {', '.join(known) or 'none'}."
             )
     inputs.symbols.check_constraints(values)
+
+
+def fixed_dim(dim: Any, symbols: Symbols, values: Mapping[str, int]) -> Any:
+    """The dimension with the user's symbols `values` replaced by numbers, which remember it."""
+    return _Substitution(symbols, values).dim(dim)
 
 
 class _Substitution:

@@ -18,6 +18,7 @@ Dim = Any  # an int, a SpecializedDim or a JAX symbolic dimension
 
 _AT_LEAST_ZERO = re.compile(r"^\s*(?:([A-Za-z_]\w*)\s*>=\s*0|0\s*<=\s*([A-Za-z_]\w*))\s*$")
 _COMPARISON = re.compile(r"(==|>=|<=)")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _SHIFT = "__plus_1"
 
 
@@ -80,6 +81,8 @@ class Symbols:
             )
         self.scope = scope if scope is not None else self._traced_scope(others)
         self._labels: dict[Any, str] = {}
+        self._written: set[str] = set()
+        self._check_satisfiable(texts)
 
     def _traced_scope(self, texts: Sequence[str]) -> Any:
         rewritten = [self._rewrite(c) for c in self.constraints] if self.zero else list(texts)
@@ -87,6 +90,26 @@ class Symbols:
             return jax.export.SymbolicScope(rewritten)
         except (ValueError, NotImplementedError, _compat.inconclusive_dimension_error) as error:
             raise SymbolError(f"The constraints {list(texts)} cannot be used: {error}") from error
+
+    def _check_satisfiable(self, texts: Sequence[str]) -> None:
+        """Let JAX find out whether any number fits; `texts` are the constraints."""
+        try:
+            for name in self.names(side for c in self.constraints for side in (c.left, c.right)):
+                _compat.bounds(self._parse(name, self.scope))
+        except ValueError as error:
+            raise SymbolError(f"The constraints {list(texts)} contradict each other. ({error})") from error
+
+    def check_known(self) -> None:
+        """Raise if a constraint is about a symbol that is in none of the dimensions that were parsed."""
+        known = sorted(self._written - _OPERATIONS.keys())
+        texts = {name: f"{name} >= 0" for name in self.zero}
+        texts |= {name: c.text for c in self.constraints for name in self.names([c.left, c.right])}
+        for name, text in texts.items():
+            if name not in known:
+                raise SymbolError(
+                    f"The constraint {text!r} is about {name}, but no input has that symbol. "
+                    f"There are: {', '.join(known) or 'none'}."
+                )
 
     def _constraint(self, text: str) -> Constraint:
         sides = _COMPARISON.split(text)
@@ -123,6 +146,7 @@ class Symbols:
         """A user's dimension text → a dimension of the traced scope, which is shown as it was first written."""
         dim = self._parse(text, self._plain if self.zero else self.scope)
         dim = self._shifted(dim, self.scope) if self.zero else dim
+        self._written.update(_IDENTIFIER.findall(text))
         if _compat.is_symbolic_dim(dim) and not str(dim).isidentifier():
             self._labels.setdefault(dim, " ".join(text.split()))
         return dim
@@ -139,6 +163,14 @@ class Symbols:
             env = {name: self._parse(_unshifted(name), self._plain) for name in _compat.symbols_of(dim)}
             self._labels[dim] = str(_compat.substitute(dim, env))
         return self._labels[dim]
+
+    def shown(self, text: str) -> tuple[str, set[str]]:
+        """JAX's text of an expression over the traced symbols as the user would write it, and its symbols."""
+        try:
+            dim = self._parse(text, self.scope)
+        except SymbolError:
+            return text, set()
+        return self.label(dim), set(self.names([dim]))
 
     def traced_values(self, values: Mapping[str, int]) -> dict[str, int]:
         """The user's symbol values as values of the traced symbols."""

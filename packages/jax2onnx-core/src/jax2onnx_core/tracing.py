@@ -12,14 +12,10 @@ from jax2onnx_core import _compat
 from jax2onnx_core.activation import activation_window, patched
 from jax2onnx_core.adapt import AdaptedCallable
 from jax2onnx_core.inputs import Inputs, path_name
+from jax2onnx_core.questions import is_about_a_symbol, undecided
 from jax2onnx_core.registry import Registry
 
 __all__ = ["Traced", "trace"]
-
-_WAYS_OUT = (
-    "Here the program needs the number behind a symbolic dimension. Either give a constraint that decides the question "
-    '(to_onnx(..., constraints=("T >= 2",))), or export with a number in place of the name in the input shapes.'
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +30,10 @@ class Traced:
 
 
 def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Traced:
-    """Trace the callable; an error in the user's code passes through with the user's traceback."""
+    """Trace the callable; an error in the user's code passes through with the user's traceback.
+
+    Raises UndecidedDimensionError where the code asks for the number behind a symbolic dimension.
+    """
 
     def call(*leaves: Any) -> Any:
         args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
@@ -43,9 +42,10 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     with activation_window(registry.composites, registry):
         try:
             jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(*inputs.avals)
-        except _compat.inconclusive_dimension_error as error:
-            error.add_note(_WAYS_OUT)
-            raise
+        except (_compat.inconclusive_dimension_error, TypeError) as error:
+            if not is_about_a_symbol(error):
+                raise
+            raise undecided(error, inputs.symbols) from error
     leaves, out_tree = jax.tree_util.tree_flatten_with_path(shapes)
     names = [_output_name(path) for path, _ in leaves]
     avals = [v.aval for v in _compat.jaxpr_of(jaxpr).outvars]
