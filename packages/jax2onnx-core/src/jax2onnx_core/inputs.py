@@ -62,7 +62,8 @@ def parse_inputs(fn: Callable[..., Any], specs: Any, kwargs: Mapping[str, Any], 
 
 
 def _is_shape(spec: Any) -> bool:
-    return isinstance(spec, tuple) and all(
+    # A named tuple, empty ones among them, is a node of a pytree.
+    return type(spec) is tuple and all(
         d is None or (isinstance(d, (int, str, np.integer)) and not isinstance(d, bool)) or _compat.is_symbolic_dim(d)
         for d in spec
     )
