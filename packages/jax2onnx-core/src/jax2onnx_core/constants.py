@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Constants"]
 
 _SMALL = 1024
+_LARGE = 16_384
 
 
 class Constants:
@@ -26,6 +27,7 @@ class Constants:
         self._weight_names = weight_names
         self._small: dict[tuple[Any, ...], ir.Value] = {}
         self._weights: dict[int, ir.Value] = {}
+        self._large: dict[tuple[Any, ...], list[tuple[np.ndarray[Any, Any], ir.Value]]] = {}
         self._kept: list[Any] = []
 
     def constant(self, array: np.ndarray[Any, Any], name: str = "const") -> ir.Value:
@@ -46,10 +48,21 @@ class Constants:
         value = self._weights.get(id(array))
         if value is None:
             name = self._weight_names.get(id(array))
-            data = to_numpy(array)
-            value = self._new(data, name) if name is not None else self.constant(data, "const")
+            value = self._large_or_named(to_numpy(array), name)
             self._weights[id(array)] = value
             self._kept.append(array)
+        return value
+
+    def _large_or_named(self, data: np.ndarray[Any, Any], name: str | None) -> ir.Value:
+        """Small weights with a name keep it, though another may be equal; large ones are stored once."""
+        if data.nbytes <= _LARGE:
+            return self._new(data, name) if name is not None else self.constant(data)
+        alike = self._large.setdefault((data.dtype, data.shape, _sample(data)), [])
+        for other, value in alike:
+            if np.array_equal(_bytes(other), _bytes(data)):
+                return value
+        value = self._new(data, name or "const")
+        alike.append((data, value))
         return value
 
     def weight_values(self) -> list[ir.Value]:
@@ -62,3 +75,13 @@ class Constants:
         value = ir.Value(name=name, type=ir.TensorType(dtype), const_value=ir.Tensor(array, dtype, name=name))
         self._engine.set_dims(value, array.shape)
         return value
+
+
+def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _sample(array: np.ndarray[Any, Any]) -> bytes:
+    """A few bytes by which most different arrays differ; a hash of all weights would take seconds."""
+    flat = _bytes(array)
+    return flat[:: max(1, flat.size // 64)].tobytes()
