@@ -281,3 +281,12 @@ def test_functions_are_rewritten_with_their_own_constants():
         node.op_type for node in function if any(output.uses() or output.is_graph_output() for output in node.outputs)
     ] == ["Constant", "Mul"]
     assert not graph.initializers
+
+
+def test_an_operand_that_is_no_number_is_no_axis(rewrite):
+    text = f"""g (float[N,3,4,5] x) => (float[N,3,4,5] y) <float[3] scale = {{nan, 1.0, 2.0}}> {{
+      a = Transpose<{NHWC}>(x)
+      b = Mul(a, scale)
+      y = Transpose<{NCHW}>(b)
+    }}"""
+    assert rewrite(FoldTransposes(), HEAD + text) == ["Mul(x, [[[nan]], [[1.0]], [[2.0]]])"]

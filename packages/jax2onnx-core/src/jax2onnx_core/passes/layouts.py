@@ -115,8 +115,8 @@ def adapt(scope: Scope, node: ir.Node, perm: Layout) -> None:
         axis = perm[_axis(node, len(perm))]
         node.attributes.add(ir.AttrInt64("axis", axis))
         return
-    axes = _named_axes(node, len(perm))
-    if node.op_type in _AXES_OPERAND and axes is not None:
+    axes = _named_axes(node, len(perm)) if node.op_type in _AXES_OPERAND else None
+    if axes is not None:
         _set_axes(scope, node, [perm[axis] for axis in axes])
     elif node.op_type in _PER_AXIS_OPERANDS:
         for index in _PER_AXIS_OPERANDS[node.op_type]:
