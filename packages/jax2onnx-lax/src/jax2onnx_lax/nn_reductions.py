@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jax2onnx_core import Call, Composites, Rules
 
+from jax2onnx_lax._compat import surely_positive
 from jax2onnx_lax.nn import is_float, needs
 
 composites = Composites()
@@ -65,6 +66,12 @@ def _decline_leading_axis(ctx: Any, x: Any, axis: int) -> None:
         ctx.decline("over the first axis the primitives are faster")
 
 
+def _decline_empty(ctx: Any, x: Any) -> None:
+    """ONNX Runtime hands an empty array on unreduced, or refuses it."""
+    if not all(map(surely_positive, ctx.dims(x))):
+        ctx.decline("the array may be empty")
+
+
 @composites.call("jax.nn:logsumexp", name="jax.nn.logsumexp", keep_under_vmap=True)
 def logsumexp(
     a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False, where: Any = None
@@ -78,6 +85,7 @@ def logsumexp(
 @rules.lower("jax.nn.logsumexp")
 def lower_logsumexp(ctx: Any, a: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     needs(ctx, "ReduceLogSumExp", a)
+    _decline_empty(ctx, a)
     return ctx.op.ReduceLogSumExp(a, ctx.ints(axes), keepdims=int(keepdims))
 
 
@@ -105,6 +113,7 @@ def standardize(
 def lower_standardize(ctx: Any, x: Any, *, axes: tuple[int, ...], epsilon: float) -> Any:
     """`LayerNormalization` with a scale of ones."""
     needs(ctx, "LayerNormalization", x)
+    _decline_empty(ctx, x)
     scale = ctx.constant(np.ones([ctx.dims(x)[a] for a in axes]), like=x)
     return ctx.op.LayerNormalization(x, scale, axis=axes[0], epsilon=epsilon)
 
@@ -123,6 +132,7 @@ def mean(
 @rules.lower("jax.numpy.mean")
 def lower_mean(ctx: Any, a: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     needs(ctx, "ReduceMean", a)
+    _decline_empty(ctx, a)
     return ctx.op.ReduceMean(a, ctx.ints(axes), keepdims=int(keepdims))
 
 
@@ -134,6 +144,7 @@ def lower_mean_over_space(ctx: Any, a: Any, *, axes: tuple[int, ...], keepdims: 
     if axes != (-3, -2) or len(dims) != 4:
         ctx.decline("not the spatial axes of NHWC images")
     needs(ctx, "GlobalAveragePool", a)
+    _decline_empty(ctx, a)
     if ctx.dtype(a) != np.float32:
         ctx.decline("not float32")
     pooled = ctx.op.GlobalAveragePool(ctx.transpose(a, (0, 3, 1, 2)), dims=(dims[0], dims[3], 1, 1))

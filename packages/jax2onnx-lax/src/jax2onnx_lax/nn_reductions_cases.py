@@ -79,4 +79,8 @@ cases = [
         expect=expect_graph("Transpose -> GlobalAveragePool -> Flatten", match="exact"),
     ),
     Case("mean_over_space_keeping_axes", functools.partial(jnp.mean, axis=(1, 2), keepdims=True), [("B", 4, 3, 5)]),
+    Case("mean_of_empty", functools.partial(jnp.mean, axis=1), [("B", 0)]),
+    Case("mean_over_empty_space", functools.partial(jnp.mean, axis=(1, 2)), [("B", 0, 4, 3)]),
+    Case("logsumexp_of_empty", functools.partial(jax.nn.logsumexp, axis=1, keepdims=True), [("B", 0)]),
+    Case("standardize_empty", jax.nn.standardize, [("B", 0)]),
 ]

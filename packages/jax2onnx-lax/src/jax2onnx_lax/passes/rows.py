@@ -70,9 +70,11 @@ class Rows:
 
     def mean(self, value: ir.Value | None) -> ir.Value | None:
         """v where `value` is the mean of its rows: `ReduceMean`, or a sum over a known number."""
+        count = self._dims[-1] if self._dims else None
+        if count == 0:  # ONNX Runtime normalises no empty rows
+            return None
         direct = self.reduced(value, "ReduceMean")
         node = operation(self.core(value), "Div", "Mul")
-        count = self._dims[-1] if self._dims else None
         if direct is not None or node is None or not isinstance(count, int):
             return direct
         for total in node.inputs if node.op_type == "Mul" else node.inputs[:1]:
