@@ -125,6 +125,8 @@ def _loop(
     if not outputs:
         return ()
     graph = body.graph([go_on if again is None else again, *new, *stacked])
+    if condition is None and not init:  # the operator has two operands at least
+        condition = ctx.constant(np.array(True))
     return _emit(ctx, "Loop", count, condition, *init, body=graph, outputs=outputs)
 
 

@@ -154,4 +154,6 @@ cases = [
     Case("associative_scan", lambda x: lax.associative_scan(jnp.add, x), [(7, 3)]),
     Case("key_as_carry", lambda: lax.fori_loop(0, 3, lambda i, key: jax.random.split(key)[0], jax.random.key(1)),
          covers=("scan",)),
+    Case("scan_of_a_counter", lambda x: lax.scan(lambda i, _: (i + 1, i), 0, None, length=4)[1] + x, [("N", 4)],
+         covers=("scan",)),
 ]  # fmt: skip
