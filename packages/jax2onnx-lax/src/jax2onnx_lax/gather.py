@@ -184,6 +184,9 @@ def _take_varying(
     kept = sorted(column.axis for column in varying if column.axis not in numbers.collapsed_slice_dims)
     labels: list[Label] = [*(("batch", i) for i in range(batch_rank)), *(("axis", d) for d in kept)]
     take = _choose(operand, varying, batching, labels)
+    if mode == GatherScatterMode.PROMISE_IN_BOUNDS and take is _take_nd:
+        # JAX breaks its own promise here (jax.scipy.ndimage.map_coordinates), and so do users' masks: it clamps.
+        mode = GatherScatterMode.CLIP
     settled = [settle(ctx, column, mode, native=take is not _take_linear) for column in varying]
     parts = {
         column.axis: batch_index(

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.scipy.ndimage import map_coordinates
 from jax2onnx_core import Case, expect_graph
 
 __all__ = ["cases"]
@@ -72,5 +73,10 @@ cases = [
          covers=("gather",)),
     Case("grad_of_rows", jax.grad(lambda x, i: (x[i] ** 2).sum()), [(6, 3), _ROWS], covers=("scatter-add",)),
     Case("jvp_of_take", lambda x, i: jax.jvp(lambda x: jnp.take(x, i, axis=0), (x,), (2 * x,)), [(6, 3), _ROWS],
+         covers=("gather",)),
+    Case("elements_out_of_range", lambda x, i, j: jnp.where(i < 6, x[i, j], 7), [(6, 3), _WILD, _WILD[::-1].copy()],
+         covers=("gather",)),
+    Case("interpolated_out_of_range",
+         lambda x, i: map_coordinates(x, [i, 3 * i], order=1, mode="constant", cval=3.0), [(6, 3), (9,)],
          covers=("gather",)),
 ]  # fmt: skip

@@ -15,8 +15,8 @@ LIMITATIONS = (
     Limitation("subnormal numbers", "XLA on CPU flushes them to zero, ONNX Runtime computes with them."),
     Limitation("half precision", "ONNX Runtime may keep float32 between two half-precision operators, so that an "
                "intermediate overflow of JAX can be a finite number.", ("float16", "bfloat16")),
-    Limitation("gather with mode promise_in_bounds", "An index that breaks the promise is an error in ONNX Runtime where "
-               "JAX clamps it."),
+    Limitation("gather with mode promise_in_bounds", "An index along one axis that breaks the promise is an error in ONNX "
+               "Runtime where JAX clamps it; indices along several axes are clamped."),
     Limitation("max pooling of flax and equinox", "The layers are one MaxPool, which does not propagate a NaN inside a window; "
                "lax.reduce_window does.", ("float32",)),
     Limitation("select_and_scatter", "Other reductions than the addition of values selected by ge or le raise an error: "
