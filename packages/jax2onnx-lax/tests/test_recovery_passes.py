@@ -329,3 +329,11 @@ def test_neutral_elements(body: str, expected: list[str]) -> None:
     constants = """one = Constant<value = float {1}>() zero = Constant<value = float {0}>()
         nought = Constant<value = int32 {0}>()"""
     assert rewritten(FoldNeutral(), model(constants + body)) == expected
+
+
+@pytest.mark.parametrize("leading", [0, 1, 2])
+def test_layer_norm_whose_weights_have_leading_axes(leading: int) -> None:
+    dims = ",".join(["1"] * leading + ["8"])
+    weights = f"k = Constant<value = float[{dims}] {{1,2,3,4,5,6,7,8}}>() b = Constant<value = float[{dims}] {{8,7,6,5,4,3,2,1}}>()"
+    body = weights + TWO_MOMENTS + "r = Reciprocal(s) rk = Mul(r, k) n = Mul(d, rk) y = Add(n, b)"
+    assert rewritten(RecoverLayerNorm(), model(body)) == ["LayerNormalization"]

@@ -117,4 +117,7 @@ def _attribute(name: str, value: Any) -> ir.Attr:
 
 
 def _list_type(values: Sequence[Any]) -> ir.AttributeType | None:
-    return ir.AttributeType.INTS if not values else None
+    """The type of plain lists, given because inferring it takes onnx_ir longer than all else about a node."""
+    if all(isinstance(v, (int, np.integer)) for v in values):
+        return ir.AttributeType.INTS
+    return ir.AttributeType.FLOATS if all(isinstance(v, float) for v in values) else None

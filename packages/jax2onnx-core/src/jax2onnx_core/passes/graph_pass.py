@@ -74,8 +74,9 @@ class Scope:
     def subscopes(self) -> Iterator[Scope]:
         """The graphs nested directly in this one."""
         for node in self.graph:
-            for graph in subgraphs(node):
-                yield Scope(graph, self._root)
+            if node.op_type in _WITH_SUBGRAPHS:  # asked here too: this loop runs over all nodes for every pass
+                for graph in subgraphs(node):
+                    yield Scope(graph, self._root)
 
     def constant(self, array: np.ndarray) -> ir.Value:
         """A constant holding the small `array`, shared within the root graph."""

@@ -130,10 +130,17 @@ def rewrite_as(
 ) -> ir.Node:
     """Put one operator in the place of `node`, with its name, type and shape."""
     old = node.outputs[0]
-    attributes_ir = [ir.convenience.convert_attribute(key, value) for key, value in (attributes or {}).items()]
+    attributes_ir = [_attribute(key, value) for key, value in (attributes or {}).items()]
     output = ir.Value(type=old.type, shape=old.shape)
     new = ir.Node("", op_type, inputs, attributes_ir, outputs=[output], metadata_props=dict(node.metadata_props))
     new.name = node.name
     scope.graph.insert_before(node, new)
     scope.replace(node, output)
     return new
+
+
+def _attribute(name: str, value: Any) -> ir.Attr:
+    """Lists are always of integers here; inferring that takes onnx_ir longer than all else about a node."""
+    if isinstance(value, (list, tuple)):
+        return ir.AttrInt64s(name, value)
+    return ir.convenience.convert_attribute(name, value)

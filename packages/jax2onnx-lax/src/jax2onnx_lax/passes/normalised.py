@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["absorb_bias", "absorb_scale", "scale_of"]
+__all__ = ["absorb_bias", "absorb_scale", "as_vector", "scale_of"]
 
 import numpy as np
 import onnx_ir as ir
@@ -15,14 +15,14 @@ _LIMIT = 1 << 20
 
 
 def scale_of(rows: Rows, value: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None]:
-    """(scale, v) where `value` is 1 / sqrt(v), or that times a scale [C]."""
+    """(scale, v) where `value` is 1 / sqrt(v), or that times a scale [C], which may have leading axes of size one."""
     if (direct := rows.inverse_root(value)) is not None:
         return None, direct
     node = operation(value, "Mul")
     if node is not None:
         for factor in node.inputs:
-            scale = _vector(other_operand(node, factor), rows.x)
-            if scale is not None and (shifted := rows.inverse_root(factor)) is not None:
+            scale = other_operand(node, factor)
+            if _is_vector(scale, rows.x) and (shifted := rows.inverse_root(factor)) is not None:
                 return scale, shifted
     return None, None
 
@@ -36,10 +36,12 @@ def _vector(value: ir.Value | None, x: ir.Value | None) -> ir.Value | None:
 
 def _is_vector(value: ir.Value | None, x: ir.Value | None) -> bool:
     dims, width = dims_of(value), (dims_of(x) or (None,))[-1]
-    return dims is not None and dims[-1:] == (width,) and isinstance(width, int) and all(d == 1 for d in dims[:-1])
+    if dims is None or len(dims) > len(dims_of(x) or ()):
+        return False
+    return dims[-1:] == (width,) and isinstance(width, int) and all(d == 1 for d in dims[:-1])
 
 
-def _as_vector(scope: Scope, value: ir.Value | None, x: ir.Value | None) -> ir.Value | None:
+def as_vector(scope: Scope, value: ir.Value | None, x: ir.Value | None) -> ir.Value | None:
     """`value` as a [C] tensor, making one of a constant with leading axes of size one."""
     if value is None or (vector := _vector(value, x)) is not None:
         return None if value is None else vector
@@ -61,7 +63,7 @@ def absorb_scale(scope: Scope, node: ir.Node, op_type: str) -> None:
     before, factor = _normalisation_before(node, op_type)
     if before is None or len(before.inputs) != 2 or scalar(before.inputs[1]) != 1:
         return
-    scale = _as_vector(scope, factor, before.inputs[0])
+    scale = as_vector(scope, factor, before.inputs[0])
     if scale is not None:
         rewrite_as(scope, node, op_type, [before.inputs[0], scale], dict(_attributes(before)))
 
@@ -71,7 +73,7 @@ def absorb_bias(scope: Scope, node: ir.Node, op_type: str) -> None:
     before, summand = _normalisation_before(node, op_type)
     if before is None or len(before.inputs) != 2:
         return
-    bias = _as_vector(scope, summand, before.inputs[0])
+    bias = as_vector(scope, summand, before.inputs[0])
     if bias is not None:
         rewrite_as(scope, node, op_type, [*before.inputs, bias], dict(_attributes(before)))
 

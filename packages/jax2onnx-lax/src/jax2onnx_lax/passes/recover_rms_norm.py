@@ -9,7 +9,7 @@ import onnx_ir as ir
 from jax2onnx_core.passes.graph_pass import Scope, dims_of
 
 from jax2onnx_lax.passes.matching import FLOATS, VersionedPass, other_operand, rewrite_as
-from jax2onnx_lax.passes.normalised import absorb_scale, scale_of
+from jax2onnx_lax.passes.normalised import absorb_scale, as_vector, scale_of
 from jax2onnx_lax.passes.rows import Rows
 
 
@@ -35,6 +35,7 @@ class RecoverRmsNorm(VersionedPass):
             width = (dims_of(x) or ())[-1]
             if scale is None and isinstance(width, int):
                 scale = scope.constant(np.ones(width, x.dtype.numpy()))  # type: ignore[union-attr]
+            scale = as_vector(scope, scale, x)
             if scale is not None:
                 rewrite_as(scope, node, "RMSNormalization", [x, scale], {"axis": -1, "epsilon": epsilon})
 
