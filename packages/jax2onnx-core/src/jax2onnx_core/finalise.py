@@ -9,7 +9,7 @@ import onnx
 
 from jax2onnx_core._ir import ir
 from jax2onnx_core.engine import Engine
-from jax2onnx_core.errors import PassError
+from jax2onnx_core.errors import ConversionError, PassError
 from jax2onnx_core.passes import default_passes
 from jax2onnx_core.registry import Registry
 from jax2onnx_core.scope import Scope
@@ -17,11 +17,21 @@ from jax2onnx_core.target import Target
 
 __all__ = ["build_model", "optimise"]
 
+# The element types that came after opset 18, by the version of the operators that take them.
+_FIRST_OPSET = {
+    **dict.fromkeys(("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"), 19),
+    **dict.fromkeys(("INT4", "UINT4"), 21),
+    "FLOAT4E2M1": 23,
+    "FLOAT8E8M0": 24,
+    **dict.fromkeys(("INT2", "UINT2"), 25),
+}
+
 
 def build_model(engine: Engine, scope: Scope, outputs: Sequence[ir.Value], output_names: Sequence[str]) -> ir.Model:
     """The model of a lowered main graph; outputs get their names, constants in use become initializers."""
     finished = _name_outputs(engine, scope, outputs, output_names)
     nodes = scope.all_nodes()
+    _check_types(engine.opset, itertools.chain(scope.inputs, (v for node in _walk(nodes) for v in node.outputs)))
     functions = engine.functions.functions
     domains = {node.domain for node in _walk(nodes)} | {f.domain for f in functions}
     domains |= {node.domain for function in functions for node in _walk(function)}
@@ -40,6 +50,17 @@ def build_model(engine: Engine, scope: Scope, outputs: Sequence[ir.Value], outpu
         producer_name="jax2onnx-core",
         functions=functions,
     )
+
+
+def _check_types(opset: int, values: Iterable[ir.Value]) -> None:
+    """Raise if a value has an element type that the operators of `opset` do not know."""
+    for dtype in {value.dtype for value in values}:
+        first = 0 if dtype is None else _FIRST_OPSET.get(dtype.name, 0)
+        if first > opset:
+            raise ConversionError(
+                f"The model holds {dtype} tensors, which ONNX has from opset {first} on, and it is for opset {opset}. "
+                f"Convert with to_onnx(..., opset={first})."
+            )
 
 
 def _ir_version(opset: int) -> int:
