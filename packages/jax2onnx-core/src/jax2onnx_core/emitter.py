@@ -9,7 +9,8 @@ import numpy as np
 
 from jax2onnx_core._ir import ir
 from jax2onnx_core.dtypes import onnx_dtype
-from jax2onnx_core.schemas import BROADCASTING, broadcast_dims, output_types
+from jax2onnx_core.schemas import output_types
+from jax2onnx_core.shapes import infer_dims
 
 if TYPE_CHECKING:
     from jax2onnx_core.engine import Engine
@@ -43,15 +44,15 @@ class Emitter:
         """Emit one node and return its value, or the tuple of its values where `outputs` is not 1.
 
         `dtype` gives the element type(s) that the operator's schema leaves open; `dims` the shape of the
-        first output, which otherwise is known only for operators that broadcast.
+        first output, which otherwise is inferred where it follows from the operands' shapes.
         """
         node = make_node(self._engine, op_type, inputs, domain, outputs, dtype, attributes)
         self._scope.nodes.append(node)
-        if dims is None and op_type in BROADCASTING:
-            known = self._engine.dims
-            dims = broadcast_dims([known.get(v) for v in inputs if v is not None])
+        if dims is None and not domain:
+            dims = infer_dims(op_type, inputs, attributes, self._engine.dims)
         if dims is not None:
-            self._engine.set_dims(node.outputs[0], dims)
+            for output in node.outputs if op_type == "Split" else node.outputs[:1]:
+                self._engine.set_dims(output, dims)
         return node.outputs[0] if outputs == 1 else node.outputs
 
 

@@ -68,6 +68,8 @@ def _problems(program: OnnxProgram) -> Iterator[str]:
     graphs = [program.model.graph, *program.model.functions.values()]
     declared = dict(zip(program.output_names, program.traced.out_avals, strict=True))
     for value in _values(graphs):
+        if value.shape is None and (value.uses() or value.is_graph_output()):
+            yield f"{value.name}: its shape is not known; the rule that emits it should give dims=… to ctx.op."
         for axis, dim in enumerate(value.shape or ()):
             if isinstance(dim, ir.SymbolicDim):
                 if dim.value is None:

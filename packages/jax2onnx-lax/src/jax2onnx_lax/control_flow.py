@@ -340,6 +340,7 @@ class _Scan:
     def as_loop(self) -> list[Any]:
         ctx, body = self.ctx, self.body
         count = ctx.dim(self.length)
+        rows: list[tuple[Any, ...]] = []  # the shapes of what each iteration adds
 
         def step(sub: Any, iteration: Any, state: list[Any]) -> Any:
             place = iteration
@@ -348,20 +349,23 @@ class _Scan:
             slices = [sub.op.Gather(x, place, axis=0, dims=tuple(ctx.dims(x)[1:])) for x in self.xs]
             carried = _merge(body, self.init, state, lambda begin: _numbered(sub, iteration, begin))
             new = sub.inline(body.jaxpr, *self.consts, *carried, *slices)
+            rows.extend(tuple(ctx.dims(y) or ()) for y in new[body.carried :])
             return None, [new[k] for k in body.states], new[body.carried :]
 
         avals = [ctx.avals_out[k] for k in body.states]
         results = _loop(ctx, count, None, avals, [self.init[k] for k in body.states], step)
         flat = self._results(results, lambda begin: _numbered(ctx, count, begin))
         if self.reverse:
-            flat[body.carried :] = [self._reversed(y) for y in flat[body.carried :]]
+            stacked = zip(flat[body.carried :], rows, strict=True)
+            flat[body.carried :] = [self._reversed(y, (self.length, *row)) for y, row in stacked]
         return flat
 
     def _results(self, results: Sequence[Any], counters: Callable[[Any], Any]) -> list[Any]:
         count = len(self.body.states)
         return [*_merge(self.body, self.init, results[:count], counters), *results[count:]]
 
-    def _reversed(self, y: Any) -> Any:
+    def _reversed(self, y: Any, dims: tuple[Any, ...]) -> Any:
+        self.ctx.with_dims(y, dims)
         return self.ctx.op.Slice(
             y, self.ctx.ints([-1]), self.ctx.ints([-(2**63)]), self.ctx.ints([0]), self.ctx.ints([-1])
         )

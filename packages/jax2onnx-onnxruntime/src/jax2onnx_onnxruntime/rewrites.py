@@ -98,13 +98,23 @@ def _reduced_extreme(position: str) -> Rewrite:
         value, axes = node.inputs[0], _axes(node)
         assert value is not None
         for axis in axes:
-            index = b.op(position, value, dtype=T.INT64, axis=axis, keepdims=1)
-            value = b.op("GatherElements", value, index, dtype=dtype, axis=axis)
+            kept = _with_one(value, axis)
+            index = b.op(position, value, dtype=T.INT64, like=kept, axis=axis, keepdims=1)
+            value = b.op("GatherElements", value, index, dtype=dtype, like=kept, axis=axis)
         if not node.attributes.get_int("keepdims", 1) and axes:
             value = b.op("Squeeze", value, b.constant(axes, T.INT64), dtype=dtype)
         return value if value is not node.inputs[0] else b.op("Identity", value, dtype=dtype)
 
     return rewrite
+
+
+def _with_one(value: ir.Value, axis: int) -> ir.Value:
+    """A value of the shape that `value` has when one place along `axis` is left."""
+    if value.shape is None:
+        return ir.Value()
+    dims = list(value.shape.dims)
+    dims[axis] = 1
+    return ir.Value(shape=ir.Shape(dims))
 
 
 def _axes(node: ir.Node) -> list[int]:
