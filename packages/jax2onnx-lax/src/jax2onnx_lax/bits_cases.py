@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 from jax import lax
@@ -59,4 +60,6 @@ cases = [
            skip=only_once(d)) for d in _FLOATS),
     *(Case(f"nextafter_of_{np.dtype(d).name}", lax.nextafter, [((8, 9), d), ((8, 9), d)], covers=("nextafter",),
            values="special", skip=only_once(d)) for d in _FLOATS),
+    *(Case(f"spacing_of_{np.dtype(d).name}", jnp.spacing, [((8, 9), d)], covers=("nextafter",), skip=only_once(d))
+      for d in _FLOATS),
 ]  # fmt: skip
