@@ -226,7 +226,7 @@ class Engine:
             jaxpr = jax.make_jaxpr(lambda *xs: jax.tree_util.tree_leaves(definition(*xs, **operation.params)))(
                 *(_struct(a) for a in operation.avals_in)
             )
-        except Exception as error:  # foreign code, perhaps not meant to be traced
+        except Exception as error:  # noqa: BLE001 (foreign code, perhaps not meant to be traced)
             self.record.declined(operation.name, f"its implementation cannot be traced: {error}")
             return None
         if _compat.binds(jaxpr, operation.primitive):

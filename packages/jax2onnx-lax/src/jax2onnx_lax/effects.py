@@ -55,7 +55,10 @@ def _over_batch(name: str, reduce: Callable[..., Any]) -> None:
         return [ctx.jax(reduce, x, axis=positions) for x in operands]
 
 
-for _name, _reduce in {"psum": jnp.sum, "psum_invariant": jnp.sum, "pmax": jnp.max, "pmin": jnp.min}.items():
+_REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "psum": jnp.sum, "psum_invariant": jnp.sum, "pmax": jnp.max, "pmin": jnp.min,
+}  # fmt: skip
+for _name, _reduce in _REDUCTIONS.items():
     _over_batch(_name, _reduce)
 
 
