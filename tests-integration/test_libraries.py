@@ -1,0 +1,146 @@
+"""Models of other libraries than NNX, whole training steps and simulations: equal to JAX, with dynamic dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import library_models as models
+import numpy as np
+import optax
+import pytest
+from jax import lax
+from jax2onnx_core import to_onnx
+
+_random = np.random.default_rng(0)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return _random.standard_normal(shape).astype(np.float32)
+
+
+def tokens(limit: int, *shape: int) -> np.ndarray:
+    return _random.integers(0, limit, shape).astype(np.int32)
+
+
+def trained(model: Any, *arguments: Any) -> Any:
+    """Variables that are not those of initialisation: positive scales and variances, random kernels."""
+
+    def value(like: Any) -> np.ndarray:
+        return 0.3 * normal(*like.shape) if len(like.shape) > 1 else 0.5 + _random.random(like.shape, np.float32)
+
+    return jax.tree.map(value, jax.eval_shape(model.init, jax.random.key(0), *arguments))
+
+
+def assert_same(program: Any, fn: Callable[..., Any], *arguments: Any) -> None:
+    expected, computed = jax.tree.leaves(fn(*arguments)), jax.tree.leaves(program(*arguments))
+    for right, left in zip(expected, computed, strict=True):
+        assert (left.shape, left.dtype) == (right.shape, right.dtype)
+        tolerance = 2e-4 * max(1e-3, float(np.abs(right).max(initial=0))) if right.dtype.kind == "f" else 0
+        np.testing.assert_allclose(left, right, rtol=2e-4 if tolerance else 0, atol=tolerance)
+
+
+def operators(program: Any) -> set[str]:
+    return {node.op_type for node in program.model.graph}
+
+
+IMAGES, TOKENS = normal(2, 32, 32, 3), (("B", "T"), np.int32)
+CACHE = ("B", 12, 2, 8)
+
+MODELS = {
+    "resnet": (models.ResNet(), [("B", "8*H", "8*W", 3)], [IMAGES]),
+    "vit": (models.ViT(), [("B", 32, 32, 3)], [IMAGES]),
+    "unet": (models.UNet(), [("B", 16, 16, 3), ("B",)], [normal(2, 16, 16, 3), normal(2)]),
+    "llama": (
+        models.Llama(),
+        [TOKENS, CACHE, CACHE, ((), np.int32)],
+        [tokens(50, 2, 3), normal(2, 12, 2, 8), normal(2, 12, 2, 8), np.array(4, np.int32)],
+    ),
+    "state_space": (models.StateSpace(), [("B", 16, 8)], [normal(2, 16, 8)]),
+    "mixture_of_experts": (models.MixtureOfExperts(), [("N", 8)], [normal(9, 8)]),
+    "seq2seq": (models.Seq2Seq(), [(("B", "S"), np.int32), TOKENS], [tokens(20, 2, 7), tokens(20, 2, 5)]),
+    "fourier_operator": (models.FourierOperator(), [("B", 32, 2)], [normal(2, 32, 2)]),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_linen(name: str) -> None:
+    model, specs, arguments = MODELS[name]
+    variables = trained(model, *arguments)
+
+    def fn(*args: Any) -> Any:
+        return model.apply(variables, *args)
+
+    program = to_onnx(fn, specs, constraints=["T <= 12"] if name == "llama" else [])
+    assert program.check_symbols() == []
+    assert_same(program, fn, *arguments)
+    assert "Loop" not in operators(program)
+    assert "If" not in operators(program)
+
+
+def test_linen_with_parameters_as_inputs() -> None:
+    model, specs, arguments = MODELS["vit"]
+    variables = trained(model, *arguments)
+    program = to_onnx(model.apply, [variables, *specs])
+    assert_same(program, model.apply, variables, *arguments)
+    assert "LayerNormalization" in operators(program)
+
+
+def test_vae_samples_what_jax_samples() -> None:
+    model, images, key = models.Vae(), normal(2, 16, 16, 3), jax.random.key(3)
+    variables = trained(model, images, key)
+
+    def fn(images: Any, key: Any) -> Any:
+        return model.apply(variables, images, key)
+
+    assert_same(to_onnx(fn, [images, key]), fn, images, key)
+
+
+def test_optax_step() -> None:
+    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(optax.cosine_decay_schedule(1e-2, 100)))
+    parameters = {"kernel": normal(4, 3), "bias": np.zeros(3, np.float32)}
+
+    def step(parameters: Any, state: Any, x: Any, labels: Any) -> Any:
+        def loss(parameters: Any) -> Any:
+            logits = x @ parameters["kernel"] + parameters["bias"]
+            return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+
+        value, gradients = jax.value_and_grad(loss)(parameters)
+        updates, state = optimizer.update(gradients, state, parameters)
+        return optax.apply_updates(parameters, updates), state, value
+
+    state = optimizer.init(parameters)
+    program = to_onnx(step, [parameters, state, ("B", 4), (("B",), np.int32)])
+    assert_same(program, step, parameters, state, normal(6, 4), tokens(3, 6))
+
+
+def test_forces_of_a_lennard_jones_liquid() -> None:
+    def energy(x: Any) -> Any:
+        apart = x[:, None] - x[None]
+        apart = apart - 5 * jnp.round(apart / 5)
+        same = jnp.eye(x.shape[0], dtype=bool)
+        squared = (apart**2).sum(-1) + same
+        attraction = 1 / squared**3
+        return 0.5 * jnp.where(same | (squared > 6.25), 0, 4 * (attraction**2 - attraction)).sum()
+
+    fn = jax.value_and_grad(energy)
+    grid = np.stack(np.meshgrid(*[np.arange(2) * 1.2] * 3), -1).reshape(-1, 3).astype(np.float32)
+    assert_same(to_onnx(fn, [("N", 3)]), fn, grid + 0.05 * normal(8, 3))
+
+
+def test_greedy_decoding() -> None:
+    table = normal(20, 20)
+
+    def decode(first: Any) -> Any:
+        def body(state: Any) -> Any:
+            i, found, done = state
+            best = jnp.where(done, 0, jnp.argmax(jnp.asarray(table)[found[:, i]], -1)).astype(np.int32)
+            return i + 1, lax.dynamic_update_index_in_dim(found, best, i + 1, 1), done | (best == 0)
+
+        found = jnp.zeros((first.shape[0], 10), np.int32).at[:, 0].set(first)
+        start = 0, found, jnp.zeros(first.shape, bool)
+        return lax.while_loop(lambda state: (state[0] < 9) & ~state[2].all(), body, start)
+
+    assert_same(to_onnx(decode, [(("B",), np.int32)]), decode, tokens(20, 3))
