@@ -26,14 +26,17 @@ class ImplicitBroadcast(GraphPass):
     2. The same for a Reshape or Unsqueeze that only adds leading axes of size 1.
     3. The same for `MatMul` and the batch dimensions of its operands.
     4. `Expand(Expand(x))` is one Expand, where `x` broadcasts to the outer shape.
+    5. Weights lose leading axes of size 1 likewise: ONNX Runtime joins `MatMul` with the `Add` of a bias [C] only.
     """
 
     def rewrite(self, scope: Scope) -> None:
+        stripped: dict[ir.Value, ir.Value] = {}
         for node in scope.nodes():
             if node.domain or len(node.outputs) != 1:
                 continue
             if node.op_type in BROADCASTING:
                 _drop_expands(scope, node, matrix_axes=0)
+                _strip_weights(scope, node, stripped)
             elif node.op_type == "MatMul":
                 _drop_expands(scope, node, matrix_axes=2)
             elif node.op_type == "Expand":
@@ -95,6 +98,26 @@ def _keeps_shape(node: ir.Node, index: int, source: ir.Value, dims: tuple[Dim, .
         known_shapes = [shape[:-matrix_axes] for shape in known_shapes]
         dims = dims[:-matrix_axes]
     return same_dims(broadcast_dims(known_shapes), dims)
+
+
+def _strip_weights(scope: Scope, node: ir.Node, stripped: dict[ir.Value, ir.Value]) -> None:
+    """Drop the leading axes of size 1 of the node's weights; `stripped` holds those made before."""
+    dims = dims_of(node.outputs[0])
+    for index, value in enumerate(node.inputs):
+        tensor = value.const_value if value is not None and value.producer() is None else None
+        if value is None or not isinstance(tensor, ir.Tensor) or tensor.size == 1 or tensor.shape[0] != 1:
+            continue
+        array = tensor.numpy()
+        array = array.reshape(array.shape[next(axis for axis, dim in enumerate(array.shape) if dim != 1) :])
+        shapes = [array.shape if position == index else dims_of(v) for position, v in enumerate(node.inputs)]
+        known_shapes = [shape for shape in shapes if shape is not None]
+        if len(known_shapes) < len(shapes) or not same_dims(broadcast_dims(known_shapes), dims):
+            continue
+        if value not in stripped:
+            stripped[value] = scope.own(ir.Tensor(array, tensor.dtype))
+            stripped[value].name = f"{value.name}.squeeze"
+        node.replace_input_with(index, stripped[value])
+        scope.modified = True
 
 
 def _merge_expand(scope: Scope, node: ir.Node) -> None:
