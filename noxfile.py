@@ -131,7 +131,7 @@ def minimums(session: nox.Session) -> None:
     """The tests with the lowest versions that the packages declare."""
     editable = [part for name in PACKAGES for part in ("-e", str(package(name)))]
     flags = ["--resolution=lowest-direct"]
-    python = environment(session, "minimums", [*editable, *TEST_TOOLS, *EXAMPLES], THIS_PYTHON, *flags)
+    python = environment(session, "minimums", [*editable, *TEST_TOOLS], THIS_PYTHON, *flags)
     suite = ["--pyargs", "jax2onnx_testing.suite", "--jax2onnx-precision=f32"]
     session.run(python, "-m", "pytest", "-q", "-n", WORKERS, *suite, *session.posargs, external=True)
 
