@@ -84,6 +84,14 @@ def tests(session: nox.Session, name: str, precision: str, version: str) -> None
 
 
 @nox.session(python=False)
+def integration(session: nox.Session) -> None:
+    """The integration tests alone: whole models, other libraries, symbolic sizes."""
+    python = workspace(session)
+    directory = str(ROOT / "tests-integration")
+    session.run(python, "-m", "pytest", "-q", "-n", WORKERS, "--dist=worksteal", directory, *session.posargs, external=True)
+
+
+@nox.session(python=False)
 def demo(session: nox.Session) -> None:
     """Train a small network on handwritten digits, export it, and compare the exported model with JAX."""
     python = workspace(session)
