@@ -147,15 +147,15 @@ def minimums(session: nox.Session) -> None:
 @nox.session(python=False)
 def lint(session: nox.Session) -> None:
     """ruff over everything."""
-    python = environment(session, "lint", ["ruff>=0.14"])
-    session.run(python, "-m", "ruff", "check", str(ROOT), *session.posargs, external=True)
+    python = environment(session, "lint", ["ruff>=0.17,<0.18"])
+    session.run(python, "-m", "ruff", "check", "--no-cache", str(ROOT), *session.posargs, external=True)
 
 
 @nox.session(python=False)
 def types(session: nox.Session) -> None:
     """mypy, strict, over every package."""
     python = workspace(session)
-    session.run(python, "-m", "uv", "pip", "install", "-q", "--python", python, "mypy>=1.18", external=True)
+    session.run(python, "-m", "uv", "pip", "install", "-q", "--python", python, "mypy>=1.18,<3", external=True)
     sources = [str(package(name) / "src") for name in PACKAGES]
     session.run(python, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), *sources, external=True)
 

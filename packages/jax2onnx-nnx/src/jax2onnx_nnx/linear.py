@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax2onnx_core import Call, Composites, Rules
 from jax2onnx_lax.nn import needs
+
 from jax2onnx_nnx.layer import parameter, promoted
 
 composites = Composites()
