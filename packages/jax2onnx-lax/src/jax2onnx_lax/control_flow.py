@@ -43,7 +43,13 @@ def _choose(ctx: Any, index: Any, operands: Sequence[Any], branches: Sequence[An
     outs = _choose(lower, index, operands, branches[:middle], first)
     other = _choose(upper, index, operands, branches[middle:], first + middle)
     predicate = _at_least(ctx, index, first + middle)
-    return _emit(ctx, "If", predicate, then_branch=upper.graph(other), else_branch=lower.graph(outs), outputs=len(outs))
+    results = _emit(
+        ctx, "If", predicate, then_branch=upper.graph(other), else_branch=lower.graph(outs), outputs=len(outs)
+    )
+    for value, one in zip(results, other, strict=True):
+        if (dims := upper.dims(one)) is not None:
+            ctx.with_dims(value, dims)
+    return results
 
 
 def _at_least(ctx: Any, index: Any, number: int) -> Any:
