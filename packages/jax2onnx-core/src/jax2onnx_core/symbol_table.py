@@ -68,7 +68,7 @@ def _problems(program: OnnxProgram) -> Iterator[str]:
     graphs = [program.model.graph, *program.model.functions.values()]
     declared = dict(zip(program.output_names, program.traced.out_avals, strict=True))
     for value in _values(graphs):
-        if value.shape is None and (value.uses() or value.is_graph_output()):
+        if value.shape is None and (value.uses() or value.is_graph_output()) and not _has_a_reason(value):
             yield f"{value.name}: its shape is not known; the rule that emits it should give dims=… to ctx.op."
         for axis, dim in enumerate(value.shape or ()):
             if isinstance(dim, ir.SymbolicDim):
@@ -78,6 +78,16 @@ def _problems(program: OnnxProgram) -> Iterator[str]:
                     yield f"{value.name}: axis {axis} is labelled {dim.value!r}; no input has {', '.join(sorted(unknown))}."
     for output in program.model.graph.outputs:
         yield from _lost(program, output, declared[output.name or ""])
+
+
+def _has_a_reason(value: ir.Value) -> bool:
+    """Whether a value has no shape because its size depends on data, or because an operand has none."""
+    node = value.producer()
+    if node is None:
+        return False
+    sizes = node.inputs[1] if node.op_type == "Split" and len(node.inputs) > 1 else None
+    unknown = any(operand is not None and operand.shape is None for operand in node.inputs)
+    return unknown or (sizes is not None and sizes.const_value is None)
 
 
 def _lost(program: OnnxProgram, value: ir.Value, aval: Any) -> Iterator[str]:
