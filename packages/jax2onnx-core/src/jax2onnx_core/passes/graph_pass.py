@@ -65,6 +65,7 @@ class Scope:
         self._root = root or self
         self._in_function = in_function
         self._constants: dict[tuple[object, ...], ir.Value] = {}
+        self._derived: dict[tuple[ir.Value, str], ir.Value] = {}
         self._dead: dict[ir.Node, None] = {}
 
     def nodes(self) -> Iterator[ir.Node]:
@@ -102,6 +103,16 @@ class Scope:
             value.name = _free_name(root.graph)
             root.graph.register_initializer(value)
         return value
+
+    def derived(self, source: ir.Value, tensor: ir.TensorProtocol, what: str) -> ir.Value:
+        """The constant `tensor` made from the constant `source`, shared within the root graph and named after it."""
+        root = self._root
+        if (source, what) not in root._derived:
+            value = root._derived[source, what] = root.own(tensor)
+            name = f"{source.name}.{what}"
+            if not root._in_function and name not in root.graph.initializers:
+                value.name = name
+        return root._derived[source, what]
 
     def insert(self, node: ir.Node, *, after: ir.Value) -> None:
         """Insert `node` into this graph as early as `after` is available."""

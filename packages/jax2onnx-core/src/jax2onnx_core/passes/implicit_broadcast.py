@@ -30,13 +30,12 @@ class ImplicitBroadcast(GraphPass):
     """
 
     def rewrite(self, scope: Scope) -> None:
-        stripped: dict[ir.Value, ir.Value] = {}
         for node in scope.nodes():
             if node.domain or len(node.outputs) != 1:
                 continue
             if node.op_type in BROADCASTING:
                 _drop_expands(scope, node, matrix_axes=0)
-                _strip_weights(scope, node, stripped)
+                _strip_weights(scope, node)
             elif node.op_type == "MatMul":
                 _drop_expands(scope, node, matrix_axes=2)
             elif node.op_type == "Expand":
@@ -100,8 +99,8 @@ def _keeps_shape(node: ir.Node, index: int, source: ir.Value, dims: tuple[Dim, .
     return same_dims(broadcast_dims(known_shapes), dims)
 
 
-def _strip_weights(scope: Scope, node: ir.Node, stripped: dict[ir.Value, ir.Value]) -> None:
-    """Drop the leading axes of size 1 of the node's weights; `stripped` holds those made before."""
+def _strip_weights(scope: Scope, node: ir.Node) -> None:
+    """Drop the leading axes of size 1 of the node's weights."""
     dims = dims_of(node.outputs[0])
     for index, value in enumerate(node.inputs):
         tensor = value.const_value if value is not None and value.producer() is None else None
@@ -113,10 +112,7 @@ def _strip_weights(scope: Scope, node: ir.Node, stripped: dict[ir.Value, ir.Valu
         known_shapes = [shape for shape in shapes if shape is not None]
         if len(known_shapes) < len(shapes) or not same_dims(broadcast_dims(known_shapes), dims):
             continue
-        if value not in stripped:
-            stripped[value] = scope.own(ir.Tensor(array, tensor.dtype))
-            stripped[value].name = f"{value.name}.squeeze"
-        node.replace_input_with(index, stripped[value])
+        node.replace_input_with(index, scope.derived(value, ir.Tensor(array, tensor.dtype), "squeeze"))
         scope.modified = True
 
 
