@@ -68,18 +68,6 @@ def _adjoint(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.conj(np.swapaxes(x, -1, -2))
 
 
-def _same_product(
-    product: Callable[[list[np.ndarray[Any, Any]]], np.ndarray[Any, Any]],
-) -> Reconstruction:
-    def compare(_: Any, args: list[Any], want: list[Any], got: list[Any]) -> str | None:
-        if any(not np.isfinite(w).all() for w in want):
-            same = [np.isfinite(w).all() == np.isfinite(g).all() for w, g in zip(want, got, strict=True)]
-            return None if all(same) else "not finite where JAX is, or the reverse"
-        return _difference(product(want).astype(want[0].dtype), product(got).astype(want[0].dtype), 10.0)
-
-    return compare
-
-
 def _eigenvalues(_: Any, args: list[Any], want: list[Any], got: list[Any]) -> str | None:
     matrix, values = args[0], got[0]
     if not np.isfinite(want[0]).all():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["absorb_bias", "absorb_scale", "as_vector", "scale_of"]
+__all__ = ["absorb_bias", "absorb_scale", "rewrite_normalisation", "scale_of"]
 
 import numpy as np
 import onnx_ir as ir
@@ -41,12 +41,25 @@ def _is_vector(value: ir.Value | None, x: ir.Value | None) -> bool:
     return dims[-1:] == (width,) and isinstance(width, int) and all(d == 1 for d in dims[:-1])
 
 
-def as_vector(scope: Scope, value: ir.Value | None, x: ir.Value | None) -> ir.Value | None:
+def _as_vector(scope: Scope, value: ir.Value | None, x: ir.Value | None) -> ir.Value | None:
     """`value` as a [C] tensor, making one of a constant with leading axes of size one."""
     if value is None or (vector := _vector(value, x)) is not None:
         return None if value is None else vector
     array = known(value, _LIMIT) if _is_vector(value, x) else None
     return None if array is None else scope.own(ir.Tensor(np.ascontiguousarray(array).reshape(-1)))
+
+
+def rewrite_normalisation(
+    scope: Scope, node: ir.Node, op_type: str, found: tuple[ir.Value, ir.Value | None, float]
+) -> None:
+    """Rewrite the node as `op_type` over the last axis of `found` = (x, scale or None for ones, epsilon)."""
+    x, scale, epsilon = found
+    width = (dims_of(x) or ())[-1]
+    if scale is None and isinstance(width, int):
+        scale = scope.constant(np.ones(width, x.dtype.numpy()))  # type: ignore[union-attr]
+    scale = _as_vector(scope, scale, x)
+    if scale is not None:
+        rewrite_as(scope, node, op_type, [x, scale], {"axis": -1, "epsilon": epsilon})
 
 
 def _normalisation_before(node: ir.Node, op_type: str) -> tuple[ir.Node | None, ir.Value | None]:
@@ -63,7 +76,7 @@ def absorb_scale(scope: Scope, node: ir.Node, op_type: str) -> None:
     before, factor = _normalisation_before(node, op_type)
     if before is None or len(before.inputs) != 2 or scalar(before.inputs[1]) != 1:
         return
-    scale = as_vector(scope, factor, before.inputs[0])
+    scale = _as_vector(scope, factor, before.inputs[0])
     if scale is not None:
         rewrite_as(scope, node, op_type, [before.inputs[0], scale], dict(_attributes(before)))
 
@@ -73,7 +86,7 @@ def absorb_bias(scope: Scope, node: ir.Node, op_type: str) -> None:
     before, summand = _normalisation_before(node, op_type)
     if before is None or len(before.inputs) != 2:
         return
-    bias = as_vector(scope, summand, before.inputs[0])
+    bias = _as_vector(scope, summand, before.inputs[0])
     if bias is not None:
         rewrite_as(scope, node, op_type, [*before.inputs, bias], dict(_attributes(before)))
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 __all__ = ["RecoverLayerNorm"]
 
-import numpy as np
 import onnx_ir as ir
-from jax2onnx_core.passes.graph_pass import GraphPass, Scope, dims_of
+from jax2onnx_core.passes.graph_pass import GraphPass, Scope
 
-from jax2onnx_lax.passes.matching import FLOATS, operation, other_operand, rewrite_as
-from jax2onnx_lax.passes.normalised import absorb_bias, absorb_scale, as_vector, scale_of
+from jax2onnx_lax.passes.matching import FLOATS, operation, other_operand
+from jax2onnx_lax.passes.normalised import absorb_bias, absorb_scale, rewrite_normalisation, scale_of
 from jax2onnx_lax.passes.rows import Rows
 
 
@@ -27,13 +26,7 @@ class RecoverLayerNorm(GraphPass):
             if node.domain or node.outputs[0].dtype not in FLOATS:
                 continue
             if node.op_type in ("Mul", "Div") and (found := _normalised(node)) is not None:
-                x, scale, epsilon = found
-                width = (dims_of(x) or ())[-1]
-                if scale is None and isinstance(width, int):
-                    scale = scope.constant(np.ones(width, x.dtype.numpy()))  # type: ignore[union-attr]
-                scale = as_vector(scope, scale, x)
-                if scale is not None:
-                    rewrite_as(scope, node, "LayerNormalization", [x, scale], {"axis": -1, "epsilon": epsilon})
+                rewrite_normalisation(scope, node, "LayerNormalization", found)
             elif node.op_type == "Mul":
                 absorb_scale(scope, node, "LayerNormalization")
             elif node.op_type == "Add":

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 __all__ = ["RecoverRmsNorm"]
 
-import numpy as np
 import onnx_ir as ir
 from jax2onnx_core.passes.graph_pass import Scope, dims_of
 
-from jax2onnx_lax.passes.matching import FLOATS, VersionedPass, other_operand, rewrite_as
-from jax2onnx_lax.passes.normalised import absorb_scale, as_vector, scale_of
+from jax2onnx_lax.passes.matching import FLOATS, VersionedPass, other_operand
+from jax2onnx_lax.passes.normalised import absorb_scale, rewrite_normalisation, scale_of
 from jax2onnx_lax.passes.rows import Rows
 
 
@@ -31,13 +30,7 @@ class RecoverRmsNorm(VersionedPass):
                 if node.op_type == "Mul":
                     absorb_scale(scope, node, "RMSNormalization")
                 continue
-            x, scale, epsilon = found
-            width = (dims_of(x) or ())[-1]
-            if scale is None and isinstance(width, int):
-                scale = scope.constant(np.ones(width, x.dtype.numpy()))  # type: ignore[union-attr]
-            scale = as_vector(scope, scale, x)
-            if scale is not None:
-                rewrite_as(scope, node, "RMSNormalization", [x, scale], {"axis": -1, "epsilon": epsilon})
+            rewrite_normalisation(scope, node, "RMSNormalization", found)
 
 
 def _normalised(node: ir.Node) -> tuple[ir.Value, ir.Value | None, float] | None:
