@@ -14,7 +14,7 @@ nox.options.sessions = ["tests"]
 nox.options.default_venv_backend = "none"  # sessions of one Python share an environment, see `environment`
 
 ROOT = Path(__file__).parent
-PACKAGES = ["core", "onnxruntime", "lax", "nnx", "functions", "testing"]
+PACKAGES = ["graph", "core", "onnxruntime", "lax", "nnx", "functions", "testing"]
 PRECISIONS = ["f32", "f64"]
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 PYTHONS = sorted({"3.11", "3.12", "3.13", THIS_PYTHON}, key=lambda v: tuple(map(int, v.split("."))))

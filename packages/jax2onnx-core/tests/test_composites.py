@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax2onnx_core import Call, Composites, Rules, hookimpl, to_onnx
-from jax2onnx_core.activation import activation_window
-from jax2onnx_core.errors import PluginError
+from jax2onnx_core.frontend.activation import activation_window
+from jax2onnx_core.plugins.errors import PluginError
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_threads_do_not_see_each_others_windows(library, plugin):
     leave.set()
     first.join()
     assert not failures
-    assert library.bump.__module__ != "jax2onnx_core.activation"
+    assert library.bump.__module__ != "jax2onnx_core.frontend.activation"
 
 
 def test_a_target_that_does_not_exist():

@@ -8,7 +8,7 @@ import types
 
 import pytest
 from jax2onnx_core import Composites, Rules, errors, hookimpl
-from jax2onnx_core.discovery import Hooks, load_plugins
+from jax2onnx_core.plugins.discovery import Hooks, load_plugins
 
 
 class EntryPoint:

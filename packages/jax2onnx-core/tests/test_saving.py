@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
-from jax2onnx_core import errors, saving, to_onnx
+from jax2onnx_core import errors, to_onnx
+from jax2onnx_graph import saving
 
 WEIGHT = jnp.arange(4096.0, dtype=jnp.float32).reshape(64, 64)
 

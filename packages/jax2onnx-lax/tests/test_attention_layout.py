@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax2onnx_core import to_onnx
-from jax2onnx_lax.passes.attention_layout import AttentionLayout
+from jax2onnx_graph.passes.recover.attention_layout import AttentionLayout
 from test_recovery_passes import model, rewritten
 
 MERGED = """m = Constant<value = int64[3] {0, 0, 8}>() k = Neg(x) kt = Transpose<perm = [0,2,1,3]>(k) k3 = Reshape(kt, m)

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from jax2onnx_core import to_onnx
-from jax2onnx_lax.passes.recover_rotary import RecoverRotary
+from jax2onnx_graph.passes.recover.recover_rotary import RecoverRotary
 from test_recovery_passes import model, rewritten
 
 TOKENS = {"signature": "float[B,T,2,4] x", "result": "float[B,T,2,4] y"}

@@ -7,15 +7,15 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
-from jax2onnx_lax.passes.fold_batch_norm import FoldBatchNorm
-from jax2onnx_lax.passes.fold_neutral import FoldNeutral
-from jax2onnx_lax.passes.recover_attention import RecoverAttention
-from jax2onnx_lax.passes.recover_gelu import RecoverGelu
-from jax2onnx_lax.passes.recover_layer_norm import RecoverLayerNorm
-from jax2onnx_lax.passes.recover_relu import RecoverRelu
-from jax2onnx_lax.passes.recover_rms_norm import RecoverRmsNorm
-from jax2onnx_lax.passes.recover_silu import RecoverSilu
-from jax2onnx_lax.passes.recover_softmax import RecoverSoftmax
+from jax2onnx_graph.passes.recover.fold_batch_norm import FoldBatchNorm
+from jax2onnx_graph.passes.recover.fold_neutral import FoldNeutral
+from jax2onnx_graph.passes.recover.recover_attention import RecoverAttention
+from jax2onnx_graph.passes.recover.recover_gelu import RecoverGelu
+from jax2onnx_graph.passes.recover.recover_layer_norm import RecoverLayerNorm
+from jax2onnx_graph.passes.recover.recover_relu import RecoverRelu
+from jax2onnx_graph.passes.recover.recover_rms_norm import RecoverRmsNorm
+from jax2onnx_graph.passes.recover.recover_silu import RecoverSilu
+from jax2onnx_graph.passes.recover.recover_softmax import RecoverSoftmax
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 X = "float[B,5,8] x"

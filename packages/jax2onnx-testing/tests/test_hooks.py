@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from jax2onnx_core.discovery import Hooks
+from jax2onnx_core.plugins.discovery import Hooks
 
 REPOSITORY = pathlib.Path(__file__).parents[3]
 HOOKS = sorted(name for name in vars(Hooks) if name.startswith("jax2onnx_"))

@@ -62,7 +62,7 @@ def test_the_command_says_when_there_is_no_such_case(demo, capsys):
 
 
 def test_modules_are_named_shortly():
-    assert module_label("jax2onnx_lax.elementwise_cases") == "lax.elementwise"
+    assert module_label("jax2onnx_lax.elementwise.arithmetic_cases") == "lax.elementwise"
     assert module_label("my_plugin.layers_cases") == "my_plugin.layers"
 
 
@@ -76,7 +76,7 @@ class _EntryPoint:
 
 
 def _plugins(**hooks):
-    from jax2onnx_core.discovery import load_plugins
+    from jax2onnx_core.plugins.discovery import load_plugins
 
     plugin = type("demo", (), {"JAX2ONNX_API": 1, **{k: staticmethod(v) for k, v in hooks.items()}})
     return load_plugins([_EntryPoint("demo", plugin)])

@@ -5,22 +5,23 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from jax2onnx_core import errors
-from jax2onnx_core.adapters import Adapted
-from jax2onnx_core.cases import Case, Limitation, construct, expect_graph, with_dtype, with_rngs
-from jax2onnx_core.discovery import hookimpl
-from jax2onnx_core.packed import Complex
-from jax2onnx_core.registry import Registry
-from jax2onnx_core.rules import Call, Composites, Rules
-from jax2onnx_core.target import Target
+from jax2onnx_graph.targets import Target
+
+from jax2onnx_core.plugins import errors
+from jax2onnx_core.plugins.adapted import Adapted
+from jax2onnx_core.plugins.cases import Case, Limitation, construct, expect_graph, with_dtype, with_rngs
+from jax2onnx_core.plugins.complex_pair import Complex
+from jax2onnx_core.plugins.discovery import hookimpl
+from jax2onnx_core.plugins.registry import Registry
+from jax2onnx_core.plugins.rules import Call, Composites, Rules
 
 if TYPE_CHECKING:
-    from jax2onnx_core.activation import exporting
-    from jax2onnx_core.composite import bind_composite
-    from jax2onnx_core.context import Context
-    from jax2onnx_core.export import to_onnx
-    from jax2onnx_core.program import OnnxProgram
-    from jax2onnx_core.symbols import SpecializedDim
+    from jax2onnx_core.frontend.activation import exporting
+    from jax2onnx_core.frontend.composite import bind_composite
+    from jax2onnx_core.lowering.context import Context
+    from jax2onnx_core.program.export import to_onnx
+    from jax2onnx_core.program.program import OnnxProgram
+    from jax2onnx_core.symbols.symbols import SpecializedDim
 
 __all__ = [
     "Adapted",
@@ -50,12 +51,12 @@ __version__ = "0.1.0"
 
 # These need JAX and ONNX, which take their time to import: they come at first use.
 _LAZY = {
-    "Context": "jax2onnx_core.context",
-    "OnnxProgram": "jax2onnx_core.program",
-    "SpecializedDim": "jax2onnx_core.symbols",
-    "bind_composite": "jax2onnx_core.composite",
-    "exporting": "jax2onnx_core.activation",
-    "to_onnx": "jax2onnx_core.export",
+    "Context": "jax2onnx_core.lowering.context",
+    "OnnxProgram": "jax2onnx_core.program.program",
+    "SpecializedDim": "jax2onnx_core.symbols.symbols",
+    "bind_composite": "jax2onnx_core.frontend.composite",
+    "exporting": "jax2onnx_core.frontend.activation",
+    "to_onnx": "jax2onnx_core.program.export",
 }
 
 

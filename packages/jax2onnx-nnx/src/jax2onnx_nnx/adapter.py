@@ -6,7 +6,7 @@ __all__ = ["adapt"]
 
 from typing import Any
 
-from jax2onnx_core.adapters import Adapted
+from jax2onnx_core.plugins.adapted import Adapted
 
 
 def adapt(module: Any) -> Adapted:

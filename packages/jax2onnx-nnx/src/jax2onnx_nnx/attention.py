@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from jax2onnx_core import Call, Composites, Rules
-from jax2onnx_lax.nn_attention import attention_call, lower_attention
+from jax2onnx_lax.nn.attention import attention_call, lower_attention
 
 composites = Composites()
 rules = Rules()

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax2onnx_core import Call, Composites, Rules
-from jax2onnx_lax.nn import needs
+from jax2onnx_lax.nn.activations import needs
 
 from jax2onnx_nnx.layer import parameter, promoted
 

@@ -7,7 +7,7 @@ __all__ = ["axes_from_end", "parameter", "promoted"]
 from collections.abc import Sequence
 from typing import Any
 
-from jax2onnx_lax.nn import is_float
+from jax2onnx_lax.nn.activations import is_float
 
 
 def parameter(variable: Any) -> Any:

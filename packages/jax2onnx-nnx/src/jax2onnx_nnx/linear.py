@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import Call, Composites, Rules
-from jax2onnx_lax.nn import needs
+from jax2onnx_lax.nn.activations import needs
 
 from jax2onnx_nnx.layer import parameter, promoted
 

@@ -12,7 +12,7 @@ __all__ = ["composites", "rules"]
 from typing import Any
 
 from jax2onnx_core import Call, Composites, Rules
-from jax2onnx_lax.nn import is_float, needs
+from jax2onnx_lax.nn.activations import is_float, needs
 
 from jax2onnx_nnx.conv import pads, to_nchw, to_nhwc
 

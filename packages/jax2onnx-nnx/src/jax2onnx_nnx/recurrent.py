@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Call, Composites, Rules
-from jax2onnx_lax.nn import is_float, needs
+from jax2onnx_lax.nn.activations import is_float, needs
 
 from jax2onnx_nnx.layer import parameter
 

@@ -9,7 +9,7 @@ from jax2onnx_core import Target, hookimpl
 if TYPE_CHECKING:
     import numpy as np
     import onnx_ir as ir
-    from jax2onnx_core.registry import Registry
+    from jax2onnx_core.plugins.registry import Registry
 
     from jax2onnx_onnxruntime.runner import Runner, Source
 

@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 from jax2onnx_core import Case, OnnxProgram
-from jax2onnx_core.cases import ExpectGraph
-from jax2onnx_core.dtypes import physical
-from jax2onnx_core.verification import choose_sizes, tolerance
+from jax2onnx_core.lowering.physical import physical
+from jax2onnx_core.plugins.cases import ExpectGraph
+from jax2onnx_core.program.verification import choose_sizes, tolerance
 from jax2onnx_onnxruntime import LegalisePass, load
 
 from jax2onnx_testing.matcher import match_graph

@@ -5,7 +5,7 @@
 * `jax2onnx-testing emit CASE` prints the `expect_graph` snippet for what the case is exported to now.
 
 A case is named by its id (`lax.elementwise::exp`), or by what is unique in it. `--module` takes the cases from one
-module (`jax2onnx_lax.elementwise_cases`) instead of all installed plugins.
+module (`jax2onnx_lax.elementwise.arithmetic_cases`) instead of all installed plugins.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import cast
 
 from jax2onnx_core import Case
-from jax2onnx_core.discovery import Plugins, installed_plugins
+from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 
 __all__ = ["Broken", "Found", "find_cases", "module_label", "of_module"]
 
@@ -45,7 +45,7 @@ class Broken:
 
 
 def module_label(module: str) -> str:
-    """`jax2onnx_lax.elementwise_cases` → `lax.elementwise`."""
+    """`jax2onnx_lax.elementwise.arithmetic_cases` → `lax.elementwise`."""
     return module.removeprefix("jax2onnx_").removesuffix(_SUFFIX)
 
 
@@ -96,7 +96,7 @@ def _modules_of(cases: Iterable[Case]) -> dict[int, str]:
 
 
 def of_module(module: str) -> Sequence[Found]:
-    """The cases of one module, given by its import name: `jax2onnx_lax.elementwise_cases`."""
+    """The cases of one module, given by its import name: `jax2onnx_lax.elementwise.arithmetic_cases`."""
     loaded = importlib.import_module(module)
     distribution = module.partition(".")[0].replace("_", "-")
     return [Found(distribution, module_label(module), case) for case in vars(loaded)["cases"]]

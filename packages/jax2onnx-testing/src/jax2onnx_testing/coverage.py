@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 
-from jax2onnx_core.discovery import Plugins, installed_plugins
+from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 
 from jax2onnx_testing.collection import Broken, Found, find_cases
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax2onnx_core.verification import tolerance
+from jax2onnx_core.program.verification import tolerance
 
 __all__ = ["compare_harness"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax2onnx_core.dtypes import to_numpy
+from jax2onnx_core.lowering.physical import to_numpy
 
 __all__ = ["Reference"]
 

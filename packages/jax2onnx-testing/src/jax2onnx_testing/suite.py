@@ -7,8 +7,8 @@ operation that they declare must be covered by a case.
 from __future__ import annotations
 
 import pytest
-from jax2onnx_core.discovery import installed_plugins
-from jax2onnx_core.rules import CompositeSpec
+from jax2onnx_core.plugins.discovery import installed_plugins
+from jax2onnx_core.plugins.rules import CompositeSpec
 
 from jax2onnx_testing.checks import check_variant
 from jax2onnx_testing.collection import Broken, Found, find_cases

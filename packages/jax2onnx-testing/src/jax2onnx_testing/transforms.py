@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import to_onnx
-from jax2onnx_core.activation import activation_window, find_target
-from jax2onnx_core.discovery import Plugins, installed_plugins
-from jax2onnx_core.rules import CompositeSpec
+from jax2onnx_core.frontend.activation import activation_window, find_target
+from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
+from jax2onnx_core.plugins.rules import CompositeSpec
 from jax2onnx_onnxruntime import load
 
 from jax2onnx_testing.checks import CheckFailedError, assert_close

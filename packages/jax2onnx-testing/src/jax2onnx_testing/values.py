@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 from jax2onnx_core import OnnxProgram
-from jax2onnx_core.symbols import evaluate_dim
+from jax2onnx_core.symbols.symbols import evaluate_dim
 
 __all__ = ["Distribution", "arguments", "random_array"]
 

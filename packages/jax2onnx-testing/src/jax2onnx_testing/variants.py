@@ -10,10 +10,10 @@ from typing import Any, Literal
 import jax
 import numpy as np
 from jax2onnx_core import Case, OnnxProgram, to_onnx, with_dtype, with_rngs
-from jax2onnx_core.cases import Construct
-from jax2onnx_core.errors import SymbolError
-from jax2onnx_core.inputs import Inputs, parse_inputs
-from jax2onnx_core.symbols import evaluate_dim
+from jax2onnx_core.frontend.inputs import Inputs, parse_inputs
+from jax2onnx_core.plugins.cases import Construct
+from jax2onnx_core.plugins.errors import SymbolError
+from jax2onnx_core.symbols.symbols import evaluate_dim
 
 from jax2onnx_testing.collection import Found
 

@@ -1,0 +1,145 @@
+"""Adapting: model objects inside a callable become fresh copies for the trace, their arrays get names."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from jax2onnx_core.frontend.inputs import path_name
+from jax2onnx_core.plugins.adapted import Adapted, Adapter
+from jax2onnx_core.plugins.errors import OptionError
+
+__all__ = ["AdaptedCallable", "adapt_callable"]
+
+
+class AdaptedCallable:
+    """A callable taken apart.
+
+    `make()` gives the callable to trace, with fresh copies of the model objects found in it;
+    `names` maps the id of each array found to its name, `arrays` keeps them alive.
+    """
+
+    def __init__(self, adapters: Sequence[Adapter]) -> None:
+        self.classes = [(cls, a) for a in adapters for cls in [_imported_class(a.target)] if cls is not None]
+        self.names: dict[int, str] = {}
+        self.arrays: list[Any] = []
+        self.make: Callable[[], Callable[..., Any]]
+        self._seen: set[int] = set()
+        self._adapted: dict[int, Callable[[], Any]] = {}
+
+    def adapt(self, value: Any, name: str) -> Callable[[], Any] | None:
+        """A maker of a fresh `value`, or None where there is nothing to make fresh."""
+        if id(value) in self._adapted:
+            return self._adapted[id(value)]
+        for cls, adapter in self.classes:
+            if isinstance(value, cls):
+                made = adapter.adapt(value)
+                self._record(made)
+                # One object found in several places stays one object.
+                self._adapted[id(value)] = made.fresh
+                return made.fresh
+        if id(value) in self._seen:
+            return None
+        self._seen.add(id(value))
+        if isinstance(value, functools.partial):
+            return self._partial(value, name)
+        if isinstance(value, types.MethodType):
+            return self._method(value, name)
+        if isinstance(value, types.FunctionType):
+            return self._function(value)
+        self._name_arrays(value, name)
+        return None
+
+    def _record(self, adapted: Adapted) -> None:
+        for path, array in adapted.weights.items():
+            self._name(array, path)
+
+    def _name(self, array: Any, name: str) -> None:
+        if id(array) not in self.names:
+            self.names[id(array)] = name
+            self.arrays.append(array)
+
+    def _name_arrays(self, value: Any, name: str) -> None:
+        if isinstance(value, (dict, list, tuple, jax.Array)):
+            for path, leaf in jax.tree_util.tree_flatten_with_path(value)[0]:
+                if isinstance(leaf, jax.Array):
+                    self._name(leaf, ".".join(filter(None, [name, path_name(path)])))
+
+    def _partial(self, value: functools.partial[Any], name: str) -> Callable[[], Any] | None:
+        makers = [self.adapt(value.func, name), *(self.adapt(a, f"arg{i}") for i, a in enumerate(value.args))]
+        keywords = {k: self.adapt(v, k) for k, v in value.keywords.items()}
+        if not any(makers) and not any(keywords.values()):
+            return None
+
+        def fresh() -> functools.partial[Any]:
+            func, *args = (make() if make else old for make, old in zip(makers, (value.func, *value.args), strict=True))
+            return functools.partial(func, *args, **{k: make() if make else value.keywords[k] for k, make in keywords.items()})
+
+        return fresh
+
+    def _method(self, value: types.MethodType, name: str) -> Callable[[], Any] | None:
+        make = self.adapt(value.__self__, name)
+        return make and (lambda: types.MethodType(value.__func__, make()))
+
+    def _function(self, fn: types.FunctionType) -> Callable[[], Any] | None:
+        """A function that closes over models, or uses global ones, is rebuilt around fresh copies."""
+        cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+        filled = {name: cell.cell_contents for name, cell in cells.items() if _is_filled(cell)}
+        used = {name: fn.__globals__[name] for name in fn.__code__.co_names if name in fn.__globals__}
+        if fn.__module__ is not None and fn.__module__.partition(".")[0] in _NO_MODELS:
+            used = {}
+        closed = {name: self.adapt(value, name) for name, value in filled.items()}
+        globals_ = {name: self.adapt(value, name) for name, value in used.items() if not isinstance(value, type)}
+        if not any(closed.values()) and not any(globals_.values()):
+            return None
+
+        def make() -> Callable[..., Any]:
+            closure = tuple(
+                types.CellType(maker()) if (maker := closed.get(name)) else cell for name, cell in cells.items()
+            )
+            namespace = {**fn.__globals__, **{name: maker() for name, maker in globals_.items() if maker}}
+            fresh = types.FunctionType(fn.__code__, namespace, fn.__name__, fn.__defaults__, closure or None)
+            fresh.__kwdefaults__ = fn.__kwdefaults__
+            return fresh
+
+        return make
+
+
+# Libraries whose functions close over what the user gave them, but whose globals hold no models.
+_NO_MODELS = frozenset({"jax", "numpy", "flax"})
+
+
+def adapt_callable(fn: Any, adapters: Sequence[Adapter]) -> AdaptedCallable:
+    """Take `fn` apart; raises OptionError if it is not callable."""
+    if not callable(fn):
+        raise OptionError(f"to_onnx needs a callable, not {type(fn).__name__}: {fn!r:.80}.")
+    adapted = AdaptedCallable(adapters)
+    make = adapted.adapt(fn, "")
+    wrapped = fn
+    while make is None and "__wrapped__" in dir(wrapped):  # jit and its like: only the names are wanted
+        wrapped = wrapped.__wrapped__
+        adapted.adapt(wrapped, "")
+    adapted.make = make or (lambda: fn)
+    return adapted
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  (an empty cell raises)
+    except ValueError:
+        return False
+    return True
+
+
+def _imported_class(target: str) -> type | None:
+    module, _, name = target.partition(":")
+    if module not in sys.modules:
+        return None
+    found = vars(sys.modules[module])[name]
+    assert isinstance(found, type)
+    return found

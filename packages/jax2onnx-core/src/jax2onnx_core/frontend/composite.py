@@ -1,0 +1,129 @@
+"""The composite primitive: one equation that carries a name, static parameters and its own meaning."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jax2onnx_core import _compat
+from jax2onnx_core.plugins.rules import Call
+
+__all__ = ["Static", "bind_composite", "composite_p", "is_composite"]
+
+composite_p = _compat.Primitive("jax2onnx_composite")
+
+
+class Static:
+    """The static parameters of a composite; compared by identity, printed in jaxprs."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+
+    def __repr__(self) -> str:
+        return ", ".join(f"{key}={value!r}" for key, value in self.values.items())
+
+
+def is_composite(primitive: Any) -> bool:
+    return primitive is composite_p
+
+
+def bind_composite(
+    name: str,
+    call: Call,
+    original: Callable[[], Any],
+    *,
+    keep_under_vmap: bool = False,
+    traced: dict[Any, _Meaning] | None = None,
+) -> Any:
+    """Trace `original()` and bind it as the operation `name` with the operands and params of `call`.
+
+    The equation's operands are those of the call followed by everything that the original closed
+    over, so the decomposition is always at hand and no operand has to be matched with an argument.
+    Returns what `original()` would have returned.
+
+    Equal calls mean the same: with `traced`, a dict that lives as long as the activation window, an original that
+    used nothing but the call's operands is traced once for all calls of equal types and params.
+    """
+    leaves, tree = jax.tree_util.tree_flatten(call.operands)
+    operands = [jnp.asarray(x) for x in leaves]
+    key = None if traced is None else _key(name, call, operands, tree)
+    meaning = None if key is None or traced is None else traced.get(key)
+    if meaning is None:
+        jaxpr, consts, out = _compat.trace_thunk(original)
+        meaning = _Meaning(jaxpr, jax.tree_util.tree_structure(out), _places(consts, operands))
+        if key is not None and traced is not None and meaning.places is not None:
+            traced[key] = meaning
+    else:
+        consts = [operands[i] for i in meaning.places or ()]
+    results = composite_p.bind(
+        *operands,
+        *consts,
+        name=name,
+        jaxpr=meaning.jaxpr,
+        count=len(operands),
+        tree=tree,
+        static=Static(call.params),
+        keep=keep_under_vmap,
+    )
+    return jax.tree_util.tree_unflatten(meaning.tree, results)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Meaning:
+    """A traced original: its jaxpr, the tree of its result, and which operand of the call is each of the
+    things that it closed over (None if one is not an operand)."""
+
+    jaxpr: Any
+    tree: Any
+    places: list[int] | None
+
+
+def _key(name: str, call: Call, operands: Sequence[Any], tree: Any) -> Any:
+    """What decides the meaning of a call; None where its params cannot be compared."""
+    same = {id(x): i for i, x in reversed(list(enumerate(operands)))}
+    key = (
+        name,
+        tree,
+        tuple(jax.typeof(x) for x in operands),
+        tuple(same[id(x)] for x in operands),
+        tuple(sorted(call.params.items())),
+    )
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _places(consts: Sequence[Any], operands: Sequence[Any]) -> list[int] | None:
+    index = {id(x): i for i, x in reversed(list(enumerate(operands)))}
+    places = [index.get(id(c)) for c in consts]
+    return None if None in places else places  # type: ignore[return-value]
+
+
+def _batch(size: Any, axis_name: Any, operands: Sequence[Any], axes: Sequence[int | None], **params: Any) -> list[Any]:
+    count, jaxpr = params["count"], params["jaxpr"]
+
+    def meaning(*args: Any) -> list[Any]:
+        return _compat.eval_closed(jaxpr, *args)
+
+    if not params["keep"]:
+        batched = jax.vmap(meaning, tuple(axes[count:]), 0, axis_name=axis_name, axis_size=size)
+        return list(batched(*operands[count:]))
+    front = [_to_front(x, axis, size) for x, axis in zip(operands[:count], axes[:count], strict=True)]
+    batched = jax.vmap(meaning, tuple(axes[count:]), 0, axis_name=axis_name, axis_size=size)
+    traced = jax.make_jaxpr(batched)(*(jax.typeof(x) for x in operands[count:]))
+    inner, consts = _compat.open_jaxpr(traced)
+    closed_over = _compat.closed(_compat.convert_constvars(inner), ())
+    return list(composite_p.bind(*front, *consts, *operands[count:], **{**params, "jaxpr": closed_over}))
+
+
+def _to_front(x: Any, axis: int | None, size: Any) -> Any:
+    return jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+
+
+_compat.register_composite_rules(composite_p, _batch)

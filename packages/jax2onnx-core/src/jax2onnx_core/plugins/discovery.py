@@ -1,0 +1,152 @@
+"""Discovery: the installed plugins, found through entry points once per process, and their hooks."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.metadata
+import os
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+from typing import Any
+
+import pluggy
+
+from jax2onnx_core.plugins.errors import PluginError
+from jax2onnx_core.plugins.registry import Registry
+
+__all__ = ["API_VERSION", "Plugins", "hookimpl", "hookspec", "installed_plugins", "load_plugins"]
+
+API_VERSION = 1
+GROUP = "jax2onnx"
+
+hookspec = pluggy.HookspecMarker("jax2onnx")
+hookimpl = pluggy.HookimplMarker("jax2onnx")
+
+
+class Hooks:
+    """The hooks that a plugin module or object may implement."""
+
+    @hookspec
+    def jax2onnx_register(self, registry: Registry) -> None:
+        """Contribute rules, composites, adapters, passes and targets. Called once; must be cheap and must
+        not import a framework that the user's program has not imported."""
+
+    @hookspec
+    def jax2onnx_testcases(self) -> Sequence[Any]:  # type: ignore[empty-body]  # a specification has no body
+        """The plugin's `Case`s. Called by the testing kit only."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Plugins:
+    """The outcome of discovery: the filled registry and the plugins that failed to load."""
+
+    manager: pluggy.PluginManager
+    registry: Registry
+    distributions: dict[str, str]
+    failures: dict[str, BaseException]
+
+    def failure_notes(self) -> list[str]:
+        """One sentence per plugin that could not be loaded."""
+        return [
+            f"The plugin of {owner} could not be loaded ({type(error).__name__}: {error})."
+            for owner, error in self.failures.items()
+        ]
+
+    def with_inline(self, plugins: Iterable[Any]) -> Plugins:
+        """These plugins and the given plugin objects, which are not installed anywhere."""
+        plugins = list(plugins)
+        if not plugins:
+            return self
+        manager = _manager()
+        registry = self.registry.copy()
+        for plugin in plugins:
+            owner = f"the inline plugin {_describe(plugin)}"
+            manager.register(plugin)
+            _check(manager, owner)
+            _register(manager, plugin, registry, owner)
+        return dataclasses.replace(self, registry=registry)
+
+
+def _describe(plugin: Any) -> str:
+    return plugin.__name__ if isinstance(plugin, (ModuleType, type)) else type(plugin).__name__
+
+
+def _manager() -> pluggy.PluginManager:
+    manager = pluggy.PluginManager("jax2onnx")
+    manager.add_hookspecs(Hooks)
+    return manager
+
+
+def _check(manager: pluggy.PluginManager, owner: str) -> None:
+    try:
+        manager.check_pending()
+    except pluggy.PluginValidationError as error:
+        raise PluginError(f"{owner} implements a hook that does not exist: {error}") from error
+
+
+def _register(manager: pluggy.PluginManager, plugin: Any, registry: Registry, owner: str) -> None:
+    hooks = [c for c in manager.hook.jax2onnx_register.get_hookimpls() if c.plugin is plugin]
+    for hook in hooks:
+        hook.function(registry.owned_by(owner))
+
+
+@functools.cache
+def installed_plugins() -> Plugins:
+    """The plugins installed in this environment, loaded at the first call."""
+    entry_points = importlib.metadata.entry_points(group=GROUP)
+    return load_plugins(list(entry_points), os.environ.get("JAX2ONNX_PLUGINS"))
+
+
+def load_plugins(entry_points: Sequence[importlib.metadata.EntryPoint], allow: str | None = None) -> Plugins:
+    """Load the plugins behind `entry_points`.
+
+    `allow` is a comma-separated list of entry point names; the empty string loads none, None loads all.
+    A plugin whose import fails is remembered in `failures` and does not stop the others.
+    """
+    wanted = None if allow is None else {name.strip() for name in allow.split(",")}
+    manager, registry = _manager(), Registry()
+    found: dict[str, str] = {}
+    failures: dict[str, BaseException] = {}
+    for entry_point in sorted(entry_points, key=lambda e: (_distribution(e) != "jax2onnx-core", e.name)):
+        if wanted is not None and entry_point.name not in wanted:
+            continue
+        owner = _distribution(entry_point)
+        if entry_point.name in found and found[entry_point.name] != owner:
+            raise PluginError(
+                f"Two distributions register the jax2onnx plugin name {entry_point.name!r}: "
+                f"{found[entry_point.name]} and {owner}. Uninstall one of them."
+            )
+        if entry_point.name in found:
+            continue
+        found[entry_point.name] = owner
+        plugin = _load(entry_point, owner, failures)
+        if plugin is not None:
+            _check_api(plugin, owner)
+            manager.register(plugin, name=entry_point.name)
+            _check(manager, owner)
+            _register(manager, plugin, registry, owner)
+    return Plugins(manager, registry, found, failures)
+
+
+def _load(entry_point: importlib.metadata.EntryPoint, owner: str, failures: dict[str, BaseException]) -> Any:
+    # A stranger's import may fail in any way; the others must still work, and the failure is
+    # kept for the error that names it when something it might have supplied is missing.
+    try:
+        return entry_point.load()
+    except Exception as error:  # noqa: BLE001 (kept and shown)
+        failures[owner] = error
+        return None
+
+
+def _check_api(plugin: Any, owner: str) -> None:
+    version = vars(plugin).get("JAX2ONNX_API")
+    if version != API_VERSION:
+        raise PluginError(
+            f"{owner} says JAX2ONNX_API = {version!r}, but this jax2onnx-core has plugin API {API_VERSION}. "
+            f"Install a version of {owner} that fits, or set JAX2ONNX_API = {API_VERSION} in its plugin module."
+        )
+
+
+def _distribution(entry_point: importlib.metadata.EntryPoint) -> str:
+    return entry_point.dist.name if entry_point.dist is not None else entry_point.value

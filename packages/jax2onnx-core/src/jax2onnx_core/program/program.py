@@ -1,0 +1,220 @@
+"""`OnnxProgram`: the exported model with everything one wants to do with it."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax2onnx_graph import ir
+from jax2onnx_graph.saving import save_model, save_sharing_weights
+from jax2onnx_graph.targets import Session, Target
+
+from jax2onnx_core import _compat
+from jax2onnx_core.frontend.inputs import Inputs
+from jax2onnx_core.frontend.tracing import Traced
+from jax2onnx_core.lowering.log import Record
+from jax2onnx_core.lowering.physical import is_packed, physical, to_numpy
+from jax2onnx_core.plugins.errors import RuntimeInputError, SymbolError, TargetError
+from jax2onnx_core.symbols.solve import Solution
+from jax2onnx_core.symbols.specialise import specialise
+from jax2onnx_core.symbols.symbols import evaluate_dim
+from jax2onnx_core.symbols.table import SymbolInfo, check_labels, symbol_table
+
+if TYPE_CHECKING:
+    import onnx
+
+    from jax2onnx_core.plugins.discovery import Plugins
+    from jax2onnx_core.program.export import LoweringOptions
+
+__all__ = ["OnnxProgram"]
+
+
+class OnnxProgram:
+    """An exported function.
+
+    Calling it runs the model in the target runtime: it takes and returns the pytrees of the
+    exported function, as NumPy arrays.
+    """
+
+    def __init__(
+        self, model: ir.Model, fn: Callable[..., Any], traced: Traced, inputs: Inputs, plugins: Plugins,
+        target: Target, opset: int, record: Record, options: LoweringOptions,
+        specialised: Mapping[str, int],
+    ) -> None:  # fmt: skip
+        self.model = model
+        self.fn = fn
+        self.inputs = inputs
+        self.traced = traced
+        self.plugins = plugins
+        self.target = target
+        self.opset = opset
+        self.record = record
+        self.options = options
+        self.specialised = dict(specialised)
+
+    @property
+    def model_proto(self) -> onnx.ModelProto:
+        """The model as a protobuf message (a copy; at most 2 GiB)."""
+        return ir.to_proto(self.model)
+
+    @property
+    def input_names(self) -> list[str]:
+        return list(self.inputs.names)
+
+    @property
+    def output_names(self) -> list[str]:
+        return [value.name or "" for value in self.model.graph.outputs]
+
+    @property
+    def input_tree(self) -> Any:
+        """The pytree structure of `(args, kwargs)`."""
+        return self.inputs.tree
+
+    @property
+    def output_tree(self) -> Any:
+        """The pytree structure of the result."""
+        return self.traced.out_tree
+
+    def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> Path:
+        """Write the model to a file, atomically; see `save_model`."""
+        return save_model(self.model, path, external_data)
+
+    # -- symbols -----------------------------------------------------------------------------
+
+    @functools.cached_property
+    def symbols(self) -> dict[str, SymbolInfo]:
+        """The symbols of the inputs: least value, the number they were fixed to, where they stand."""
+        return symbol_table(self.inputs, self.specialised)
+
+    def check_symbols(self) -> list[str]:
+        """Sentences about dimensions that lost their label or have one that no input explains; empty if none."""
+        return check_labels(self)
+
+    def specialize(self, **values: int) -> OnnxProgram:
+        """The program with these symbols fixed to numbers, lowered anew without a second trace.
+
+        Each number remembers its symbol (`SpecializedDim`); the weights are shared with this program.
+        """
+        from jax2onnx_core.program.export import lower_traced
+
+        traced, inputs = specialise(self.traced, self.inputs, values)
+        return lower_traced(
+            self.fn, traced, inputs, self.plugins, self.target, self.options, {**self.specialised, **values}
+        )
+
+    def save_variants(self, directory: str | os.PathLike[str], **variants: Mapping[str, int]) -> list[Path]:
+        """Save specialisations of this program that share one file of weights.
+
+        `save_variants("out", full={"T": 6, "S": 0}, incremental={"T": 1, "S": 5})` writes `full.onnx`,
+        `incremental.onnx` and `weights.data`.
+        """
+        programs = {name: self.specialize(**values) for name, values in variants.items()}
+        return save_sharing_weights({name: p.model for name, p in programs.items()}, directory)
+
+    # -- running -----------------------------------------------------------------------------
+
+    @functools.cached_property
+    def session(self) -> Session:
+        """The loaded model: named arrays → outputs in order."""
+        if self.target.load is None:
+            loadable = sorted(t.name for t in self.plugins.registry.targets.values() if t.load)
+            raise TargetError(
+                f"The target {self.target.name!r} cannot run models here. "
+                + (f"Export with target={loadable[0]!r}." if loadable else "pip install jax2onnx-onnxruntime[cpu].")
+            )
+        return self.target.load(self.model)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the model on the arguments of the exported function."""
+        feeds = self.feeds(*args, **kwargs)
+        outputs = self.session(feeds)
+        leaves = [_from_carried(x, aval) for x, aval in zip(outputs, self.traced.out_avals, strict=True)]
+        return jax.tree_util.tree_unflatten(self.traced.out_tree, leaves)
+
+    def feeds(self, *args: Any, **kwargs: Any) -> dict[str, np.ndarray[Any, Any]]:
+        """The model's inputs for these arguments, checked against names, dtypes and symbols."""
+        leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
+        if tree != self.inputs.tree:
+            raise RuntimeInputError(
+                f"The arguments have the structure {tree}, but the program was exported for {self.inputs.tree}."
+            )
+        arrays = [
+            self._carried(name, leaf, aval)
+            for name, leaf, aval in zip(self.inputs.names, leaves, self.inputs.avals, strict=True)
+        ]
+        self._check_symbols(arrays)
+        return dict(zip(self.inputs.names, arrays, strict=True))
+
+    def _carried(self, name: str, leaf: Any, aval: Any) -> np.ndarray[Any, Any]:
+        if not isinstance(leaf, jax.Array):
+            leaf = np.asarray(leaf)
+            if aval.weak_type or leaf.ndim == 0:
+                leaf = leaf.astype(aval.dtype)
+        if leaf.dtype != aval.dtype:
+            raise RuntimeInputError(
+                f"Input {name!r} has dtype {leaf.dtype}, but the program was exported for {aval.dtype}."
+            )
+        array = to_numpy(leaf)
+        dims = physical(aval)[1]
+        if array.ndim != len(dims):
+            raise RuntimeInputError(
+                f"Input {name!r} has shape {array.shape}, but the program was exported for {self._shape_text(dims)}."
+            )
+        return array
+
+    def _shape_text(self, dims: Sequence[Any]) -> str:
+        return f"({', '.join(self.inputs.symbols.label(d) for d in dims)})"
+
+    @functools.cached_property
+    def _solution(self) -> Solution:
+        return Solution(self.inputs)
+
+    def _check_symbols(self, arrays: Sequence[np.ndarray[Any, Any]]) -> None:
+        symbols = self.inputs.symbols
+        values = self._solution.values([a.shape for a in arrays])
+        shown = ", ".join(f"{k} = {v}" for k, v in symbols.user_values(values).items())
+        for name, array, aval in zip(self.inputs.names, arrays, self.inputs.avals, strict=True):
+            dims = physical(aval)[1]
+            for axis, (size, dim) in enumerate(zip(array.shape, dims, strict=True)):
+                if evaluate_dim(dim, values) != size:
+                    raise RuntimeInputError(
+                        f"Input {name!r} has size {size} on axis {axis}, but it should be {symbols.label(dim)}"
+                        + (f" = {evaluate_dim(dim, values)} where {shown}" if shown else "")
+                        + f"; the exported shape is {self._shape_text(dims)}."
+                    )
+        try:
+            symbols.check_constraints(symbols.user_values(values))
+        except SymbolError as error:
+            raise RuntimeInputError(f"The inputs do not fit: {error}") from error
+
+    # -- verifying ---------------------------------------------------------------------------
+
+    def verify(self, *, sizes: Sequence[Mapping[str, int]] | None = None, seed: int = 0,
+               rtol: float | None = None, atol: float | None = None) -> float:  # fmt: skip
+        """Compare the model with the JAX function on random inputs, at several sizes of every symbol.
+
+        `sizes` maps symbols to numbers, one mapping per run; None chooses the smallest allowed, a prime and a
+        larger one. Returns the largest absolute difference; raises VerificationError naming the worst output.
+        """
+        from jax2onnx_core.program.verification import verify
+
+        return verify(self, sizes, seed, rtol, atol)
+
+    def report(self) -> str:
+        """A readable summary: operators, how each operation was lowered, what declined and why, symbols, sizes."""
+        from jax2onnx_core.program.report import summarise
+
+        return summarise(self)
+
+
+def _from_carried(array: np.ndarray[Any, Any], aval: Any) -> Any:
+    if _compat.is_extended_dtype(aval.dtype):
+        return _compat.wrap_key(array, aval)
+    if is_packed(aval.dtype):
+        return np.ascontiguousarray(array).view(aval.dtype).reshape(array.shape[:-1])
+    return array.astype(aval.dtype) if aval.dtype == jax.dtypes.float0 else array

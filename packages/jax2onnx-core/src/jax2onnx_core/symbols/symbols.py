@@ -1,0 +1,232 @@
+"""Symbolic dimensions: one scope per export, labels, origins, specialisation, run-time checks."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from jax2onnx_core import _compat
+from jax2onnx_core.plugins.errors import SymbolError
+
+__all__ = ["Constraint", "Dim", "SpecializedDim", "Symbols", "evaluate_dim"]
+
+Dim = Any  # an int, a SpecializedDim or a JAX symbolic dimension
+
+_AT_LEAST_ZERO = re.compile(r"^\s*(?:([A-Za-z_]\w*)\s*>=\s*0|0\s*<=\s*([A-Za-z_]\w*))\s*$")
+_COMPARISON = re.compile(r"(==|>=|<=)")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_SHIFT = "__plus_1"
+
+
+class SpecializedDim(int):
+    """An int that remembers the dimension expression that it was fixed from.
+
+    It is equal to the int in every way, arithmetic gives plain ints, and it pickles as an int.
+
+    >>> d = SpecializedDim(5632, "N")
+    >>> d == 5632, d + 1, d.expression
+    (True, 5633, 'N')
+    """
+
+    expression: str
+
+    def __new__(cls, value: int, expression: str) -> SpecializedDim:
+        self = super().__new__(cls, value)
+        self.expression = expression
+        return self
+
+    def __reduce__(self) -> tuple[type[int], tuple[int]]:
+        return int, (int(self),)
+
+
+@dataclasses.dataclass(frozen=True)
+class Constraint:
+    """`left comparison right`, as the user wrote it and as dimension expressions."""
+
+    text: str
+    left: Dim
+    comparison: str
+    right: Dim
+
+    def holds(self, values: Mapping[str, int]) -> bool:
+        left, right = evaluate_dim(self.left, values), evaluate_dim(self.right, values)
+        return {"==": left == right, ">=": left >= right, "<=": left <= right}[self.comparison]
+
+
+class Symbols:
+    """The symbols of one export.
+
+    Users' dimension texts become expressions of one `jax.export` scope. JAX assumes that a symbol is
+    at least 1; one declared `"S >= 0"` is traced as `S__plus_1 - 1` and shown as `S`.
+    """
+
+    def __init__(self, constraints: Sequence[str] = (), scope: Any = None) -> None:
+        if isinstance(constraints, str):
+            raise SymbolError(
+                f"constraints must be a sequence of texts such as ('T >= 2',), not the text {constraints!r}."
+            )
+        texts = [str(c) for c in constraints]
+        self.zero = {m[1] or m[2] for m in map(_AT_LEAST_ZERO.match, texts) if m}
+        others = [t for t in texts if not _AT_LEAST_ZERO.match(t)]
+        # The user's own notation: labels, messages and constraints are evaluated here.
+        self._plain = jax.export.SymbolicScope()
+        self.constraints = [self._constraint(t) for t in others]
+        if scope is not None and texts:
+            raise SymbolError(
+                "The inputs bring symbolic dimensions of their own scope; give the constraints to its symbolic_shape(...)."
+            )
+        self.scope = scope if scope is not None else self._traced_scope(others)
+        self._labels: dict[Any, str] = {}
+        self._written: set[str] = set()
+        self._check_satisfiable(texts)
+
+    def _traced_scope(self, texts: Sequence[str]) -> Any:
+        rewritten = [self._rewrite(c) for c in self.constraints] if self.zero else list(texts)
+        try:
+            return jax.export.SymbolicScope(rewritten)
+        except (ValueError, NotImplementedError, _compat.inconclusive_dimension_error) as error:
+            raise SymbolError(f"The constraints {list(texts)} cannot be used: {error}") from error
+
+    def _check_satisfiable(self, texts: Sequence[str]) -> None:
+        """Let JAX find out whether any number fits; `texts` are the constraints."""
+        try:
+            for name in self.names(side for c in self.constraints for side in (c.left, c.right)):
+                _compat.bounds(self._parse(name, self.scope))
+        except ValueError as error:
+            raise SymbolError(f"The constraints {list(texts)} contradict each other. ({error})") from error
+
+    def check_known(self) -> None:
+        """Raise if a constraint is about a symbol that is in none of the dimensions that were parsed."""
+        known = sorted(self._written - _OPERATIONS.keys())
+        texts = {name: f"{name} >= 0" for name in self.zero}
+        texts |= {name: c.text for c in self.constraints for name in self.names([c.left, c.right])}
+        for name, text in texts.items():
+            if name not in known:
+                raise SymbolError(
+                    f"The constraint {text!r} is about {name}, but no input has that symbol. "
+                    f"There are: {', '.join(known) or 'none'}."
+                )
+
+    def _constraint(self, text: str) -> Constraint:
+        sides = _COMPARISON.split(text)
+        if len(sides) != 3:
+            raise SymbolError(f"The constraint {text!r} is not of the form 'e1 >= e2', 'e1 <= e2' or 'e1 == e2'.")
+        left, comparison, right = sides
+        return Constraint(text, self._parse(left, self._plain), comparison, self._parse(right, self._plain))
+
+    def _rewrite(self, constraint: Constraint) -> str:
+        scratch = jax.export.SymbolicScope()
+        sides = [self._shifted(side, scratch) for side in (constraint.left, constraint.right)]
+        return f"{sides[0]} {constraint.comparison} {sides[1]}"
+
+    def _shifted(self, dim: Dim, scope: Any) -> Dim:
+        """The expression over the traced symbols of `scope`."""
+        if not _compat.is_symbolic_dim(dim):
+            return dim
+        env = {name: self._parse(f"{name}{_SHIFT} - 1" if name in self.zero else name, scope)
+               for name in _compat.symbols_of(dim)}  # fmt: skip
+        return _compat.substitute(dim, env)
+
+    @staticmethod
+    def _parse(text: str, scope: Any) -> Dim:
+        try:
+            (dim,) = jax.export.symbolic_shape(text.strip(), scope=scope)
+        except (ValueError, _compat.inconclusive_dimension_error) as error:
+            raise SymbolError(
+                f"{text.strip()!r} is not a dimension: write a number, a name, or an expression of them with "
+                f"+ - * floordiv(a, b) mod(a, b) max(a, b) min(a, b). ({error})"
+            ) from error
+        return dim
+
+    def parse(self, text: str) -> Dim:
+        """A user's dimension text → a dimension of the traced scope, which is shown as it was first written."""
+        dim = self._parse(text, self._plain if self.zero else self.scope)
+        dim = self._shifted(dim, self.scope) if self.zero else dim
+        self._written.update(_IDENTIFIER.findall(text))
+        if _compat.is_symbolic_dim(dim) and not str(dim).isidentifier():
+            self._labels.setdefault(dim, " ".join(text.split()))
+        return dim
+
+    def label(self, dim: Dim) -> str:
+        """The text that names a dimension in the model, in the user's own symbols."""
+        if isinstance(dim, SpecializedDim):
+            return dim.expression
+        if not _compat.is_symbolic_dim(dim):
+            return str(dim)
+        if dim not in self._labels and not self.zero:
+            self._labels[dim] = str(dim)
+        elif dim not in self._labels:
+            env = {name: self._parse(_unshifted(name), self._plain) for name in _compat.symbols_of(dim)}
+            self._labels[dim] = str(_compat.substitute(dim, env))
+        return self._labels[dim]
+
+    def shown(self, text: str) -> tuple[str, set[str]]:
+        """JAX's text of an expression over the traced symbols as the user would write it, and its symbols."""
+        try:
+            dim = self._parse(text, self.scope)
+        except SymbolError:
+            return text, set()
+        return self.label(dim), set(self.names([dim]))
+
+    def traced_values(self, values: Mapping[str, int]) -> dict[str, int]:
+        """The user's symbol values as values of the traced symbols."""
+        return {f"{n}{_SHIFT}" if n in self.zero else n: v + (n in self.zero) for n, v in values.items()}
+
+    def user_values(self, values: Mapping[str, int]) -> dict[str, int]:
+        """The inverse of `traced_values`."""
+        return {n.removesuffix(_SHIFT): v - n.endswith(_SHIFT) for n, v in values.items()}
+
+    def minimum(self, name: str) -> int:
+        return 0 if name in self.zero else 1
+
+    def names(self, dims: Iterable[Dim]) -> list[str]:
+        """The user's symbols that occur in these dimensions, sorted."""
+        found: set[str] = set()
+        for dim in dims:
+            if _compat.is_symbolic_dim(dim):
+                found |= {n.removesuffix(_SHIFT) for n in _compat.symbols_of(dim)}
+        return sorted(found)
+
+    def check_constraints(self, values: Mapping[str, int]) -> None:
+        """Raise if the user's symbol values break a constraint or a minimum."""
+        for name, value in values.items():
+            if value < self.minimum(name):
+                raise SymbolError(f"{name} = {value}, but {name} >= {self.minimum(name)} was declared or assumed.")
+        for constraint in self.constraints:
+            symbols = self.names([constraint.left, constraint.right])
+            if all(name in values for name in symbols) and not constraint.holds(values):
+                where = ", ".join(f"{name} = {values[name]}" for name in symbols)
+                raise SymbolError(f"The constraint {constraint.text!r} does not hold for {where}.")
+
+
+def _unshifted(name: str) -> str:
+    return f"{name.removesuffix(_SHIFT)} + 1" if name.endswith(_SHIFT) else name
+
+
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "max": max,
+    "min": min,
+}
+
+
+def evaluate_dim(dim: Dim, values: Mapping[str, int]) -> int:
+    """The number that a dimension is for these values of the (traced) symbols."""
+    if not _compat.is_symbolic_dim(dim):
+        return int(dim)
+    total = 0
+    for coefficient, factors in _compat.dim_expression(dim):
+        for factor, exponent in factors:
+            if isinstance(factor, str):
+                value = values[factor]
+            else:
+                operation, operands = factor
+                value = _OPERATIONS[operation](*(evaluate_dim(o, values) for o in operands))
+            coefficient *= value**exponent
+        total += coefficient
+    return total

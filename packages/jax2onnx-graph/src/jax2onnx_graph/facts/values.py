@@ -1,0 +1,48 @@
+"""What a graph says of a value: the constant behind it, its labelled dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jax2onnx_graph._ir import ir
+
+__all__ = ["LabelledDim", "constant_tensor", "dims_of", "known", "same_dim", "same_dims"]
+
+#: A dimension as a model shows it: a number, or a label.
+LabelledDim = int | ir.SymbolicDim
+
+_SMALL = 1024
+
+
+def constant_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """The tensor behind `value` if it is an initializer or the result of a Constant node."""
+    if value is None or value.is_graph_input():
+        return None
+    producer = value.producer()
+    if producer is None:
+        return value.const_value
+    attribute = producer.attributes.get("value") if producer.op_type == "Constant" else None
+    return None if attribute is None else attribute.as_tensor()
+
+
+def known(value: ir.Value | None, limit: int = _SMALL) -> np.ndarray | None:
+    """The array that `value` always holds, if it is a constant of at most `limit` elements."""
+    tensor = constant_tensor(value)
+    return None if tensor is None or tensor.size > limit else tensor.numpy()
+
+
+def dims_of(value: ir.Value | None) -> tuple[LabelledDim, ...] | None:
+    """The labelled dimensions of `value`, or None where its rank is unknown."""
+    return None if value is None or value.shape is None else value.shape.dims
+
+
+def same_dim(a: LabelledDim, b: LabelledDim) -> bool:
+    """Whether two dimensions are certainly equal: the same number or the same label."""
+    return a == b and not (isinstance(a, ir.SymbolicDim) and a.value is None)
+
+
+def same_dims(a: Sequence[LabelledDim] | None, b: Sequence[LabelledDim] | None) -> bool:
+    """Whether two shapes are known and certainly equal."""
+    return a is not None and b is not None and len(a) == len(b) and all(map(same_dim, a, b))

@@ -1,0 +1,1 @@
+"""Passes that recognise operators in the formulas that they stand for."""

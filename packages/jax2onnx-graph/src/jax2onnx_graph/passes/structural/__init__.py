@@ -1,0 +1,1 @@
+"""Passes that rewrite graphs by what operators are."""

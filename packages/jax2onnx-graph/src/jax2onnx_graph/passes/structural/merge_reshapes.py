@@ -1,0 +1,152 @@
+"""Remove operators that return their operand as it is, and merge chains of reshapes."""
+
+from __future__ import annotations
+
+__all__ = ["MergeReshapes", "view_of"]
+
+from collections.abc import Sequence
+
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim, same_dims
+from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.pass_base import GraphPass
+
+_VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten"})
+# The identity where operand and result have one shape.
+_SAME_SHAPE = _VIEWS | {"Expand", "Tile"}
+# The identity where they have only one operand.
+_VARIADIC = frozenset({"Identity", "Concat", "Max", "Min", "Sum", "Mean"})
+_CANDIDATES = _SAME_SHAPE | _VARIADIC | {"Slice", "Pad", "Transpose"}
+
+
+class MergeReshapes(GraphPass):
+    """Views of one tensor are made directly from it, and only where they differ from it.
+
+    A view is Reshape, Squeeze, Unsqueeze, Flatten, or a Transpose that moves only axes of size 1.
+
+    1. Reshape, Squeeze, Unsqueeze, Flatten, Expand and Tile to the operand's own shape are the operand.
+    2. So are Identity, Concat, Max, Min, Sum and Mean of one operand, a Slice with positive steps
+       to the operand's own shape, a Pad by nothing, and a Transpose that permutes nothing.
+    3. A view of a view of `x` is a view of `x`, or `x` itself where the shapes are equal.
+    4. A Transpose that moves only axes of size 1 is a Reshape.
+
+    Shapes are equal where all numbers and labels are.
+    """
+
+    def rewrite(self, editor: GraphEditor) -> None:
+        for node in editor.nodes():
+            if node.op_type not in _CANDIDATES or node.domain or len(node.outputs) != 1:
+                continue
+            source = node.inputs[0]
+            if source is None:
+                continue
+            if _is_identity(node, source):
+                editor.replace(node, source)
+            elif _is_view(node):
+                _merge(editor, node, source)
+
+
+def view_of(source: Sequence[LabelledDim], target: Sequence[LabelledDim]) -> tuple[str, list[int]] | None:
+    """The operator and its int64 operand that view dimensions `source` as `target`, if one can.
+
+    >>> view_of([2, 3], [2, 1, 3])
+    ('Unsqueeze', [1])
+    >>> view_of([2, 3, 4], [2, 12])
+    ('Reshape', [2, 12])
+    """
+    if (axes := _inserted_ones(source, target)) is not None:
+        return "Unsqueeze", axes
+    if (axes := _inserted_ones(target, source)) is not None:
+        return "Squeeze", axes
+    shape: list[int] = []
+    for position, dim in enumerate(target):
+        if isinstance(dim, int):
+            shape.append(dim)
+        elif position < len(source) and same_dim(source[position], dim):
+            shape.append(0)
+        else:
+            shape.append(-1)
+    ambiguous = shape.count(-1) > 1 or 0 in target
+    return None if ambiguous else ("Reshape", shape)
+
+
+def _inserted_ones(short: Sequence[LabelledDim], long: Sequence[LabelledDim]) -> list[int] | None:
+    axes, position = [], 0
+    for axis, dim in enumerate(long):
+        if position < len(short) and same_dim(short[position], dim):
+            position += 1
+        elif dim == 1:
+            axes.append(axis)
+        else:
+            return None
+    return axes if position == len(short) and axes else None
+
+
+def _is_identity(node: ir.Node, source: ir.Value) -> bool:
+    op_type = node.op_type
+    if op_type in _VARIADIC:
+        return len(node.inputs) == 1
+    if op_type == "Transpose":
+        perm = node.attributes.get_ints("perm", None)
+        return perm is not None and list(perm) == list(range(len(perm)))
+    if not same_dims(dims_of(source), dims_of(node.outputs[0])):
+        return False
+    if op_type in _SAME_SHAPE:
+        return True
+    if op_type == "Pad":
+        pads = known(node.inputs[1])
+        return pads is not None and not pads.any()
+    steps = known(node.inputs[4]) if len(node.inputs) > 4 and node.inputs[4] is not None else None
+    return len(node.inputs) < 5 or node.inputs[4] is None or (steps is not None and bool((steps > 0).all()))
+
+
+def _is_view(node: ir.Node) -> bool:
+    if node.op_type in _VIEWS:
+        return True
+    if node.op_type != "Transpose":
+        return False
+    dims = dims_of(node.inputs[0])
+    perm = node.attributes.get_ints("perm", None)
+    if dims is None or perm is None:
+        return False
+    kept = [axis for axis in perm if dims[axis] != 1]
+    return kept == sorted(kept)
+
+
+def _merge(editor: GraphEditor, node: ir.Node, source: ir.Value) -> None:
+    root = _root(source)
+    source_dims, dims = dims_of(root), dims_of(node.outputs[0])
+    if source_dims is None or dims is None:
+        return
+    if same_dims(source_dims, dims):
+        editor.replace(node, root)
+        return
+    if root is source and node.op_type != "Transpose":
+        return
+    view = view_of(source_dims, dims)
+    if view is not None:
+        _become(editor, node, root, view)
+    elif node.op_type == "Reshape" and known(node.inputs[1]) is None:
+        node.replace_input_with(0, root)
+        editor.modified = True
+
+
+def _root(value: ir.Value) -> ir.Value:
+    """The tensor that `value` is a view of."""
+    producer = value.producer()
+    while producer is not None and not producer.domain and _is_view(producer):
+        source = producer.inputs[0]
+        if source is None or source.shape is None:
+            break
+        value, producer = source, source.producer()
+    return value
+
+
+def _become(editor: GraphEditor, node: ir.Node, root: ir.Value, view: tuple[str, list[int]]) -> None:
+    op_type, operand = view
+    node.op_type = op_type
+    node.attributes.clear()
+    node.resize_inputs(2)
+    node.replace_input_with(0, root)
+    node.replace_input_with(1, editor.ints(operand))
+    editor.modified = True

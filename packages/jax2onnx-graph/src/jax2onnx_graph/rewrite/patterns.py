@@ -1,0 +1,148 @@
+"""Reading a graph backwards as formulas, so that one pass recognises all ways of writing the same thing."""
+
+from __future__ import annotations
+
+__all__ = [
+    "FLOATS",
+    "Product",
+    "VersionedPass",
+    "is_read_once",
+    "operation",
+    "other_operand",
+        "product",
+    "rewrite_as",
+    "scalar",
+    "square_of",
+]
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.values import known
+from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.pass_base import GraphPass
+
+FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16})
+
+
+def operation(value: ir.Value | None, *op_types: str) -> ir.Node | None:
+    """The node that computes `value`, if it is one of these operators of ONNX's own domain."""
+    node = None if value is None else value.producer()
+    return node if node is not None and node.op_type in op_types and not node.domain else None
+
+
+def scalar(value: ir.Value | None) -> float | None:
+    """The number that every element of the constant `value` is."""
+    while (view := operation(value, "Expand", "Reshape", "Unsqueeze")) is not None:
+        value = view.inputs[0]
+    array = known(value)
+    if array is None or not array.size or array.dtype.kind == "b":
+        return None
+    first = float(array.flat[0])
+    return first if array.size == 1 or bool((array == array.flat[0]).all()) else None
+
+
+def is_read_once(value: ir.Value | None) -> bool:
+    """Whether exactly one living node, and no output of the graph, reads `value`."""
+    if value is None or value.is_graph_output():
+        return False
+    return sum(any(o.uses() or o.is_graph_output() for o in user.outputs) for user, _ in value.uses()) == 1
+
+
+def other_operand(node: ir.Node, one: ir.Value | None) -> ir.Value | None:
+    """The operand of a binary node that is not `one`."""
+    first, second = node.inputs
+    return second if first is one else first
+
+
+@dataclasses.dataclass
+class Product:
+    """`coefficient` times the product of `factors`."""
+
+    coefficient: float
+    factors: Counter[ir.Value]
+
+    def without(self, factor: ir.Value) -> Product | None:
+        """The product of the other factors; None where `factor` is not one of them."""
+        return Product(self.coefficient, self.factors - Counter([factor])) if self.factors[factor] else None
+
+
+def product(value: ir.Value | None) -> Product:
+    """`value` as a product: multiplications, negations, divisions by numbers, squares and cubes taken
+    apart, to a small depth. A factor that others read too is not taken apart."""
+    result = Product(1.0, Counter())
+    for factor, number in _factors(value, 6):
+        if factor is None:
+            result.coefficient *= number
+        else:
+            result.factors[factor] += int(number)
+    return result
+
+
+def square_of(value: ir.Value | None) -> ir.Value | None:
+    """x where `value` is x²."""
+    node = operation(value, "Mul", "Pow")
+    if node is None:
+        return None
+    is_square = node.inputs[0] is node.inputs[1] if node.op_type == "Mul" else scalar(node.inputs[1]) == 2
+    return node.inputs[0] if is_square else None
+
+
+def _factors(value: ir.Value | None, depth: int) -> Iterator[tuple[ir.Value | None, float]]:
+    """(None, number) for a number, (factor, exponent) for anything else."""
+    if value is None:
+        return
+    node = operation(value, "Mul", "Neg", "Div", "Pow") if depth else None
+    number = scalar(value) if node is None else None
+    if number is not None:
+        yield None, number
+        return
+    right = scalar(node.inputs[1]) if node is not None and node.op_type in ("Div", "Pow") else None
+    if node is None or (node.op_type == "Div" and not right) or (node.op_type == "Pow" and right not in (2, 3)):
+        yield value, 1
+    elif node.op_type == "Pow" and right is not None:
+        yield node.inputs[0], right
+    else:
+        if node.op_type != "Mul":
+            yield None, 1 / right if right else -1.0
+        for operand in node.inputs if node.op_type == "Mul" else node.inputs[:1]:
+            yield from _factors(operand, depth - 1 if is_read_once(operand) else 0)
+
+
+class VersionedPass(GraphPass):
+    """A pass whose operators exist only from `lowest_opset`; below it does nothing."""
+
+    lowest_opset = 1
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        if model.opset_imports.get("", 1) < self.lowest_opset:
+            return ir.passes.PassResult(model, False)
+        return super().call(model)
+
+
+def rewrite_as(
+    editor: GraphEditor,
+    node: ir.Node,
+    op_type: str,
+    inputs: Sequence[ir.Value | None],
+    attributes: Mapping[str, Any] | None = None,
+) -> ir.Node:
+    """Put one operator in the place of `node`, with its name, type and shape."""
+    old = node.outputs[0]
+    attributes_ir = [_attribute(key, value) for key, value in (attributes or {}).items()]
+    output = ir.Value(type=old.type, shape=old.shape)
+    new = ir.Node("", op_type, inputs, attributes_ir, outputs=[output], metadata_props=dict(node.metadata_props))
+    new.name = node.name
+    editor.graph.insert_before(node, new)
+    editor.replace(node, output)
+    return new
+
+
+def _attribute(name: str, value: Any) -> ir.Attr:
+    """Lists are always of integers here; inferring that takes onnx_ir longer than all else about a node."""
+    if isinstance(value, (list, tuple)):
+        return ir.AttrInt64s(name, value)
+    return ir.convenience.convert_attribute(name, value)

@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import onnx_ir as ir
+import pytest
+from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
+NCHW, NHWC = "perm = [0, 3, 1, 2]", "perm = [0, 2, 3, 1]"
+
+
+def test_a_pair_that_undoes_itself_vanishes(rewrite):
+    text = f"""g (float[2,3,4,5] x) => (float[2,3,4,5] y) {{
+      a = Transpose<{NHWC}>(x)
+      b = Transpose<{NCHW}>(a)
+      y = Relu(b)
+    }}"""
+    assert rewrite(FoldTransposes(), HEAD + text) == ["Relu(x)"]
+
+
+def test_a_chain_merges_into_one(rewrite):
+    text = """g (float[2,3,4] x) => (float[4,2,3] y) {
+      a = Transpose<perm = [1, 2, 0]>(x)
+      y = Transpose<perm = [1, 2, 0]>(a)
+    }"""
+    assert rewrite(FoldTransposes(), HEAD + text) == ["Transpose{[2, 0, 1]}(x)"]
+
+
+def test_an_elementwise_chain_between_a_pair_takes_the_inner_layout(rewrite):
+    text = f"""g (float[N,3,4,5] x) => (float[N,3,4,5] y) {{
+      a = Transpose<{NHWC}>(x)
+      b = Relu(a)
+      c = Sigmoid(b)
+      d = Mul(b, c)
+      y = Transpose<{NCHW}>(d)
+    }}"""
+    assert rewrite(FoldTransposes(), HEAD + text) == ["Mul(Relu(x), Sigmoid(Relu(x)))"]
+
+
+def test_channelwise_constants_are_laid_out(rewrite):
+    text = f"""g (float[N,3,4,5] x) => (float[N,3,4,5] y)
+      <float[3] scale = {{1.0, 2.0, 3.0}}, float[1,4,1,3] bias = {{1,2,3,4,5,6,7,8,9,10,11,12}}, float one = {{1.0}}> {{
+      a = Transpose<{NHWC}>(x)
+      b = Mul(a, scale)
+      c = Add(bias, b)
+      d = Add(c, one)
+      y = Transpose<{NCHW}>(d)
+    }}"""
+    assert rewrite(FoldTransposes(), HEAD + text) == [
+        "Add(Add(const[3, 4, 1], Mul(x, [[[1.0]], [[2.0]], [[3.0]]])), 1.0)"
+    ]
+
+
+def test_channelwise_operands_that_are_computed_are_laid_out_by_a_view(rewrite):
+    text = f"""g (float[N,3,4,5] x, float[3] s) => (float[N,3,4,5] y) {{
+      a = Transpose<{NHWC}>(x)
+      b = Mul(a, s)
+      y = Transpose<{NCHW}>(b)
+    }}"""
+    assert rewrite(FoldTransposes(), HEAD + text) == ["Mul(x, Unsqueeze(s, [1, 2]))"]
+
+
+def test_residual_networks_keep_transposes_at_the_boundary_only(rewrite):
+    text = f"""g (float[N,8,8,3] x, float[4,3,1,1] w, float[4,4,1,1] v) => (float[N,8,8,4] y)
+      <float[4] bias = {{1.0, 2.0, 3.0, 4.0}}> {{
+      x0 = Transpose<{NCHW}>(x)
+      c0 = Conv(x0, w)
+      n0 = Transpose<{NHWC}>(c0)
+      b0 = Add(n0, bias)
+      r0 = Relu(b0)
+      x1 = Transpose<{NCHW}>(r0)
+      c1 = Conv(x1, v)
+      n1 = Transpose<{NHWC}>(c1)
+      s1 = Add(n1, r0)
+      r1 = Relu(s1)
+      x2 = Transpose<{NCHW}>(r1)
+      c2 = Conv(x2, v)
+      n2 = Transpose<{NHWC}>(c2)
+      s2 = Add(r1, n2)
+      y = Relu(s2)
+    }}"""
+    (result,) = rewrite(FoldTransposes(), HEAD + text)
+    assert result.startswith("Transpose{[0, 2, 3, 1]}(Relu(Add(Relu(")
+    assert result.count("Transpose{[0, 2, 3, 1]}") == 1
+    assert result.count("Transpose{[0, 3, 1, 2]}") == result.count("Transpose{[0, 3, 1, 2]}(x)")
+
+
+def test_a_residual_in_channels_last_keeps_its_layout(rewrite):
+    text = f"""g (float[N,8,8,4] x, float[4,4,1,1] w, float[4,4] m) => (float[N,8,8,4] y) {{
+      a = Transpose<{NCHW}>(x)
+      c = Conv(a, w)
+      n = Transpose<{NHWC}>(c)
+      d = MatMul(n, m)
+      y = Add(d, x)
+    }}"""
+    expected = "Add(MatMul(Transpose{[0, 2, 3, 1]}(Conv(Transpose{[0, 3, 1, 2]}(x), w)), m), x)"
+    assert rewrite(FoldTransposes(), HEAD + text) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("operators", "declared", "expected"),
+    [
+        ("b = Concat<axis = -1>(a, a)", "N,6,4,5", "Concat{1}(x, x)"),
+        ("b = Concat<axis = 1>(a, k)", "N,3,5,5", "Concat{2}(x, const[3, 3, 1, 5])"),
+        ("b = ReduceMax(a, axes)", "N,3,1,1", "ReduceMax(x, [2, 3])"),
+        ("b = Softmax<axis = 1>(a)", "N,3,4,5", "Softmax{2}(x)"),
+        ("b = Pad(a, pads)", "N,5,4,6", "Pad(x, [0, 2, 0, 1, 0, 0, 0, 0])"),
+        ("b = Slice(a, one, two, last)", "N,1,4,5", "Slice(x, [1], [2], [1])"),
+        ("b = Slice(a, zero, one)", "1,3,4,5", "Slice(x, [0], [1], [0])"),
+        ("b = Tile(a, repeats)", "N,12,4,10", "Tile(x, [1, 4, 1, 2])"),
+        ("b = CumSum(a, axis)", "N,3,4,5", "CumSum(x, 3)"),
+        ("m = Less(a, one_f) b = Where(m, a, one_f)", "N,3,4,5", "Where(Less(x, 1.0), x, 1.0)"),
+        ("b = Clip(a, one_f, one_f)", "N,3,4,5", "Clip(x, 1.0, 1.0)"),
+    ],
+)
+def test_operators_name_their_axes_in_the_new_layout(rewrite, operators, declared, expected):
+    text = f"""g (float[3,3,4,5] x) => (float[{declared.replace("N", "3")}] y)
+      <float[3,1,5,3] k, int64[2] axes = {{1, 2}}, int64[8] pads = {{0,0,1,2,0,0,0,0}}, int64[1] zero = {{0}},
+       int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] last = {{-1}}, int64[4] repeats = {{1,1,2,4}}, int64 axis = {{2}},
+       float one_f = {{1.0}}> {{
+      a = Transpose<{NHWC}>(x)
+      {operators}
+      y = Transpose<{NCHW}>(b)
+    }}""".replace("float[3,1,5,3] k", "float[3,1,5,3] k = {" + ",".join(["1.0"] * 45) + "}")
+    assert rewrite(FoldTransposes(), HEAD + text) == [expected]
+
+
+def test_every_output_of_a_split_takes_the_layout(rewrite):
+    text = f"""g (float[3,4,4,5] x) => (float[3,2,4,5] y, float[3,2,4,5] z) {{
+      a = Transpose<{NHWC}>(x)
+      b, c = Split<axis = 3, num_outputs = 2>(a)
+      y = Transpose<{NCHW}>(b)
+      z = Transpose<{NCHW}>(c)
+    }}"""
+    assert rewrite(FoldTransposes(), HEAD + text) == ["Split{1, 2}(x).0", "Split{1, 2}(x).1"]
+
+
+def test_resize_takes_its_scales_in_the_new_layout(rewrite):
+    text = f"""g (float[3,3,4,5] x) => (float[3,3,8,15] y) <float[4] scales = {{1.0, 2.0, 3.0, 1.0}}> {{
+      a = Transpose<{NHWC}>(x)
+      b = Resize<mode = "nearest">(a, , scales)
+      y = Transpose<{NCHW}>(b)
+    }}"""
+    assert rewrite(FoldTransposes(), HEAD + text) == ["Resize{nearest}(x, _, [1.0, 1.0, 2.0, 3.0])"]
+
+
+def test_a_reduction_that_removes_axes_ends_the_region(rewrite):
+    text = f"""g (float[N,3,4,5] x) => (float[N,3] y) <int64[2] axes = {{1, 2}}> {{
+      a = Transpose<{NHWC}>(x)
+      b = Relu(a)
+      y = ReduceMean<keepdims = 0>(b, axes)
+    }}"""
+    assert rewrite(FoldTransposes(), HEAD + text) == ["ReduceMean{0}(Relu(x), [2, 3])"]
+
+
+def test_a_reduction_to_a_scalar_ends_the_region(rewrite):
+    text = f"""g (float[N,3,4,5] x) => (float y) {{
+      a = Transpose<{NHWC}>(x)
+      b = Relu(a)
+      y = ReduceL1<keepdims = 0>(b)
+    }}"""
+    assert rewrite(FoldTransposes(), HEAD + text) == ["ReduceL1{0}(Relu(x))"]
+
+
+def test_a_reduction_may_leave_a_smaller_transpose(rewrite):
+    text = f"""g (float[N,3,4,5] x) => (float[N,5,3] y) <int64[1] axes = {{1}}> {{
+      a = Transpose<{NHWC}>(x)
+      b = Relu(a)
+      y = ReduceMax<keepdims = 0>(b, axes)
+    }}"""
+    assert rewrite(FoldTransposes(), HEAD + text) == ["Transpose{[0, 2, 1]}(ReduceMax{0}(Relu(x), [2]))"]
+
+
+def test_a_softmax_along_the_last_axis_stays_there(rewrite):
+    text = f"""g (float[N,3,4,5] x) => (float[N,3,4,5] y) {{
+      a = Transpose<{NHWC}>(x)
+      b = Softmax(a)
+      y = Transpose<{NCHW}>(b)
+    }}"""
+    assert rewrite(FoldTransposes(), HEAD + text) == ["Transpose{[0, 3, 1, 2]}(Softmax(Transpose{[0, 2, 3, 1]}(x)))"]
+
+
+def test_a_region_read_outside_gets_one_transpose(rewrite):
+    text = f"""g (float[N,3,4,5] x, float[3,3] w) => (float[N,3,4,5] y, float[N,4,5,3] r, float[N,4,5,3] z) {{
+      a = Transpose<{NHWC}>(x)
+      r = Relu(a)
+      z = MatMul(r, w)
+      y = Transpose<{NCHW}>(r)
+    }}"""
+    result = rewrite(FoldTransposes(), HEAD + text)
+    assert result == ["Relu(x)", "Transpose{[0, 2, 3, 1]}(Relu(x))", "MatMul(Transpose{[0, 2, 3, 1]}(Relu(x)), w)"]
+
+
+def test_a_value_that_meets_its_own_transpose_is_left_alone(rewrite):
+    text = """g (float[3,3] x) => (float[3,3] y) {
+      a = Relu(x)
+      b = Transpose<perm = [1, 0]>(a)
+      c = Add(a, b)
+      y = Sigmoid(c)
+    }"""
+    assert rewrite(FoldTransposes(), HEAD + text) == ["Sigmoid(Add(Relu(x), Transpose{[1, 0]}(Relu(x))))"]
+
+
+def test_a_value_that_meets_its_own_transpose_inside_a_region_is_right(rewrite):
+    text = """g (float[3,3] x, float[3,3] z) => (float[3,3] y, float[3,3] w) {
+      t = Transpose<perm = [1, 0]>(x)
+      s = Transpose<perm = [1, 0]>(z)
+      a = Mul(t, s)
+      b = Transpose<perm = [1, 0]>(a)
+      c = Add(a, b)
+      y = Transpose<perm = [1, 0]>(c)
+      w = Transpose<perm = [1, 0]>(a)
+    }"""
+    result = rewrite(FoldTransposes(), HEAD + text)
+    assert result[1] == "Mul(x, z)"
+
+
+def test_small_constants_are_transposed_at_export(rewrite):
+    text = """g (float[3,2] x) => (float[3,2] y) <float[2,3] c = {1,2,3,4,5,6}> {
+      t = Transpose<perm = [1, 0]>(c)
+      y = Add(x, t)
+    }"""
+    assert rewrite(FoldTransposes(), HEAD + text) == ["Add(x, [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]])"]
+
+
+def test_subgraphs_are_rewritten_and_captured_values_keep_their_layout(rewrite):
+    text = f"""g (bool p, float[N,3,4,5] x) => (float[N,3,4,5] y, float[N,3,4,5] z) {{
+      a = Transpose<{NHWC}>(x)
+      b = Relu(a)
+      z = Transpose<{NCHW}>(b)
+      y = If (p) <then_branch = t () => (float[N,3,4,5] u) {{ u = Transpose<{NCHW}>(b) }},
+                  else_branch = e () => (float[N,3,4,5] v) {{ w = Sigmoid(x)
+        q = Transpose<{NHWC}>(w) v = Transpose<{NCHW}>(q) }}>
+    }}"""
+    result = rewrite(FoldTransposes(), HEAD + text)
+    assert result == ["If<Identity(Relu(x))><Sigmoid(x)>(p)", "Relu(x)"]
+
+
+def test_two_outputs_that_become_one_value_stay_two(rewrite):
+    text = f"""g (float[N,3,4,5] x) => (float[N,3,4,5] y, float[N,3,4,5] z) {{
+      a = Transpose<{NHWC}>(x)
+      b = Relu(a)
+      y = Transpose<{NCHW}>(b)
+      z = Transpose<{NCHW}>(b)
+    }}"""
+    assert rewrite(FoldTransposes(), HEAD + text) == ["Relu(x)", "Identity(Relu(x))"]
+
+
+def test_an_operand_transposed_already_is_shared(rewrite):
+    text = f"""g (float[N,4,4,3] x, float[3,3,1,1] w) => (float[N,3,4,4] y, float[N,3,4,4] z) {{
+      r = Relu(x)
+      a = Transpose<{NCHW}>(r)
+      y = Conv(a, w)
+      b = Transpose<{NCHW}>(x)
+      z = Conv(b, w)
+    }}"""
+    first = "Transpose{[0, 3, 1, 2]}(x)"
+    assert rewrite(FoldTransposes(), HEAD + text) == [f"Conv(Relu({first}), w)", f"Conv({first}, w)"]
+
+
+def test_functions_are_rewritten_with_their_own_constants():
+    x = ir.val("x", ir.DataType.FLOAT, ("N", 3, 4, 5))
+    scale = ir.node("Constant", [], {"value": ir.tensor([1.0, 2.0, 3.0])})
+    scale.outputs[0].shape = ir.Shape((3,))
+    nodes = [scale]
+    for op_type, inputs, attributes, dims in (
+        ("Transpose", [x], {"perm": [0, 2, 3, 1]}, ("N", 4, 5, 3)),
+        ("Mul", [scale.outputs[0]], {}, ("N", 4, 5, 3)),
+        ("Transpose", [], {"perm": [0, 3, 1, 2]}, ("N", 3, 4, 5)),
+    ):
+        operands = inputs or [nodes[-1].outputs[0], *([scale.outputs[0]] if op_type == "Mul" else [])]
+        if op_type == "Mul":
+            operands = [nodes[-1].outputs[0], scale.outputs[0]]
+        node = ir.node(op_type, operands, attributes)
+        node.outputs[0].shape = ir.Shape(dims)
+        nodes.append(node)
+    graph = ir.Graph([x], nodes[-1].outputs, nodes=nodes, opset_imports={"": 20})
+    function = ir.Function("own", "scaled", graph=graph, attributes=[])
+    main = ir.Graph([], [], nodes=[], opset_imports={"": 20, "own": 1})
+    FoldTransposes()(ir.Model(main, ir_version=10, functions=[function]))
+    assert [
+        node.op_type for node in function if any(output.uses() or output.is_graph_output() for output in node.outputs)
+    ] == ["Constant", "Mul"]
+    assert not graph.initializers
+
+
+def test_an_operand_that_is_no_number_is_no_axis(rewrite):
+    text = f"""g (float[N,3,4,5] x) => (float[N,3,4,5] y) <float[3] scale = {{nan, 1.0, 2.0}}> {{
+      a = Transpose<{NHWC}>(x)
+      b = Mul(a, scale)
+      y = Transpose<{NCHW}>(b)
+    }}"""
+    assert rewrite(FoldTransposes(), HEAD + text) == ["Mul(x, [[[nan]], [[1.0]], [[2.0]]])"]

@@ -1,0 +1,33 @@
+"""Sorting and scattering of complex arrays: what must see both components of an element.
+
+What is linear acts on each component (declared in `complex`); reductions, contractions and windows
+of complex arrays stand beside their real counterparts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jax import lax
+from jax2onnx_core import Complex, Rules
+
+from jax2onnx_lax.complex.arrays import on_arrays
+from jax2onnx_lax.indexing.scatter_in_order import apply_in_order
+
+__all__ = ["rules"]
+
+rules = Rules()
+
+
+@rules.complex("sort")
+def sort(*operands: Any, dimension: int, is_stable: bool, num_keys: int) -> Any:
+    """Lexicographic: a complex key is two keys, its real and its imaginary part."""
+    parts = [tuple(x) if isinstance(x, Complex) else (x,) for x in operands]
+    keys = sum(len(p) for p in parts[:num_keys])
+    flat = [x for p in parts for x in p]
+    ordered = iter(lax.sort(flat, dimension=dimension, is_stable=is_stable, num_keys=keys))
+    return [Complex(next(ordered), next(ordered)) if len(p) == 2 else next(ordered) for p in parts]
+
+
+# Sums are componentwise; products and extrema are not.
+rules.complex("scatter-mul", "scatter-max", "scatter-min", on_arrays(apply_in_order))

@@ -1,0 +1,13 @@
+"""Conditionals, loops, calls and effects."""
+
+from __future__ import annotations
+
+__all__ = ["MODULES"]
+
+#: The modules that declare rules or composites; `<module>_cases` holds their cases.
+MODULES = (
+    "calls",
+    "effects",
+    "loops",
+    "runtime_checks",
+)

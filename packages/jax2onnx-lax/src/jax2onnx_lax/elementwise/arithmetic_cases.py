@@ -1,0 +1,146 @@
+"""Cases of `elementwise`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case, expect_graph
+
+from jax2onnx_lax import _compat
+from jax2onnx_lax.elementwise.fixed_dtypes import only_once
+
+__all__ = ["cases"]
+
+_X = ("N", 5)
+_AWAY, _EVEN = lax.RoundingMethod.AWAY_FROM_ZERO, lax.RoundingMethod.TO_NEAREST_EVEN
+
+
+def _one(name: str, fn: Any, operators: str, count: int = 1, **options: Any) -> Case:
+    """A primitive of floats that is exactly these operators."""
+    return Case(name, fn, [_X] * count, covers=(name,), expect=expect_graph(operators, match="exact"), **options)
+
+
+def _typed(name: str, fn: Any, covers: str, dtypes: list[Any], operators: str = "", **options: Any) -> Case:
+    expect = expect_graph(operators, match="exact") if operators else ()
+    return Case(name, fn, [(_X, d) for d in dtypes], covers=(covers,), expect=expect, values="special",
+                skip=only_once(*dtypes), **options)  # fmt: skip
+
+
+_BOOL = [np.bool_, np.bool_]
+
+cases = [
+    _one("add", lax.add, "Add", 2, values="special"),
+    _one("sub", lax.sub, "Sub", 2, values="special"),
+    _one("mul", lax.mul, "Mul", 2, values="special"),
+    Case("add_any", lambda x: jax.vjp(lambda v: (v, v), x)[1]((x, x))[0], [_X], covers=("add_any",),
+         expect=expect_graph("Add", match="exact")),
+    _one("exp", lax.exp, "Exp", values="special"),
+    _one("log", lax.log, "Log"),
+    _one("logistic", lax.logistic, "Sigmoid", values="special"),
+    _one("tanh", lax.tanh, "Tanh", values="special"),
+    _one("sqrt", lax.sqrt, "Sqrt"),
+    _one("sin", lax.sin, "Sin"),
+    _one("cos", lax.cos, "Cos"),
+    _one("tan", lax.tan, "Tan"),
+    _one("asin", lax.asin, "Asin"),
+    _one("acos", lax.acos, "Acos"),
+    _one("atan", lax.atan, "Atan", values="special"),
+    _one("sinh", lax.sinh, "Sinh", values="special"),
+    _one("cosh", lax.cosh, "Cosh", values="special"),
+    _one("asinh", lax.asinh, "Asinh", values="special"),
+    _one("acosh", lax.acosh, "Acosh"),
+    _one("atanh", lax.atanh, "Atanh", values="unit"),
+    _one("erf", lax.erf, "Erf", values="special"),
+    _one("abs", lax.abs, "Abs", values="special"),
+    _one("neg", lax.neg, "Neg", values="special"),
+    _one("floor", lax.floor, "Floor", values="special"),
+    _one("ceil", lax.ceil, "Ceil", values="special"),
+    _one("max", lax.max, "Max", 2, values="special"),
+    _one("min", lax.min, "Min", 2, values="special"),
+    _one("eq", lax.eq, "Equal", 2, values="special"),
+    _one("lt", lax.lt, "Less", 2, values="special"),
+    _one("le", lax.le, "LessOrEqual", 2, values="special"),
+    _one("gt", lax.gt, "Greater", 2, values="special"),
+    _one("ge", lax.ge, "GreaterOrEqual", 2, values="special"),
+    _one("ne", lax.ne, "Equal -> Not", 2, values="special"),
+    _one("square", lax.square, "Mul", values="special"),
+    _one("rsqrt", lax.rsqrt, "Sqrt -> Reciprocal"),
+    _one("sign", lax.sign, "Sign", values="special"),
+    _one("is_finite", lax.is_finite, "Abs -> Less", values="special"),
+    _one("exp2", lax.exp2, "Mul -> Exp"),
+    _one("pow", lax.pow, "Pow", 2, values="positive"),
+    Case("stop_gradient", lambda x: lax.stop_gradient(x) + x, [_X], covers=("stop_gradient",),
+         expect=expect_graph("Add", match="exact")),
+    Case("one_minus_square", _compat.one_minus_square, [_X], covers=("one_minus_square",)),
+    Case("polynomial", lambda x: _compat.polynomial(x, [1.0, 2.0, -3.0, 0.5]), [_X], covers=("polynomial",)),
+    # Power.
+    Case("pow_of_negatives", lambda x: lax.pow(x, jnp.full_like(x, 3)), [_X], covers=("pow",), values="special"),
+    Case("pow_constant_2", lambda x: lax.pow(x, 2.0), [_X], covers=("pow",), expect=expect_graph("Mul", match="exact")),
+    Case("pow_constant_minus_1", lambda x: lax.pow(x, -1.0), [_X], covers=("pow",),
+         expect=expect_graph("Reciprocal", match="exact")),
+    Case("pow_of_integers", lax.pow, [_X, (_X, np.int32)], covers=("pow",)),
+    Case("integer_pow_2", lambda x: x**2, [_X], covers=("integer_pow",), expect=expect_graph("Mul", match="exact")),
+    Case("integer_pow_3", lambda x: x**3, [_X], covers=("integer_pow",),
+         expect=expect_graph("Mul -> Mul", match="exact")),
+    Case("integer_pow_minus_1", lambda x: lax.integer_pow(x, -1), [_X], covers=("integer_pow",),
+         expect=expect_graph("Reciprocal", match="exact"), values="special"),
+    Case("integer_pow_minus_5", lambda x: lax.integer_pow(x, -5), [_X], covers=("integer_pow",), values="positive"),
+    Case("integer_pow_0", lambda x: lax.integer_pow(x, 0), [_X], covers=("integer_pow",)),
+    Case("integer_pow_of_int8", lambda x: lax.integer_pow(x, 5), [(_X, np.int8)], covers=("integer_pow",),
+         values="special"),
+    # Rounding.
+    Case("round_to_even", lambda x: lax.round(x, _EVEN), [_X], covers=("round",), values="special",
+         expect=expect_graph("Round", match="exact")),
+    Case("round_away_from_zero", lambda x: lax.round(x, _AWAY), [_X], covers=("round",), values="special"),
+    Case("round_halves", lambda x: lax.round(0.5 * lax.round(x, _EVEN), _AWAY), [_X], covers=("round",)),
+    # Integers and booleans.
+    _typed("add_of_uint8", lax.add, "add", [np.uint8] * 2),
+    _typed("mul_of_int64", lax.mul, "mul", [np.int64] * 2, "Mul"),
+    _typed("neg_of_uint32", lax.neg, "neg", [np.uint32], "Sub"),
+    _typed("sign_of_int64", lax.sign, "sign", [np.int64]),
+    _typed("sign_of_float16", lax.sign, "sign", [np.float16]),
+    _typed("max_of_int16", lax.max, "max", [np.int16] * 2),
+    _typed("min_of_int64", lax.min, "min", [np.int64] * 2),
+    _typed("max_of_uint64", lax.max, "max", [np.uint64] * 2),
+    _typed("abs_of_int8", lax.abs, "abs", [np.int8], "Abs"),
+    _typed("lt_of_uint64", lax.lt, "lt", [np.uint64] * 2),
+    _typed("max_of_bool", lax.max, "max", _BOOL, "Or"),
+    _typed("min_of_bool", lax.min, "min", _BOOL, "And"),
+    _typed("eq_of_bool", lax.eq, "eq", _BOOL, "Equal"),
+    _typed("ne_of_bool", lax.ne, "ne", _BOOL, "Xor"),
+    _typed("lt_of_bool", lax.lt, "lt", _BOOL, "Not -> And"),
+    _typed("le_of_bool", lax.le, "le", _BOOL, "Not -> And -> Not"),
+    _typed("gt_of_bool", lax.gt, "gt", _BOOL, "Not -> And"),
+    _typed("ge_of_bool", lax.ge, "ge", _BOOL, "Not -> And -> Not"),
+    _typed("and_of_bool", lax.bitwise_and, "and", _BOOL, "And"),
+    _typed("or_of_bool", lax.bitwise_or, "or", _BOOL, "Or"),
+    _typed("xor_of_bool", lax.bitwise_xor, "xor", _BOOL, "Xor"),
+    _typed("not_of_bool", lax.bitwise_not, "not", [np.bool_], "Not"),
+    _typed("and_of_int32", lax.bitwise_and, "and", [np.int32] * 2, "BitwiseAnd"),
+    _typed("or_of_uint16", lax.bitwise_or, "or", [np.uint16] * 2, "BitwiseOr"),
+    _typed("xor_of_int64", lax.bitwise_xor, "xor", [np.int64] * 2, "BitwiseXor"),
+    _typed("not_of_int8", lax.bitwise_not, "not", [np.int8], "BitwiseNot"),
+    # The total order of floats.
+    Case("eq_to", lax.eq_to_p.bind, [_X, _X], covers=("eq_to",), values="special"),
+    Case("lt_to", lax.lt_to_p.bind, [_X, _X], covers=("lt_to",), values="special"),
+    Case("le_to", lax.le_to_p.bind, [_X, _X], covers=("le_to",), values="special"),
+    Case("lt_to_of_zeros", lambda x: lax.lt_to_p.bind(-jnp.abs(0 * x), jnp.abs(0 * x)), [_X], covers=("lt_to",)),
+    # Selection.
+    Case("select", lax.select_n, [(_X, np.bool_), _X, _X], covers=("select_n",), values="special",
+         expect=expect_graph("Where", match="exact")),
+    Case("select_of_bool", lax.select_n, [(_X, np.bool_)] * 3, covers=("select_n",)),
+    Case("select_by_scalar", lax.select_n, [((), np.bool_), _X, _X], covers=("select_n",)),
+    Case("select_among_3", lax.select_n, [(_X, np.int32), _X, _X, _X], covers=("select_n",), values="special"),
+    Case("select_the_only", lambda which, x: lax.select_n(which, x) + 1, [(_X, np.int32), _X], covers=("select_n",)),
+    Case("clamp", lambda x: lax.clamp(-0.5, x, 1.5), [_X], covers=("clamp",), values="special",
+         expect=expect_graph("Clip", match="exact")),
+    Case("clamp_by_tensors", lax.clamp, [_X, _X, _X], covers=("clamp",), values="special",
+         expect=expect_graph("Max -> Min", match="exact")),
+    Case("clamp_by_unknown_scalars", lax.clamp, [(), _X, ()], covers=("clamp",), values="special"),
+    _typed("clamp_of_int64", lambda x: lax.clamp(jnp.int64(-3), x, jnp.int64(4)), "clamp", [np.int64]),
+    Case("clamp_of_bool", lax.clamp, [(_X, np.bool_)] * 3, covers=("clamp",)),
+]  # fmt: skip

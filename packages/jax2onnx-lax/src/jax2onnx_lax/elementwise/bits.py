@@ -1,0 +1,251 @@
+"""Bit patterns: `bitcast_convert_type` between any widths, and the neighbours of a floating-point number.
+
+From opset 26 ONNX has BitCast. Below, the fields are computed: the exponent from the largest power of two
+below the number, the rest by exact scaling. All values, subnormal ones and signed zeros included, are exact;
+NaN becomes the quiet NaN without payload.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax2onnx_core import Rules
+
+from jax2onnx_lax.elementwise.arithmetic import is_float
+from jax2onnx_lax.elementwise.conversion import convert, power_of_two_below
+from jax2onnx_lax.elementwise.integer import unsigned, width
+from jax2onnx_lax.indexing.index_analysis import one_value, producer
+from jax2onnx_lax.special.elementary import sign_bit
+
+__all__ = ["rules"]
+
+rules = Rules()
+
+_BITCAST_OPSET = 26
+
+
+class _Format(NamedTuple):
+    """The fields of an IEEE-like format."""
+
+    bits: int
+    mantissa: int
+    bias: int
+
+    @property
+    def infinity(self) -> int:
+        return ((1 << (self.bits - 1 - self.mantissa)) - 1) << self.mantissa
+
+    @property
+    def quiet_nan(self) -> int:
+        return self.infinity | 1 << (self.mantissa - 1)
+
+    @property
+    def sign(self) -> int:
+        return 1 << (self.bits - 1)
+
+
+def _format(dtype: Any) -> _Format:
+    info = jnp.finfo(dtype)
+    return _Format(info.bits, info.nmant, 1 - int(info.minexp))
+
+
+def _unsigned_of_width(bits: int) -> np.dtype[Any]:
+    return np.dtype(f"uint{bits}")
+
+
+def _bits(dtype: np.dtype[Any]) -> int:
+    return int(jnp.finfo(dtype).bits) if is_float(dtype) else width(dtype)
+
+
+@rules.lower("bitcast_convert_type")
+def bitcast_convert_type(ctx: Any, x: Any, *, new_dtype: Any) -> Any:
+    """Through unsigned integers: source → its bits → the bits in the new width → target."""
+    source, target = ctx.dtype(x), np.dtype(ctx.avals_out[0].dtype)
+    if source == target:
+        return x
+    if min(_bits(source), _bits(target)) < 8:
+        return _narrow(ctx, x, source, target)
+    if _bits(source) == _bits(target) and ctx.opset >= _BITCAST_OPSET:
+        return ctx.op.BitCast(x, to=target)
+    if _bits(source) != _bits(target):
+        x = ctx.jax(_change_width, _to_bits(ctx, x), bits=_bits(target))
+    else:
+        x = _to_bits(ctx, x)
+    return _from_bits(ctx, x, target)
+
+
+def _narrow(ctx: Any, x: Any, source: np.dtype[Any], target: np.dtype[Any]) -> Any:
+    """Types below 8 bits: only a change of sign; what else they mean is not known to the runtime."""
+    if _bits(source) != _bits(target):
+        ctx.decline(f"bitcast between {source} and {target}")
+    wide = ctx.cast(x, np.uint8 if unsigned(source) == source else np.int8)
+    return convert(ctx, wide, target)
+
+
+def _change_width(x: Array, *, bits: int) -> Array:
+    """Unsigned words to words of another width; the low part comes first, on the last axis."""
+    source, kind = width(x.dtype), _unsigned_of_width(bits)
+    if source > bits:
+        parts = [(x >> x.dtype.type(i * bits)).astype(kind) for i in range(source // bits)]
+        return jnp.stack(parts, axis=-1)
+    words = [x[..., i].astype(kind) << kind.type(i * source) for i in range(bits // source)]
+    result = words[0]
+    for word in words[1:]:
+        result = result | word
+    return result
+
+
+def _to_bits(ctx: Any, x: Any) -> Any:
+    """The value as an unsigned integer of its width."""
+    dtype = ctx.dtype(x)
+    kind = _unsigned_of_width(_bits(dtype))
+    if dtype == kind:
+        return x
+    if ctx.opset >= _BITCAST_OPSET:
+        return ctx.op.BitCast(x, to=kind)
+    if not is_float(dtype):
+        return ctx.cast(x, kind)
+    if dtype.itemsize == 1:
+        return _float8_to_bits(ctx, x, dtype)
+    fields = (ctx.cast(field, np.int64) for field in ctx.jax(_float_fields, x))
+    return ctx.jax(_assemble, x, *fields)
+
+
+def _from_bits(ctx: Any, x: Any, target: np.dtype[Any]) -> Any:
+    if ctx.dtype(x) == target:
+        return x
+    if ctx.opset >= _BITCAST_OPSET:
+        return ctx.op.BitCast(x, to=target)
+    if not is_float(target):
+        return ctx.cast(x, target)
+    if target.itemsize == 1:
+        table = np.arange(256, dtype=np.uint8).view(target).astype(np.float32)
+        return ctx.op.Cast(_lookup(ctx, table, x), to=target, saturate=0)
+    fraction = _fraction_of_one_exponent(ctx, x, _format(target))
+    if fraction is not None:
+        scaled = ctx.op.Mul(ctx.cast(fraction, target), ctx.constant(2.0 ** -_format(target).mantissa, target))
+        return ctx.op.Add(scaled, ctx.constant(1, target))
+    return ctx.jax(_bits_to_float, x, dtype=target)
+
+
+def _fraction_of_one_exponent(ctx: Any, x: Any, form: _Format) -> Any:
+    """m where `x` is (m | bits of 1.0) and m is too small to reach the exponent: how random numbers are made."""
+    joined = producer(x, "BitwiseOr")
+    for fraction, constant in (joined.inputs, joined.inputs[::-1]) if joined is not None else ():
+        one, shifted = one_value(ctx, constant), producer(fraction, "BitShift")
+        if one is None or ctx.known(one) is None or int(ctx.known(one)) != form.bias << form.mantissa:
+            continue
+        amount = None if shifted is None else one_value(ctx, shifted.inputs[1])
+        if amount is None or ctx.known(amount) is None or shifted.attributes["direction"].as_string() != "RIGHT":
+            continue
+        if form.bits - form.mantissa <= int(ctx.known(amount)) < form.bits:
+            return fraction
+    return None
+
+
+def _lookup(ctx: Any, table: np.ndarray[Any, Any], index: Any) -> Any:
+    return ctx.op("Gather", ctx.constant(table), ctx.cast(index, np.int32), dims=ctx.dims(index))
+
+
+def _float8_to_bits(ctx: Any, x: Any, dtype: np.dtype[Any]) -> Any:
+    """As the top byte of the bits of a half precision number, or by comparison for the other formats."""
+    return ctx.jax(_float8_bits, ctx.cast(x, np.float32), dtype=dtype)
+
+
+def _float8_bits(x: Array, *, dtype: np.dtype[Any]) -> Array:
+    """uint8 code: the place of |x| among the 128 numbers of the format, and the sign."""
+    values = np.arange(128, dtype=np.uint8).view(dtype).astype(np.float32)
+    ordered = values[np.isfinite(values) | np.isinf(values)]
+    place = jnp.sum((jnp.abs(x)[..., None] >= ordered).astype(np.int32), axis=-1) - 1
+    code = jnp.where(sign_bit(x), place + 128, place)
+    nan = np.array(np.nan, np.float32).astype(dtype).view(np.uint8)
+    return jnp.where(x != x, int(nan), code).astype(np.uint8)
+
+
+def _float_fields(x: Array) -> tuple[Array, Array]:
+    """float64 e and |x| / 2^e * 2^m, where 2^e is the largest power below |x|; both 0 where that is not finite."""
+    form = _format(x.dtype)
+    magnitude = jnp.abs(x.astype(np.float64))
+    magnitude = jnp.where(magnitude < np.inf, magnitude, 0)
+    power = power_of_two_below(magnitude, 2.0 ** (1 - form.bias))
+    exponent = lax.round(lax.log(power) * (1 / np.log(2)), lax.RoundingMethod.TO_NEAREST_EVEN)
+    return exponent, magnitude / power * 2.0**form.mantissa
+
+
+def _assemble(x: Array, exponent: Array, fraction: Array) -> Array:
+    """The bits: 2^m (e + bias - 1) + |x| / 2^e * 2^m as integers, then what is not finite, then the sign."""
+    form = _format(x.dtype)
+    code = (exponent + (form.bias - 1)) * (1 << form.mantissa) + fraction
+    code = jnp.where(jnp.abs(x) == np.inf, np.int64(form.infinity), code)
+    code = jnp.where(x != x, np.int64(form.quiet_nan), code)
+    kind = _unsigned_of_width(form.bits)
+    return code.astype(kind) | jnp.where(sign_bit(x), kind.type(form.sign), kind.type(0))
+
+
+def _bits_to_float(x: Array, *, dtype: np.dtype[Any]) -> Array:
+    """Mantissa times the power of two that a table gives for sign and exponent."""
+    form = _format(dtype)
+    exponents = 1 << (form.bits - 1 - form.mantissa)
+    compute = np.dtype(np.float64 if dtype == np.float64 else np.float32)
+    powers = np.ldexp(np.ones(exponents), np.maximum(np.arange(exponents), 1) - form.bias - form.mantissa)
+    powers[-1] = np.inf
+    table = jnp.asarray(np.concatenate([powers, -powers]).astype(compute))
+    field = (x >> x.dtype.type(form.mantissa)).astype(np.int32)
+    rest = (x & x.dtype.type((1 << form.mantissa) - 1)).astype(np.int64)
+    exponent = field & np.int32(exponents - 1)
+    hidden = jnp.where(exponent == 0, np.int64(0), np.int64(1 << form.mantissa))
+    value = (rest + hidden).astype(compute) * table.at[field].get(mode="promise_in_bounds")
+    nan = (exponent == exponents - 1) & (rest != 0)
+    return jnp.where(nan, np.nan, value).astype(dtype)
+
+
+@rules.decompose("nextafter")
+def nextafter(x: Array, y: Array) -> Array:
+    """Add a little more than half a unit in the last place and round.
+
+    S. M. Rump, P. Zimmermann, S. Boldo, G. Melquiond, "Computing predecessor and successor in rounding to
+    nearest" (2009): with u = 2^-p, |x| u (1 + 2u) serves for normal numbers, three quarters of the smallest
+    subnormal number below. Up to single precision the sum is computed in float64 and rounded by the conversion.
+    """
+    info = jnp.finfo(x.dtype)
+    unit = 2.0 ** -(int(info.nmant) + 1)
+    wide, toward = x.astype(np.float64), y.astype(np.float64)
+    if x.dtype == np.float64:
+        result = _nextafter_double(wide, toward, unit)
+    else:
+        tiny = 0.75 * 2.0 ** (int(info.minexp) - int(info.nmant))
+        step = jnp.maximum(jnp.abs(wide) * (unit * (1 + 2 * unit)), tiny)
+        moved = wide + jnp.where(toward > wide, step, -step)
+        result = (_rounded_to_half(moved) if x.dtype == np.float16 else moved).astype(x.dtype)
+    largest = jnp.where(x < 0, -info.max, info.max).astype(x.dtype)
+    result = jnp.where(jnp.isinf(x), largest, result)
+    result = jnp.where(x != y, result, y)
+    return jnp.where((x != x) | (y != y), np.nan, result).astype(x.dtype)
+
+
+def _rounded_to_half(x: Array) -> Array:
+    """float64 values as float16 has them, to nearest: ONNX Runtime drops the two conversions between the one
+    from float64 and an operator that it computes in float32, and with them the rounding that they do.
+
+    Normal numbers by the splitting of T. J. Dekker, "A floating-point technique for extending the available
+    precision" (1971); those below, whose grid is fixed, by a large number added and taken away.
+    """
+    scaled = x * (2.0**42 + 1)
+    normal = scaled - (scaled - x)
+    grid = 1.5 * 2.0**28
+    rounded = jnp.where(jnp.abs(x) < 2.0**-14, (x + grid) - grid, normal)
+    return jnp.where(jnp.abs(rounded) > 65504, jnp.sign(x) * np.inf, rounded)
+
+
+def _nextafter_double(x: Array, y: Array, unit: float) -> Array:
+    """Small numbers are scaled up, so that the step is no subnormal product; scaling back rounds to the neighbour."""
+    small = jnp.abs(x) < 2.0**-900
+    scale = jnp.where(small, 2.0**200, 1.0)
+    scaled = x * scale
+    tiny = jnp.where(small, 0.75 * 2.0 ** (200 - 1074), 0.0)
+    step = jnp.maximum(jnp.abs(scaled) * (unit * (1 + 2 * unit)), tiny)
+    moved = scaled + jnp.where(y > x, step, -step)
+    return moved * jnp.where(small, 2.0**-200, 1.0)

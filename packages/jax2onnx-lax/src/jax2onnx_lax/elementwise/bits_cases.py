@@ -1,0 +1,65 @@
+"""Cases of `bits`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case, expect_graph
+
+from jax2onnx_lax.elementwise.fixed_dtypes import only_once
+
+__all__ = ["cases"]
+
+_FLOATS = (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)
+_DTYPES = (*_FLOATS, np.uint8, np.int32, np.uint64)
+_COVERS = ("bitcast_convert_type",)
+
+
+def _to(dtype: Any) -> Any:
+    return lambda x: lax.bitcast_convert_type(x, dtype)
+
+
+def _bits_and_back(dtype: Any) -> Any:
+    """NaNs are one after the way through their bits, so that is what is compared."""
+    unsigned = np.dtype(f"uint{8 * np.dtype(dtype).itemsize}")
+    return lambda x: lax.bitcast_convert_type(lax.bitcast_convert_type(x, unsigned), dtype)
+
+
+def _case(source: Any, target: Any, opset: int = 23, operators: str = "") -> Case:
+    ratio = max(1, np.dtype(target).itemsize // np.dtype(source).itemsize)
+    shape = ("N", 7) if ratio == 1 else ("N", 3, ratio)
+    into_float = np.dtype(target) in map(np.dtype, _FLOATS)
+    return Case(
+        f"{np.dtype(source).name}_to_{np.dtype(target).name}" + (f"_opset_{opset}" if opset != 23 else ""),
+        _to(target), [(shape, source)], covers=_COVERS, values="special" if not into_float else "finite",
+        expect=expect_graph(operators, match="exact") if operators else (),
+        options={"opset": opset}, skip=only_once(source, target),
+    )  # fmt: skip
+
+
+def _uniform(dtype: Any) -> Any:
+    """Random bits as a number in [1, 2), as `jax.random.uniform` makes it."""
+    info, kind = np.finfo(dtype), np.dtype(f"uint{8 * np.dtype(dtype).itemsize}").type
+    one = np.array(1, dtype).view(kind)
+    return lambda x: lax.bitcast_convert_type((x >> kind(info.bits - info.nmant)) | one, dtype)
+
+
+cases = [
+    *(Case(f"random_bits_to_{np.dtype(d).name}", _uniform(d), [(("N", 7), np.dtype(f"uint{8 * np.dtype(d).itemsize}"))],
+           covers=_COVERS, values="special", skip=only_once(d),
+           expect=expect_graph("BitShift -> Cast -> Mul -> Add", match="exact")) for d in (np.float32, np.float64)),
+    *(_case(s, t) for s in _DTYPES for t in _DTYPES if s != t and not (s in _FLOATS and t in _FLOATS)),
+    *(_case(np.float32, t, 26, "BitCast") for t in (np.int32, np.uint32)),
+    _case(np.uint32, np.float32, 26, "BitCast"),
+    _case(np.uint32, np.int32, operators="Cast"),
+    *(Case(f"bits_of_{np.dtype(d).name}_and_back", _bits_and_back(d), [((8, 9), d)], covers=_COVERS, values="special",
+           skip=only_once(d)) for d in _FLOATS),
+    *(Case(f"nextafter_of_{np.dtype(d).name}", lax.nextafter, [((8, 9), d), ((8, 9), d)], covers=("nextafter",),
+           values="special", skip=only_once(d)) for d in _FLOATS),
+    *(Case(f"spacing_of_{np.dtype(d).name}", jnp.spacing, [((8, 9), d)], covers=("nextafter",), skip=only_once(d))
+      for d in _FLOATS),
+]  # fmt: skip

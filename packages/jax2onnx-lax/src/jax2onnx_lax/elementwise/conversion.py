@@ -1,0 +1,145 @@
+"""Conversion between element types with XLA CPU's rounding, saturation and wrap-around.
+
+ONNX leaves a conversion out of range undefined and ONNX Runtime's kernels do what the processor does, so
+float to integer clamps first and maps NaN to 0. Integers wrap in both. The 8-bit floats overflow to NaN, or to
+infinity where they have one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+from jax import Array, lax
+from jax2onnx_core import Rules
+
+from jax2onnx_lax.elementwise.arithmetic import is_float, is_integer
+
+__all__ = ["convert", "rules"]
+
+rules = Rules()
+
+_E5M2 = np.dtype(ml_dtypes.float8_e5m2)
+_E4M3FN = np.dtype(ml_dtypes.float8_e4m3fn)
+# From here on (e5m2) or beyond (e4m3fn) a float32 rounds past the largest finite number; ONNX Runtime's
+# casts do not see it everywhere.
+_E5M2_OVERFLOW, _E4M3FN_LAST = 61440.0, 464.0
+
+
+@rules.lower("convert_element_type")
+def convert_element_type(ctx: Any, x: Any, *, new_dtype: Any, **_: Any) -> Any:
+    return convert(ctx, x, np.dtype(ctx.avals_out[0].dtype))
+
+
+@rules.lower("device_put")
+def device_put(ctx: Any, *xs: Any, **_: Any) -> Any:
+    return list(xs)
+
+
+@rules.lower("stage")
+def stage(ctx: Any, x: Any, **_: Any) -> Any:
+    return x
+
+
+def convert(ctx: Any, x: Any, target: np.dtype[Any]) -> Any:
+    """`x` as `target`, with JAX's values."""
+    source = ctx.dtype(x)
+    if source == target:
+        return x
+    if _is_float8(source) and target != np.float32:
+        return convert(ctx, ctx.cast(x, np.float32), target)
+    if _is_float8(target):
+        return _to_float8(ctx, ctx.cast(x, np.float32), target)
+    if is_integer(target) and is_float(source):
+        return _float_to_integer(ctx, x, target)
+    if _is_narrow(target) and source.itemsize > 1:
+        return ctx.cast(ctx.cast(x, np.int8), target)
+    return ctx.cast(x, target)
+
+
+def _is_float8(dtype: np.dtype[Any]) -> bool:
+    return is_float(dtype) and dtype.itemsize == 1
+
+
+def _is_narrow(dtype: np.dtype[Any]) -> bool:
+    """Integers of less than 8 bits."""
+    return is_integer(dtype) and int(jnp.iinfo(dtype).bits) < 8
+
+
+def _float_to_integer(ctx: Any, x: Any, target: np.dtype[Any]) -> Any:
+    """Truncate toward zero, saturate, NaN to 0. Up to 32 bits the bounds are exact in the type that clamps."""
+    info = jnp.iinfo(target)
+    low, high = int(info.min), int(info.max)
+    if ctx.dtype(x) != np.float64:
+        x = ctx.cast(x, np.float64 if info.bits == 32 else np.float32)
+    x = ctx.op.Where(ctx.op.IsNaN(x), ctx.constant(0, like=x), x)
+    if info.bits < 64:
+        clipped = ctx.op.Clip(x, ctx.constant(low, like=x), ctx.constant(high, like=x))
+        if info.bits < 8:
+            clipped = ctx.cast(clipped, np.int8)
+        return ctx.cast(clipped, target)
+    beyond = ctx.op.GreaterOrEqual(x, ctx.constant(float(high), like=x))
+    inside = ctx.cast(ctx.op.Max(x, ctx.constant(low, like=x)), target)
+    return ctx.op.Where(beyond, ctx.constant(np.asarray(high, target)), inside)
+
+
+def _to_float8(ctx: Any, x: Any, target: np.dtype[Any]) -> Any:
+    """From float32; without saturation, as in JAX."""
+    if target == _E5M2:
+        beyond = ctx.op.GreaterOrEqual(ctx.op.Abs(x), ctx.constant(_E5M2_OVERFLOW, like=x))
+        x = ctx.op.Where(beyond, ctx.op.Mul(x, ctx.constant(np.inf, like=x)), x)
+    elif target == _E4M3FN:
+        beyond = ctx.op.Greater(ctx.op.Abs(x), ctx.constant(_E4M3FN_LAST, like=x))
+        x = ctx.op.Where(beyond, ctx.constant(np.nan, like=x), x)
+    return ctx.op.Cast(x, to=target, saturate=0)
+
+
+# ---------------------------------------------------------------------------------------- reduce_precision
+
+
+@rules.lower("reduce_precision")
+def reduce_precision(ctx: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+    """Formats at least as wide change nothing; bfloat16 and back is two casts."""
+    info = jnp.finfo(ctx.dtype(x))
+    if exponent_bits >= info.nexp and mantissa_bits >= info.nmant:
+        return x
+    if (exponent_bits, mantissa_bits) == (8, 7) and ctx.dtype(x) == np.float32:
+        return ctx.cast(ctx.cast(x, ml_dtypes.bfloat16), np.float32)
+    return ctx.jax(_reduce_precision, x, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits)
+
+
+def _reduce_precision(x: Array, *, exponent_bits: int, mantissa_bits: int) -> Array:
+    """Round to nearest even at `mantissa_bits`, overflow to infinity, flush what has no normal exponent to zero."""
+    info = jnp.finfo(x.dtype)
+    y = x.astype(np.float64)
+    if mantissa_bits < info.nmant:
+        smallest = float(info.smallest_normal)
+        unit = power_of_two_below(y, smallest) * 2.0**-mantissa_bits
+        rounded = lax.round(y / unit, lax.RoundingMethod.TO_NEAREST_EVEN) * unit
+        # ONNX Runtime's Where keeps the sign of a zero only in its second choice.
+        y = jnp.where(jnp.isinf(y), y, rounded)
+    if exponent_bits < info.nexp:
+        bias = 2 ** (exponent_bits - 1) - 1
+        a = jnp.abs(y)
+        y = y * (a >= 2.0 ** (1 - bias)).astype(y.dtype)
+        y = jnp.where(a >= 2.0 ** (bias + 1), y * np.inf, y)
+    return y.astype(x.dtype)
+
+
+def power_of_two_below(x: Array, smallest: float) -> Array:
+    """float64: the largest power of two up to |x|, `smallest` for what is below that.
+
+    S. M. Rump, T. Ogita, S. Oishi, "Accurate floating-point summation II" (2008), algorithm 3.6; scaled,
+    so that nothing overflows or underflows on the way.
+    """
+    a = jnp.abs(x)
+    scale = jnp.where(a > 1, 2.0**-60, 2.0**60)
+    inverse = jnp.where(a > 1, 2.0**60, 2.0**-60)
+    scaled = a * scale
+    q = scaled * (2.0**52 + 1)
+    # fl((1 - 2^-53) q), without a factor that ONNX Runtime's optimiser takes for 1.
+    below = q - 2.0**-53 * q
+    power = jnp.abs(q - below) * inverse
+    return jnp.maximum(power, smallest)

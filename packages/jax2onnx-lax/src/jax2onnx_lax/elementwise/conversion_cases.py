@@ -1,0 +1,69 @@
+"""Cases of `conversion`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case, expect_graph
+
+from jax2onnx_lax.elementwise.fixed_dtypes import only_once
+
+__all__ = ["cases"]
+
+_X = ("N", 11)
+_FLOAT8 = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz)
+_FLOATS = (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)
+_INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
+
+
+def _name(dtype: Any) -> str:
+    return np.dtype(dtype).name
+
+
+def _to(dtype: Any) -> Any:
+    return lambda x: lax.convert_element_type(x, dtype)
+
+
+def _case(source: Any, target: Any, operators: str = "") -> Case:
+    return Case(
+        f"{_name(source)}_to_{_name(target)}", _to(target), [(_X, source)], covers=("convert_element_type",),
+        expect=expect_graph(operators, match="exact") if operators else (), values="special",
+        skip=only_once(source, target),
+    )  # fmt: skip
+
+
+def _same(x: Any) -> Any:
+    return lax.convert_element_type(x, x.dtype) + 1
+
+
+def _reduce(exponent_bits: int, mantissa_bits: int) -> Any:
+    return lambda x: lax.reduce_precision(x, exponent_bits, mantissa_bits)
+
+
+# All pairs are in tests/test_convert_element_type.py.
+cases = [
+    *(_case(np.float32, t) for t in (np.bool_, *_INTEGERS)),
+    *(_case(np.float64, t) for t in (np.int32, np.int64, np.uint64)),
+    *(_case(s, t) for s in (np.float16, ml_dtypes.bfloat16) for t in (np.int8, np.uint32)),
+    *(_case(s, t, "Cast") for s in _FLOATS for t in _FLOATS if s != t),
+    *(_case(s, t, "Cast") for s in (np.bool_, np.uint64) for t in (np.int8, np.int32, np.float32)),
+    *(_case(np.float32, t) for t in _FLOAT8),
+    *(_case(s, np.int32) for s in _FLOAT8),
+    _case(ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn),
+    Case("to_the_same_type", _same, [_X], covers=("convert_element_type",), expect=expect_graph("Add", match="exact")),
+    Case("device_put", lambda x: jax.device_put(x) + 1, [_X], covers=("device_put",),
+         expect=expect_graph("Add", match="exact")),
+    Case("stage", lambda x: lax.stage(x) + 1, [_X], covers=("stage",), expect=expect_graph("Add", match="exact")),
+    Case("reduce_precision_to_bfloat16", _reduce(8, 7), [_X], covers=("reduce_precision",), values="special",
+         expect=expect_graph("Cast -> Cast", match="exact")),
+    Case("reduce_precision_to_float16", _reduce(5, 10), [_X], covers=("reduce_precision",), values="special"),
+    Case("reduce_precision_to_float8", _reduce(4, 3), [_X], covers=("reduce_precision",), values="special"),
+    Case("reduce_precision_of_the_exponent", _reduce(6, 52), [_X], covers=("reduce_precision",), values="special"),
+    Case("reduce_precision_of_the_mantissa", _reduce(11, 3), [_X], covers=("reduce_precision",), values="special"),
+    Case("reduce_precision_to_more", lambda x: _reduce(11, 52)(x) + 1, [_X], covers=("reduce_precision",),
+         expect=expect_graph("Add", match="exact")),
+]  # fmt: skip

@@ -1,0 +1,203 @@
+"""Integer arithmetic as XLA's CPU defines it: division by zero, overflow, shifts by any amount, bit counts.
+
+Division: x / 0 is all ones (-1), MIN / -1 wraps to MIN; the remainder has the dividend's sign and x % 0 is x.
+The runtime's kernels would trap, so divisors are made safe unless they are known. Shifts by the width
+or more (negative amounts included, which are huge as unsigned numbers) give 0, or the sign.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax2onnx_core import Rules
+
+from jax2onnx_lax.elementwise.arithmetic import is_float, uniform
+
+__all__ = ["rules", "unsigned", "width"]
+
+rules = Rules()
+
+
+def width(dtype: Any) -> int:
+    """Number of bits."""
+    return int(jnp.iinfo(dtype).bits)
+
+
+def unsigned(dtype: Any) -> np.dtype[Any]:
+    """The unsigned integer type of the same width."""
+    name = np.dtype(dtype).name
+    return np.dtype(getattr(jnp, name if name.startswith("u") else f"u{name}"))
+
+
+# ---------------------------------------------------------------------------------------- division
+
+
+def _is_signed(dtype: np.dtype[Any]) -> bool:
+    return int(jnp.iinfo(dtype).min) < 0
+
+
+def _is_safe_divisor(ctx: Any, y: Any) -> bool:
+    known = ctx.known(y)
+    if known is None or (known == 0).any():
+        return False
+    return not _is_signed(ctx.dtype(y)) or not (known == -1).any()
+
+
+def _quotient(ctx: Any, x: Any, y: Any) -> Any:
+    """x / y, where y is not 0 (then anything) and without the trap of MIN / -1 (then MIN)."""
+    if _is_safe_divisor(ctx, y):
+        return ctx.op.Div(x, y)
+    zero = ctx.constant(0, like=y)
+    unsafe = ctx.op.Equal(y, zero)
+    if _is_signed(ctx.dtype(x)):
+        lowest = ctx.constant(jnp.iinfo(ctx.dtype(x)).min, like=x)
+        overflow = ctx.op.And(ctx.op.Equal(x, lowest), ctx.op.Equal(y, ctx.constant(-1, like=y)))
+        unsafe = ctx.op.Or(unsafe, overflow)
+    return ctx.op.Div(x, ctx.op.Where(unsafe, ctx.constant(1, like=y), y))
+
+
+@rules.lower("div")
+def div(ctx: Any, x: Any, y: Any) -> Any:
+    if is_float(ctx.dtype(x)):
+        known = ctx.known(x)
+        one = known is not None and known.size == 1 and known.ndim == 0 and known == 1
+        return ctx.op.Reciprocal(y) if one else ctx.op.Div(x, y)
+    y = uniform(ctx, y, x)
+    if _is_safe_divisor(ctx, y):
+        return ctx.op.Div(x, y)
+    by_zero = ctx.op.Equal(y, ctx.constant(0, like=y))
+    all_ones = -1 if _is_signed(ctx.dtype(x)) else int(jnp.iinfo(ctx.dtype(x)).max)
+    return ctx.op.Where(by_zero, ctx.constant(all_ones, like=x), _quotient(ctx, x, y))
+
+
+@rules.lower("rem")
+def rem(ctx: Any, x: Any, y: Any) -> Any:
+    """x - (x / y) y, which is x for y = 0 whatever the quotient is.
+
+    Mod with fmod=1 serves floats, and known divisors up to 32 bits; its 64-bit kernel goes through double.
+    """
+    dtype = ctx.dtype(x)
+    if is_float(dtype):
+        return ctx.op.Mod(x, y, fmod=1)
+    y = uniform(ctx, y, x)
+    if _is_safe_divisor(ctx, y):
+        if not _is_signed(dtype):
+            return ctx.op.Mod(x, y)
+        if width(dtype) <= 32:
+            return ctx.op.Mod(x, y, fmod=1)
+    return ctx.op.Sub(x, ctx.op.Mul(_quotient(ctx, x, y), y))
+
+
+@rules.decompose("mulhi")
+def mulhi(x: Array, y: Array) -> Array:
+    """The high half of the double-width product."""
+    bits = width(x.dtype)
+    if bits <= 32:
+        wide = np.dtype(np.int64 if _is_signed(x.dtype) else np.uint64)
+        return lax.shift_right_logical(x.astype(wide) * y.astype(wide), wide.type(bits)).astype(x.dtype)
+    high = _mulhi_unsigned64(x.astype(np.uint64), y.astype(np.uint64))
+    if _is_signed(x.dtype):
+        # Modulo 2^64, a negative factor counted as 2^64 more adds the other one to the high half.
+        zero = jnp.zeros_like(high)
+        high = high - jnp.where(x < 0, y.astype(np.uint64), zero) - jnp.where(y < 0, x.astype(np.uint64), zero)
+    return high.astype(x.dtype)
+
+
+def _mulhi_unsigned64(x: Array, y: Array) -> Array:
+    """Schoolbook multiplication of 32-bit halves; no partial sum exceeds 64 bits."""
+    low_mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    x_low, x_high, y_low, y_high = x & low_mask, x >> half, y & low_mask, y >> half
+    carry = (x_low * y_low) >> half
+    middle = x_high * y_low + carry
+    other = x_low * y_high + (middle & low_mask)
+    return x_high * y_high + (middle >> half) + (other >> half)
+
+
+# ---------------------------------------------------------------------------------------- shifts
+
+
+def _clipped_amount(ctx: Any, amount: Any, bits: int) -> tuple[Any, Any]:
+    """The amount modulo the width as an unsigned value, and where it was out of range (None: nowhere)."""
+    kind = unsigned(ctx.dtype(amount))
+    known = ctx.known(amount)
+    if known is not None and ((known >= 0) & (known < bits)).all():
+        return ctx.constant(known.astype(kind)), None
+    amount = ctx.cast(amount, kind)
+    beyond = ctx.op.GreaterOrEqual(amount, ctx.constant(bits, like=amount))
+    return ctx.op.BitwiseAnd(amount, ctx.constant(bits - 1, like=amount)), beyond
+
+
+def _shift(ctx: Any, x: Any, amount: Any, direction: str) -> Any:
+    """Logical shift of an unsigned value; 0 where the amount is out of range."""
+    inside, beyond = _clipped_amount(ctx, uniform(ctx, amount, x), width(ctx.dtype(x)))
+    shifted = ctx.op.BitShift(x, inside, direction=direction)
+    if beyond is None:
+        return shifted
+    return ctx.op.Where(beyond, ctx.constant(0, like=x), shifted)
+
+
+@rules.lower("shift_left")
+def shift_left(ctx: Any, x: Any, amount: Any) -> Any:
+    """For a signed value, a known shift is a multiplication by a power of two, which wraps."""
+    amount = uniform(ctx, amount, x)
+    dtype, known = ctx.dtype(x), ctx.known(amount)
+    if _is_signed(dtype) and known is not None and ((known >= 0) & (known < width(dtype))).all():
+        power = np.left_shift(np.ones_like(known, np.uint64), known.astype(np.uint64))
+        return ctx.op.Mul(x, ctx.constant(power.astype(unsigned(dtype)).astype(dtype)))
+    return ctx.cast(_shift(ctx, ctx.cast(x, unsigned(dtype)), amount, "LEFT"), dtype)
+
+
+@rules.lower("shift_right_logical")
+def shift_right_logical(ctx: Any, x: Any, amount: Any) -> Any:
+    dtype = ctx.dtype(x)
+    return ctx.cast(_shift(ctx, ctx.cast(x, unsigned(dtype)), amount, "RIGHT"), dtype)
+
+
+@rules.lower("shift_right_arithmetic")
+def shift_right_arithmetic(ctx: Any, x: Any, amount: Any) -> Any:
+    """Negative numbers are complemented, shifted and complemented again; the sign decides, of unsigned types too."""
+    dtype = ctx.dtype(x)
+    bits = ctx.cast(x, unsigned(dtype))
+    zero = ctx.constant(0, like=bits)
+    sign = ctx.op.BitShift(bits, ctx.constant(width(dtype) - 1, like=bits), direction="RIGHT")
+    flip = ctx.op.Sub(zero, sign)
+    shifted = _shift(ctx, ctx.op.BitwiseXor(bits, flip), amount, "RIGHT")
+    return ctx.cast(ctx.op.BitwiseXor(shifted, flip), dtype)
+
+
+# ---------------------------------------------------------------------------------------- bit counts
+
+
+@rules.decompose("population_count")
+def population_count(x: Array) -> Array:
+    """Sums of ever wider groups of bits (H. S. Warren, "Hacker's Delight", 5-1)."""
+    bits, kind = width(x.dtype), unsigned(x.dtype)
+    if bits < 8:
+        return population_count(x.astype(kind).astype(np.uint8)).astype(x.dtype)
+    v = x.astype(kind)
+    ones = (1 << bits) - 1
+
+    def mask(group: int) -> Any:
+        return kind.type(ones // ((1 << 2 * group) - 1) * ((1 << group) - 1))
+
+    v = v - ((v >> kind.type(1)) & mask(1))
+    v = (v & mask(2)) + ((v >> kind.type(2)) & mask(2))
+    v = (v + (v >> kind.type(4))) & mask(4)
+    if bits > 8:
+        v = (v * kind.type(ones // 255)) >> kind.type(bits - 8)
+    return v.astype(x.dtype)
+
+
+@rules.decompose("clz")
+def clz(x: Array) -> Array:
+    """Width minus the number of ones after the highest one has been copied to all lower places."""
+    bits, kind = width(x.dtype), unsigned(x.dtype)
+    v = x.astype(kind)
+    step = 1
+    while step < bits:
+        v = v | lax.shift_right_logical(v, jnp.full_like(v, step))
+        step *= 2
+    return (kind.type(bits) - lax.population_count(v)).astype(x.dtype)

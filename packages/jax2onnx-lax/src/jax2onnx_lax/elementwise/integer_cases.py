@@ -1,0 +1,65 @@
+"""Cases of `integer`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case, expect_graph
+
+from jax2onnx_lax.elementwise.fixed_dtypes import only_once
+
+__all__ = ["cases"]
+
+_SIGNED = (np.int8, np.int16, np.int32, np.int64)
+_UNSIGNED = (np.uint8, np.uint16, np.uint32, np.uint64)
+_DTYPES = _SIGNED + _UNSIGNED
+_X = ("N", 9)
+
+
+def _case(name: str, fn: Any, covers: str, dtypes: list[Any], operators: str = "") -> Case:
+    expect = expect_graph(operators, match="exact") if operators else ()
+    return Case(name, fn, [(_X, d) for d in dtypes], covers=(covers,), expect=expect, values="special",
+                skip=only_once(*dtypes))  # fmt: skip
+
+
+def _each(name: str, fn: Any, dtypes: tuple[Any, ...] = _DTYPES, operands: int = 2) -> list[Case]:
+    return [_case(f"{name}_of_{np.dtype(d).name}", fn, name, [d] * operands) for d in dtypes]
+
+
+def _by_constant(fn: Any, value: int) -> Any:
+    return lambda x: fn(x, jnp.full_like(x, value))
+
+
+cases = [
+    Case("div_of_floats", lax.div, [_X, _X], covers=("div",), values="special",
+         expect=expect_graph("Div", match="exact")),
+    Case("reciprocal", lambda x: 1 / x, [_X], covers=("div",), values="special",
+         expect=expect_graph("Reciprocal", match="exact")),
+    Case("rem_of_floats", lax.rem, [_X, _X], covers=("rem",), values="special",
+         expect=expect_graph("Mod", match="exact")),
+    *_each("div", lax.div),
+    *_each("rem", lax.rem),
+    *_each("mulhi", lax.mulhi),
+    *_each("shift_left", lax.shift_left),
+    *_each("shift_right_logical", lax.shift_right_logical),
+    *_each("shift_right_arithmetic", lax.shift_right_arithmetic),
+    *_each("population_count", lax.population_count, operands=1),
+    *_each("clz", lax.clz, operands=1),
+    _case("div_by_3", lambda x: lax.div(x, jnp.int32(3)), "div", [np.int32], "Div"),
+    _case("div_by_minus_1", lambda x: lax.div(x, jnp.int32(-1)), "div", [np.int32]),
+    _case("div_by_0", lambda x: lax.div(x, jnp.int32(0)), "div", [np.int32]),
+    _case("rem_by_3", lambda x: lax.rem(x, jnp.int32(3)), "rem", [np.int32], "Mod"),
+    _case("rem_of_int64_by_3", lambda x: lax.rem(x, jnp.int64(3)), "rem", [np.int64], "Div -> Mul -> Sub"),
+    _case("rem_of_uint64_by_3", lambda x: lax.rem(x, jnp.uint64(3)), "rem", [np.uint64], "Mod"),
+    _case("floor_division", lambda x, y: x // y, "div", [np.int32, np.int32]),
+    _case("modulus", lambda x, y: x % y, "rem", [np.int16, np.int16]),
+    _case("shift_left_by_3", _by_constant(lax.shift_left, 3), "shift_left", [np.uint32], "BitShift"),
+    _case("shift_left_of_int32_by_3", _by_constant(lax.shift_left, 3), "shift_left", [np.int32], "Mul"),
+    _case("shift_left_by_width", _by_constant(lax.shift_left, 32), "shift_left", [np.int32]),
+    _case("shift_right_by_9", _by_constant(lax.shift_right_logical, 9), "shift_right_logical", [np.uint32], "BitShift"),
+    _case("shift_right_by_minus_1", _by_constant(lax.shift_right_arithmetic, -1), "shift_right_arithmetic",
+          [np.int32]),
+]  # fmt: skip

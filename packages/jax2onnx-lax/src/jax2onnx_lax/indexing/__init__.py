@@ -1,0 +1,12 @@
+"""Gather, scatter and slices."""
+
+from __future__ import annotations
+
+__all__ = ["MODULES"]
+
+#: The modules that declare rules or composites; `<module>_cases` holds their cases.
+MODULES = (
+    "gather",
+    "scatter",
+    "slicing",
+)

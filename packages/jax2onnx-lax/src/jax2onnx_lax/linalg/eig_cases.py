@@ -1,0 +1,52 @@
+"""Cases of `linalg_eig`: the order is free, so eigenvalues are compared by power sums, vectors by their equations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case
+
+from jax2onnx_lax.linalg.samples import adjoint
+
+__all__ = ["cases"]
+
+
+def _sums(w: jax.Array) -> list[jax.Array]:
+    return [(w**k).sum(-1) for k in (1, 2, 3)]
+
+
+def _right(a: jax.Array) -> Any:
+    w, v = jnp.linalg.eig(a)
+    lengths = jnp.sqrt((jnp.abs(v) ** 2).sum(-2))
+    return _sums(w), lengths, 1 + jnp.abs(a.astype(v.dtype) @ v - v * w[..., None, :])
+
+
+def _left(a: jax.Array) -> Any:
+    w, v = lax.linalg.eig(a, compute_right_eigenvectors=False)
+    return _sums(w), 1 + jnp.abs(adjoint(v) @ a.astype(v.dtype) - w[..., :, None] * adjoint(v))
+
+
+def _values(a: jax.Array) -> Any:
+    return _sums(jnp.linalg.eigvals(a))
+
+
+_defective = np.array([[2.0, 1.0, 0.0], [0.0, 2.0, 1.0], [0.0, 0.0, 2.0]], np.float32)
+
+cases = [
+    Case("eig_1", jnp.linalg.eig, [np.array([[2.0]], np.float32)], ("eig",)),
+    Case("eig_3", _right, [(3, 3)], ("eig",)),
+    Case("eig_batch", _right, [(2, 3, 8, 8)], ("eig",)),
+    Case("eig_symbolic_batch", _right, [("B", 4, 4)], ("eig",)),
+    Case("eig_complex", _right, [((2, 5, 5), np.complex64)], ("eig",)),
+    Case("eig_left", _left, [(4, 4)], ("eig",)),
+    Case("eig_left_complex", _left, [((4, 4), np.complex64)], ("eig",)),
+    Case("eig_empty", jnp.linalg.eigvals, [(0, 0)], ("eig",)),
+    Case("eig_defective", _values, [_defective], ("eig",), rtol=1e-4),
+    Case("eigvals", _values, [(6, 6)], ("eig",)),
+    Case("roots", lambda c: _sums(jnp.roots(jnp.concatenate([jnp.ones(1, c.dtype), c]), strip_zeros=False)), [(4,)],
+         ("eig",)),
+]  # fmt: skip

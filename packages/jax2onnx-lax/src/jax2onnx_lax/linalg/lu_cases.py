@@ -1,0 +1,34 @@
+"""Cases of `linalg_lu`."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case
+
+from jax2onnx_lax.linalg.samples import dominant
+
+__all__ = ["cases"]
+
+_singular = np.array([[0.0, 1.0, 2.0], [0.0, 3.0, 1.0], [0.0, 2.0, 2.0]], np.float32)
+_tied = np.array([[1.0, 2.0, 1.0], [-1.0, 1.0, 3.0], [1.0, -1.0, 2.0]], np.float32)
+
+cases = [
+    Case("lu_1", lax.linalg.lu, [(1, 1)], ("lu",)),
+    Case("lu_3", lax.linalg.lu, [(3, 3)], ("lu",)),
+    Case("lu_batch", lax.linalg.lu, [(2, 3, 8, 8)], ("lu",)),
+    Case("lu_wide", lax.linalg.lu, [(3, 5)], ("lu",)),
+    Case("lu_tall", lax.linalg.lu, [("B", 5, 3)], ("lu",)),
+    Case("lu_symbolic", lambda a: lax.linalg.lu(dominant(a)), [("N", "N")], ("lu",)),
+    Case("lu_complex", lax.linalg.lu, [((2, 4, 4), np.complex64)], ("lu",)),
+    Case("lu_empty", lax.linalg.lu, [(0, 3)], ("lu",)),
+    Case("lu_singular", lax.linalg.lu, [_singular], ("lu",)),
+    Case("lu_equal_pivots", lax.linalg.lu, [_tied], ("lu",)),
+    Case("lu_pivots_to_permutation", lambda a: lax.linalg.lu_pivots_to_permutation(lax.linalg.lu(a)[1], 6), [(2, 5, 4)],
+         ("lu_pivots_to_permutation",)),
+    Case("determinant", jnp.linalg.det, [("B", 5, 5)], ("lu",)),
+    Case("slogdet", jnp.linalg.slogdet, [(2, 6, 6)], ("lu",)),
+    Case("determinant_gradient", jax.grad(lambda a: jnp.linalg.det(dominant(a))), [(5, 5)], ("lu",)),
+]  # fmt: skip

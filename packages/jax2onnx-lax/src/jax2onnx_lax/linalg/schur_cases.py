@@ -1,0 +1,38 @@
+"""Cases of `linalg_schur`: order and signs are free, so the factors are compared by what they reconstruct."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case
+
+from jax2onnx_lax.linalg.samples import adjoint, definite
+
+__all__ = ["cases"]
+
+
+def _schur(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    t, q = lax.linalg.schur(a)
+    return q @ t @ adjoint(q), adjoint(q) @ q, jnp.abs(jnp.tril(t, -2)).max()
+
+
+def _form(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The diagonal of t and what is left below its diagonal, for eigenvalues that are real."""
+    (t,) = lax.linalg.schur(definite(a), compute_schur_vectors=False)
+    return jnp.sort(jnp.diagonal(t, axis1=-2, axis2=-1), axis=-1), jnp.abs(jnp.tril(t, -1)).max((-1, -2))
+
+
+_shift = np.roll(np.eye(4, dtype=np.float32), 1, axis=0)
+
+cases = [
+    Case("schur_1", lambda a: lax.linalg.schur(a), [(1, 1)], ("schur",)),
+    Case("schur_3", _schur, [(3, 3)], ("schur",)),
+    Case("schur_batch", _schur, [(2, 3, 8, 8)], ("schur",)),
+    Case("schur_symbolic_batch", _schur, [("B", 4, 4)], ("schur",)),
+    Case("schur_complex", _schur, [((2, 5, 5), np.complex64)], ("schur",)),
+    Case("schur_cyclic", _schur, [_shift], ("schur",)),
+    Case("schur_form_only", _form, [(2, 4, 4)], ("schur",)),
+    Case("sqrtm", lambda a: jax.scipy.linalg.sqrtm(definite(a)), [(4, 4)], ("schur",)),
+]

@@ -1,0 +1,53 @@
+"""Cases of `linalg_solve`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case
+
+from jax2onnx_lax.linalg.samples import dominant
+
+__all__ = ["cases"]
+
+
+def _solve(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.linalg.solve(dominant(a), b)
+
+
+def _tridiagonal(dl: jax.Array, d: jax.Array, du: jax.Array, b: jax.Array, **options: Any) -> jax.Array:
+    return lax.linalg.tridiagonal_solve(dl.at[..., 0].set(0), d, du.at[..., -1].set(0), b, **options)
+
+
+def _perturbed(d: jax.Array, b: jax.Array) -> jax.Array:
+    zero = jnp.zeros_like(d)
+    return jnp.abs(lax.linalg.tridiagonal_solve(zero, d, zero, b, perturb_singular=True)) > 1e5
+
+
+def _conjugate_gradients(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jax.scipy.sparse.linalg.cg(lambda x: a.T @ (a @ x) + x, b, maxiter=50)[0]
+
+
+_vanishing = np.array([1.0, 0.0, 2.0], np.float32)
+
+cases = [
+    Case("solve_1", _solve, [(1, 1), (1,)], ("custom_linear_solve",)),
+    Case("solve_vector", _solve, [(3, 3), (3,)], ("custom_linear_solve",)),
+    Case("solve_matrix", _solve, [("B", 8, 8), ("B", 8, 2)], ("custom_linear_solve",)),
+    Case("solve_symbolic", _solve, [("N", "N"), ("N", 2)], ("custom_linear_solve",)),
+    Case("solve_complex", _solve, [((2, 3, 3), np.complex64), ((2, 3, 2), np.complex64)], ("custom_linear_solve",)),
+    Case("solve_gradient", jax.grad(lambda a, b: _solve(a, b).sum(), (0, 1)), [(4, 4), (4,)], ("custom_linear_solve",)),
+    Case("inverse", lambda a: jnp.linalg.inv(dominant(a)), [(2, 5, 5)], ("custom_linear_solve",)),
+    Case("conjugate_gradients", _conjugate_gradients, [(4, 4), (4,)], ("custom_linear_solve",), rtol=1e-3),
+    Case("tridiagonal_solve_1", _tridiagonal, [(1,), (1,), (1,), (1, 2)], ("tridiagonal_solve",)),
+    Case("tridiagonal_solve", _tridiagonal, [(8,), (8,), (8,), (8, 2)], ("tridiagonal_solve",), rtol=1e-3),
+    Case("tridiagonal_solve_batch", lambda dl, d, du, b: _tridiagonal(dl, 3 + d * d, du, b),
+         [("B", 5), ("B", 5), ("B", 5), ("B", 5, 1)], ("tridiagonal_solve",)),
+    Case("tridiagonal_solve_singular", lambda d, b: lax.linalg.tridiagonal_solve(0 * d, d, 0 * d, b),
+         [_vanishing, (3, 2)], ("tridiagonal_solve",)),
+    Case("tridiagonal_solve_perturbed", _perturbed, [_vanishing, np.ones((3, 2), np.float32)], ("tridiagonal_solve",)),
+]  # fmt: skip

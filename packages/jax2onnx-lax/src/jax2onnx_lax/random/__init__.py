@@ -1,0 +1,10 @@
+"""Random bits and typed keys."""
+
+from __future__ import annotations
+
+__all__ = ["MODULES"]
+
+#: The modules that declare rules or composites; `<module>_cases` holds their cases.
+MODULES = (
+    "keys",
+)

@@ -1,0 +1,12 @@
+"""Shapes and element order."""
+
+from __future__ import annotations
+
+__all__ = ["MODULES"]
+
+#: The modules that declare rules or composites; `<module>_cases` holds their cases.
+MODULES = (
+    "numpy_evaluators",
+    "pad",
+    "structural",
+)

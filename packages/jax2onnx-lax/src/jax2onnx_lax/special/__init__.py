@@ -1,0 +1,13 @@
+"""Special functions, from their series and rational approximations."""
+
+from __future__ import annotations
+
+__all__ = ["MODULES"]
+
+#: The modules that declare rules or composites; `<module>_cases` holds their cases.
+MODULES = (
+    "bessel",
+    "elementary",
+    "erf",
+    "gamma",
+)

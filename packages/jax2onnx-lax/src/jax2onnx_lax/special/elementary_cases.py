@@ -1,0 +1,42 @@
+"""Cases of `special_elementary`: what the f64 variants are computed by, and both variants of the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case
+
+from jax2onnx_lax import _compat
+from jax2onnx_lax.elementwise.fixed_dtypes import only_once
+
+__all__ = ["cases"]
+
+_X = ("N", 5)
+
+
+def _case(name: str, fn: Any, values: Any = "special", scale: float = 1.0, suffix: str = "", dtype: Any = None) -> Case:
+    shape = _X if dtype is None else (_X, dtype)
+    return Case(f"{name}{suffix}", lambda x: fn(x * scale), [shape], covers=(name,), values=values,
+                skip={} if dtype is None else only_once(dtype))  # fmt: skip
+
+
+_FUNCTIONS = {
+    "expm1": lax.expm1, "log1p": lax.log1p, "log2": _compat.log2, "cbrt": lax.cbrt, "tan": lax.tan, "atan": lax.atan,
+    "asin": lax.asin, "acos": lax.acos, "sinh": lax.sinh, "cosh": lax.cosh, "asinh": lax.asinh, "acosh": lax.acosh,
+    "atanh": lax.atanh,
+}  # fmt: skip
+
+cases = [
+    *(_case(name, fn) for name, fn in _FUNCTIONS.items() if name != "tan"),
+    _case("tan", lax.tan, "finite"),
+    *(_case(name, fn, "unit", suffix="_of_unit") for name, fn in _FUNCTIONS.items()),
+    *(_case(name, fn, "finite", 1e-6, "_of_small") for name, fn in _FUNCTIONS.items() if name not in ("log2", "acosh")),
+    *(_case(name, fn, "finite", 1e4, "_of_large") for name, fn in _FUNCTIONS.items() if name in ("asinh", "atan")),
+    *(_case(name, fn, suffix="_of_bfloat16", dtype=ml_dtypes.bfloat16) for name, fn in _FUNCTIONS.items()),
+    *(_case(name, fn, suffix="_of_float16", dtype=np.float16) for name, fn in _FUNCTIONS.items()),
+    Case("atan2", lax.atan2, [("N", 7), ("N", 7)], covers=("atan2",), values="special"),
+    Case("atan2_of_float16", lax.atan2, [(("N", 7), np.float16)] * 2, covers=("atan2",), values="special"),
+]
