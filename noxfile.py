@@ -20,12 +20,14 @@ THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 PYTHONS = sorted({"3.11", "3.12", "3.13", THIS_PYTHON}, key=lambda v: tuple(map(int, v.split("."))))
 WORKERS = str(min(os.cpu_count() or 1, 4))
 
+BUILD_TOOLS = ["build>=1.2", "hatchling>=1.27", "packaging>=24"]
 TEST_TOOLS = ["pytest>=8.4", "pytest-xdist>=3.6", "hypothesis>=6.130"]
 # What else the integration tests and the demo use.
 EXAMPLES = ["optax", "scikit-learn"]
 
 
 def package(name: str) -> Path:
+    """The folder of the distribution `jax2onnx-<name>`."""
     return ROOT / "packages" / f"jax2onnx-{name}"
 
 
@@ -92,6 +94,22 @@ def integration(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def golden(session: nox.Session) -> None:
+    """Compare the exported graphs with those in tests-integration/golden; `-- --update` rewrites them."""
+    command = ["-m", "pytest", "-q", str(ROOT / "tests-integration" / "test_golden.py")]
+    if "--update" not in session.posargs:
+        session.run(workspace(session), *command, *session.posargs, external=True)
+        return
+    # The oldest Python has the oldest JAX: its graphs are those that all share. The newest has the newest.
+    posargs = [a for a in session.posargs if a != "--update"]
+    session.run(workspace(session, PYTHONS[0]), *command, "--golden=rewrite", *posargs, external=True)
+    if interpreter(PYTHONS[-1]) is None:
+        session.warn(f"Python {PYTHONS[-1]} is not installed: the texts of the newest JAX are left as they were")
+        return
+    session.run(workspace(session, PYTHONS[-1]), *command, "--golden=rewrite-variants", *posargs, external=True)
+
+
+@nox.session(python=False)
 def demo(session: nox.Session) -> None:
     """Train a small network on handwritten digits, export it, and compare the exported model with JAX."""
     python = workspace(session)
@@ -118,7 +136,7 @@ def wheels(session: nox.Session) -> None:
 
 def built(session: nox.Session) -> Path:
     """The directory with a wheel and an sdist of every package."""
-    python = environment(session, "build", ["build>=1.2", "hatchling>=1.27"])
+    python = environment(session, "build", BUILD_TOOLS)
     directory = ROOT / "dist"
     shutil.rmtree(directory, ignore_errors=True)
     for path in [*map(package, PACKAGES), ROOT / "tests-integration" / "third-party"]:
@@ -129,7 +147,7 @@ def built(session: nox.Session) -> Path:
 @nox.session(python=False)
 def build(session: nox.Session) -> None:
     """Build a wheel and an sdist of every package into dist/, after the release check."""
-    python = environment(session, "build", ["build>=1.2", "hatchling>=1.27"])
+    python = environment(session, "build", BUILD_TOOLS)
     session.run(python, str(ROOT / "tools" / "check_release.py"), external=True)
     session.log(f"built into {built(session)}")
 
@@ -146,18 +164,32 @@ def minimums(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def lint(session: nox.Session) -> None:
-    """ruff over everything."""
+    """ruff over everything: the rules, the imports' order, the layout. `nox -s lint -- --fix` mends what it can."""
     python = environment(session, "lint", ["ruff>=0.17,<0.18"])
-    session.run(python, "-m", "ruff", "check", "--no-cache", str(ROOT), *session.posargs, external=True)
+    fix = "--fix" in session.posargs
+    session.run(python, "-m", "ruff", "check", "--no-cache", *session.posargs, str(ROOT), external=True)
+    session.run(python, "-m", "ruff", "format", "--no-cache", *([] if fix else ["--check"]), str(ROOT), external=True)
+
+
+# Test functions need no annotation, and onnx_ir's optional attributes no proof: a None in a test is a test that fails.
+TEST_TYPES = [
+    "--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls", "--allow-untyped-decorators",
+    "--allow-subclassing-any", "--disable-error-code=union-attr", "--explicit-package-bases",
+    f"--cache-dir={ROOT / '.mypy_cache' / 'tests'}",
+]  # fmt: skip
 
 
 @nox.session(python=False)
 def types(session: nox.Session) -> None:
-    """mypy, strict, over every package."""
+    """mypy: strict over every package and the third-party example; over the tests and tools with fewer demands."""
     python = workspace(session)
     session.run(python, "-m", "uv", "pip", "install", "-q", "--python", python, "mypy>=1.18,<3", external=True)
-    sources = [str(package(name) / "src") for name in PACKAGES]
-    session.run(python, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), *sources, external=True)
+    mypy = [python, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml")]
+    third_party = ROOT / "tests-integration" / "third-party"
+    session.run(*mypy, *[str(package(name) / "src") for name in PACKAGES], str(third_party / "src"), external=True)
+    for root in [*[package(name) / "tests" for name in PACKAGES], ROOT / "tests-integration", ROOT / "tools"]:
+        files = [str(file) for file in sorted(root.rglob("*.py")) if third_party not in file.parents]
+        session.run(*mypy, *TEST_TYPES, *files, env={"MYPYPATH": str(root)}, external=True)
 
 
 @nox.session(python=False)

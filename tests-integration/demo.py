@@ -59,7 +59,7 @@ def train(model: Digits, images: np.ndarray, labels: np.ndarray, epochs: int = 8
             train_step(model, optimizer, jnp.asarray(images[batch]), jnp.asarray(labels[batch]))
 
 
-def microseconds(fn, images: np.ndarray, repeats: int = 50) -> float:  # type: ignore[no-untyped-def]
+def microseconds(fn, images: np.ndarray, repeats: int = 50) -> float:
     fn(images)
     start = time.perf_counter()
     for _ in range(repeats):

@@ -49,7 +49,7 @@ def operators(program: Any) -> set[str]:
 IMAGES, TOKENS = normal(2, 32, 32, 3), (("B", "T"), np.int32)
 CACHE = ("B", 12, 2, 8)
 
-MODELS = {
+MODELS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "resnet": (models.ResNet(), [("B", "8*H", "8*W", 3)], [IMAGES]),
     "vit": (models.ViT(), [("B", 32, 32, 3)], [IMAGES]),
     "unet": (models.UNet(), [("B", 16, 16, 3), ("B",)], [normal(2, 16, 16, 3), normal(2)]),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
@@ -153,7 +154,7 @@ def caches(length: int, seed: int = 0) -> tuple[Any, Any]:
 def test_one_controller_for_every_length(
     control: ControlTransformer, controller: OnnxProgram, steps: int, cached: int
 ) -> None:
-    arguments = timesteps(steps), *caches(cached), np.asarray(causal_mask(9 * steps, cached + 9 * steps))
+    arguments: tuple[Any, ...] = timesteps(steps), *caches(cached), np.asarray(causal_mask(9 * steps, cached + 9 * steps))
     expected = control(*arguments)
     actual = controller(*arguments)
     assert actual["projected_embeddings"].shape == (1, cached + 9 * steps, 24)
@@ -221,7 +222,7 @@ def test_a_resnet_at_every_size() -> None:
     assert program.check_symbols() == []
     for b, h, w in [(1, 32, 32), (3, 37, 65), (2, 1, 1), (2, 50, 33)]:
         x = np.random.default_rng(b).standard_normal((b, h, w, 3), np.float32)
-        closely(program(x), model(x))
+        closely(program(x), model(jnp.asarray(x)))
 
 
 def test_a_unet_at_every_size() -> None:
@@ -231,4 +232,4 @@ def test_a_unet_at_every_size() -> None:
     assert program.check_symbols() == []
     for b, h, w in [(1, 32, 32), (3, 37, 21), (2, 5, 8), (2, 1, 3)]:
         x = np.random.default_rng(b).standard_normal((b, h, w, 3), np.float32)
-        closely(program(x), model(x))
+        closely(program(x), model(jnp.asarray(x)))

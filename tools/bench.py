@@ -1,6 +1,6 @@
 """Benchmarks; each prints ratios measured side by side in one run.
 
-    python tools/bench.py [startup] [linear] [tracing] [memory] [dynamic]
+Usage: python tools/bench.py [startup] [linear] [memory] [dynamic]
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import jax
 
 GIB = 1 << 30
 
@@ -45,7 +49,7 @@ def startup() -> None:
     print(f"import and first export of an MLP after jax and flax: {first:.3f} s (at most 0.5)")
 
 
-def blocks(count: int) -> Callable:  # type: ignore[type-arg]
+def blocks(count: int) -> Callable[[jax.Array], jax.Array]:
     """A stack of pre-norm transformer blocks of width 64."""
     from flax import nnx
 
@@ -55,7 +59,7 @@ def blocks(count: int) -> Callable:  # type: ignore[type-arg]
             self.attention = nnx.MultiHeadAttention(4, 64, decode=False, rngs=rngs)
             self.up, self.down = nnx.Linear(64, 256, rngs=rngs), nnx.Linear(256, 64, rngs=rngs)
 
-        def __call__(self, x):  # type: ignore[no-untyped-def]
+        def __call__(self, x: jax.Array) -> jax.Array:
             x = x + self.attention(self.norm1(x))
             return x + self.down(nnx.gelu(self.up(self.norm2(x))))
 
@@ -93,7 +97,7 @@ def memory() -> None:
 
     weights = [jnp.full((8192, 8192), i, jnp.float32) for i in range(8)]
 
-    def model(x):  # type: ignore[no-untyped-def]
+    def model(x: jax.Array) -> jax.Array:
         for w in weights:
             x = x @ w
         return x
@@ -113,7 +117,7 @@ def dynamic() -> None:
     from jax2onnx_core import to_onnx
 
     model = blocks(12)
-    shapes = {"static": [(2, 128, 64)], "dynamic": [("B", "T", 64)]}
+    shapes: dict[str, list[Any]] = {"static": [(2, 128, 64)], "dynamic": [("B", "T", 64)]}
     export = {name: seconds(lambda: to_onnx(model, spec), 3) for name, spec in shapes.items()}  # noqa: B023
     print(f"dynamic export / static export: {export['dynamic'] / export['static']:.2f} (at most 1.5)")
     x = np.random.default_rng(0).standard_normal((2, 128, 64)).astype(np.float32)

@@ -167,12 +167,16 @@ def summary(entries: list[dict[str, Any]]) -> str:
     lines = [
         "# Conformance",
         "",
-        "JAX's own primitive harness under x64, exported and run in ONNX Runtime on CPU, compared with JAX. "
-        "Written by `nox -s conformance`.",
+        (
+            "JAX's own primitive harness under x64, exported and run in ONNX Runtime on CPU, compared with JAX. "
+            "Written by `nox -s conformance`."
+        ),
         "",
-        f"**{counts['pass']} of {total} pass ({100 * counts['pass'] / max(total, 1):.2f} %)**; "
-        f"{counts['wrong']} wrong, {counts['error']} raise an error; {counts['no reference']} have no reference "
-        "because JAX itself does not run them on CPU.",
+        (
+            f"**{counts['pass']} of {total} pass ({100 * counts['pass'] / max(total, 1):.2f} %)**; "
+            f"{counts['wrong']} wrong, {counts['error']} raise an error; {counts['no reference']} have no reference "
+            "because JAX itself does not run them on CPU."
+        ),
     ]
     if seconds:
         lines.append(f"Conversion takes {seconds[len(seconds) // 2] * 1e3:.0f} ms in the median, {seconds[-1]:.1f} s at most.")

@@ -51,12 +51,12 @@ def lines() -> Iterator[str]:
     yield "|---|---|---|"
     for name, why in sorted(registry.unsupported.items()):
         yield f"| `{name}` | {why.reason} | {why.advice} |"
-    found = limitations()
-    if found:
+    known = limitations()
+    if known:
         yield "\n## Limitations\n"
         yield "| of | dtypes | why |"
         yield "|---|---|---|"
-        for limitation in found:
+        for limitation in known:
             yield f"| {limitation.subject} | {', '.join(limitation.dtypes) or 'all'} | {limitation.reason} |"
 
 

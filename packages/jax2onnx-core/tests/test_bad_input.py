@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax2onnx_core import errors, to_onnx
+from jax2onnx_core import Target, errors, hookimpl, to_onnx
 
 
 def double(x):
@@ -19,7 +20,7 @@ def add(x, y):
 
 def test_a_value_that_is_not_callable():
     with pytest.raises(errors.OptionError, match="needs a callable, not int"):
-        to_onnx(3, [("B", 4)])
+        to_onnx(3, [("B", 4)])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("inputs", ["B", {"x": (1,)}, 3])
@@ -62,7 +63,7 @@ def test_misspelt_dimension():
 
 def test_misspelt_option():
     with pytest.raises(TypeError, match="opsets"):
-        to_onnx(double, [(3,)], opsets=23)
+        to_onnx(double, [(3,)], opsets=23)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("opset", [17, 99, "23", True])
@@ -210,6 +211,15 @@ class TestRunning:
 
 
 def test_a_target_that_cannot_run():
-    program = to_onnx(double, [(3,)], target="onnx")
-    with pytest.raises(errors.TargetError, match="'onnx' cannot run models"):
+    class Elsewhere(Target):
+        name = "elsewhere"
+        can_run = False
+
+    class Plugin:
+        @hookimpl
+        def jax2onnx_register(self, registry):
+            registry.target(Elsewhere())
+
+    program = to_onnx(double, [(3,)], target="elsewhere", plugins=[Plugin()])
+    with pytest.raises(errors.TargetError, match="'elsewhere' cannot run models"):
         program(jnp.zeros(3))

@@ -24,12 +24,14 @@ def test_a_primitive_is_lowered_by_its_definition():
     np.testing.assert_allclose(program(x), np.sin(x) * 3, rtol=1e-6)
 
 
-@pytest.mark.parametrize("impl", [lambda x: np.sin(x), lambda x: opaque.bind(x)], ids=["numpy", "itself"])
-def test_a_definition_that_jax_cannot_trace_is_unsupported(impl):
-    global opaque
-    opaque = _primitive("library_opaque", impl)
-    with pytest.raises(errors.UnsupportedError, match="library_opaque"):
-        to_onnx(lambda x: opaque.bind(x), [(2,)])
+opaque = _primitive("library_opaque", np.sin)
+endless: jax.extend.core.Primitive = _primitive("library_endless", lambda x: endless.bind(x))
+
+
+@pytest.mark.parametrize("primitive", [opaque, endless], ids=["numpy", "itself"])
+def test_a_definition_that_jax_cannot_trace_is_unsupported(primitive):
+    with pytest.raises(errors.UnsupportedError, match=primitive.name):
+        to_onnx(lambda x: primitive.bind(x), [(2,)])
 
 
 def test_a_callback_on_constants_is_not_run():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import types
+from typing import Any, cast
 
 import pytest
 from jax2onnx_core import Composites, Rules, errors, hookimpl
@@ -20,12 +21,10 @@ class EntryPoint:
 
 
 def plugin(*declared, api=1, **hooks):
-    module = types.ModuleType("plugin")
-    module.JAX2ONNX_API = api
     if declared:
-        module.jax2onnx_register = hookimpl(lambda registry: registry.add(*declared))
-    for name, hook in hooks.items():
-        setattr(module, name, hookimpl(hook))
+        hooks["jax2onnx_register"] = lambda registry: registry.add(*declared)
+    module = types.ModuleType("plugin")
+    vars(module).update({name: hookimpl(hook) for name, hook in hooks.items()}, JAX2ONNX_API=api)
     return module
 
 
@@ -36,7 +35,7 @@ def rules_for(name, **options):
 
 
 def entry(name, module, distribution):
-    return EntryPoint(name, lambda: module, distribution)
+    return cast("Any", EntryPoint(name, lambda: module, distribution))
 
 
 def test_a_plugin_contributes():
@@ -96,7 +95,7 @@ def test_a_broken_plugin_does_not_stop_the_others_and_is_remembered():
     def broken():
         raise ImportError("no module named nonsense")
 
-    found = load_plugins([EntryPoint("a", broken, "dist-a"), entry("b", plugin(rules_for("p")), "dist-b")])
+    found = load_plugins([cast("Any", EntryPoint("a", broken, "dist-a")), entry("b", plugin(rules_for("p")), "dist-b")])
     assert "p" in found.registry.rules
     assert found.failure_notes() == ["The plugin of dist-a could not be loaded (ImportError: no module named nonsense)."]
 

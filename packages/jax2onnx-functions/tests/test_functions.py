@@ -124,13 +124,15 @@ def test_a_function_without_an_export_is_just_the_callable():
 
     assert counted(1) == 2
     assert calls == [1]
-    assert counted.__name__ == "counted" and counted.__doc__ == "Its own docstring."
+    assert counted.__name__ == "counted"
+    assert counted.__doc__ == "Its own docstring."
     assert "jax2onnx" not in str(jax.make_jaxpr(counted)(1.0))
 
 
 def test_a_decorated_class_stays_the_class():
     block = Block(16, 2, nnx.Rngs(0), jax.nn.gelu)
-    assert type(block) is Block and Block.__doc__ == "A transformer block."
+    assert type(block) is Block
+    assert Block.__doc__ == "A transformer block."
     assert block(_x(1, 2, 16)).shape == (1, 2, 16)
 
 
@@ -163,7 +165,7 @@ def test_a_vmapped_block_is_a_function_whose_weights_are_not_copied(transform):
     x = _x(2, 3, 5, 16)[:, :, None] if transform is not jax.vmap else _x(2, 3, 5, 16)
     program = to_onnx(batched, [x.shape])
     assert _calls(program) == {"Block": 1}
-    assert sum(v.const_value.size for v in program.model.graph.initializers.values()) < 4000
+    assert np.sum([v.const_value.size for v in program.model.graph.initializers.values()]) < 4000
     _agrees(program, batched, x)
 
 
@@ -186,4 +188,4 @@ def test_a_custom_operator_brings_its_domain_even_from_inside_a_function():
 
 def test_only_callables_can_be_functions():
     with pytest.raises(TypeError, match="decorates functions, methods and classes"):
-        onnx_function(name="x")(3)
+        onnx_function(name="x")(3)  # type: ignore[type-var]

@@ -86,7 +86,8 @@ def test_cells(cell: Callable[..., Any], states: int, op_type: str, dims: tuple[
 
     program = to_onnx(model, [(*dims, F), *[(dims[1], H)] * states])
     operators = [node.op_type for node in program.model.graph]
-    assert op_type in operators and ("Scan" in operators) == (op_type == "Scan")
+    assert op_type in operators
+    assert ("Scan" in operators) == (op_type == "Scan")
     program.verify()
 
 

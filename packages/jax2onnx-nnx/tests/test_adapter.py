@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
@@ -29,7 +31,7 @@ def model() -> Inner:
     return Inner(nnx.Rngs(0))
 
 
-def ways_to_call(model: Inner) -> dict[str, object]:
+def ways_to_call(model: Inner) -> dict[str, Callable[..., Any]]:
     return {
         "module": model,
         "bound method": model.doubled,

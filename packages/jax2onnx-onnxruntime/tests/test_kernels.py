@@ -62,9 +62,10 @@ def test_an_operator_that_the_opset_lacks_is_not_supported():
 
 def test_kernels_differ_between_versions_of_an_operator():
     bfloat16 = element_type(np.dtype(ml_dtypes.bfloat16))
-    assert bfloat16 in kernels("Reshape", "T", 23)
-    assert element_type(np.dtype(ml_dtypes.int4)) not in kernels("Transpose", "T", 18)
-    assert element_type(np.dtype(ml_dtypes.int4)) in kernels("Transpose", "T", 21)
+    int4 = element_type(np.dtype(ml_dtypes.int4))
+    assert bfloat16 in (kernels("Reshape", "T", 23) or ())
+    assert int4 not in (kernels("Transpose", "T", 18) or (int4,))
+    assert int4 in (kernels("Transpose", "T", 21) or ())
 
 
 def test_the_table_names_the_version_it_was_measured_with():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from typing import Any, cast
 
 import pytest
 from jax2onnx_testing.cli import main
-from jax2onnx_testing.collection import find_cases, module_label
+from jax2onnx_testing.collection import Broken, find_cases, module_label
 from jax2onnx_testing.coverage import uncovered_operations
 
 pytest_plugins = ["pytester"]
@@ -79,7 +80,7 @@ def _plugins(**hooks):
     from jax2onnx_core.plugins.discovery import load_plugins
 
     plugin = type("demo", (), {"JAX2ONNX_API": 1, **{k: staticmethod(v) for k, v in hooks.items()}})
-    return load_plugins([_EntryPoint("demo", plugin)])
+    return load_plugins([cast("Any", _EntryPoint("demo", plugin))])
 
 
 def test_a_hook_that_fails_is_one_broken_test():
@@ -90,6 +91,7 @@ def test_a_hook_that_fails_is_one_broken_test():
         raise RuntimeError("no cases today")
 
     (broken,) = find_cases((), _plugins(jax2onnx_testcases=jax2onnx_testcases))
+    assert isinstance(broken, Broken)
     assert broken.id == "jax2onnx-demo::jax2onnx_testcases"
     assert str(broken.error) == "no cases today"
 

@@ -5,64 +5,57 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from jax2onnx_graph.targets import Target
-
-from jax2onnx_core.plugins import errors
-from jax2onnx_core.plugins.adapted import Adapted
-from jax2onnx_core.plugins.cases import Case, Limitation, construct, expect_graph, with_dtype, with_rngs
-from jax2onnx_core.plugins.complex_pair import Complex
-from jax2onnx_core.plugins.discovery import hookimpl
-from jax2onnx_core.plugins.registry import Registry
-from jax2onnx_core.plugins.rules import Call, Composites, Rules
-
 if TYPE_CHECKING:
+    from jax2onnx_graph.build.builder import Value
+    from jax2onnx_graph.targets import Target
+
     from jax2onnx_core.frontend.activation import exporting
     from jax2onnx_core.frontend.composite import bind_composite
+    from jax2onnx_core.jaxprs import Aval, Dim, Jaxpr
     from jax2onnx_core.lowering.context import Context
+    from jax2onnx_core.plugins import errors
+    from jax2onnx_core.plugins.cases import Case, Limitation, construct, expect_graph, with_dtype, with_rngs
+    from jax2onnx_core.plugins.complex_pair import Complex
+    from jax2onnx_core.plugins.discovery import hookimpl
+    from jax2onnx_core.plugins.registry import Adapted, Registry
+    from jax2onnx_core.plugins.rules import Call, Composites, Rules
     from jax2onnx_core.program.export import to_onnx
     from jax2onnx_core.program.program import OnnxProgram
     from jax2onnx_core.symbols.symbols import SpecializedDim
 
 __all__ = [
-    "Adapted",
-    "Call",
-    "Case",
-    "Complex",
-    "Composites",
-    "Context",
-    "Limitation",
-    "OnnxProgram",
-    "Registry",
-    "Rules",
-    "SpecializedDim",
-    "Target",
-    "bind_composite",
-    "construct",
-    "errors",
-    "expect_graph",
-    "exporting",
-    "hookimpl",
-    "to_onnx",
-    "with_dtype",
-    "with_rngs",
-]
+    "Adapted", "Aval", "Call", "Case", "Complex", "Composites", "Context", "Dim", "Jaxpr", "Limitation",
+    "OnnxProgram", "Registry", "Rules", "SpecializedDim", "Target", "Value", "bind_composite", "construct",
+    "errors", "expect_graph", "exporting", "hookimpl", "to_onnx", "with_dtype", "with_rngs",
+]  # fmt: skip
 
 __version__ = "0.1.0"
 
-# These need JAX and ONNX, which take their time to import: they come at first use.
-_LAZY = {
-    "Context": "jax2onnx_core.lowering.context",
-    "OnnxProgram": "jax2onnx_core.program.program",
-    "SpecializedDim": "jax2onnx_core.symbols.symbols",
-    "bind_composite": "jax2onnx_core.frontend.composite",
-    "exporting": "jax2onnx_core.frontend.activation",
-    "to_onnx": "jax2onnx_core.program.export",
+# JAX and ONNX take their time to import: every name comes at its first use.
+_HOMES = {
+    "jax2onnx_core.frontend.activation": ("exporting",),
+    "jax2onnx_core.frontend.composite": ("bind_composite",),
+    "jax2onnx_core.jaxprs": ("Aval", "Dim", "Jaxpr"),
+    "jax2onnx_core.lowering.context": ("Context",),
+    "jax2onnx_core.plugins.cases": ("Case", "Limitation", "construct", "expect_graph", "with_dtype", "with_rngs"),
+    "jax2onnx_core.plugins.complex_pair": ("Complex",),
+    "jax2onnx_core.plugins.discovery": ("hookimpl",),
+    "jax2onnx_core.plugins.registry": ("Adapted", "Registry"),
+    "jax2onnx_core.plugins.rules": ("Call", "Composites", "Rules"),
+    "jax2onnx_core.program.export": ("to_onnx",),
+    "jax2onnx_core.program.program": ("OnnxProgram",),
+    "jax2onnx_core.symbols.symbols": ("SpecializedDim",),
+    "jax2onnx_graph.build.builder": ("Value",),
+    "jax2onnx_graph.targets": ("Target",),
 }
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name == "errors":
+        return importlib.import_module("jax2onnx_core.plugins.errors")
+    if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = vars(importlib.import_module(_LAZY[name]))[name]
+    value = vars(importlib.import_module(_HOME_OF[name]))[name]
     globals()[name] = value
     return value

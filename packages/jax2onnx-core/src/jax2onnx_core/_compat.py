@@ -6,7 +6,7 @@ import functools
 import os
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import numpy as np
@@ -19,55 +19,34 @@ from jax._src.interpreters import batching as _batching
 from jax._src.interpreters import mlir as _mlir
 from jax._src.interpreters import partial_eval as _partial_eval
 from jax._src.state import discharge as _discharge
+from jax2onnx_graph.arrays import Array, Dtype
+from jax2onnx_graph.facts.dims import Dim, Dims, SymbolicDim, is_static
+
+from jax2onnx_core.jax_types import (
+    Atom,
+    Aval,
+    Equation,
+    Function,
+    Jaxpr,
+    Params,
+    Primitive,
+    PyTree,
+    PyTreeDef,
+    TraceableAval,
+    Var,
+)  # fmt: skip
 
 __all__ = [
-    "DropVar",
-    "Literal",
-    "Primitive",
-    "ShapedArray",
-    "Var",
-    "abstract_results",
-    "bind_equation",
-    "binds",
-    "bounds",
-    "called_jaxpr",
-    "canonical_dtype",
-    "closed",
-    "convert_constvars",
-    "default_float",
-    "definition",
-    "dim_expression",
-    "eval_closed",
-    "inconclusive_dimension_error",
-    "is_extended_dtype",
-    "is_jaxpr",
-    "is_symbolic_dim",
-    "is_user_file",
-    "jaxpr_of",
-    "key_physical_aval",
-    "name_stack",
-    "open_jaxpr",
-    "rebuild_jaxpr",
-    "register_composite_rules",
-    "scope_of",
-    "solve_dims",
-    "substitute",
-    "symbol",
-    "symbols_of",
-    "trace_thunk",
-    "unknown_symbol_error",
-    "user_frame",
-    "with_exact_shape",
-    "without_dead_equations",
-    "without_references",
-    "wrap_key",
-]
+    "Factor", "ShapedArray", "Term", "abstract_results", "bind_equation",
+    "bind_primitive", "binds", "bounds", "canonical_dtype", "closed", "convert_constvars", "default_float",
+    "definition", "dim_expression", "eval_jaxpr", "inconclusive_dimension_error", "is_drop_var",
+    "is_extended_dtype", "is_jaxpr", "is_literal", "is_symbolic_dim", "is_user_file", "jaxpr_of",
+    "key_physical_aval", "name_stack", "open_jaxpr", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
+    "solve_dims", "substitute", "symbol", "symbols_of", "trace_thunk", "unknown_symbol_error", "user_frame",
+    "with_exact_shape", "without_dead_equations", "without_references", "wrap_key",
+]  # fmt: skip
 
-Primitive = _core.Primitive
 ShapedArray = _core.ShapedArray
-Var = _core.Var
-DropVar = _core.DropVar
-Literal = _core.Literal
 inconclusive_dimension_error = _core.InconclusiveDimensionOperation
 unknown_symbol_error = _shape_poly.UnexpectedDimVar
 
@@ -79,67 +58,84 @@ _ClosedJaxpr = vars(_core).get("ClosedJaxpr", _core.Jaxpr)
 _UNIFIED = _ClosedJaxpr is _core.Jaxpr
 
 
-def is_jaxpr(value: Any) -> bool:
+def is_jaxpr(value: object) -> bool:
     """Whether `value` is a jaxpr, open or closed."""
     return isinstance(value, (_core.Jaxpr, _ClosedJaxpr))
 
 
-def open_jaxpr(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
-    """The equations and the constants of a jaxpr, closed or not (an open one has no constants)."""
-    if isinstance(jaxpr, _ClosedJaxpr):
+def open_jaxpr(jaxpr: Jaxpr, consts: Sequence[PyTree] = ()) -> tuple[jax.extend.core.Jaxpr, Sequence[PyTree]]:
+    """The open jaxpr and its constants, whether it carries these itself or not."""
+    if isinstance(jaxpr, _ClosedJaxpr) and not consts:
         return jaxpr.jaxpr, jaxpr.consts
-    return jaxpr, ()
+    return jaxpr, consts
 
 
-def without_references(jaxpr: Any) -> Any:
+def is_literal(atom: Atom) -> bool:
+    """Whether an operand of an equation is a literal."""
+    return isinstance(atom, _core.Literal)
+
+
+def is_drop_var(var: Var) -> bool:
+    """Whether a result of an equation is thrown away."""
+    return isinstance(var, _core.DropVar)
+
+
+def without_references(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr with the mutable array references that it makes itself (`jax.new_ref`) turned into values."""
     if not any(isinstance(effect, _core.InternalMutableArrayEffect) for effect in jaxpr.effects):
         return jaxpr
     return _discharge.discharge_state(jaxpr if isinstance(jaxpr, _ClosedJaxpr) else closed(jaxpr, ()))
 
 
-def jaxpr_of(jaxpr: Any) -> Any:
+def jaxpr_of(jaxpr: Jaxpr) -> jax.extend.core.Jaxpr:
     return open_jaxpr(jaxpr)[0]
 
 
-def closed(jaxpr: Any, consts: Sequence[Any]) -> Any:
+def closed(jaxpr: Jaxpr, consts: Sequence[PyTree]) -> Jaxpr:
     """A closed jaxpr of these equations and constants."""
     return jaxpr.with_consts(list(consts)) if _UNIFIED else _ClosedJaxpr(jaxpr, list(consts))
 
 
-def without_dead_equations(jaxpr: Any) -> Any:
+def without_dead_equations(jaxpr: Jaxpr) -> Jaxpr:
     """A closed jaxpr without the equations (of loop bodies, too) whose results nobody uses."""
     inner, consts = open_jaxpr(jaxpr)
     alive, _ = _partial_eval.dce_jaxpr(inner, [True] * len(inner.outvars), instantiate=True)
     return alive if _UNIFIED else _ClosedJaxpr(alive, list(consts))
 
 
-def eval_closed(jaxpr: Any, *operands: Any) -> list[Any]:
-    """Evaluate (or trace) a closed jaxpr."""
-    inner, consts = open_jaxpr(jaxpr)
-    return _core.eval_jaxpr(inner, consts, *operands)
+def eval_jaxpr(jaxpr: Jaxpr, *operands: jax.Array, consts: Sequence[PyTree] = ()) -> list[jax.Array]:
+    """Evaluate (or trace) a jaxpr, closed or with its constants given."""
+    inner, constants = open_jaxpr(jaxpr, consts)
+    return _core.eval_jaxpr(inner, constants, *operands)
 
 
-def bind_equation(primitive: Any, params: Mapping[str, Any], *operands: Any) -> list[Any]:
+def bind_equation(eqn: Equation, operands: Sequence[jax.Array]) -> list[jax.Array]:
+    """Evaluate (or trace) one equation, keeping the name stack and the source line that it has."""
+    names = _source_info.current_name_stack() + eqn.source_info.name_stack
+    with _source_info.user_context(eqn.source_info.traceback, name_stack=names), eqn.ctx.manager:
+        return bind_primitive(eqn.primitive, eqn.params, *operands)
+
+
+def bind_primitive(primitive: Primitive, params: Params, *operands: jax.Array) -> list[jax.Array]:
     """Bind a primitive with parameters as they stand in an equation; the list of its results."""
     result = primitive.bind(*operands, **primitive.get_bind_params(params))
     return list(result) if primitive.multiple_results else [result]
 
 
-def definition(primitive: Any) -> Callable[..., Any] | None:
+def definition(primitive: Primitive) -> Function | None:
     """The function by which a library defined a primitive of its own; None for one that JAX itself implements."""
-    impl: Callable[..., Any] = primitive.impl
+    impl: Function = primitive.impl
     function = impl.func if isinstance(impl, functools.partial) else impl
     of_jax = not isinstance(function, types.FunctionType) or function.__module__.partition(".")[0] == "jax"
     return None if of_jax else impl
 
 
-def binds(jaxpr: Any, primitive: Any) -> bool:
+def binds(jaxpr: Jaxpr, primitive: Primitive) -> bool:
     """Whether a jaxpr has an equation of the primitive at its top level."""
     return any(eqn.primitive is primitive for eqn in open_jaxpr(jaxpr)[0].eqns)
 
 
-def trace_thunk(thunk: Callable[[], Any]) -> tuple[Any, list[Any], Any]:
+def trace_thunk(thunk: Callable[[], PyTree]) -> tuple[Jaxpr, list[jax.Array], PyTree]:
     """Trace a function of no arguments: its jaxpr, with everything it closed over (tracers of the
     surrounding trace included) turned into operands; those operands; the result's pytree of avals."""
     traced, out = jax.make_jaxpr(thunk, return_shape=True)()
@@ -147,35 +143,47 @@ def trace_thunk(thunk: Callable[[], Any]) -> tuple[Any, list[Any], Any]:
     return closed(_partial_eval.convert_constvars_jaxpr(inner), ()), list(consts), out
 
 
-def convert_constvars(jaxpr: Any) -> Any:
+def convert_constvars(jaxpr: Jaxpr) -> Jaxpr:
     """The open jaxpr with its constants as its first operands."""
     return _partial_eval.convert_constvars_jaxpr(jaxpr)
 
 
-def key_physical_aval(aval: Any) -> Any:
+def key_physical_aval(aval: Aval) -> Aval:
     """The array that carries a typed random key (or any extended dtype)."""
     return _core.physical_aval(_core.ShapedArray(aval.shape, aval.dtype))
 
 
-def wrap_key(data: np.ndarray[Any, Any], aval: Any) -> Any:
+def wrap_key(data: Array, aval: _core.ShapedArray) -> jax.Array:
     """Key data as a typed key array of the aval's implementation."""
     return jax.random.wrap_key_data(data, impl=aval.dtype._impl)
 
 
-def is_symbolic_dim(dim: Any) -> bool:
+def random_keys(seed: int, count: int, aval: _core.ShapedArray) -> jax.Array:
+    """Different typed keys [count] of the aval's implementation."""
+    return jax.random.split(jax.random.key(seed, impl=aval.dtype._impl), max(count, 1))[:count]
+
+
+def is_symbolic_dim(dim: object) -> TypeGuard[SymbolicDim]:
+    """Whether a dimension is an expression of symbols."""
     return isinstance(dim, _shape_poly._DimExpr)
 
 
-def scope_of(dim: Any) -> Any:
+def scope_of(dim: _shape_poly._DimExpr) -> jax.export.SymbolicScope:
     return dim.scope
 
 
-def symbols_of(dim: Any) -> set[str]:
+def symbols_of(dim: _shape_poly._DimExpr) -> set[str]:
     """Names of the symbols in a dimension expression."""
     return dim._get_vars()
 
 
-def dim_expression(dim: Any) -> list[tuple[int, list[tuple[Any, int]]]]:
+# A symbol's name, or an operation and its operand expressions.
+Factor = str | tuple[str, Sequence[Dim]]
+# A coefficient and a product of factors, each with its exponent.
+Term = tuple[int, list[tuple[Factor, int]]]
+
+
+def dim_expression(dim: _shape_poly._DimExpr) -> list[Term]:
     """A dimension expression as a sum: [(coefficient, [(factor, exponent), …]), …].
 
     A factor is a symbol's name or `(operation, operand expressions)` with operation one of
@@ -187,19 +195,19 @@ def dim_expression(dim: Any) -> list[tuple[int, list[tuple[Any, int]]]]:
     ]
 
 
-def bounds(dim: Any) -> tuple[float, float]:
+def bounds(dim: Dim) -> tuple[float, float]:
     """The least and the greatest value that a dimension can have, as far as JAX can tell."""
-    if not is_symbolic_dim(dim):
-        return int(dim), int(dim)
+    if is_static(dim):
+        return dim, dim
     return _shape_poly._bounds_decision(dim, _shape_poly.BoundsPrecision.BEST)
 
 
-def substitute(dim: Any, env: Mapping[str, Any]) -> Any:
+def substitute(dim: _shape_poly._DimExpr, env: Mapping[str, Dim]) -> Dim:
     """The expression with its symbols replaced (by expressions of one other scope, or numbers)."""
     return dim._evaluate(dict(env))
 
 
-def solve_dims(avals: Sequence[Any], tree: Any) -> tuple[dict[str, Any], list[tuple[str, int, int]]]:
+def solve_dims(avals: Sequence[Aval], tree: PyTreeDef) -> tuple[dict[str, Dim], list[tuple[str, int, int]]]:
     """JAX's own solution of the symbols from the shapes of the arguments.
 
     Returns symbol → expression over synthetic variables, and those variables as
@@ -209,13 +217,13 @@ def solve_dims(avals: Sequence[Any], tree: Any) -> tuple[dict[str, Any], list[tu
     return dict(solution), list(synthetic)
 
 
-def user_frame(source_info: Any) -> str | None:
-    """ "file:line (function)" of the user's line behind an equation."""
+def user_frame(source_info: _source_info.SourceInfo) -> str | None:
+    """The user's line behind an equation, as "file:line (function)"; None where there is none."""
     frame = _source_info.user_frame(source_info.traceback)
     return None if frame is None else f"{frame.file_name}:{frame.start_line} ({frame.function_name})"
 
 
-def name_stack(source_info: Any) -> str:
+def name_stack(source_info: _source_info.SourceInfo) -> str:
     return str(source_info.name_stack)
 
 
@@ -224,35 +232,24 @@ def is_user_file(name: str) -> bool:
     return _source_info.is_user_filename(name)
 
 
-# Primitives whose equation means just the jaxpr among its parameters, applied to its operands.
-_CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "checkpoint", "remat2", "custom_jvp_call", "custom_vjp_call"})
-
-
-def called_jaxpr(primitive: Any, params: Mapping[str, Any], *, composite: bool) -> str | None:
-    """The parameter that holds the jaxpr which an equation calls; None if it calls none."""
-    if not composite and primitive.name not in _CALLS:
-        return None
-    return next((key for key in ("jaxpr", "call_jaxpr") if key in params), None)
-
-
-def abstract_results(primitive: Any, avals: Sequence[Any], params: Mapping[str, Any]) -> list[Any]:
+def abstract_results(primitive: Primitive, avals: Sequence[Aval], params: Params) -> list[Aval]:
     """The avals that JAX's own rule gives the results of an equation."""
     outs, _ = primitive.abstract_eval(*avals, **params)
     return list(outs) if primitive.multiple_results else [outs]
 
 
-def with_exact_shape(aval: Any, shape: tuple[Any, ...]) -> Any:
+def with_exact_shape(aval: TraceableAval, shape: Dims) -> TraceableAval:
     """The aval with these very dimensions: JAX would make plain ints of subclasses of int."""
     if shape == tuple(aval.shape) and all(type(a) is type(b) for a, b in zip(shape, aval.shape, strict=True)):
         return aval
-    plain = tuple(d if is_symbolic_dim(d) else int(d) for d in shape)
+    plain = tuple(int(d) if is_static(d) else d for d in shape)
     # JAX keeps one object for all equal avals, so the one that remembers symbols has to be a copy.
     result = _unshared(aval.update(shape=plain))
     object.__setattr__(result, "shape", shape)
     return result
 
 
-def _unshared(aval: Any) -> Any:
+def _unshared(aval: TraceableAval) -> TraceableAval:
     copy = object.__new__(type(aval))
     for cls in type(aval).__mro__:
         for slot in vars(cls).get("__slots__", ()):
@@ -264,8 +261,8 @@ def _unshared(aval: Any) -> Any:
 
 
 def rebuild_jaxpr(
-    jaxpr: Any, *, invars: Sequence[Any], outvars: Sequence[Any], eqns: Sequence[Any], consts: Sequence[Any], closed_form: bool
-) -> Any:
+    jaxpr: Jaxpr, *, invars: Sequence[Var], outvars: Sequence[Atom], eqns: Sequence[Equation], consts: Sequence[PyTree], closed_form: bool
+) -> Jaxpr:
     """A jaxpr of the kind of `jaxpr` with other variables; `invars` begins with those of the constants."""
     count = len(jaxpr.constvars)
     if _UNIFIED:
@@ -278,37 +275,37 @@ def rebuild_jaxpr(
     return _ClosedJaxpr(opened, list(consts)) if closed_form else opened
 
 
-def symbol(name: str, like: Any) -> Any:
+def symbol(name: str, like: _shape_poly._DimExpr) -> Dim:
     """The symbol `name` of the scope of the expression `like`."""
     return _shape_poly._DimExpr._from_var(name, like.scope)
 
 
 @functools.cache
-def is_extended_dtype(dtype: Any) -> bool:
+def is_extended_dtype(dtype: object) -> bool:
     return bool(jax.numpy.issubdtype(dtype, jax.dtypes.extended))
 
 
-def default_float() -> np.dtype[Any]:
+def default_float() -> Dtype:
     return np.dtype(_dtypes.canonicalize_dtype(np.float64))
 
 
-def canonical_dtype(dtype: Any) -> Any:
+def canonical_dtype(dtype: Dtype) -> Dtype:
     return _dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
 
 
-def register_composite_rules(primitive: Any, batch: Callable[..., list[Any]]) -> None:
+def register_composite_rules(primitive: Primitive, batch: Callable[..., list[jax.Array]]) -> None:
     """Make a primitive whose `jaxpr` parameter is its meaning (of the operands after the first `count`)
     behave as that jaxpr under every transform: evaluation, jit, grad, jvp; under vmap it becomes
     `batch(size, axis name, operands, axes, **params)`."""
 
-    def inline(*operands: Any, jaxpr: Any, count: int, **_: Any) -> list[Any]:
-        return eval_closed(jaxpr, *operands[count:])
+    def inline(*operands: jax.Array, jaxpr: Jaxpr, count: int, **_: object) -> list[jax.Array]:
+        return eval_jaxpr(jaxpr, *operands[count:])
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    def jvp(primals: Sequence[jax.Array], tangents: Sequence[jax.Array], **params: Any) -> PyTree:
         tangents = [_ad.instantiate_zeros(t) for t in tangents]
         return jax.jvp(functools.partial(inline, **params), tuple(primals), tuple(tangents))
 
-    def batcher(axis_data: Any, operands: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+    def batcher(axis_data: _batching.AxisData, operands: Sequence[jax.Array], dims: Sequence[int | None], **params: Any) -> PyTree:
         axes = [None if d is None or d is _NOT_MAPPED else d for d in dims]
         outs = batch(axis_data.size, axis_data.name, operands, axes, **params)
         return outs, [0] * len(outs)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Case, construct, expect_graph
+from jax2onnx_core.plugins.cases import ExpectGraph
 
 from jax2onnx_functions.function import onnx_function
 
@@ -15,22 +14,22 @@ __all__ = ["cases"]
 
 
 @onnx_function
-def product(x: Any, y: Any) -> Any:
+def product(x: jax.Array, y: jax.Array | float) -> jax.Array:
     return jnp.sin(x) * y
 
 
 @onnx_function(name="Symmetric", domain="cases.inner")
-def symmetric(x: Any, y: Any) -> Any:
+def symmetric(x: jax.Array, y: jax.Array) -> jax.Array:
     return product(x, y) + product(y, x)
 
 
 @onnx_function
-def rows(x: Any) -> Any:
+def rows(x: jax.Array) -> jax.Array:
     return x.reshape(x.shape[0] * 2, -1) + jnp.arange(x.shape[0] * 2, dtype=x.dtype)[:, None]
 
 
 @onnx_function
-def statistics(x: Any, *, moments: Any = 2, of: Any = None) -> Any:
+def statistics(x: jax.Array, *, moments: int = 2, of: jax.Array | None = None) -> dict[str, object]:
     return {"mean": x.mean(-1), "others": [(x**k).sum(-1) for k in range(moments)], "none": of}
 
 
@@ -42,7 +41,7 @@ class Layer:
         self.weight = jnp.linspace(-1.0, 1.0, features * features).reshape(features, features)
         self.scale = scale
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: jax.Array) -> jax.Array:
         return jnp.tanh(x @ self.weight.astype(x.dtype)) * self.scale
 
 
@@ -52,7 +51,7 @@ class Stack:
     def __init__(self, *scales: float) -> None:
         self.layers = [Layer(3, scale) for scale in scales]
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: jax.Array) -> jax.Array:
         for layer in self.layers:
             x = layer(x)
         return x
@@ -65,18 +64,18 @@ class Pair:
         self.bias = jnp.arange(3.0)
 
     @onnx_function
-    def shifted(self, x: Any) -> Any:
+    def shifted(self, x: jax.Array) -> jax.Array:
         return x + self.bias.astype(x.dtype)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: jax.Array) -> jax.Array:
         return self.shifted(self.shifted(x) * 2)
 
 
 _OUTER = ("jax2onnx.function",)
 
 
-def _calls(**counts: int) -> Any:
-    """How many calls there are of functions of the default domain."""
+def _calls(**counts: int) -> ExpectGraph:
+    """The expectation that there are so many calls of functions of the default domain."""
     return expect_graph(counts={f"jax2onnx.{name}": count for name, count in counts.items()})
 
 

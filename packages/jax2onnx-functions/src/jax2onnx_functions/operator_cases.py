@@ -1,8 +1,8 @@
-"""Cases of `operator`: operators of ONNX Runtime's own domain."""
+"""Cases of `operator`: operators of a domain that the default target runs."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -14,21 +14,21 @@ from jax2onnx_functions.operator import custom_op
 __all__ = ["cases"]
 
 _MICROSOFT = "com.microsoft"
-_F32_ONLY: dict[Literal["f32", "f64"], str] = {"f64": "ONNX Runtime has this operator for float32 only"}
+_F32_ONLY: dict[Literal["f32", "f64"], str] = {"f64": "the default target runs this operator for float32 only"}
 
 
 @custom_op("QuickGelu", domain=_MICROSOFT, attributes={"alpha": 1.702})
-def quick_gelu(x: Any) -> Any:
+def quick_gelu(x: jax.Array) -> jax.Array:
     return x * jax.nn.sigmoid(1.702 * x)
 
 
 @custom_op("FusedMatMul", domain=_MICROSOFT)
-def fused_matmul(x: Any, y: Any, *, transB: Any = 0, alpha: Any = 1.0) -> Any:
+def fused_matmul(x: jax.Array, y: jax.Array, *, transB: int = 0, alpha: float = 1.0) -> jax.Array:
     return alpha * (x @ (y.T if transB else y))
 
 
 @custom_op("BiasGelu", domain=_MICROSOFT)
-def bias_gelu(x: Any, bias: Any) -> Any:
+def bias_gelu(x: jax.Array, bias: jax.Array) -> jax.Array:
     return jax.nn.gelu(x + bias, approximate=False)
 
 

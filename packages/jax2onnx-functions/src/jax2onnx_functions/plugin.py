@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from jax2onnx_core import Registry, hookimpl
+from jax2onnx_core import Case, Registry, hookimpl
 
 __all__ = ["JAX2ONNX_API", "jax2onnx_register", "jax2onnx_testcases"]
 
@@ -20,7 +18,7 @@ def jax2onnx_register(registry: Registry) -> None:
 
 
 @hookimpl
-def jax2onnx_testcases() -> list[Any]:
+def jax2onnx_testcases() -> list[Case]:
     """The cases of both modules."""
     from jax2onnx_functions import function_cases, operator_cases
 

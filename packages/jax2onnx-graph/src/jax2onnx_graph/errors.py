@@ -14,7 +14,12 @@ class ConversionError(Jax2OnnxError):
 
 
 class RuleError(ConversionError):
-    """A lowering rule or a pass emitted something that is no valid node, or that contradicts the equation."""
+    """A lowering rule or a pass emitted something that is no valid node, or that contradicts the equation.
+
+    `is_located` says that the message already names the rule and the user's line.
+    """
+
+    is_located = False
 
 
 class PassError(ConversionError):

@@ -1,44 +1,94 @@
-"""`Target`: what the engine needs to know about the runtime that it exports for."""
+"""`Target`: what passes, rules and legalisation ask about the runtime that a model is made for."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
 
-import numpy as np
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.arrays import Array, Dtype
+from jax2onnx_graph.errors import TargetError
+from jax2onnx_graph.facts.availability import is_allowed
 
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
-__all__ = ["Session", "Target", "standard_target"]
-
-Session = Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]
+__all__ = ["Array", "PassFactory", "Property", "Session", "Target", "standard_target"]
 
 
-def _everything(op_type: str, dtype: np.dtype[Any], opset: int) -> bool:
-    return True
+#: A loaded model: named arrays → the outputs, in order.
+Session = Callable[[Mapping[str, Array]], list[Array]]
+
+#: What a runtime may keep of an operator's meaning, or lose:
+#: "nan": a NaN among the operands reaches the result (extrema, sorting, sign, pooling);
+#: "signed_zero": the sign of a zero is kept;
+#: "wraps": integer results wrap around, as arithmetic modulo 2ⁿ does;
+#: "empty": an operand without elements gives the neutral element, or an empty result;
+#: "inf": infinite operands give the limit of the function;
+#: "accurate": the result has the precision of its element type;
+#: "order": writes to one place take effect in the order of the indices.
+Property = Literal["nan", "signed_zero", "wraps", "empty", "inf", "accurate", "order"]
 
 
-@dataclasses.dataclass(frozen=True)
 class Target:
-    """A runtime.
+    """A runtime that models are made for; this class itself is the ONNX standard, without any runtime.
 
-    Args:
+    A package that adds a runtime derives from it, overrides what is different there, and hands an instance to
+    `registry.target`. The answers should be measured.
+
+    Attributes:
       name: what users write in `to_onnx(..., target=name)`.
-      supports: `(op_type, dtype of the first typed operand, opset)` → whether the runtime computes
-        it exactly, natively or after `passes`.
-      passes: factories of `onnx_ir` passes that legalise a finished model.
-      load: an `onnx_ir.Model` or a path → a session, a function from named arrays to the outputs in
-        order; None where the target cannot run here.
-      default: whether `to_onnx` exports for it unless told otherwise.
+      is_default: whether `to_onnx` exports for it unless told otherwise.
+      opsets: the versions of the standard operators that it runs.
+      ir_version: the newest version of the file format that it reads.
     """
 
-    name: str
-    supports: Callable[[str, np.dtype[Any], int], bool] = _everything
-    passes: tuple[Callable[[], ir.passes.PassBase], ...] = ()
-    load: Callable[[Any], Session] | None = None
-    default: bool = False
+    name = "onnx"
+    is_default = False
+    opsets = range(18, 27)
+    ir_version = 13
+
+    def supports(self, op_type: str, dtype: Dtype, opset: int) -> bool:
+        """Whether the operator runs with this element type, by a kernel or after legalisation.
+
+        Args:
+          op_type: an operator of the standard; those that take a `reduction` may carry it: "ScatterND_add".
+          dtype: the element type of its main operand (the values of Where, the data of Gather).
+          opset: the version of the standard operators.
+        """
+        return is_allowed(op_type, dtype, opset)
+
+    def guarantees(self, op_type: str, dtype: Dtype, kept: Property) -> bool:
+        """Whether the runtime keeps this part of the operator's meaning at this element type."""
+        return True
+
+    def prefers(self, *forms: str) -> str:
+        """The one of several forms of equal meaning that runs fastest; the first where none is known to."""
+        return forms[0]
+
+    def passes(self) -> Sequence[PassFactory]:
+        """Makers of the passes that adapt a finished model to the runtime."""
+        return ()
+
+    @property
+    def can_run(self) -> bool:
+        """Whether `load` works in this process."""
+        return True
+
+    def load(self, model: ir.Model | Path) -> Session:
+        """Load a model, or the file of one, to run it. The standard runs in `onnx.reference`, slowly.
+
+        Raises:
+          TargetError: the model cannot be loaded here.
+        """
+        from onnx.reference import ReferenceEvaluator
+
+        try:
+            evaluator = ReferenceEvaluator(ir.to_proto(model) if isinstance(model, ir.Model) else str(model))
+        except (NotImplementedError, RuntimeError) as error:
+            raise TargetError(f"onnx.reference cannot load the model: {error}") from error
+        return lambda feeds: list(evaluator.run(None, dict(feeds)))
 
 
-standard_target = Target(name="onnx")
+#: Makes one pass for a target; the class of a pass that takes a target is one.
+PassFactory = Callable[[Target], ir.passes.PassBase]
+
+standard_target = Target()

@@ -7,6 +7,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.passes import default_passes
+from jax2onnx_graph.targets import standard_target
 from onnx.reference import ReferenceEvaluator
 
 _DIMS = (1, 2, 3)
@@ -146,7 +147,8 @@ def test_a_random_graph_computes_what_it_did_before(seed):
     before = ir.to_proto(model)
     feeds = {v.name: random.rng.standard_normal(v.shape.numpy()).astype(np.float32) for v in random.inputs}
     expected = ReferenceEvaluator(before).run(None, feeds)
-    for graph_pass in default_passes():
+    for factory in default_passes():
+        graph_pass = factory(standard_target)
         graph_pass(model)
         after = ir.to_proto(model)
         onnx.checker.check_model(after, full_check=True)

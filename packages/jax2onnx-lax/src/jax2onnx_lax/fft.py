@@ -1,7 +1,7 @@
 """Discrete Fourier transforms of any length and rank.
 
-Complex arrays are in their carried form here: float `[..., 2]`. ONNX Runtime's DFT is accurate for
-powers of two; any other length is a product with the DFT matrix (short ones) or Bluestein's
+Complex arrays are in their physical form here: float `[..., 2]`. Where the target's DFT is accurate for
+powers of two only, any other length is a product with the DFT matrix (short ones) or Bluestein's
 convolution on powers of two (L. I. Bluestein, "A linear filtering approach to the computation of
 discrete Fourier transform", IEEE Transactions on Audio and Electroacoustics 18, 1970), with the
 chirp's angles reduced exactly in integers. For a symbolic length the model computes the matrix.
@@ -10,22 +10,26 @@ chirp's angles reduced exactly in integers. For a symbolic length the model comp
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 from jax import lax
-from jax2onnx_core import Rules
+from jax2onnx_core import Context, Dim, Rules, Value
+from jax2onnx_graph.build.builder import Array
 
 __all__ = ["rules"]
 
 rules = Rules()
 
+#: Transforms the last but one axis of a physical complex array: `(ctx, x, length, inverse)`.
+Method = Callable[[Context, Value, Dim, bool], Value]
+
 # The longest transform that is a product with its matrix (4n² numbers in the file).
 _LONGEST_MATRIX = 128
 
 
-@rules.lower("fft", packed=True)
-def fft(ctx: Any, x: Any, *, fft_type: Any, fft_lengths: Sequence[Any]) -> Any:
+@rules.lower("fft", physical=True)
+def fft(ctx: Context, x: Value, *, fft_type: lax.FftType, fft_lengths: Sequence[Dim]) -> Value:
     """FFT, IFFT, RFFT, IRFFT over the last `len(fft_lengths)` axes, scaled as NumPy's."""
     rank = len(ctx.avals_in[0].shape)
     axes = list(range(rank - len(fft_lengths), rank))
@@ -38,17 +42,19 @@ def fft(ctx: Any, x: Any, *, fft_type: Any, fft_lengths: Sequence[Any]) -> Any:
     return _transform(ctx, x, axes, fft_lengths, inverse=fft_type == lax.FftType.IFFT)
 
 
-def _transform(ctx: Any, x: Any, axes: Sequence[int], lengths: Sequence[Any], *, inverse: bool) -> Any:
+def _transform(ctx: Context, x: Value, axes: Sequence[int], lengths: Sequence[Dim], *, inverse: bool) -> Value:
+    """The complex transforms along several axes, the last one first."""
     for axis, length in zip(reversed(axes), reversed(lengths), strict=True):
         x = _along(ctx, x, axis, length, inverse)
     return x
 
 
-def _along(ctx: Any, x: Any, axis: int, length: Any, inverse: bool) -> Any:
-    """The complex transform along one axis of a packed array."""
-    if _is_exact(ctx, length):
-        return _dft(ctx, x, axis, ctx.dims(x), inverse=inverse)
-    rank = len(ctx.dims(x))
+def _along(ctx: Context, x: Value, axis: int, length: Dim, inverse: bool) -> Value:
+    """The complex transform along one axis."""
+    dims = ctx.known_dims(x)
+    if _is_accurate(ctx, x, length):
+        return _dft(ctx, x, axis, dims, inverse=inverse)
+    rank = len(dims)
     swap = [i for i in range(rank) if i not in (axis, rank - 1)]
     to_end = [*swap, axis, rank - 1]
     back = [to_end.index(i) for i in range(rank)]
@@ -56,87 +62,91 @@ def _along(ctx: Any, x: Any, axis: int, length: Any, inverse: bool) -> Any:
     return ctx.transpose(_method(length)(ctx, moved, length, inverse), back)
 
 
-def _method(length: Any) -> Callable[..., Any]:
+def _method(length: Dim) -> Method:
+    """How to transform this length where DFT is not accurate."""
     if not isinstance(length, int):
         return _by_model_matrix
-    return _by_matrix if length <= _LONGEST_MATRIX else _by_chirp
+    return _by_matrix if _is_short(length) else _by_chirp
 
 
-def _is_exact(ctx: Any, length: Any) -> bool:
-    """Is the runtime's own DFT accurate? Plain ONNX has no runtime to mind."""
-    return ctx.target == "onnx" or (isinstance(length, int) and length & (length - 1) == 0)
+def _is_short(length: Dim) -> TypeGuard[int]:
+    """Whether the transform is a product with a constant matrix."""
+    return isinstance(length, int) and length <= _LONGEST_MATRIX
+
+
+def _is_accurate(ctx: Context, x: Value, length: Dim) -> bool:
+    """Whether the target's DFT of this length has the precision of the dtype of `x`; for powers of two every one has."""
+    is_power_of_two = isinstance(length, int) and length & (length - 1) == 0
+    return is_power_of_two or ctx.guarantees("DFT", ctx.dtype(x), "accurate")
 
 
 def _dft(
-    ctx: Any,
-    x: Any,
-    axis: int,
-    dims: Sequence[Any],
-    *,
-    inverse: bool = False,
-    onesided: bool = False,
-    length: Any = None,
-) -> Any:
-    """ONNX's DFT, which pads with zeros up to `length`; its axis became an operand with opset 20."""
-    flags = {"inverse": int(inverse), "onesided": int(onesided)}
+    ctx: Context, x: Value, axis: int, dims: Sequence[Dim], *, inverse: bool = False, onesided: bool = False,
+    length: Value | None = None,
+) -> Value:  # fmt: skip
+    """ONNX's DFT, which pads with zeros up to `length`; `dims` is the result's shape.
+
+    The axis became an operand with opset 20.
+    """
     if ctx.opset < 20:
-        return ctx.op.DFT(x, length, axis=axis, dims=tuple(dims), **flags)
-    return ctx.op.DFT(x, length, ctx.constant(np.int64(axis)), dims=tuple(dims), **flags)
+        return ctx.op.DFT(x, length, axis=axis, dims=dims, inverse=int(inverse), onesided=int(onesided))
+    place = ctx.constant(np.int64(axis))
+    return ctx.op.DFT(x, length, place, dims=dims, inverse=int(inverse), onesided=int(onesided))
 
 
 # -- real arrays and half spectra -------------------------------------------------------------------
 
 
-def _real_to_half(ctx: Any, x: Any, length: Any) -> Any:
-    """Real `[..., n]` to packed `[..., n // 2 + 1, 2]`."""
-    *batch, _ = ctx.dims(x)
-    half = length // 2 + 1
-    if isinstance(length, int) and length <= _LONGEST_MATRIX and not _is_exact(ctx, length):
-        matrix = _matrix(length, inverse=False)[::2, : 2 * half]
+def _real_to_half(ctx: Context, x: Value, length: Dim) -> Value:
+    """Real `[..., n]` to complex `[..., n // 2 + 1]`."""
+    *batch, _ = ctx.known_dims(x)
+    half, accurate = length // 2 + 1, _is_accurate(ctx, x, length)
+    if _is_short(length) and not accurate:
+        matrix = _matrix(length, inverse=False)[::2, : 2 * (length // 2 + 1)]
         flat = ctx.op.MatMul(x, ctx.constant(matrix, like=x), dims=(*batch, 2 * half))
         return ctx.reshape(flat, (*batch, half, 2))
     column = ctx.unsqueeze(x, [-1])
-    if _is_exact(ctx, length):
+    if accurate:
         return _dft(ctx, column, len(batch), (*batch, half, 2), onesided=True)
     zeros = ctx.op.Mul(column, ctx.constant(0, like=x))
-    packed = ctx.concat([column, zeros], -1)
-    full = _method(length)(ctx, packed, length, inverse=False)
+    full = _method(length)(ctx, ctx.concat([column, zeros], -1), length, False)
     return ctx.slice(full, [0], [half], [-2], dims=(*batch, half, 2))
 
 
-def _half_to_real(ctx: Any, x: Any, length: Any) -> Any:
-    """Packed `[..., n // 2 + 1, 2]` to real `[..., n]`; the imaginary parts of the first and, for
-    even n, the last coefficient do not matter."""
-    *batch, _, _ = ctx.dims(x)
-    half = length // 2 + 1
-    if isinstance(length, int) and length <= _LONGEST_MATRIX and not _is_exact(ctx, length):
-        flat = ctx.reshape(x, (*batch, 2 * half))
+def _half_to_real(ctx: Context, x: Value, length: Dim) -> Value:
+    """Complex `[..., n // 2 + 1]` to real `[..., n]`.
+
+    The imaginary parts of the first and, for even n, the last coefficient do not matter.
+    """
+    *batch, _, _ = ctx.known_dims(x)
+    if _is_short(length) and not _is_accurate(ctx, x, length):
+        flat = ctx.reshape(x, (*batch, 2 * (length // 2 + 1)))
         return ctx.op.MatMul(flat, ctx.constant(_half_matrix(length), like=x), dims=(*batch, length))
     mirrored = ctx.slice(x, [(length + 1) // 2 - 1], [0], [len(batch)], [-1], dims=(*batch, (length + 1) // 2 - 1, 2))
     conjugate = ctx.op.Mul(mirrored, ctx.constant(np.array([1, -1]), like=x))
     spectrum = ctx.with_dims(ctx.concat([x, conjugate], len(batch)), (*batch, length, 2))
-    packed = _along(ctx, spectrum, len(batch), length, inverse=True)
-    return ctx.op.Gather(packed, ctx.constant(np.int64(0)), axis=-1, dims=(*batch, length))
+    full = _along(ctx, spectrum, len(batch), length, inverse=True)
+    return ctx.op.Gather(full, ctx.constant(np.int64(0)), axis=-1, dims=(*batch, length))
 
 
 # -- short transforms ----------------------------------------------------------------------------------
 
 
-def _roots(length: int, inverse: bool) -> np.ndarray[Any, Any]:
+def _roots(length: int, inverse: bool) -> Array:
     """exp(∓2πi jk / n) for all j, k, the product reduced modulo n."""
     index = np.arange(length)
     angles = 2 * np.pi * (np.outer(index, index) % length) / length
     return np.exp(1j * angles if inverse else -1j * angles)
 
 
-def _matrix(length: int, inverse: bool) -> np.ndarray[Any, Any]:
+def _matrix(length: int, inverse: bool) -> Array:
     """The DFT matrix for rows (j, real|imag) and columns (k, real|imag), `[2n, 2n]`."""
     roots = _roots(length, inverse) / (length if inverse else 1)
     blocks = np.array([[roots.real, roots.imag], [-roots.imag, roots.real]])
     return blocks.transpose(2, 0, 3, 1).reshape(2 * length, 2 * length)
 
 
-def _half_matrix(length: int) -> np.ndarray[Any, Any]:
+def _half_matrix(length: int) -> Array:
     """The inverse DFT matrix for half spectra with conjugate symmetry, `[2 (n // 2 + 1), n]`."""
     half = length // 2 + 1
     weights = np.full(half, 2.0)
@@ -146,8 +156,10 @@ def _half_matrix(length: int) -> np.ndarray[Any, Any]:
     return _matrix(length, inverse=True)[: 2 * half, ::2] * np.repeat(weights, 2)[:, None]
 
 
-def _by_matrix(ctx: Any, x: Any, length: int, inverse: bool) -> Any:
-    *batch, _, _ = dims = ctx.dims(x)
+def _by_matrix(ctx: Context, x: Value, length: Dim, inverse: bool) -> Value:
+    """Along the last but one axis: the product with the DFT matrix."""
+    assert isinstance(length, int)
+    *batch, _, _ = dims = ctx.known_dims(x)
     flat = ctx.reshape(x, (*batch, 2 * length))
     product = ctx.op.MatMul(flat, ctx.constant(_matrix(length, inverse), like=x), dims=(*batch, 2 * length))
     return ctx.reshape(product, dims)
@@ -156,49 +168,57 @@ def _by_matrix(ctx: Any, x: Any, length: int, inverse: bool) -> Any:
 # -- long transforms -----------------------------------------------------------------------------------
 
 
-def _by_chirp(ctx: Any, x: Any, length: int, inverse: bool) -> Any:
-    """Along the last but one axis: X[k] = w[k] · Σ (x[j] w[j]) / w[k - j] with w[k] = exp(∓πi k² / n),
-    a convolution in a power of two of at least 2n - 1 points."""
-    *batch, _, _ = dims = ctx.dims(x)
-    axis = len(batch)
-    chirp, spectrum, padded = _chirp(ctx, x, length, inverse)
-    padded_dims = (*batch, ctx.dims(spectrum)[0], 2)
-    product = _times(ctx, _dft(ctx, _times(ctx, x, chirp), axis, padded_dims, length=padded), spectrum)
+def _by_chirp(ctx: Context, x: Value, length: Dim, inverse: bool) -> Value:
+    """Bluestein's algorithm along the last but one axis.
+
+    X[k] = w[k] · Σ (x[j] w[j]) / w[k - j] with w[k] = exp(∓πi k² / n) is a convolution in a power of two of at
+    least 2n - 1 points.
+    """
+    assert isinstance(length, int)
+    *batch, _, _ = dims = ctx.known_dims(x)
+    axis, padded = len(batch), 1 << (2 * length - 2).bit_length()
+    padded_dims = (*batch, padded, 2)
+    chirp, spectrum = (_physical(ctx, z, x) for z in _chirp(length, padded, inverse))
+    turned = _dft(ctx, _times(ctx, x, chirp), axis, padded_dims, length=ctx.constant(np.int64(padded)))
+    product = _times(ctx, turned, spectrum)
     convolved = _dft(ctx, product, axis, padded_dims, inverse=True)
     first = ctx.slice(convolved, [0], [length], [axis], dims=dims)
     result = _times(ctx, first, chirp)
     return ctx.op.Div(result, ctx.constant(length, like=x)) if inverse else result
 
 
-def _times(ctx: Any, x: Any, factor: Any) -> Any:
-    """The complex product of packed arrays, `factor` of shape [n, 2]: x · re + (i x) · im."""
-    real = ctx.op.Gather(factor, ctx.ints([0]), axis=-1, dims=(ctx.dims(factor)[0], 1))
-    imag = ctx.op.Gather(factor, ctx.ints([1]), axis=-1, dims=(ctx.dims(factor)[0], 1))
+def _times(ctx: Context, x: Value, factor: Value) -> Value:
+    """The complex product x · re + (i x) · im, `factor` of shape [n, 2]."""
+    length = ctx.known_dims(factor)[0]
+    real = ctx.op.Gather(factor, ctx.ints([0]), axis=-1, dims=(length, 1))
+    imag = ctx.op.Gather(factor, ctx.ints([1]), axis=-1, dims=(length, 1))
     swapped = ctx.op.Gather(x, ctx.ints([1, 0]), axis=-1, dims=ctx.dims(x))
     turned = ctx.op.Mul(swapped, ctx.op.Mul(imag, ctx.constant(np.array([-1, 1]), like=x)))
     return ctx.op.Add(ctx.op.Mul(x, real), turned)
 
 
-def _chirp(ctx: Any, x: Any, length: int, inverse: bool) -> tuple[Any, Any, Any]:
-    """The chirp [n, 2], the transform [m, 2] of its reciprocal on both sides of zero, and m."""
-    padded = 1 << (2 * length - 2).bit_length()
+def _physical(ctx: Context, z: Array, like: Value) -> Value:
+    """A complex array as a constant in its physical form, of the element type of `like`."""
+    return ctx.constant(np.stack([z.real, z.imag], -1), like=like)
+
+
+def _chirp(length: int, padded: int, inverse: bool) -> tuple[Array, Array]:
+    """The chirp w, complex [length], and the transform of its reciprocal on both sides of zero, complex [padded]."""
     index = np.arange(length)
     angles = np.pi * (index * index % (2 * length)) / length
     chirp = np.exp(1j * angles if inverse else -1j * angles)
     kernel = np.zeros(padded, np.complex128)
     kernel[:length] = chirp.conj()
     kernel[padded - length + 1 :] = chirp.conj()[:0:-1]
-    spectrum = np.fft.fft(kernel)
-    constants = [ctx.constant(np.stack([z.real, z.imag], -1), like=x) for z in (chirp, spectrum)]
-    return constants[0], constants[1], ctx.constant(np.int64(padded))
+    return chirp, np.fft.fft(kernel)
 
 
 # -- symbolic lengths ------------------------------------------------------------------------------------
 
 
-def _by_model_matrix(ctx: Any, x: Any, length: Any, inverse: bool) -> Any:
-    """Along the last but one axis: the DFT matrix of the length at run time, in float64."""
-    *batch, _, _ = dims = ctx.dims(x)
+def _by_model_matrix(ctx: Context, x: Value, length: Dim, inverse: bool) -> Value:
+    """Along the last but one axis: the product with the DFT matrix, which the model computes in float64."""
+    *batch, _, _ = dims = ctx.known_dims(x)
     size = ctx.dim(length)
     index = ctx.op.Range(ctx.constant(np.int64(0)), size, ctx.constant(np.int64(1)), dims=(length,))
     product = ctx.op.Mul(ctx.unsqueeze(index, [1]), index)

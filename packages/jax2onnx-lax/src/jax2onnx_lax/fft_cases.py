@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
 
+from jax2onnx_lax.cases import Fn
+
 __all__ = ["cases"]
 
 _covers = ("fft",)
 
 
-def _complex(fn: Any) -> Any:
+def _complex(fn: Fn) -> Fn:
     return lambda x, y: fn(lax.complex(x, y))
 
 

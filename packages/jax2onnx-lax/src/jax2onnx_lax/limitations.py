@@ -9,15 +9,15 @@ __all__ = ["LIMITATIONS"]
 LIMITATIONS = (
     Limitation("top_k", "XLA puts a NaN whose sign bit is set last; before opset 26 no ONNX operator shows the sign of a NaN, "
                "so that every NaN counts as the greatest.", ("float16", "bfloat16", "float32", "float64")),
-    Limitation("approx_top_k", "Where the operand holds NaN, XLA leaves the result open; ours is that of top_k."),
+    Limitation("approx_top_k", "Where the operand has a NaN, XLA leaves the result open; in a model it is that of top_k."),
     Limitation("bitcast_convert_type", "Below opset 26 (BitCast) the payload of a NaN is not kept.",
                ("float16", "bfloat16", "float32", "float64")),
-    Limitation("subnormal numbers", "XLA on CPU flushes them to zero, ONNX Runtime computes with them."),
-    Limitation("half precision", "ONNX Runtime may keep float32 between two half-precision operators, so that an "
+    Limitation("subnormal numbers", "XLA on CPU flushes them to zero, a model computes with them."),
+    Limitation("half precision", "A runtime may keep float32 between two half-precision operators, so that an "
                "intermediate overflow of JAX can be a finite number.", ("float16", "bfloat16")),
-    Limitation("gather with mode promise_in_bounds", "An index along one axis that breaks the promise is an error in ONNX "
-               "Runtime where JAX clamps it; indices along several axes are clamped."),
-    Limitation("max pooling of flax and equinox", "The layers are one MaxPool, which does not propagate a NaN inside a window; "
+    Limitation("gather with mode promise_in_bounds", "An index along one axis that breaks the promise is an error of "
+               "ONNX's Gather where JAX clamps it; indices along several axes are clamped."),
+    Limitation("max pooling layers", "They are one MaxPool, which does not propagate a NaN inside a window; "
                "lax.reduce_window does.", ("float32",)),
     Limitation("select_and_scatter", "Other reductions than the addition of values selected by ge or le raise an error: "
                "JAX itself only makes these."),

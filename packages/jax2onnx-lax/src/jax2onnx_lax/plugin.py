@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from typing import Any
 
 from jax2onnx_core import Case, Composites, Registry, Rules, hookimpl
 
@@ -46,7 +45,7 @@ def jax2onnx_register(registry: Registry) -> None:
 
 
 @hookimpl
-def jax2onnx_testcases() -> list[Any]:
+def jax2onnx_testcases() -> list[Case]:
     """The cases of all modules."""
     cases: list[Case] = []
     for name in _module_names():

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from jax2onnx_core import Adapted
+
+if TYPE_CHECKING:
+    from flax import nnx
+
 __all__ = ["adapt"]
 
-from typing import Any
 
-from jax2onnx_core.plugins.adapted import Adapted
-
-
-def adapt(module: Any) -> Adapted:
+def adapt(module: nnx.Module) -> Adapted:
     """Take the module apart, so that it can be rebuilt around the same arrays inside a trace.
 
     Whatever a call changes (statistics, caches, counts of random streams) is changed in the copy alone.

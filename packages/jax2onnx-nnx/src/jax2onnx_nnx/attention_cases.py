@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import jax
 from flax import nnx
@@ -20,18 +19,18 @@ _ATTENTION = expect_graph("MatMul -> Add -> Attention -> MatMul -> Add", counts=
 class SelfAttention(nnx.Module):
     """Self-attention with arguments of the call fixed."""
 
-    def __init__(self, call: dict[str, Any], **options: Any) -> None:
+    def __init__(self, call: dict[str, bool], **options: object) -> None:
         self.call = call
         self.attn = nnx.MultiHeadAttention(decode=False, **options)
 
-    def __call__(self, x: jax.Array, **kwargs: Any) -> jax.Array:
-        return self.attn(x, **self.call, **kwargs)
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.attn(x, **self.call)
 
 
 class Masked(nnx.Module):
     """Attention to the keys that a threshold lets through; some rows see none."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: object) -> None:
         self.attn = nnx.MultiHeadAttention(2, 8, decode=False, **options)
 
     def __call__(self, x: jax.Array) -> jax.Array:
@@ -75,7 +74,7 @@ cases = [
         "dot_product_attention_with_a_dropout_rate",
         functools.partial(nnx.dot_product_attention, dropout_rate=0.1, deterministic=True),
         [("B", "T", 2, 4), ("B", "S", 2, 4), ("B", "S", 2, 4)],
-        covers=("nnx.dot_product_attention",),
+        covers=("nn.attention",),
         expect=expect_graph("Reshape -> Attention -> Reshape"),
         rtol=_LOOSE,
     ),

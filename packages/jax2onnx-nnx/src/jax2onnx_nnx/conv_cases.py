@@ -13,7 +13,7 @@ _TRANSPOSED = expect_graph("Transpose -> ConvTranspose -> Transpose", match="exa
 _IMAGES = [("B", 9, 7, 4)]
 
 cases = [
-    Case("conv", construct(nnx.Conv, 4, 6, (3, 3), **_OPTIONS), _IMAGES, covers=("nnx.conv",), expect=_CONV),
+    Case("conv", construct(nnx.Conv, 4, 6, (3, 3), **_OPTIONS), _IMAGES, covers=("nn.conv",), expect=_CONV),
     Case("conv_any_size", construct(nnx.Conv, 4, 6, (3, 2), **_OPTIONS), [("B", "H", "W", 4)], expect=_CONV),
     Case(
         "conv_strided_any_size",
@@ -50,7 +50,7 @@ cases = [
         "conv_transpose",
         construct(nnx.ConvTranspose, 4, 6, (3, 3), strides=2, **_OPTIONS),
         [("B", "H", "W", 4)],
-        covers=("nnx.conv_transpose",),
+        covers=("nn.conv_transpose",),
         expect=_TRANSPOSED,
     ),
     Case(

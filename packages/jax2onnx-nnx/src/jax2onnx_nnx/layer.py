@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-__all__ = ["axes_from_end", "parameter", "promoted"]
+from typing import TYPE_CHECKING, Protocol
 
-from collections.abc import Sequence
-from typing import Any
+import jax
+from jax.typing import DTypeLike
+from jax2onnx_lax.dtypes import is_float_array
 
-from jax2onnx_lax.nn.activations import is_float
+if TYPE_CHECKING:
+    from flax import nnx
+    from flax.typing import PromoteDtypeFn
+
+__all__ = ["Layer", "parameter", "promoted"]
 
 
-def parameter(variable: Any) -> Any:
-    """The array of an `nnx.Variable`, None where the layer has none. Always the very same object."""
+class Layer(Protocol):
+    """A layer that computes in a type of its own choice."""
+
+    dtype: DTypeLike | None
+    promote_dtype: PromoteDtypeFn
+
+
+def parameter(variable: nnx.Variable[jax.Array] | None) -> jax.Array | None:
+    """The array of a variable, None where the layer has none. Always the very same object."""
     return None if variable is None else variable[...]
 
 
-def promoted(layer: Any, *arrays: Any) -> tuple[Any, ...] | None:
+def promoted(layer: Layer, *arrays: jax.Array | None) -> tuple[jax.Array | None, ...] | None:
     """The arrays (or None) after the layer's own dtype promotion; None unless all became one float type."""
     arrays = layer.promote_dtype(arrays, dtype=layer.dtype)
     present = [x for x in arrays if x is not None]
-    return arrays if is_float(*present) and len({x.dtype for x in present}) == 1 else None
-
-
-def axes_from_end(axes: Any, rank: int) -> tuple[int, ...]:
-    """Sorted axes, counted from the end."""
-    axes = axes if isinstance(axes, Sequence) else (axes,)
-    return tuple(sorted(a if a < 0 else a - rank for a in axes))
+    return arrays if is_float_array(*present) and len({x.dtype for x in present}) == 1 else None

@@ -11,7 +11,7 @@ _OPTIONS = {"param_dtype": with_dtype(), "rngs": with_rngs(0)}
 _DENSE = expect_graph("MatMul -> Add", match="exact")
 
 cases = [
-    Case("linear", construct(nnx.Linear, 8, 6, **_OPTIONS), [("B", 5, 8)], covers=("nnx.linear",), expect=_DENSE),
+    Case("linear", construct(nnx.Linear, 8, 6, **_OPTIONS), [("B", 5, 8)], covers=("nn.linear",), expect=_DENSE),
     Case("linear_of_a_matrix", construct(nnx.Linear, 8, 6, **_OPTIONS), [("B", 8)], expect=_DENSE),
     Case(
         "linear_without_bias",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ _OPTIONS = {"param_dtype": with_dtype(), "rngs": with_rngs(0)}
 _TOKENS, _IMAGES = [("B", "T", 8)], [("B", 6, 5, 8)]
 
 
-def _trained(layer: Any, *args: Any, **options: Any) -> Any:
+def _trained(layer: Callable[..., nnx.Module], *args: object, **options: object) -> nnx.Module:
     """A layer whose parameters and statistics are not those of initialisation."""
     made = layer(*args, **options)
     keys = iter(jax.random.split(jax.random.key(7), 8))
@@ -28,7 +28,7 @@ def _trained(layer: Any, *args: Any, **options: Any) -> Any:
 class ConvNorm(nnx.Module):
     """A convolution and its batch norm, at inference."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: object) -> None:
         self.conv = nnx.Conv(4, 6, (3, 3), use_bias=False, **options)
         self.norm = _trained(nnx.BatchNorm, 6, use_running_average=True, **options)
 
@@ -36,12 +36,9 @@ class ConvNorm(nnx.Module):
         return nnx.relu(self.norm(self.conv(x)))
 
 
-def _masked(norm: Any) -> Any:
+def _masked_layer_norm(**options: object) -> Callable[[jax.Array], jax.Array]:
+    norm = nnx.LayerNorm(8, **options)
     return lambda x: norm(x, mask=jnp.arange(8) < 5)
-
-
-def _masked_layer_norm(**options: Any) -> Any:
-    return _masked(nnx.LayerNorm(8, **options))
 
 
 _LAYER_NORM = expect_graph("LayerNormalization", match="exact")
@@ -52,7 +49,7 @@ cases = [
         "layer_norm",
         construct(_trained, nnx.LayerNorm, 8, **_OPTIONS),
         _TOKENS,
-        covers=("nnx.layer_norm",),
+        covers=("nn.layer_norm",),
         expect=_LAYER_NORM,
         rtol=1e-5,
     ),
@@ -71,7 +68,7 @@ cases = [
         "rms_norm",
         construct(_trained, nnx.RMSNorm, 8, **_OPTIONS),
         _TOKENS,
-        covers=("nnx.rms_norm",),
+        covers=("nn.rms_norm",),
         expect=expect_graph("RMSNormalization", match="exact"),
         rtol=1e-5,
     ),
@@ -80,7 +77,7 @@ cases = [
         "batch_norm",
         construct(_trained, nnx.BatchNorm, 8, use_running_average=True, **_OPTIONS),
         _IMAGES,
-        covers=("nnx.batch_norm",),
+        covers=("nn.batch_norm",),
         expect=expect_graph("Mul -> Add", match="exact"),
     ),
     Case(
@@ -105,7 +102,7 @@ cases = [
         "group_norm",
         construct(_trained, nnx.GroupNorm, 8, 2, **_OPTIONS),
         [("B", "H", "W", 8)],
-        covers=("nnx.group_norm",),
+        covers=("nn.group_norm",),
         expect=_GROUP_NORM,
         rtol=1e-5,
     ),

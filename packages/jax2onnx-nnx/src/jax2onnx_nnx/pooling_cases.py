@@ -18,7 +18,7 @@ _average = functools.partial(nnx.avg_pool, window_shape=(3, 2), strides=(2, 1))
 _max = functools.partial(nnx.max_pool, window_shape=(3, 2), strides=(2, 1))
 
 cases = [
-    Case("avg_pool", _average, _IMAGES, covers=("nnx.avg_pool",), expect=_AVERAGE),
+    Case("avg_pool", _average, _IMAGES, covers=("nn.avg_pool",), expect=_AVERAGE),
     Case("avg_pool_same", functools.partial(_average, padding="SAME"), _IMAGES, expect=_AVERAGE),
     Case("avg_pool_same_any_size", functools.partial(_average, padding="SAME"), _ANY_SIZE, expect=_AVERAGE),
     Case(
@@ -28,7 +28,7 @@ cases = [
         expect=_AVERAGE,
     ),
     Case("avg_pool_of_one_image", _average, [(9, 7, 4)]),
-    Case("max_pool", _max, _IMAGES, covers=("nnx.max_pool",), expect=_MAX),
+    Case("max_pool", _max, _IMAGES, covers=("nn.max_pool",), expect=_MAX),
     Case("max_pool_same_any_size", functools.partial(_max, padding="SAME"), _ANY_SIZE, expect=_MAX),
     Case("max_pool_of_linen", functools.partial(nn.max_pool, window_shape=(2, 2), strides=(2, 2)), _IMAGES, expect=_MAX),
     Case("max_pool_of_one_image", _max, [(9, 7, 4)]),
@@ -36,7 +36,7 @@ cases = [
         "min_pool",
         functools.partial(nnx.min_pool, window_shape=(3, 3), strides=(2, 2), padding="SAME"),
         _IMAGES,
-        covers=("nnx.min_pool",),
+        covers=("nn.min_pool",),
         expect=expect_graph("Neg -> Transpose -> MaxPool -> Transpose -> Neg", match="path"),
     ),
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 from flax import nnx
@@ -15,20 +14,20 @@ _OPTIONS = {"param_dtype": with_dtype(), "rngs": with_rngs(0)}
 _X = [("B", "T", 5)]
 
 
-def _pure(**options: Any) -> Callable[[jax.Array], jax.Array]:
+def _pure(**options: object) -> Callable[[jax.Array], jax.Array]:
     """An LSTM as a function: the module itself cannot be called inside a transformation of JAX's."""
     graph, state = nnx.split(nnx.RNN(nnx.OptimizedLSTMCell(5, 4, **options)))
     return lambda x: nnx.merge(graph, state, copy=True)(x)
 
 
-def _rnn(cell: Any, call: dict[str, Any], options: dict[str, Any], **cell_options: Any) -> nnx.RNN:
-    return nnx.RNN(cell(5, 4, **cell_options), **call, **options)
+def _rnn(cell: type[nnx.RNNCellBase], options: dict[str, bool], **cell_options: object) -> nnx.RNN:
+    return nnx.RNN(cell(5, 4, **cell_options), **options)
 
 
-def _case(name: str, cell: Any, operator: str, **options: Any) -> Case:
+def _case(name: str, cell: type[nnx.RNNCellBase], operator: str, **options: bool) -> Case:
     # Squeeze the direction away; a reshape and a transpose may be one.
     expect = expect_graph(f"Transpose -> {operator}", counts={operator: 1}, absent=["Scan", "Loop"])
-    return Case(name, construct(_rnn, cell, {}, options, **_OPTIONS), _X, expect=expect)
+    return Case(name, construct(_rnn, cell, options, **_OPTIONS), _X, expect=expect)
 
 
 cases = [
@@ -36,7 +35,7 @@ cases = [
         "lstm",
         construct(_pure, **_OPTIONS),
         _X,
-        covers=("nnx.rnn",),
+        covers=("nn.rnn",),
         expect=expect_graph("Transpose -> LSTM", absent=["Scan", "Loop"]),
     ),
     _case("lstm_of_a_module", nnx.OptimizedLSTMCell, "LSTM"),
@@ -47,10 +46,10 @@ cases = [
     _case("gru_with_carry", nnx.GRUCell, "GRU", return_carry=True),
     Case(
         "simple",
-        construct(_rnn, nnx.SimpleCell, {}, {}, dtype=with_dtype(), **_OPTIONS),
+        construct(_rnn, nnx.SimpleCell, {}, dtype=with_dtype(), **_OPTIONS),
         _X,
         expect=expect_graph("Transpose -> RNN", absent=["Scan", "Loop"]),
     ),
-    Case("lstm_reversed_twice", construct(_rnn, nnx.LSTMCell, {"reverse": True}, {}, **_OPTIONS), _X),
-    Case("lstm_time_major", construct(_rnn, nnx.LSTMCell, {"time_major": True}, {}, **_OPTIONS), [("T", "B", 5)]),
+    Case("lstm_reversed_twice", construct(_rnn, nnx.LSTMCell, {"reverse": True}, **_OPTIONS), _X),
+    Case("lstm_time_major", construct(_rnn, nnx.LSTMCell, {"time_major": True}, **_OPTIONS), [("T", "B", 5)]),
 ]

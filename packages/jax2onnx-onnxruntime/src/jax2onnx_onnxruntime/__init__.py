@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["LegalisePass", "Runner", "load", "supports"]
+if TYPE_CHECKING:
+    from jax2onnx_onnxruntime.kernels import supports
+    from jax2onnx_onnxruntime.legalise import LegalisePass
+    from jax2onnx_onnxruntime.runner import Runner, load
+    from jax2onnx_onnxruntime.target import OnnxRuntime
+
+__all__ = ["LegalisePass", "OnnxRuntime", "Runner", "load", "supports"]
 __version__ = "0.1.0"
 
 # The plugin module is imported with every export; what it does not need comes at first use.
 _LAZY = {
     "LegalisePass": "jax2onnx_onnxruntime.legalise",
+    "OnnxRuntime": "jax2onnx_onnxruntime.target",
     "Runner": "jax2onnx_onnxruntime.runner",
     "load": "jax2onnx_onnxruntime.runner",
     "supports": "jax2onnx_onnxruntime.kernels",

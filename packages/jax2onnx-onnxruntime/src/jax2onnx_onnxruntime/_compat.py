@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-__all__ = ["onnxruntime"]
+__all__ = ["onnxruntime", "refusals"]
 
 
 def onnxruntime() -> ModuleType:
@@ -25,3 +25,15 @@ def onnxruntime() -> ModuleType:
             "`pip install 'jax2onnx-onnxruntime[gpu]'`.",
             name="onnxruntime",
         ) from None
+
+
+def refusals() -> tuple[type[Exception], ...]:
+    """The errors with which ONNX Runtime refuses a model or a file; none where it is not installed."""
+    try:
+        state = onnxruntime().capi.onnxruntime_pybind11_state
+    except ModuleNotFoundError:
+        return ()
+    return (
+        state.Fail, state.InvalidArgument, state.InvalidGraph, state.InvalidProtobuf, state.NoSuchFile, state.NotImplemented,
+        state.RuntimeException,
+    )  # fmt: skip

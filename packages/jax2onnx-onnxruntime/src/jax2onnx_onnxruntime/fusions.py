@@ -7,14 +7,16 @@ is the same product, without a transposition at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx_ir as ir
+from jax2onnx_graph.facts.values import dims_of
+from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.patterns import operation
 
 __all__ = ["VectorProductsPass"]
 
 
-class VectorProductsPass(ir.passes.InPlacePass):
+class VectorProductsPass(GraphPass):
     """Write the product of a transposed matrix (or batch of matrices) with a vector as vector times matrix.
 
     1. `MatMul(Transpose(x), v)`, where the last two axes are exchanged, becomes `MatMul(v, x)`.
@@ -22,71 +24,38 @@ class VectorProductsPass(ir.passes.InPlacePass):
     3. A Transpose that nobody uses any more is dropped.
     """
 
-    def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Apply the rules above, in the main graph, in subgraphs and in functions."""
-        found = [node for graph in _all_graphs(model) for node in graph if _is_endangered(node)]
-        for node in found:
-            _swap(node)
-        return ir.passes.PassResult(model, bool(found))
+    def rewrite(self, editor: GraphEditor) -> None:
+        """Apply the rules above to one graph."""
+        for node in editor.nodes():
+            matrix = _transposed_matrix(node)
+            if matrix is not None:
+                _swap(editor, node, matrix)
 
 
-def _all_graphs(model: ir.Model) -> Iterator[ir.Graph]:
-    for graph in (model.graph, *(function.graph for function in model.functions.values())):
-        yield graph
-        yield from graph.subgraphs()
+def _transposed_matrix(node: ir.Node) -> ir.Value | None:
+    """The matrix of a product with a vector, if it is a Transpose, or the Cast of one."""
+    if node.domain or node.op_type != "MatMul" or _rank(node.inputs[1]) != 1 or _rank(node.inputs[0]) < 2:
+        return None
+    matrix = node.inputs[0]
+    cast = operation(matrix, "Cast")
+    return None if operation(matrix if cast is None else cast.inputs[0], "Transpose") is None else matrix
 
 
 def _rank(value: ir.Value | None) -> int:
-    return -1 if value is None or value.shape is None else value.shape.rank()
+    return len(dims_of(value) or ())
 
 
-def _transpose_before(value: ir.Value) -> ir.Node | None:
-    """The Transpose that makes `value`, possibly with a Cast after it."""
-    producer = value.producer()
-    if producer is not None and producer.op_type == "Cast" and producer.domain == "" and producer.inputs[0] is not None:
-        producer = producer.inputs[0].producer()
-    return producer if producer is not None and (producer.domain, producer.op_type) == ("", "Transpose") else None
-
-
-def _is_endangered(node: ir.Node) -> bool:
-    if (node.domain, node.op_type) != ("", "MatMul") or _rank(node.inputs[1]) != 1 or _rank(node.inputs[0]) < 2:
-        return False
-    matrix = node.inputs[0]
-    return matrix is not None and _transpose_before(matrix) is not None
-
-
-def _swapped(rank: int) -> list[int]:
-    return [*range(rank - 2), rank - 1, rank - 2]
-
-
-def _swap(node: ir.Node) -> None:
+def _swap(editor: GraphEditor, node: ir.Node, matrix: ir.Value) -> None:
     """A v = v Aᵀ: the vector first, and the matrix without its transposition or with a second one."""
-    matrix, vector = node.inputs
-    assert matrix is not None and matrix.shape is not None
-    order = _swapped(matrix.shape.rank())
-    producer = matrix.producer()
-    if producer is not None and producer.op_type == "Transpose" and _order(producer) == order:
-        plain = producer.inputs[0]
+    rank, vector = _rank(matrix), node.inputs[1]
+    order = [*range(rank - 2), rank - 1, rank - 2]
+    transpose = operation(matrix, "Transpose")
+    if transpose is not None and list(transpose.attributes.get_ints("perm", ())) == order:
+        plain = transpose.inputs[0]
     else:
-        plain = _transposed(node, matrix, order)
+        plain = editor.before(node).op("Transpose", matrix, perm=order)
     node.replace_input_with(0, vector)
     node.replace_input_with(1, plain)
-    if producer is not None and producer.op_type == "Transpose" and not matrix.uses() and not matrix.is_graph_output():
-        graph = producer.graph
-        assert graph is not None
-        graph.remove(producer, safe=True)
-
-
-def _order(transpose: ir.Node) -> list[int] | None:
-    permutation = transpose.attributes.get("perm")
-    return None if permutation is None else list(permutation.as_ints())
-
-
-def _transposed(before: ir.Node, matrix: ir.Value, order: list[int]) -> ir.Value:
-    assert matrix.shape is not None and before.graph is not None
-    name = f"{before.outputs[0].name}_matrix"
-    output = ir.Value(name=name, type=matrix.type, shape=ir.Shape([matrix.shape[i] for i in order]))
-    node = ir.Node("", "Transpose", [matrix], [ir.AttrInt64s("perm", order)], outputs=[output], name=f"{name}_node")
-    node.metadata_props.update(before.metadata_props)
-    before.graph.insert_before(before, node)
-    return output
+    editor.modified = True
+    if transpose is not None and transpose.graph is editor.graph and not matrix.uses() and not matrix.is_graph_output():
+        editor.discard(transpose)

@@ -14,13 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import onnx_ir as ir
+from jax2onnx_graph.facts.operators import facts_of, split_reduction
 
-__all__ = ["Signature", "element_type", "kernels", "measured_version", "signature", "supports"]
-
-_MAIN_VARIABLES = {"Where": "T", "OneHot": "T3", "If": "V", "Loop": "V", "ConstantOfShape": "T2", "EyeLike": "T2"}
-"""Operators whose element type is not that of their first operand."""
-
-_REDUCTIONS = ("add", "mul", "max", "min")
+__all__ = ["Signature", "element_type", "kernels", "measured_version", "operator_key", "signature", "supports"]
 
 
 class Signature(NamedTuple):
@@ -66,16 +62,18 @@ def element_type(dtype: np.dtype[Any]) -> ir.DataType | None:
         return None
 
 
-def _split(key: str) -> tuple[str, str]:
-    """`"ScatterND_add"` → `("ScatterND", "add")`."""
-    op_type, _, reduction = key.rpartition("_")
-    return (op_type, reduction) if op_type and reduction in _REDUCTIONS else (key, "")
+def operator_key(node: ir.Node) -> str:
+    """The name under which the kernels of a node are measured: `"ScatterND_add"` for one with a reduction."""
+    if not facts_of(node.op_type).has_reduction:
+        return node.op_type
+    reduction = node.attributes.get_string("reduction", "none")
+    return node.op_type if reduction == "none" else f"{node.op_type}_{reduction}"
 
 
 @functools.cache
 def signature(key: str, opset: int) -> Signature | None:
     """The signature of a standard operator at an opset; None where there is no such operator."""
-    op_type, _ = _split(key)
+    op_type, _ = split_reduction(key)
     try:
         schema = onnx.defs.get_schema(op_type, opset, "")
     except onnx.defs.SchemaError:
@@ -84,7 +82,7 @@ def signature(key: str, opset: int) -> Signature | None:
     outputs = tuple(p.type_str for p in schema.outputs)
     floats = {"tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"}
     floating = {c.type_param_str for c in schema.type_constraints if floats & set(c.allowed_type_strs)}
-    main = _MAIN_VARIABLES.get(op_type) or (inputs or outputs)[0]
+    main = facts_of(op_type).element_type or (inputs or outputs)[0]
     return Signature(inputs, outputs, frozenset(floating), main)
 
 

@@ -7,61 +7,18 @@ from collections.abc import Iterable
 
 import numpy as np
 import onnx_ir as ir
+from jax2onnx_graph.facts.operators import ValueUse, facts_of, value_use
+from jax2onnx_graph.facts.schemas import value_inputs
+
+from jax2onnx_onnxruntime.kernels import operator_key
 
 __all__ = ["Magnitude", "Magnitudes"]
 
 _SMALL = 64
 """Constants with more elements are not looked at."""
 
-_MOVES = frozenset(
-    [
-        "Concat",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "GatherElements",
-        "GatherND",
-        "Identity",
-        "Max",
-        "Min",
-        "Clip",
-        "Pad",
-        "ReduceMax",
-        "ReduceMin",
-        "Reshape",
-        "ScatterElements",
-        "ScatterND",
-        "Slice",
-        "Split",
-        "Squeeze",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-        "Where",
-    ]
-)
-_ARITHMETIC = frozenset(["Add", "Sub", "Mul", "Div", "Mod", "Neg", "ReduceSum", "ReduceProd", "CumSum", "Abs"])
-_COUNTS = frozenset(["Shape", "Size", "ArgMax", "ArgMin", "NonZero"])
-_FIRST_ONLY = frozenset(
-    [
-        "Expand",
-        "Gather",
-        "GatherElements",
-        "GatherND",
-        "ReduceMax",
-        "ReduceMin",
-        "ReduceSum",
-        "ReduceProd",
-        "CumSum",
-        "Reshape",
-        "Slice",
-        "Split",
-        "Squeeze",
-        "Tile",
-        "Unsqueeze",
-    ]
-)
-"""Operators of which only the first operand holds the values."""
+_UNBOUNDED = frozenset({"BitShift"})
+"""Operators whose results on sizes may be large."""
 
 
 class Magnitude(enum.Flag):
@@ -103,28 +60,28 @@ class Magnitudes:
 
     def note(self, node: ir.Node) -> None:
         """Record what follows from a node for its results."""
-        if not node.outputs or node.outputs[0].dtype not in (ir.DataType.INT64, ir.DataType.INT32):
-            return
-        found = self._of_result(node)
-        if found:
-            for output in node.outputs:
-                self._known[output] = found
+        for index, output in enumerate(node.outputs):
+            if output.dtype in (ir.DataType.INT64, ir.DataType.INT32):
+                found = self._of_result(node, index)
+                if found:
+                    self._known[output] = found
 
-    def _of_result(self, node: ir.Node) -> Magnitude:
+    def _of_result(self, node: ir.Node, index: int) -> Magnitude:
         op_type, operands = node.op_type, node.inputs
-        if op_type in _COUNTS:
+        if index in facts_of(op_type).count_outputs:
             return Magnitude.INT32 | Magnitude.SIZE
         if op_type == "Constant" and "value" in node.attributes:
             return _of_array(node.attributes["value"].as_tensor())
         if op_type == "Cast" and operands[0] is not None:
             return self.of(operands[0]) | _of_type(operands[0].dtype)
-        if op_type == "Where":
-            return self.of_all(operands[1:])
-        if op_type in _FIRST_ONLY:
-            operands = operands[:1]
-        if op_type in _MOVES:
-            return self.of_all(operands)
-        if op_type in _ARITHMETIC and self.of_all(operands) & Magnitude.SIZE:
+        values = [operands[i] for i in value_inputs(op_type, len(operands), index)]
+        if not values:
+            return Magnitude.UNKNOWN
+        use = value_use(operator_key(node))
+        if use in (ValueUse.MOVE, ValueUse.ORDER):
+            return self.of_all(values)
+        is_arithmetic = use in (ValueUse.RING, ValueUse.VALUE) and op_type not in _UNBOUNDED
+        if is_arithmetic and self.of_all(values) & Magnitude.SIZE:
             return Magnitude.INT32 | Magnitude.SIZE
         return Magnitude.UNKNOWN
 

@@ -12,9 +12,10 @@ __all__ = ["duplicate_ids", "uncovered_operations"]
 
 
 def uncovered_operations(distribution: str, plugins: Plugins | None = None) -> list[str]:
-    """The primitives and composites that the distribution declares and that no case `covers`, sorted.
+    """The primitives and composites that the distribution declares and that no case of its own `covers`, sorted.
 
-    Primitives that are declared as unsupported have no case.
+    A composite may have the name of another distribution's operation: each covers its part. Primitives that are
+    declared as unsupported have no case.
     """
     plugins = plugins or installed_plugins()
     registry = plugins.registry
@@ -24,7 +25,8 @@ def uncovered_operations(distribution: str, plugins: Plugins | None = None) -> l
         if owner == distribution and what.startswith("primitive ")
     }
     declared |= {s.name for s in registry.composites if registry.owners[f"composite target {s.target}"] == distribution}
-    covered = {name for found in find_cases((), plugins) if isinstance(found, Found) for name in found.case.covers}
+    cases = find_cases([distribution], plugins)
+    covered = {name for found in cases if isinstance(found, Found) for name in found.case.covers}
     return sorted(declared - covered - registry.unsupported.keys())
 
 

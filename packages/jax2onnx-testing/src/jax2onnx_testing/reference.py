@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax2onnx_core.lowering.physical import to_numpy
+from jax2onnx_core.lowering.physical import physical_array
 
 __all__ = ["Reference"]
 
@@ -33,4 +33,4 @@ class Reference:
             result = self._compiled(args, kwargs)
         except Exception:  # noqa: BLE001
             result = self._eager(*args, **kwargs)
-        return [to_numpy(jax.numpy.asarray(leaf)) for leaf in jax.tree_util.tree_leaves(result)]
+        return [physical_array(jax.numpy.asarray(leaf)) for leaf in jax.tree_util.tree_leaves(result)]

@@ -1,21 +1,29 @@
 """How ripple's layer and its primitive become ONNX operators."""
 
-from jax2onnx_core import Call, Composites, Rules
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+from jax2onnx_core import Call, Composites, Context, Rules, Value
+
+if TYPE_CHECKING:
+    from ripple import Damping  # a plugin imports its library only for its types
 
 rules = Rules()
 composites = Composites()
 
 
 @rules.lower("ripple_sawtooth")
-def sawtooth(ctx, x):
+def sawtooth(ctx: Context, x: Value) -> Value:
     return ctx.op.Sub(x, ctx.op.Floor(x))
 
 
 @composites.call("ripple:Damping.__call__", name="ripple.damping")
-def damping(self, x):
+def damping(self: Damping, x: jax.Array) -> Call:
     return Call(x, self.scale)
 
 
 @rules.lower("ripple.damping")
-def lower_damping(ctx, x, scale):
+def lower_damping(ctx: Context, x: Value, scale: Value) -> Value:
     return ctx.op.Mul(ctx.op.Softsign(x), scale)

@@ -1,19 +1,19 @@
 """What this distribution contributes to jax2onnx-core."""
 
-from jax2onnx_core import hookimpl
+from jax2onnx_core import Case, Registry, hookimpl
 
 JAX2ONNX_API = 1
 
 
 @hookimpl
-def jax2onnx_register(registry):
+def jax2onnx_register(registry: Registry) -> None:
     from jax2onnx_ripple import layers
 
     registry.add(layers.rules, layers.composites)
 
 
 @hookimpl
-def jax2onnx_testcases():
+def jax2onnx_testcases() -> list[Case]:
     from jax2onnx_ripple import layers_cases
 
     return layers_cases.cases

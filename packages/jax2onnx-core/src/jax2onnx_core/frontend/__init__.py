@@ -1,0 +1,1 @@
+"""From a callable and input specifications to a jaxpr."""

@@ -6,18 +6,21 @@ import functools
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
 
 import jax
 
 from jax2onnx_core.frontend.composite import bind_composite
+from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.errors import PluginError
 from jax2onnx_core.plugins.rules import CompositeSpec
 
 __all__ = ["activation_window", "active_composites", "exporting", "find_target"]
+
+#: What a function is an attribute of.
+Holder = ModuleType | type
 
 # JAX's trace caches are keyed by this value, so traces made inside a window stay inside it.
 _trace_context = jax.make_user_context(default_value=None)
@@ -56,7 +59,7 @@ def activation_window(specs: Sequence[CompositeSpec], token: object) -> Iterator
         _uninstall(list(by_target))
 
 
-def patched(fn: Callable[..., Any]) -> Callable[..., Any]:
+def patched(fn: Function) -> Function:
     """The wrapper that stands for `fn` inside the window, also for one that was bound to a method or to arguments
     before it: the callable handed to `to_onnx` is looked up by no name."""
     wrappers = {id(patch.original): patch.wrapper for patch in _installed.values()}
@@ -69,10 +72,10 @@ def patched(fn: Callable[..., Any]) -> Callable[..., Any]:
     return wrappers.get(id(fn), fn)
 
 
-def find_target(target: str) -> tuple[Any, str, Any]:
+def find_target(target: str) -> tuple[Holder, str, Function]:
     """`"module:Class.method"` → (holder, attribute name, the object itself)."""
     module, _, path = target.partition(":")
-    holder: Any = sys.modules[module]
+    holder: Holder = sys.modules[module]
     *parents, name = path.split(".")
     try:
         for parent in parents:
@@ -93,11 +96,11 @@ class _Patch:
         holder, name, self.original = find_target(target)
         self.wrapper = _wrap(target, self.original)
         if isinstance(holder, type):
-            self.places: list[tuple[Any, str]] = [(holder, name)]
+            self.places: list[tuple[Holder, str]] = [(holder, name)]
         else:
             self.places = list(_aliases.places[target])
 
-    def put(self, old: Any, new: Any) -> None:
+    def put(self, old: Function, new: Function) -> None:
         for holder, name in self.places:
             if vars(holder).get(name) is old:
                 setattr(holder, name, new)
@@ -112,9 +115,9 @@ class _Aliases:
 
     def __init__(self) -> None:
         self.seen: dict[str, tuple[ModuleType, int]] = {}
-        self.places: dict[str, list[tuple[Any, str]]] = {}
+        self.places: dict[str, list[tuple[Holder, str]]] = {}
 
-    def scan(self, functions: dict[str, Any]) -> None:
+    def scan(self, functions: dict[str, Function]) -> None:
         """Bring the places of these functions (target → function) up to date."""
         if not functions.keys() <= self.places.keys():
             self.seen.clear()
@@ -134,7 +137,7 @@ def _is_plain(module: object) -> bool:
     return type(module) is ModuleType
 
 
-def _scan_module(module: ModuleType, by_id: dict[int, list[tuple[Any, str]]]) -> None:
+def _scan_module(module: ModuleType, by_id: dict[int, list[tuple[Holder, str]]]) -> None:
     namespace = vars(module)
     if not by_id.keys().isdisjoint(map(id, namespace.values())):
         for name, value in list(namespace.items()):
@@ -145,23 +148,23 @@ def _scan_module(module: ModuleType, by_id: dict[int, list[tuple[Any, str]]]) ->
 _aliases = _Aliases()
 
 
-def _wrap(target: str, original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap(target: str, original: Function) -> Function:
     @functools.wraps(original)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: PyTree, **kwargs: PyTree) -> PyTree:
         specs = active_composites()
         spec = specs.get(target) if specs else None
         call = spec.fn(*args, **kwargs) if spec else None
         if spec is None or call is None:
             return original(*args, **kwargs)
 
-        def meaning() -> Any:
+        def traced_original() -> PyTree:
             traced_args, traced_kwargs = (args, kwargs) if call.arguments is None else call.arguments()
             return original(*traced_args, **traced_kwargs)
 
         return bind_composite(
             spec.name,
             call,
-            meaning,
+            traced_original,
             keep_under_vmap=spec.keep_under_vmap,
             traced=vars(_thread).get("traced"),
         )

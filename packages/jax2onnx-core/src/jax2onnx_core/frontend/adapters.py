@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -11,10 +12,15 @@ from typing import Any
 import jax
 
 from jax2onnx_core.frontend.inputs import path_name
-from jax2onnx_core.plugins.adapted import Adapted, Adapter
+from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.errors import OptionError
+from jax2onnx_core.plugins.registry import Adapted, Adapter
 
 __all__ = ["AdaptedCallable", "adapt_callable"]
+
+
+#: Makes a fresh object.
+Maker = Callable[[], Any]
 
 
 class AdaptedCallable:
@@ -26,13 +32,15 @@ class AdaptedCallable:
 
     def __init__(self, adapters: Sequence[Adapter]) -> None:
         self.classes = [(cls, a) for a in adapters for cls in [_imported_class(a.target)] if cls is not None]
+        # Functions of these libraries close over what the user gave them, but their globals hold no models.
+        self._libraries = {"jax", "numpy", *(a.target.partition(".")[0].partition(":")[0] for a in adapters)}
         self.names: dict[int, str] = {}
-        self.arrays: list[Any] = []
-        self.make: Callable[[], Callable[..., Any]]
+        self.arrays: list[jax.Array] = []
+        self.make: Callable[[], Function]
         self._seen: set[int] = set()
-        self._adapted: dict[int, Callable[[], Any]] = {}
+        self._adapted: dict[int, Maker] = {}
 
-    def adapt(self, value: Any, name: str) -> Callable[[], Any] | None:
+    def adapt(self, value: object, name: str) -> Maker | None:
         """A maker of a fresh `value`, or None where there is nothing to make fresh."""
         if id(value) in self._adapted:
             return self._adapted[id(value)]
@@ -59,46 +67,46 @@ class AdaptedCallable:
         for path, array in adapted.weights.items():
             self._name(array, path)
 
-    def _name(self, array: Any, name: str) -> None:
+    def _name(self, array: jax.Array, name: str) -> None:
         if id(array) not in self.names:
             self.names[id(array)] = name
             self.arrays.append(array)
 
-    def _name_arrays(self, value: Any, name: str) -> None:
+    def _name_arrays(self, value: object, name: str) -> None:
         if isinstance(value, (dict, list, tuple, jax.Array)):
             for path, leaf in jax.tree_util.tree_flatten_with_path(value)[0]:
                 if isinstance(leaf, jax.Array):
                     self._name(leaf, ".".join(filter(None, [name, path_name(path)])))
 
-    def _partial(self, value: functools.partial[Any], name: str) -> Callable[[], Any] | None:
+    def _partial(self, value: functools.partial[PyTree], name: str) -> Maker | None:
         makers = [self.adapt(value.func, name), *(self.adapt(a, f"arg{i}") for i, a in enumerate(value.args))]
         keywords = {k: self.adapt(v, k) for k, v in value.keywords.items()}
         if not any(makers) and not any(keywords.values()):
             return None
 
-        def fresh() -> functools.partial[Any]:
+        def fresh() -> functools.partial[PyTree]:
             func, *args = (make() if make else old for make, old in zip(makers, (value.func, *value.args), strict=True))
             return functools.partial(func, *args, **{k: make() if make else value.keywords[k] for k, make in keywords.items()})
 
         return fresh
 
-    def _method(self, value: types.MethodType, name: str) -> Callable[[], Any] | None:
+    def _method(self, value: types.MethodType, name: str) -> Maker | None:
         make = self.adapt(value.__self__, name)
         return make and (lambda: types.MethodType(value.__func__, make()))
 
-    def _function(self, fn: types.FunctionType) -> Callable[[], Any] | None:
+    def _function(self, fn: types.FunctionType) -> Maker | None:
         """A function that closes over models, or uses global ones, is rebuilt around fresh copies."""
         cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
         filled = {name: cell.cell_contents for name, cell in cells.items() if _is_filled(cell)}
         used = {name: fn.__globals__[name] for name in fn.__code__.co_names if name in fn.__globals__}
-        if fn.__module__ is not None and fn.__module__.partition(".")[0] in _NO_MODELS:
+        if fn.__module__ is not None and fn.__module__.partition(".")[0] in self._libraries:
             used = {}
         closed = {name: self.adapt(value, name) for name, value in filled.items()}
         globals_ = {name: self.adapt(value, name) for name, value in used.items() if not isinstance(value, type)}
         if not any(closed.values()) and not any(globals_.values()):
             return None
 
-        def make() -> Callable[..., Any]:
+        def make() -> Function:
             closure = tuple(
                 types.CellType(maker()) if (maker := closed.get(name)) else cell for name, cell in cells.items()
             )
@@ -110,20 +118,14 @@ class AdaptedCallable:
         return make
 
 
-# Libraries whose functions close over what the user gave them, but whose globals hold no models.
-_NO_MODELS = frozenset({"jax", "numpy", "flax"})
-
-
-def adapt_callable(fn: Any, adapters: Sequence[Adapter]) -> AdaptedCallable:
+def adapt_callable(fn: Function, adapters: Sequence[Adapter]) -> AdaptedCallable:
     """Take `fn` apart; raises OptionError if it is not callable."""
     if not callable(fn):
         raise OptionError(f"to_onnx needs a callable, not {type(fn).__name__}: {fn!r:.80}.")
     adapted = AdaptedCallable(adapters)
     make = adapted.adapt(fn, "")
-    wrapped = fn
-    while make is None and "__wrapped__" in dir(wrapped):  # jit and its like: only the names are wanted
-        wrapped = wrapped.__wrapped__
-        adapted.adapt(wrapped, "")
+    if make is None and (original := inspect.unwrap(fn)) is not fn:  # of jit and its like only the names are wanted
+        adapted.adapt(original, "")
     adapted.make = make or (lambda: fn)
     return adapted
 

@@ -3,42 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from jax2onnx_core import _compat
+from jax2onnx_core.jax_types import Jaxpr, Primitive, PyTree, PyTreeDef
+from jax2onnx_core.jaxprs import Dim, StaticParams, open_jaxpr
 from jax2onnx_core.plugins.rules import Call
 
-__all__ = ["Static", "bind_composite", "composite_p", "is_composite"]
+__all__ = ["TracedOriginal", "bind_composite", "composite_p", "is_composite"]
 
-composite_p = _compat.Primitive("jax2onnx_composite")
-
-
-class Static:
-    """The static parameters of a composite; compared by identity, printed in jaxprs."""
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.values = values
-
-    def __repr__(self) -> str:
-        return ", ".join(f"{key}={value!r}" for key, value in self.values.items())
+composite_p = Primitive("jax2onnx_composite")
 
 
-def is_composite(primitive: Any) -> bool:
+def is_composite(primitive: Primitive) -> bool:
+    """Whether a primitive is that of composites."""
     return primitive is composite_p
 
 
 def bind_composite(
     name: str,
     call: Call,
-    original: Callable[[], Any],
+    original: Callable[[], PyTree],
     *,
     keep_under_vmap: bool = False,
-    traced: dict[Any, _Meaning] | None = None,
-) -> Any:
+    traced: dict[Hashable, TracedOriginal] | None = None,
+) -> PyTree:
     """Trace `original()` and bind it as the operation `name` with the operands and params of `call`.
 
     The equation's operands are those of the call followed by everything that the original closed
@@ -54,7 +47,7 @@ def bind_composite(
     meaning = None if key is None or traced is None else traced.get(key)
     if meaning is None:
         jaxpr, consts, out = _compat.trace_thunk(original)
-        meaning = _Meaning(jaxpr, jax.tree_util.tree_structure(out), _places(consts, operands))
+        meaning = TracedOriginal(jaxpr, jax.tree_util.tree_structure(out), _places(consts, operands))
         if key is not None and traced is not None and meaning.places is not None:
             traced[key] = meaning
     else:
@@ -66,23 +59,23 @@ def bind_composite(
         jaxpr=meaning.jaxpr,
         count=len(operands),
         tree=tree,
-        static=Static(call.params),
+        static=StaticParams(call.params),
         keep=keep_under_vmap,
     )
     return jax.tree_util.tree_unflatten(meaning.tree, results)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Meaning:
+class TracedOriginal:
     """A traced original: its jaxpr, the tree of its result, and which operand of the call is each of the
     things that it closed over (None if one is not an operand)."""
 
-    jaxpr: Any
-    tree: Any
+    jaxpr: Jaxpr
+    tree: PyTreeDef
     places: list[int] | None
 
 
-def _key(name: str, call: Call, operands: Sequence[Any], tree: Any) -> Any:
+def _key(name: str, call: Call, operands: Sequence[jax.Array], tree: PyTreeDef) -> Hashable | None:
     """What decides the meaning of a call; None where its params cannot be compared."""
     same = {id(x): i for i, x in reversed(list(enumerate(operands)))}
     key = (
@@ -90,7 +83,7 @@ def _key(name: str, call: Call, operands: Sequence[Any], tree: Any) -> Any:
         tree,
         tuple(jax.typeof(x) for x in operands),
         tuple(same[id(x)] for x in operands),
-        tuple(sorted(call.params.items())),
+        tuple((key, type(value), _comparable(value)) for key, value in sorted(call.params.items())),
     )
     try:
         hash(key)
@@ -99,17 +92,24 @@ def _key(name: str, call: Call, operands: Sequence[Any], tree: Any) -> Any:
     return key
 
 
-def _places(consts: Sequence[Any], operands: Sequence[Any]) -> list[int] | None:
+def _comparable(value: object) -> object:
+    """A parameter as something that is equal only to what means the same: 0.0 and -0.0 are equal numbers."""
+    return repr(value) if isinstance(value, (float, complex)) else value
+
+
+def _places(consts: Sequence[jax.Array], operands: Sequence[jax.Array]) -> list[int] | None:
     index = {id(x): i for i, x in reversed(list(enumerate(operands)))}
     places = [index.get(id(c)) for c in consts]
     return None if None in places else places  # type: ignore[return-value]
 
 
-def _batch(size: Any, axis_name: Any, operands: Sequence[Any], axes: Sequence[int | None], **params: Any) -> list[Any]:
+def _batch(
+    size: Dim, axis_name: Hashable, operands: Sequence[jax.Array], axes: Sequence[int | None], **params: Any
+) -> list[jax.Array]:
     count, jaxpr = params["count"], params["jaxpr"]
 
-    def meaning(*args: Any) -> list[Any]:
-        return _compat.eval_closed(jaxpr, *args)
+    def meaning(*args: jax.Array) -> list[jax.Array]:
+        return _compat.eval_jaxpr(jaxpr, *args)
 
     if not params["keep"]:
         batched = jax.vmap(meaning, tuple(axes[count:]), 0, axis_name=axis_name, axis_size=size)
@@ -117,12 +117,12 @@ def _batch(size: Any, axis_name: Any, operands: Sequence[Any], axes: Sequence[in
     front = [_to_front(x, axis, size) for x, axis in zip(operands[:count], axes[:count], strict=True)]
     batched = jax.vmap(meaning, tuple(axes[count:]), 0, axis_name=axis_name, axis_size=size)
     traced = jax.make_jaxpr(batched)(*(jax.typeof(x) for x in operands[count:]))
-    inner, consts = _compat.open_jaxpr(traced)
+    inner, consts = open_jaxpr(traced)
     closed_over = _compat.closed(_compat.convert_constvars(inner), ())
     return list(composite_p.bind(*front, *consts, *operands[count:], **{**params, "jaxpr": closed_over}))
 
 
-def _to_front(x: Any, axis: int | None, size: Any) -> Any:
+def _to_front(x: jax.Array, axis: int | None, size: Dim) -> jax.Array:
     return jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
 
 

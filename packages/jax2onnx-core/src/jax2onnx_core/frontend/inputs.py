@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeGuard
 
 import jax
 import numpy as np
 from jax.tree_util import keystr
+from jax2onnx_graph.arrays import Dtype
 
 from jax2onnx_core import _compat
+from jax2onnx_core.jax_types import Function, KeyPath, KeyPathEntry, PyTree, PyTreeDef
+from jax2onnx_core.jaxprs import Dim, is_static
 from jax2onnx_core.plugins.errors import InputError
+from jax2onnx_core.symbols.solve import DimSolution
 from jax2onnx_core.symbols.symbols import Symbols
 
 __all__ = ["Inputs", "parse_inputs", "path_name"]
+
+
+#: A shape as users write it: numbers, names or expressions, dimensions of JAX's, None for a dynamic one.
+Shape = tuple[int | str | Dim | None, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,18 +37,23 @@ class Inputs:
 
     names: list[str]
     avals: list[jax.ShapeDtypeStruct]
-    tree: Any
+    tree: PyTreeDef
     symbols: Symbols
+
+    @functools.cached_property
+    def solution(self) -> DimSolution:
+        """How the values of the symbols follow from the shapes of the inputs; SymbolError where they do not."""
+        return DimSolution(self.names, self.avals, self.tree, self.symbols)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Spec:
-    shape: tuple[Any, ...]
-    dtype: Any
+    shape: Shape
+    dtype: Dtype
     weak_type: bool = False
 
 
-def parse_inputs(fn: Callable[..., Any], specs: Any, kwargs: Mapping[str, Any], constraints: Sequence[str]) -> Inputs:
+def parse_inputs(fn: Function, specs: Sequence[PyTree], kwargs: Mapping[str, PyTree], constraints: Sequence[str]) -> Inputs:
     """Read `to_onnx`'s `inputs`, `kwargs` and `constraints`.
 
     A leaf is a shape `("B", 28, None)` (of JAX's default float dtype), `(shape, dtype)`, anything
@@ -61,7 +75,7 @@ def parse_inputs(fn: Callable[..., Any], specs: Any, kwargs: Mapping[str, Any], 
     return Inputs(names, avals, tree, symbols)
 
 
-def _is_shape(spec: Any) -> bool:
+def _is_shape(spec: object) -> TypeGuard[Shape]:
     # A named tuple, empty ones among them, is a node of a pytree.
     return type(spec) is tuple and all(
         d is None or (isinstance(d, (int, str, np.integer)) and not isinstance(d, bool)) or _compat.is_symbolic_dim(d)
@@ -69,7 +83,7 @@ def _is_shape(spec: Any) -> bool:
     )
 
 
-def _is_dtype(value: Any) -> bool:
+def _is_dtype(value: object) -> bool:
     if not isinstance(value, (str, type, np.dtype)) and not _compat.is_extended_dtype(value):
         return False
     try:
@@ -79,13 +93,13 @@ def _is_dtype(value: Any) -> bool:
     return True
 
 
-def _as_dtype(value: Any) -> Any:
+def _as_dtype(value: Any) -> Dtype:
     if _compat.is_extended_dtype(value):
         return value
     return jax.numpy.dtype(value)
 
 
-def _normalise(spec: Any, where: str) -> Any:
+def _normalise(spec: PyTree, where: str) -> PyTree:
     if _is_shape(spec):
         return _Spec(_check_shape(spec, where), _compat.default_float())
     if isinstance(spec, tuple) and len(spec) == 2 and _is_shape(spec[0]) and not _is_shape(spec[1]):
@@ -102,7 +116,7 @@ def _normalise(spec: Any, where: str) -> Any:
     return _normalise_tree(spec, where)
 
 
-def _normalise_tree(spec: Any, where: str) -> Any:
+def _normalise_tree(spec: PyTree, where: str) -> PyTree:
     # One level at a time, so that tuples which are shapes are seen before JAX takes them apart.
     leaves, tree = jax.tree_util.tree_flatten_with_path(spec, is_leaf=lambda x: x is not spec)
     if len(leaves) == 1 and leaves[0][1] is spec:
@@ -113,14 +127,14 @@ def _normalise_tree(spec: Any, where: str) -> Any:
     return jax.tree_util.tree_unflatten(tree, [_normalise(leaf, where + keystr(path)) for path, leaf in leaves])
 
 
-def _check_shape(shape: tuple[Any, ...], where: str) -> tuple[Any, ...]:
+def _check_shape(shape: Shape, where: str) -> Shape:
     for d in shape:
         if isinstance(d, (int, np.integer)) and d < 0:
             raise InputError(f"{where}: the shape {shape} has the negative dimension {d}; name it to make it dynamic.")
     return shape
 
 
-def _given_scope(specs: Iterator[_Spec]) -> Any:
+def _given_scope(specs: Iterator[_Spec]) -> jax.export.SymbolicScope | None:
     scopes = {
         id(s): s for spec in specs for d in spec.shape if _compat.is_symbolic_dim(d) for s in [_compat.scope_of(d)]
     }
@@ -138,15 +152,15 @@ def _aval(spec: _Spec, name: str, symbols: Symbols) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, dtype, weak_type=spec.weak_type)
 
 
-def _dimension(d: Any, anonymous: str, symbols: Symbols) -> Any:
+def _dimension(d: int | str | Dim | None, anonymous: str, symbols: Symbols) -> Dim:
     if d is None:
         return symbols.parse(anonymous)
     if isinstance(d, str):
         return symbols.parse(d)
-    return d if _compat.is_symbolic_dim(d) else int(d)
+    return int(d) if is_static(d) else d
 
 
-def _check_signature(fn: Callable[..., Any], count: int, kwargs: Mapping[str, Any]) -> list[str]:
+def _check_signature(fn: Function, count: int, kwargs: Mapping[str, PyTree]) -> list[str]:
     """Names for the positional arguments; an error if the function cannot take them."""
     try:
         signature = inspect.signature(fn)
@@ -168,22 +182,22 @@ def _check_signature(fn: Callable[..., Any], count: int, kwargs: Mapping[str, An
     return names
 
 
-def _name_of(fn: Any) -> str:
+def _name_of(fn: Function) -> str:
     return fn.__qualname__ if inspect.isroutine(fn) or inspect.isclass(fn) else type(fn).__name__
 
 
-def _leaf_name(path: tuple[Any, ...], parameters: list[str]) -> str:
+def _leaf_name(path: KeyPath, parameters: list[str]) -> str:
     which, key, *rest = path
     head = parameters[key.idx] if which.idx == 0 else key.key
     return ".".join([head, *filter(None, [path_name(rest)])])
 
 
-def path_name(path: Sequence[Any]) -> str:
+def path_name(path: Sequence[KeyPathEntry]) -> str:
     """A pytree path as a dotted name: `batch.speed`, `0.kernel`."""
     return ".".join(_key_name(key) for key in path)
 
 
-def _key_name(key: Any) -> str:
+def _key_name(key: KeyPathEntry) -> str:
     match key:
         case jax.tree_util.DictKey():
             return str(key.key)

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.adapters import AdaptedCallable
-from jax2onnx_core.frontend.composite import is_composite
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.tracing import Traced, trace
+from jax2onnx_core.jax_types import Atom, Aval, Equation, Jaxpr, Params, Var
+from jax2onnx_core.jaxprs import Dim, Dims, is_jaxpr, is_literal, is_static, is_symbolic_dim, open_jaxpr
 from jax2onnx_core.plugins.errors import UndecidedDimensionError
 from jax2onnx_core.plugins.registry import Registry
-from jax2onnx_core.symbols.specialise import check_specialisation, fixed_dim, specialise
+from jax2onnx_core.symbols.jaxpr_rewriter import JaxprRewriter
+from jax2onnx_core.symbols.specialise import check_specialisation, fixed_dim, specialised_aval, specialised_jaxpr
 
-__all__ = ["trace_specialised"]
+__all__ = ["specialise", "trace_specialised"]
 
-Shape = tuple[Any, ...]
+
+def specialise(traced: Traced, inputs: Inputs, values: Mapping[str, int]) -> tuple[Traced, Inputs]:
+    """The traced function and its inputs with the user's symbols `values` replaced by numbers.
+
+    Raises SymbolError for unknown symbols and values that break a constraint.
+    """
+    check_specialisation(inputs.avals, inputs.symbols, values)
+    avals = [specialised_aval(aval, inputs.symbols, values) for aval in inputs.avals]
+    jaxpr = specialised_jaxpr(traced.jaxpr, inputs.symbols, values)
+    return traced.with_jaxpr(jaxpr), dataclasses.replace(inputs, avals=avals)
 
 
 def trace_specialised(
@@ -27,7 +37,7 @@ def trace_specialised(
 
     They are fixed after tracing, but for those that the trace asks about: it sees their numbers.
     """
-    check_specialisation(inputs, values)
+    check_specialisation(inputs.avals, inputs.symbols, values)
     needed: dict[str, int] = {}
     while True:
         try:
@@ -48,68 +58,61 @@ def _trace_with(
     if not values:
         return trace(adapted, inputs, registry), inputs
 
-    def fixed(dim: Any) -> Any:
+    def fixed(dim: Dim) -> Dim:
         return fixed_dim(dim, inputs.symbols, values)
 
     symbolic = [tuple(aval.shape) for aval in inputs.avals]
     shapes = [tuple(map(fixed, shape)) for shape in symbolic]
     plain = [aval.update(shape=tuple(map(_plain, s))) for aval, s in zip(inputs.avals, shapes, strict=True)]
     traced = trace(adapted, dataclasses.replace(inputs, avals=plain), registry)
-    jaxpr, _ = _Labels(fixed).jaxpr(traced.jaxpr, symbolic)
+    jaxpr, _ = _Labelling(fixed).label(traced.jaxpr, symbolic)
     avals = [_compat.with_exact_shape(aval, s) for aval, s in zip(plain, shapes, strict=True)]
-    out_avals = [v.aval for v in _compat.jaxpr_of(jaxpr).outvars]
-    return dataclasses.replace(traced, jaxpr=jaxpr, out_avals=out_avals), dataclasses.replace(inputs, avals=avals)
+    return traced.with_jaxpr(jaxpr), dataclasses.replace(inputs, avals=avals)
 
 
-def _plain(dim: Any) -> Any:
-    return dim if _compat.is_symbolic_dim(dim) else int(dim)
+def _plain(dim: Dim) -> Dim:
+    return int(dim) if is_static(dim) else dim
 
 
-class _Labels:
+class _Labelling(JaxprRewriter):
     """Puts the symbols back into a jaxpr that was traced with numbers.
 
     A dimension of a result is proven where JAX's own shape rule gives it an expression, for operands of symbolic
     shape, whose number is the traced one.
     """
 
-    def __init__(self, fixed: Callable[[Any], Any]) -> None:
+    def __init__(self, fixed: Callable[[Dim], Dim]) -> None:
+        super().__init__()
         self._fixed = fixed
-        self._vars: dict[Any, Any] = {}
-        self._shapes: dict[Any, Shape] = {}
+        self._shapes: dict[Var, Dims] = {}
 
-    def jaxpr(self, jaxpr: Any, shapes: Sequence[Shape]) -> tuple[Any, list[Shape]]:
+    def label(self, jaxpr: Jaxpr, shapes: Sequence[Dims]) -> tuple[Jaxpr, list[Dims]]:
         """The labelled jaxpr for operands of these shapes, and the shapes of its results."""
-        inner, consts = _compat.open_jaxpr(jaxpr)
+        inner, _ = open_jaxpr(jaxpr)
         for var, shape in zip(inner.invars, shapes, strict=True):
-            self._label(var, shape)
-        rebuilt = _compat.rebuild_jaxpr(
-            inner,
-            eqns=[self._equation(eqn) for eqn in inner.eqns],
-            invars=[self._var(v) for v in (*inner.constvars, *inner.invars)],
-            outvars=[self._atom(v) for v in inner.outvars],
-            consts=consts,
-            closed_form=inner is not jaxpr or bool(consts),
-        )
-        return rebuilt, [self._shape(v) for v in inner.outvars]
+            self._prove(var, shape)
+        return self.rebuild(jaxpr), [self._shape(v) for v in inner.outvars]
 
-    def _equation(self, eqn: Any) -> Any:
+    def aval(self, var: Var) -> Aval:
+        return _compat.with_exact_shape(var.aval, tuple(map(self._fixed, self._shape(var))))
+
+    def params(self, eqn: Equation) -> Params:
         shapes = [self._shape(v) for v in eqn.invars]
         params = dict(eqn.params)
-        name = _compat.called_jaxpr(eqn.primitive, params, composite=is_composite(eqn.primitive))
-        if not any(_compat.is_symbolic_dim(d) for shape in shapes for d in shape):
-            results: Sequence[Shape] = [v.aval.shape for v in eqn.outvars]
-        elif name is not None:
-            # A jaxpr that is called twice is labelled for each of its calls.
-            params[name], results = _Labels(self._fixed).jaxpr(params[name], shapes[params.get("count", 0) :])
-        else:
-            results = self._by_shape_rule(eqn, shapes)
+        results: Sequence[Dims] = [v.aval.shape for v in eqn.outvars]
+        if any(is_symbolic_dim(d) for shape in shapes for d in shape):
+            called = _called_jaxpr(eqn)
+            if called is None:
+                results = self._by_shape_rule(eqn, shapes)
+            else:
+                # A jaxpr that is called twice is labelled for each of its calls.
+                operands = shapes[len(shapes) - len(open_jaxpr(params[called])[0].invars) :]
+                params[called], results = _Labelling(self._fixed).label(params[called], operands)
         for var, shape in zip(eqn.outvars, results, strict=True):
-            self._label(var, shape)
-        return eqn.replace(
-            invars=[self._atom(v) for v in eqn.invars], outvars=[self._var(v) for v in eqn.outvars], params=params
-        )
+            self._prove(var, shape)
+        return params
 
-    def _by_shape_rule(self, eqn: Any, shapes: Sequence[Shape]) -> Sequence[Shape]:
+    def _by_shape_rule(self, eqn: Equation, shapes: Sequence[Dims]) -> Sequence[Dims]:
         avals = [v.aval.update(shape=shape) for v, shape in zip(eqn.invars, shapes, strict=True)]
         try:
             outs = _compat.abstract_results(eqn.primitive, avals, eqn.params)
@@ -117,24 +120,31 @@ class _Labels:
             return [v.aval.shape for v in eqn.outvars]  # the parameters hold numbers that were symbols
         return [out.shape for out in outs]
 
-    def _label(self, var: Any, shape: Shape) -> None:
-        proven = tuple(
+    def _prove(self, var: Var, shape: Dims) -> None:
+        self._shapes[var] = tuple(
             symbolic if self._fixed(symbolic) == number else number
             for symbolic, number in zip(shape, var.aval.shape, strict=True)
         )
-        self._shapes[var] = proven
-        aval = _compat.with_exact_shape(var.aval, tuple(map(self._fixed, proven)))
-        self._vars[var] = type(var)(aval)
 
-    def _shape(self, atom: Any) -> Shape:
-        if isinstance(atom, _compat.Literal):
+    def _shape(self, atom: Atom) -> Dims:
+        if is_literal(atom):
             return ()
         return self._shapes.get(atom, tuple(atom.aval.shape))
 
-    def _var(self, var: Any) -> Any:
-        if var not in self._vars:
-            self._label(var, tuple(var.aval.shape))
-        return self._vars[var]
 
-    def _atom(self, atom: Any) -> Any:
-        return atom if isinstance(atom, _compat.Literal) else self._var(atom)
+def _called_jaxpr(eqn: Equation) -> str | None:
+    """The parameter with the jaxpr that an equation applies to its (last) operands; None if it is no such call.
+
+    It is one if it holds just one jaxpr, whose operands and results have the types of the equation's.
+    """
+    found = [key for key, value in eqn.params.items() if is_jaxpr(value)]
+    if len(found) != 1:
+        return None
+    inner, _ = open_jaxpr(eqn.params[found[0]])
+    operands = eqn.invars[len(eqn.invars) - len(inner.invars) :]
+    same = _types(inner.invars) == _types(operands) and _types(inner.outvars) == _types(eqn.outvars)
+    return found[0] if same else None
+
+
+def _types(atoms: Sequence[Atom]) -> list[tuple[Dims, object]]:
+    return [(v.aval.shape, v.aval.dtype) for v in atoms]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 
@@ -12,6 +11,8 @@ from jax2onnx_core import _compat
 from jax2onnx_core.frontend.activation import activation_window, patched
 from jax2onnx_core.frontend.adapters import AdaptedCallable
 from jax2onnx_core.frontend.inputs import Inputs, path_name
+from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
+from jax2onnx_core.jaxprs import open_jaxpr
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.symbols.inconclusive_dims import is_about_a_symbol, undecided
 
@@ -22,11 +23,15 @@ __all__ = ["Traced", "trace"]
 class Traced:
     """A traced function: its closed jaxpr, and the pytree, names and avals of its results."""
 
-    jaxpr: Any
-    out_tree: Any
+    jaxpr: Jaxpr
+    out_tree: PyTreeDef
     out_names: list[str]
-    out_avals: list[Any]
+    out_avals: list[Aval]
     weight_names: Mapping[int, str]
+
+    def with_jaxpr(self, jaxpr: Jaxpr) -> Traced:
+        """The same function with another jaxpr, whose results have other dimensions."""
+        return dataclasses.replace(self, jaxpr=jaxpr, out_avals=[v.aval for v in open_jaxpr(jaxpr)[0].outvars])
 
 
 def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Traced:
@@ -35,7 +40,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     Raises UndecidedDimensionError where the code asks for the number behind a symbolic dimension.
     """
 
-    def call(*leaves: Any) -> Any:
+    def call(*leaves: jax.Array) -> PyTree:
         args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
         return patched(adapted.make())(*args, **kwargs)
 
@@ -48,11 +53,11 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
             raise undecided(error, inputs.symbols) from error
     leaves, out_tree = jax.tree_util.tree_flatten_with_path(shapes)
     names = [_output_name(path) for path, _ in leaves]
-    avals = [v.aval for v in _compat.jaxpr_of(jaxpr).outvars]
+    avals = [v.aval for v in open_jaxpr(jaxpr)[0].outvars]
     return Traced(_compat.without_dead_equations(jaxpr), out_tree, names, avals, adapted.names)
 
 
-def _output_name(path: tuple[Any, ...]) -> str:
+def _output_name(path: KeyPath) -> str:
     if not path:
         return "output"
     name = path_name(path)

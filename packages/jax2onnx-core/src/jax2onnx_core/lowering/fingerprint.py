@@ -1,26 +1,27 @@
-"""The structure of a jaxpr as a hashable value: equal for jaxprs that mean the same computation."""
+"""Fingerprints: hashable values that are equal for equal parameters, and for jaxprs that compute the same."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable
 from typing import Any
 
+import jax
 import numpy as np
 
-from jax2onnx_core import _compat
-from jax2onnx_core.frontend.composite import Static
+from jax2onnx_core.jax_types import Jaxpr, Params
+from jax2onnx_core.jaxprs import StaticParams, is_jaxpr, is_literal, open_jaxpr
 
-__all__ = ["structure_of"]
+__all__ = ["jaxpr_fingerprint", "params_fingerprint"]
 
 
-def structure_of(jaxpr: Any) -> Any:
+def jaxpr_fingerprint(jaxpr: Jaxpr) -> Hashable:
     """Primitives, parameters, avals and wiring; constants by identity, names of variables ignored."""
-    inner, consts = _compat.open_jaxpr(jaxpr)
+    inner, consts = open_jaxpr(jaxpr)
     numbers: dict[Any, int] = {}
 
-    def atom(v: Any) -> Any:
-        if isinstance(v, _compat.Literal):
-            return ("literal", _value(v.val), str(v.aval))
+    def atom(v: Any) -> Hashable:
+        if is_literal(v):
+            return ("literal", _fingerprint(v.val), str(v.aval))
         return numbers.setdefault(v, len(numbers))
 
     inputs = tuple((atom(v), str(v.aval)) for v in (*inner.constvars, *inner.invars))
@@ -29,28 +30,37 @@ def structure_of(jaxpr: Any) -> Any:
             eqn.primitive.name,
             tuple(atom(v) for v in eqn.invars),
             tuple((atom(v), str(v.aval)) for v in eqn.outvars),
-            _params(eqn.params),
+            _equation_params(eqn.params),
         )
         for eqn in inner.eqns
     )
     return inputs, equations, tuple(atom(v) for v in inner.outvars), tuple(id(c) for c in consts)
 
 
-def _value(value: Any) -> Any:
-    if _compat.is_jaxpr(value):
-        return structure_of(value)
-    if isinstance(value, Static):
-        return _value(value.values)
+def params_fingerprint(params: Params) -> Hashable:
+    """Parameters by name: numbers by type and value (so that -0.0 is not 0.0), arrays by their bytes."""
+    return tuple((key, _fingerprint(params[key])) for key in sorted(params))
+
+
+def _fingerprint(value: Any) -> Hashable:
+    if is_jaxpr(value):
+        return jaxpr_fingerprint(value)
+    if isinstance(value, StaticParams):
+        return _fingerprint(value.values)
     if isinstance(value, dict):
-        return tuple((key, _value(value[key])) for key in sorted(value, key=str))
+        return tuple((key, _fingerprint(value[key])) for key in sorted(value, key=str))
     if isinstance(value, (list, tuple)):
-        return (type(value).__name__, *map(_value, value))
-    if isinstance(value, (np.ndarray, np.generic)):
-        return f"{value.dtype}{value.shape}", value.tobytes()
-    return repr(value)
+        return (type(value).__name__, *map(_fingerprint, value))
+    if isinstance(value, (np.ndarray, np.generic, jax.Array)):
+        array = np.asarray(value)
+        return str(array.dtype), array.shape, array.tobytes()
+    if isinstance(value, (bool, int, float, complex)):
+        return type(value).__name__, repr(value)
+    return (type(value), value) if isinstance(value, Hashable) else (type(value), repr(value))
 
 
-def _params(params: Mapping[str, Any]) -> Any:
+def _equation_params(params: Params) -> Hashable:
     """Parameters; functions beside a jaxpr say how a call transforms, not what it computes."""
-    calls = any(map(_compat.is_jaxpr, params.values()))
-    return tuple((key, _value(params[key])) for key in sorted(params) if not (calls and callable(params[key])))
+    calls = any(map(is_jaxpr, params.values()))
+    kept = {key: value for key, value in params.items() if not (calls and callable(value))}
+    return params_fingerprint(kept)

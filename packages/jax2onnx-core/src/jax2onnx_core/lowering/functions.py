@@ -1,24 +1,25 @@
-"""ONNX functions: one body for structurally equal calls, weights and symbol values as inputs."""
+"""ONNX functions: one body for calls of equal jaxprs, weights and symbol values as inputs."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 from jax2onnx_graph import ir
+from jax2onnx_graph.build.builder import Value
 
-from jax2onnx_core import _compat
-from jax2onnx_core.lowering.fingerprint import structure_of
-from jax2onnx_core.lowering.physical import physical
+from jax2onnx_core.jaxprs import Jaxpr, open_jaxpr
+from jax2onnx_core.lowering.context import Context
+from jax2onnx_core.lowering.fingerprint import jaxpr_fingerprint
+from jax2onnx_core.lowering.model_state import ModelState
+from jax2onnx_core.lowering.operation import Origin
+from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_core.lowering.scope import Scope
 
-if TYPE_CHECKING:
-    from jax2onnx_core.lowering.context import Context
-    from jax2onnx_core.lowering.engine import Engine
-
 __all__ = ["FunctionTable"]
+
+LowerJaxpr = Callable[[Scope, Jaxpr, Sequence[Value], Origin], list[Value]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,67 +33,49 @@ class _Body:
 
 
 class FunctionTable:
-    """The functions of one model, found by domain, name and the structure of their body."""
+    """The functions of one model, found by domain, name and the fingerprint of their body."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._bodies: dict[Any, _Body] = {}
+    def __init__(self, state: ModelState, lower_jaxpr: LowerJaxpr) -> None:
+        self._state = state
+        self._lower_jaxpr = lower_jaxpr
+        self._bodies: dict[Hashable, _Body] = {}
         self._names: dict[tuple[str, str], int] = {}
 
     @property
     def functions(self) -> list[ir.Function]:
+        """The functions, in the order of their first call."""
         return [body.function for body in self._bodies.values()]
 
-    def call(
-        self, ctx: Context, jaxpr: Any, operands: Sequence[ir.Value], name: str, domain: str
-    ) -> tuple[ir.Value, ...]:
-        key = (domain, name, structure_of(jaxpr))
+    def call(self, ctx: Context, jaxpr: Jaxpr, operands: Sequence[Value], name: str, domain: str) -> list[Value]:
+        """A call of the function whose body is the jaxpr; the values of its results."""
+        key = (domain, name, jaxpr_fingerprint(jaxpr))
         body = self._bodies.get(key)
         if body is None:
             body = self._bodies[key] = self._build(jaxpr, self._unique(name, domain), domain)
         symbols = [ctx.dim_vector(s) for s in body.symbols]
-        avals = _compat.jaxpr_of(jaxpr).outvars
-        results = ctx.op(
-            body.name, *operands, *symbols, domain=domain, outputs=len(avals),
-            dtype=[physical(v.aval)[0] for v in avals],
-        )  # fmt: skip
-        results = (results,) if isinstance(results, ir.Value) else tuple(results)
-        for value, var in zip(results, avals, strict=True):
-            self._engine.set_dims(value, physical(var.aval)[1])
-        return results
+        types = [physical_type(var.aval) for var in open_jaxpr(jaxpr)[0].outvars]
+        results = ctx.op.several(
+            body.name, *operands, *symbols, domain=domain, outputs=len(types), dtype=[dtype for dtype, _ in types]
+        )
+        for value, (_, dims) in zip(results, types, strict=True):
+            ctx.set_dims(value, dims)
+        return list(results)
 
     def _unique(self, name: str, domain: str) -> str:
         count = self._names.get((domain, name), 0)
         self._names[domain, name] = count + 1
         return f"{name}_{count}" if count else name
 
-    def _build(self, jaxpr: Any, name: str, domain: str) -> _Body:
-        engine = self._engine
-        scope = Scope(name, isolated=True)
+    def _build(self, jaxpr: Jaxpr, name: str, domain: str) -> _Body:
+        state, scope, origin = self._state, Scope(self._state, name), Origin(stack=name)
         inputs = [
-            engine.new_value(f"{name}.in{i}", *physical(var.aval))
-            for i, var in enumerate(_compat.jaxpr_of(jaxpr).invars)
+            state.new_value(f"{name}.in{i}", *physical_type(var.aval))
+            for i, var in enumerate(open_jaxpr(jaxpr)[0].invars)
         ]
-
-        def symbol(symbol_name: str) -> ir.Value:
-            return engine.new_value(f"{name}.{symbol_name}", np.dtype(np.int64), (1,))
-
-        scope.dims = engine.dim_lowerer(scope, symbol)
-        outer = engine.names.enter(name, "")
-        outputs = self._fresh(scope, engine.lower_jaxpr(scope, jaxpr, inputs))
-        engine.names.leave(outer)
+        scope.define_symbols(lambda symbol: state.new_value(f"{name}.{symbol}", np.dtype(np.int64), (1,)))
+        outputs = scope.own_outputs(self._lower_jaxpr(scope, jaxpr, inputs, origin), origin)
         taken = scope.dims.used_symbols
         graph = ir.Graph(
-            [*inputs, *taken.values()], outputs, nodes=scope.all_nodes(), name=name, opset_imports={"": engine.opset}
+            [*inputs, *taken.values()], outputs, nodes=scope.all_nodes(), name=name, opset_imports={"": state.opset}
         )
         return _Body(name, domain, tuple(taken), ir.Function(domain, name, graph=graph, attributes=()))
-
-    def _fresh(self, scope: Scope, outputs: list[ir.Value]) -> list[ir.Value]:
-        """Outputs that the body computes itself, each once."""
-        own = {v for node in scope.all_nodes() for v in node.outputs}
-        result: list[ir.Value] = []
-        for value in outputs:
-            if value not in own or value in result:
-                value = self._engine.identity(scope, value)
-            result.append(value)
-        return result

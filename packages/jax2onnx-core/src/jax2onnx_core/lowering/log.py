@@ -1,15 +1,13 @@
-"""The record of an export: what was lowered how, what declined and why, what nobody claims."""
+"""`LoweringLog`: what was lowered how, what declined and why, what nobody claims."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from jax2onnx_core.plugins.rules import Unsupported
+from jax2onnx_core.plugins.rules import Unsupported
 
-__all__ = ["Missing", "Record"]
+__all__ = ["LoweringLog", "Missing"]
 
 
 @dataclasses.dataclass
@@ -21,20 +19,23 @@ class Missing:
     declared: Unsupported | None
 
 
-class Record:
+class LoweringLog:
     """Counts of what the engine did."""
 
     def __init__(self) -> None:
         self.ways: collections.Counter[tuple[str, str]] = collections.Counter()
-        self.reasons: dict[tuple[str, str], int] = {}
+        self.reasons: collections.Counter[tuple[str, str]] = collections.Counter()
         self.unsupported: dict[str, Missing] = {}
 
     def lowered(self, name: str, way: str) -> None:
+        """An operation was lowered in this way: "rule", "decomposition", …"""
         self.ways[name, way] += 1
 
     def declined(self, name: str, reason: str) -> None:
-        self.reasons[name, reason] = self.reasons.get((name, reason), 0) + 1
+        """A rule for the operation declined."""
+        self.reasons[name, reason] += 1
 
     def missing(self, name: str, location: str | None, declared: Unsupported | None) -> None:
+        """No plugin lowers the primitive; `declared` is what one says about that."""
         found = self.unsupported.setdefault(name, Missing(0, location, declared))
         found.count += 1

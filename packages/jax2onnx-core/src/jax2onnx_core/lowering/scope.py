@@ -1,36 +1,54 @@
-"""`Scope`: one graph under construction, and the dimension values computed in it."""
+"""`Scope`: one graph under construction, and `ScopeBuilder`, which writes nodes into it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import numpy as np
 from jax2onnx_graph import ir
+from jax2onnx_graph.build.builder import Array, GraphBuilder, Value
 
-from jax2onnx_core import _compat
-from jax2onnx_core.symbols.symbols import Dim
+from jax2onnx_core.jaxprs import Dim, Dims, bounds
+from jax2onnx_core.lowering.dim_lowerer import DimLowerer
+from jax2onnx_core.lowering.model_state import ModelState
+from jax2onnx_core.lowering.operation import Origin
 
-__all__ = ["DimLowerer", "Scope"]
+__all__ = ["Scope", "ScopeBuilder"]
+
+_PROLOGUE = Origin(operation="dims")
 
 
 class Scope:
     """The nodes of a main graph, a function or a subgraph while it is being built.
 
-    `root` is the scope whose dimension values subgraphs capture: the main graph or the function.
-    `prologue` holds the shape arithmetic, which depends on the graph's inputs only and goes first.
+    A main graph or a function has a prologue: the arithmetic on dimensions, which depends on the graph's inputs only
+    and goes first; subgraphs capture its values.
     """
 
-    def __init__(self, name: str, parent: Scope | None = None, *, isolated: bool = False) -> None:
+    def __init__(self, state: ModelState, name: str, parent: Scope | None = None) -> None:
+        self.state = state
         self.name = name
         self.parent = parent
         self.nodes: list[ir.Node] = []
         self.prologue: list[ir.Node] = []
-        self.inputs: list[ir.Value] = []
-        self.root: Scope = self if parent is None or isolated else parent.root
-        self.dims: DimLowerer | None = None
+        self.inputs: list[Value] = []
+        self._dims = parent.dims if parent is not None else None
+
+    @property
+    def dims(self) -> DimLowerer:
+        """The dimension values of the main graph or function that this scope belongs to."""
+        assert self._dims is not None, "a root scope gets its symbols before anything is lowered in it"
+        return self._dims
+
+    def define_symbols(self, symbol: Callable[[str], Value]) -> None:
+        """Say how the value of a symbol, an int64 tensor of shape [1], is made in this main graph or function."""
+        self._dims = DimLowerer(self.prologue_builder(), symbol)
+
+    def prologue_builder(self) -> ScopeBuilder:
+        """A builder whose nodes go into the prologue."""
+        return ScopeBuilder(self, _PROLOGUE, self.prologue)
 
     def all_nodes(self) -> list[ir.Node]:
+        """The nodes, the prologue first."""
         return [*self.prologue, *self.nodes]
 
     def is_inside(self, other: Scope) -> bool:
@@ -40,118 +58,64 @@ class Scope:
             scope = scope.parent
         return scope is other
 
-    def roll_back(self, mark: int) -> None:
-        """Forget the nodes from index `mark` on, and their uses of other values."""
+    def roll_back(self, mark: int) -> list[Value]:
+        """Forget the nodes from index `mark` on, and their uses of other values; the values that are gone."""
+        gone = [output for node in self.nodes[mark:] for output in node.outputs]
         for node in self.nodes[mark:]:
             for i in range(len(node.inputs)):
                 node.replace_input_with(i, None)
         del self.nodes[mark:]
+        return gone
+
+    def own_outputs(self, outputs: Sequence[Value], origin: Origin) -> list[Value]:
+        """The outputs as a graph may have them: each computed by the graph itself, and each once."""
+        own = {v for node in self.all_nodes() for v in node.outputs}
+        builder = ScopeBuilder(self, origin)
+        finished: dict[Value, None] = {}
+        for value in outputs:
+            computed = value in own and value not in finished
+            finished[value if computed else builder.op.Identity(value)] = None
+        return list(finished)
 
 
-Emit = Callable[..., ir.Value]
+class ScopeBuilder(GraphBuilder):
+    """A builder whose nodes go to the end of a scope, named after an origin."""
 
+    def __init__(self, scope: Scope, origin: Origin, nodes: list[ir.Node] | None = None) -> None:
+        super().__init__(scope.state.opset, scope.state.target)
+        self.scope = scope
+        self.origin = origin
+        self._nodes = scope.nodes if nodes is None else nodes
+        self._state = scope.state
 
-class DimLowerer:
-    """Dimension expressions → int64 values of shape [1], each computed once per main graph or function.
+    def _insert(self, node: ir.Node) -> None:
+        self._nodes.append(node)
+        if self.origin.line is not None:
+            node.metadata_props["source"] = self.origin.line
 
-    `symbol(name)` gives the value of a symbol, `emit(op, *inputs, **attributes)` adds a node to the
-    prologue, `constant(array)` a constant.
-    """
+    def _node_name(self, op_type: str) -> str:
+        return self._state.names.unique(self.origin.node_name(op_type))
 
-    def __init__(self, symbol: Callable[[str], ir.Value], emit: Emit, constant: Callable[..., ir.Value]) -> None:
-        self._symbol, self._emit, self._constant = symbol, emit, constant
-        self._vectors: dict[Any, ir.Value] = {}
-        self._scalars: dict[Any, ir.Value] = {}
-        self._shapes: dict[tuple[Any, ...], ir.Value] = {}
-        self.used_symbols: dict[str, ir.Value] = {}
+    def dims(self, value: Value) -> Dims | None:
+        """The dimensions of a value, ints or JAX's symbolic ones; None if nothing is known."""
+        return self._state.dims(value)
 
-    def symbol(self, name: str) -> ir.Value:
-        """The value of a symbol as an int64 tensor of shape [1]."""
-        if name not in self.used_symbols:
-            self.used_symbols[name] = self._symbol(name)
-        return self.used_symbols[name]
+    def set_dims(self, value: Value, dims: Sequence[Dim]) -> None:
+        """Label a value with its dimensions."""
+        self._state.set_dims(value, dims)
 
-    def vector(self, dim: Dim) -> ir.Value:
-        """The dimension as an int64 tensor of shape [1]."""
-        if not _compat.is_symbolic_dim(dim):
-            return self._constant(np.array([int(dim)], np.int64))
-        if dim not in self._vectors:
-            self._vectors[dim] = self._sum(_compat.dim_expression(dim))
-        return self._vectors[dim]
+    def new_constant(self, array: Array, name: str = "const") -> Value:
+        """The value that holds `array`; equal small arrays share one."""
+        return self._state.constant(array, name)
 
-    def scalar(self, dim: Dim) -> ir.Value:
-        """The dimension as an int64 scalar."""
-        if not _compat.is_symbolic_dim(dim):
-            return self._constant(np.array(int(dim), np.int64))
-        if dim not in self._scalars:
-            self._scalars[dim] = self._emit("Squeeze", self.vector(dim), dims=())
-        return self._scalars[dim]
+    def dim(self, dim: Dim) -> Value:
+        """A dimension as an int64 scalar."""
+        return self.scope.dims.scalar(dim)
 
-    def shape(self, dims: Sequence[Dim]) -> ir.Value:
-        """The dimensions as one int64 tensor of shape [rank]; a constant where all are numbers."""
-        key = tuple(dims)
-        if not any(_compat.is_symbolic_dim(d) for d in key):
-            return self._constant(np.array([int(d) for d in key], np.int64))
-        if key not in self._shapes:
-            pieces = self._pieces(key)
-            whole = pieces[0] if len(pieces) == 1 else self._emit("Concat", *pieces, axis=0, dims=(len(key),))
-            self._shapes[key] = whole
-        return self._shapes[key]
+    def shape(self, dims: Sequence[Dim]) -> Value:
+        """Dimensions as an int64 vector."""
+        return self.scope.dims.shape(dims)
 
-    def _pieces(self, dims: tuple[Dim, ...]) -> list[ir.Value]:
-        pieces: list[ir.Value] = []
-        numbers: list[int] = []
-        for d in dims:
-            if not _compat.is_symbolic_dim(d):
-                numbers.append(int(d))
-                continue
-            if numbers:
-                pieces.append(self._constant(np.array(numbers, np.int64)))
-                numbers = []
-            pieces.append(self.vector(d))
-        if numbers:
-            pieces.append(self._constant(np.array(numbers, np.int64)))
-        return pieces
-
-    def _sum(self, terms: list[tuple[int, list[tuple[Any, int]]]]) -> ir.Value:
-        """Positive terms first, so that `T - 1` is one Sub and no negative intermediate arises needlessly."""
-        terms = sorted(terms, key=lambda t: t[0] < 0)
-        total: ir.Value | None = None
-        constant = 0
-        for coefficient, factors in terms:
-            if not factors:
-                constant += coefficient
-                continue
-            product = self._product(abs(coefficient), factors)
-            if total is None:
-                total = product if coefficient > 0 else self._emit("Neg", product, dims=(1,))
-            else:
-                total = self._emit("Add" if coefficient > 0 else "Sub", total, product, dims=(1,))
-        if total is None:  # an operand of floordiv or mod may be a number in the guise of an expression
-            return self._constant(np.array([constant], np.int64))
-        if constant:
-            operand = self._constant(np.array([abs(constant)], np.int64))
-            total = self._emit("Add" if constant > 0 else "Sub", total, operand, dims=(1,))
-        return total
-
-    def _product(self, coefficient: int, factors: list[tuple[Any, int]]) -> ir.Value:
-        values = [self._factor(factor) for factor, exponent in factors for _ in range(exponent)]
-        if coefficient != 1:
-            values.append(self._constant(np.array([coefficient], np.int64)))
-        product = values[0]
-        for value in values[1:]:
-            product = self._emit("Mul", product, value, dims=(1,))
-        return product
-
-    def _factor(self, factor: Any) -> ir.Value:
-        if isinstance(factor, str):
-            return self.symbol(factor)
-        operation, operands = factor
-        a, b = (self.vector(o) for o in operands)
-        if operation == "floordiv":
-            # ONNX's Div truncates; its Mod follows the divisor's sign, as Python's does.
-            if _compat.bounds(operands[0])[0] >= 0 and _compat.bounds(operands[1])[0] > 0:
-                return self._emit("Div", a, b, dims=(1,))
-            exact = self._emit("Sub", a, self._emit("Mod", a, b, dims=(1,)), dims=(1,))
-            return self._emit("Div", exact, b, dims=(1,))
-        return self._emit({"mod": "Mod", "max": "Max", "min": "Min"}[operation], a, b, dims=(1,))
+    def is_positive(self, dim: Dim) -> bool:
+        """Whether a dimension is at least 1 for all values of its symbols."""
+        return bounds(dim)[0] > 0

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
+
+from jax2onnx_graph.expectation import ExpectGraph, expect_graph
+
+from jax2onnx_core.jax_types import Function
 
 __all__ = [
     "Case",
@@ -44,47 +48,14 @@ def with_rngs(seed: int) -> Any:
 class Construct:
     """A callable to build anew for each variant; see `construct`."""
 
-    factory: Callable[..., Any]
+    factory: Function
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
 
 
-def construct(factory: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Construct:
+def construct(factory: Function, /, *args: Any, **kwargs: Any) -> Construct:
     """Build `factory(*args, **kwargs)` when the case runs, placeholders filled in; never at import."""
     return Construct(factory, args, kwargs)
-
-
-@dataclasses.dataclass(frozen=True)
-class ExpectGraph:
-    """A structural expectation; see `expect_graph`."""
-
-    paths: tuple[str, ...]
-    counts: Mapping[str, int]
-    absent: tuple[str, ...]
-    match: Literal["exact", "path"]
-    symbols: Mapping[str, int | None]
-    search_functions: bool
-
-
-def expect_graph(
-    *paths: str,
-    counts: Mapping[str, int] | None = None,
-    absent: Sequence[str] = (),
-    match: Literal["exact", "path"] = "path",
-    symbols: Mapping[str, int | None] | None = None,
-    search_functions: bool = False,
-) -> ExpectGraph:
-    """What the graph must look like.
-
-    A path is `"Transpose -> Conv:Bx32x28x28 -> Relu"`: operators along data edges, each with an
-    optional shape (`x` between dimensions, `?` for any). `counts` gives exact numbers of operators,
-    `absent` operators that must not occur. `match="exact"` fails on any operator that no path
-    names. `symbols` fixes dimension names used in shapes to numbers (or None for any).
-    `search_functions` looks inside ONNX functions and subgraphs too.
-    """
-    if match not in ("exact", "path"):
-        raise ValueError(f"expect_graph: match must be 'exact' or 'path', not {match!r}")
-    return ExpectGraph(paths, dict(counts or {}), tuple(absent), match, dict(symbols or {}), search_functions)
 
 
 @dataclasses.dataclass(frozen=True)

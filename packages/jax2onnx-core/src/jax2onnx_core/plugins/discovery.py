@@ -15,9 +15,10 @@ import pluggy
 from jax2onnx_core.plugins.errors import PluginError
 from jax2onnx_core.plugins.registry import Registry
 
-__all__ = ["API_VERSION", "Plugins", "hookimpl", "hookspec", "installed_plugins", "load_plugins"]
+__all__ = ["API_VERSIONS", "Plugins", "hookimpl", "hookspec", "installed_plugins", "load_plugins"]
 
-API_VERSION = 1
+#: The versions of the plugin contract that this core supports.
+API_VERSIONS = range(1, 2)
 GROUP = "jax2onnx"
 
 hookspec = pluggy.HookspecMarker("jax2onnx")
@@ -87,8 +88,9 @@ def _check(manager: pluggy.PluginManager, owner: str) -> None:
 
 def _register(manager: pluggy.PluginManager, plugin: Any, registry: Registry, owner: str) -> None:
     hooks = [c for c in manager.hook.jax2onnx_register.get_hookimpls() if c.plugin is plugin]
-    for hook in hooks:
-        hook.function(registry.owned_by(owner))
+    with registry.owned_by(owner):
+        for hook in hooks:
+            hook.function(registry)
 
 
 @functools.cache
@@ -141,10 +143,11 @@ def _load(entry_point: importlib.metadata.EntryPoint, owner: str, failures: dict
 
 def _check_api(plugin: Any, owner: str) -> None:
     version = vars(plugin).get("JAX2ONNX_API")
-    if version != API_VERSION:
+    if version not in API_VERSIONS:
+        newest = API_VERSIONS[-1]
         raise PluginError(
-            f"{owner} says JAX2ONNX_API = {version!r}, but this jax2onnx-core has plugin API {API_VERSION}. "
-            f"Install a version of {owner} that fits, or set JAX2ONNX_API = {API_VERSION} in its plugin module."
+            f"{owner} says JAX2ONNX_API = {version!r}, but this jax2onnx-core has plugin API {newest}. "
+            f"Install a version of {owner} that fits, or set JAX2ONNX_API = {newest} in its plugin module."
         )
 
 

@@ -5,22 +5,10 @@ from __future__ import annotations
 from jax2onnx_graph.errors import ConversionError, Jax2OnnxError, PassError, RuleError, SaveError, TargetError
 
 __all__ = [
-    "ConversionError",
-    "Declined",
-    "InputError",
-    "Jax2OnnxError",
-    "OptionError",
-    "PassError",
-    "PluginError",
-    "RuleError",
-    "RuntimeInputError",
-    "SaveError",
-    "SymbolError",
-    "TargetError",
-    "UndecidedDimensionError",
-    "UnsupportedError",
-    "VerificationError",
-]
+    "ConversionError", "Declined", "InputError", "Jax2OnnxError", "OptionError", "PassError", "PluginError",
+    "RuleError", "RuntimeInputError", "SaveError", "SymbolError", "TargetError", "UndecidedDimensionError",
+    "UnsupportedError", "VerificationError",
+]  # fmt: skip
 
 
 class OptionError(Jax2OnnxError, TypeError):

@@ -2,67 +2,89 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
-from jax2onnx_graph.targets import Target, standard_target
+from jax2onnx_graph.passes import ContributedPass
+from jax2onnx_graph.targets import PassFactory, Target, standard_target
 
-from jax2onnx_core.plugins.adapted import Adapted, Adapter
+from jax2onnx_core.jax_types import Function
 from jax2onnx_core.plugins.errors import OptionError, PluginError
-from jax2onnx_core.plugins.rules import Composites, CompositeSpec, Decomposition, Rule, Rules, Unsupported
+from jax2onnx_core.plugins.rules import Composites, CompositeSpec, Decomposition, JaxFn, Rule, Rules, Unsupported
 
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
-__all__ = ["GraphPass", "Registry"]
+__all__ = ["Adapted", "Adapter", "Registry"]
 
 
 @dataclasses.dataclass(frozen=True)
-class GraphPass:
-    """A pass contributed by a plugin: it runs after the pass called `after`, or last."""
+class Adapted:
+    """What an adapter makes of one model object.
 
-    factory: Callable[[], ir.passes.PassBase]
-    after: str | None
-    owner: str
+    Args:
+      fresh: called inside the trace; returns an equivalent object that owns the very same arrays, so
+        that whatever the call mutates is dropped and the user's object is untouched.
+      weights: path ("blocks.0.attn.query.kernel") → array, the identical objects that `fresh` uses.
+    """
+
+    fresh: Callable[[], Any]
+    weights: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Adapter:
+    """`target` ("module:qualified.name") names the class whose instances `adapt` takes."""
+
+    target: str
+    adapt: Callable[[Any], Adapted]
 
 
 class Registry:
     """Filled by the plugins' `jax2onnx_register(registry)` hooks; dispatch is a dict lookup.
 
     A second claim on a primitive, composite target or runtime is refused with both owners' names, unless the
-    second `Rules` were declared with `overrides=True`.
+    second `Rules` were declared with `overrides=True`. Nor may two `Rules` of one distribution have rules, or
+    decompositions, for one primitive, since the order of its modules would decide; but for rules of which those of the
+    one are for physical tensors and those of the other are not.
     """
 
     def __init__(self) -> None:
         self.rules: dict[str, list[Rule]] = {}
         self.decompositions: dict[str, Decomposition] = {}
-        self.complex_rules: dict[str, Decomposition] = {}
+        self.complex_rules: dict[str, JaxFn] = {}
         self.componentwise: set[str] = set()
-        self.folds: dict[str, Callable[..., Any]] = {}
+        self.numpy_evaluators: dict[str, Function] = {}
         self.unsupported: dict[str, Unsupported] = {}
         self.composites: list[CompositeSpec] = []
         self.adapters: list[Adapter] = []
-        self.passes: list[GraphPass] = []
+        self.passes: list[ContributedPass] = []
         self.targets: dict[str, Target] = {standard_target.name: standard_target}
         self.owners: dict[str, str] = {}
         self._owner = "inline"
 
-    def owned_by(self, owner: str) -> Registry:
-        """Set the name under which the following contributions are recorded (called by discovery)."""
-        self._owner = owner
-        return self
+    @contextlib.contextmanager
+    def owned_by(self, owner: str) -> Iterator[Registry]:
+        """Inside, contributions are recorded under this name (used by discovery)."""
+        outer, self._owner = self._owner, owner
+        try:
+            yield self
+        finally:
+            self._owner = outer
 
     def copy(self) -> Registry:
         """An independent registry with the same contents, to be extended by inline plugins."""
         new = Registry()
-        for field in ("decompositions", "complex_rules", "folds", "unsupported", "targets", "owners"):
-            getattr(new, field).update(getattr(self, field))
         new.rules = {name: list(rules) for name, rules in self.rules.items()}
-        new.componentwise |= self.componentwise
-        new.composites += self.composites
-        new.adapters += self.adapters
-        new.passes += self.passes
+        new.decompositions = dict(self.decompositions)
+        new.complex_rules = dict(self.complex_rules)
+        new.componentwise = set(self.componentwise)
+        new.numpy_evaluators = dict(self.numpy_evaluators)
+        new.unsupported = dict(self.unsupported)
+        new.composites = list(self.composites)
+        new.adapters = list(self.adapters)
+        new.passes = list(self.passes)
+        new.targets = dict(self.targets)
+        new.owners = dict(self.owners)
         return new
 
     def add(self, *declared: Rules | Composites) -> None:
@@ -82,13 +104,24 @@ class Registry:
             for name in rules.names():
                 self.decompositions.pop(name, None)
                 self.unsupported.pop(name, None)
+        else:
+            rivals = {n for n in self.rules.keys() & rules.rules.keys() if _compete(self.rules[n], rules.rules[n])}
+            self._check_declared_once("rules", rivals)
+            self._check_declared_once("decompositions", self.decompositions.keys() & rules.decompositions.keys())
         for name, candidates in rules.rules.items():
             self.rules.setdefault(name, []).extend(candidates)
         self.decompositions.update(rules.decompositions)
         self.complex_rules.update(rules.complex_rules)
         self.componentwise |= rules.componentwise_names
-        self.folds.update(rules.folds)
+        self.numpy_evaluators.update(rules.numpy_evaluators)
         self.unsupported.update(rules.unsupported_names)
+
+    def _check_declared_once(self, kind: str, twice: set[str]) -> None:
+        if twice:
+            raise PluginError(
+                f"{self._owner} declares {kind} for {', '.join(sorted(twice))} in two of its Rules, so that their order "
+                "would decide. Declare them in one, the one to be tried first last."
+            )
 
     def _add_composites(self, composites: Composites) -> None:
         for spec in composites.specs:
@@ -109,9 +142,12 @@ class Registry:
         self._claim(f"adapter {target}", override=False)
         self.adapters.append(Adapter(target, adapt))
 
-    def graph_pass(self, factory: Callable[[], ir.passes.PassBase], *, after: str | None = None) -> None:
-        """Run the pass that `factory()` makes, after the pass of class name `after` (or after all of core's)."""
-        self.passes.append(GraphPass(factory, after, self._owner))
+    def graph_pass(self, factory: PassFactory, *, after: str | None = None) -> None:
+        """Run a pass in every export, after the default pass of class name `after` (or after all of them).
+
+        `factory(target)` makes the pass; a class derived from `GraphPass` is one.
+        """
+        self.passes.append(ContributedPass(factory, after, self._owner))
 
     def target(self, target: Target) -> None:
         """Add a runtime that users can name in `to_onnx(..., target=…)`."""
@@ -121,7 +157,7 @@ class Registry:
     def find_target(self, name: str | None) -> Target:
         """The target called `name`; for None the installed default, else plain ONNX."""
         if name is None:
-            return next((t for t in self.targets.values() if t.default), standard_target)
+            return next((t for t in self.targets.values() if t.is_default), standard_target)
         try:
             return self.targets[name]
         except KeyError:
@@ -133,3 +169,8 @@ class Registry:
         """Every primitive and composite name that something is declared for, sorted."""
         names = {*self.rules, *self.decompositions, *self.complex_rules, *self.componentwise, *self.unsupported}
         return iter(sorted(names | {spec.name for spec in self.composites}))
+
+
+def _compete(first: Sequence[Rule], second: Sequence[Rule]) -> bool:
+    """Whether rules of both would be candidates for the same operands."""
+    return not {rule.physical for rule in first}.isdisjoint({rule.physical for rule in second})

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-__all__ = ["Call", "CompositeSpec", "Composites", "Rule", "Rules", "Unsupported"]
+from jax2onnx_graph.build.builder import GraphBuilder, Value
 
-RuleFn = Callable[..., Any]
-Decomposition = Callable[..., Any]
-F = TypeVar("F", bound=Callable[..., Any])
+from jax2onnx_core.jax_types import Function
+from jax2onnx_core.plugins.errors import Declined
+
+__all__ = ["Call", "CompositeSpec", "Composites", "Decomposition", "Rule", "Rules", "Unsupported"]
+
+#: `rule(ctx, *operands, **params)`: the value of the result, or the values of the results in order.
+RuleFn = Callable[..., Value | Sequence[Value]]
+JaxFn = Function
+F = TypeVar("F", bound=Function)
+R = TypeVar("R", bound=RuleFn)
 
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
     """One lowering rule: `fn(ctx, *operands, **params) -> value | sequence of values`.
 
-    `packed` rules take operands of complex or key dtype in their carried form (one tensor with
-    a trailing axis of components); for every other rule the engine splits such operands first.
+    `physical` rules take operands of complex or key dtype as their physical tensors (with a trailing axis of
+    components); for every other rule the engine splits such operands first.
     """
 
     fn: RuleFn
-    packed: bool = False
+    physical: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Decomposition:
+    """A JAX function that computes what a primitive computes."""
+
+    fn: JaxFn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,12 +61,12 @@ class Rules:
         self.overrides = overrides
         self.rules: dict[str, list[Rule]] = {}
         self.decompositions: dict[str, Decomposition] = {}
-        self.complex_rules: dict[str, Decomposition] = {}
+        self.complex_rules: dict[str, JaxFn] = {}
         self.componentwise_names: set[str] = set()
-        self.folds: dict[str, Callable[..., Any]] = {}
+        self.numpy_evaluators: dict[str, Function] = {}
         self.unsupported_names: dict[str, Unsupported] = {}
 
-    def lower(self, *names: str, packed: bool = False) -> Callable[[RuleFn], RuleFn]:
+    def lower(self, *names: str, physical: bool = False) -> Callable[[R], R]:
         """Decorator: the function lowers the primitives called `names`.
 
         >>> rules = Rules()
@@ -61,9 +75,9 @@ class Rules:
         ...     return ctx.op.Pow(x, ctx.constant(y, like=x))
         """
 
-        def register(fn: RuleFn) -> RuleFn:
+        def register(fn: R) -> R:
             for name in names:
-                self.rules.setdefault(name, []).append(Rule(fn, packed))
+                self.rules.setdefault(name, []).append(Rule(fn, physical))
             return fn
 
         return register
@@ -83,7 +97,7 @@ class Rules:
         `fn(*operands, **params)` computes the primitive with other JAX operations: it is traced on
         the equation's avals (symbolic dimensions included) and its equations are lowered.
         """
-        return _named(self.decompositions, names_and_fn)
+        return _named(names_and_fn, lambda name, fn: self.decompositions.__setitem__(name, Decomposition(fn)))
 
     def complex(self, *names_and_fn: Any) -> Callable[[F], F]:
         """How primitives compute on complex operands: `fn(*operands, **params)`, in JAX.
@@ -91,20 +105,20 @@ class Rules:
         Each complex operand arrives as a `Complex(real, imag)` pair of real arrays, others as
         plain arrays; complex results are returned as `Complex` pairs.
         """
-        return _named(self.complex_rules, names_and_fn)
+        return _named(names_and_fn, self.complex_rules.__setitem__)
 
     def componentwise(self, *names: str) -> None:
         """Primitives that only move data: the engine applies them to each component of a complex
         number or of a random key separately."""
         self.componentwise_names.update(names)
 
-    def fold(self, *names_and_fn: Any) -> Callable[[F], F]:
-        """`fold("transpose", fn)`: `fn(*arrays, **params)` evaluates the primitive on NumPy arrays.
+    def numpy_evaluator(self, *names_and_fn: Any) -> Callable[[F], F]:
+        """`numpy_evaluator("transpose", fn)`: `fn(*arrays, **params)` evaluates the primitive on NumPy arrays.
 
-        Only a speed-up: constants are folded by JAX itself where there is no such function. A view
+        Only a speed-up: JAX itself evaluates constants where there is no such function. A view
         is welcome (it is copied when the file is written); raising `NotImplementedError` declines.
         """
-        return _named(self.folds, names_and_fn)
+        return _named(names_and_fn, self.numpy_evaluators.__setitem__)
 
     def unsupported(self, names: str | Iterable[str], reason: str, advice: str = "") -> None:
         """Declare that the primitives cannot be expressed in an ONNX file, and why."""
@@ -118,21 +132,26 @@ class Rules:
 
 
 class _Elementwise:
+    """The rule of a primitive that is one operator of the same operands."""
+
     def __init__(self, op_type: str) -> None:
         self.op_type = op_type
 
-    def __call__(self, ctx: Any, *operands: Any, **params: Any) -> Any:
-        if not ctx.supports(self.op_type, ctx.dtype(operands[0])):
-            ctx.decline(f"{ctx.target} has no {self.op_type} for {ctx.dtype(operands[0])}")
-        return ctx.op(self.op_type, *operands)
+    def __call__(self, builder: GraphBuilder, *operands: Value, **params: object) -> Value:
+        dtype = builder.dtype(operands[0])
+        if not builder.supports(self.op_type, dtype):
+            raise Declined(f"{builder.target.name} has no {self.op_type} for {dtype}")
+        return builder.op(self.op_type, *operands)
 
 
-def _named(table: dict[str, Any], names_and_fn: tuple[Any, ...]) -> Callable[[F], F]:
+def _named(names_and_fn: tuple[Any, ...], add: Callable[[str, Any], None]) -> Callable[[F], F]:
+    """What `decompose("p", "q", fn)` and the decorator `@decompose("p", "q")` have in common."""
     *names, last = names_and_fn
     names = names if callable(last) else [*names, last]
 
     def register(fn: F) -> F:
-        table.update(dict.fromkeys(names, fn))
+        for name in names:
+            add(name, fn)
         return fn
 
     if callable(last):

@@ -1,0 +1,1 @@
+"""The export, and the program that it gives."""

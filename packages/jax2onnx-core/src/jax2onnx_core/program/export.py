@@ -3,46 +3,51 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import importlib.metadata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
-from jax2onnx_graph.targets import Target
+from jax2onnx_graph import ir
+from jax2onnx_graph.build.model import assemble_model
+from jax2onnx_graph.passes import optimise
+from jax2onnx_graph.targets import Target, standard_target
 
 from jax2onnx_core.frontend.adapters import adapt_callable
 from jax2onnx_core.frontend.inputs import Inputs, parse_inputs
-from jax2onnx_core.frontend.static_retrace import trace_specialised
+from jax2onnx_core.frontend.static_retrace import specialise, trace_specialised
 from jax2onnx_core.frontend.tracing import Traced, trace
+from jax2onnx_core.jax_types import Function
 from jax2onnx_core.lowering.engine import Engine
-from jax2onnx_core.lowering.physical import physical
+from jax2onnx_core.lowering.log import LoweringLog
+from jax2onnx_core.lowering.main_graph import main_scope
+from jax2onnx_core.lowering.operation import Origin
 from jax2onnx_core.lowering.scope import Scope
 from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 from jax2onnx_core.plugins.errors import OptionError, UnsupportedError
-from jax2onnx_core.program.finalise import build_model, optimise
 from jax2onnx_core.program.program import OnnxProgram
-from jax2onnx_core.program.suppliers import supplier_of
-from jax2onnx_core.symbols.solve import symbol_reader
 from jax2onnx_core.symbols.table import write_metadata
 
-__all__ = ["LoweringOptions", "lower_traced", "to_onnx"]
+__all__ = ["to_onnx"]
 
+_PRODUCER = "jax2onnx-core"
 
 
 @dataclasses.dataclass(frozen=True)
-class LoweringOptions:
+class _Lowering:
     """What `to_onnx` was told about lowering, kept for specialisations of the same program."""
 
+    fn: Function
+    plugins: Plugins
+    target: Target
     opset: int
     x64: bool
     output_names: Sequence[str] | None
     provenance: bool
 
 
-LOWEST_OPSET, HIGHEST_OPSET = 18, 26
-
-
 def to_onnx(
-    fn: Callable[..., Any],
+    fn: Function,
     inputs: Sequence[Any],
     *,
     kwargs: Mapping[str, Any] | None = None,
@@ -79,23 +84,25 @@ def to_onnx(
       OptionError, InputError, SymbolError: something in the call is not as described above.
       UnsupportedError: primitives that no plugin lowers, all of them in one error.
     """
-    _check_opset(opset)
     found = installed_plugins().with_inline(plugins)
     runtime = found.registry.find_target(target)
+    _check_opset(opset, runtime)
     adapted = adapt_callable(fn, found.registry.adapters)
-    options = LoweringOptions(opset, jax.config.jax_enable_x64 if x64 is None else x64, output_names, provenance)
-    with jax.enable_x64(options.x64):
+    x64 = jax.config.jax_enable_x64 if x64 is None else x64
+    lowering = _Lowering(fn, found, runtime, opset, x64, output_names, provenance)
+    with jax.enable_x64(x64):
         parsed = _renamed(parse_inputs(fn, inputs, kwargs or {}, constraints), input_names)
         if specialize:
             traced, parsed = trace_specialised(adapted, parsed, found.registry, specialize)
         else:
             traced = trace(adapted, parsed, found.registry)
-    return lower_traced(fn, traced, parsed, found, runtime, options, specialize or {})
+    return _lower(lowering, traced, parsed, specialize or {})
 
 
-def _check_opset(opset: int) -> None:
-    if isinstance(opset, bool) or not isinstance(opset, int) or not LOWEST_OPSET <= opset <= HIGHEST_OPSET:
-        raise OptionError(f"opset={opset!r} is not supported; choose one from {LOWEST_OPSET} to {HIGHEST_OPSET}.")
+def _check_opset(opset: int, target: Target) -> None:
+    supported = range(standard_target.opsets.start, target.opsets.stop)
+    if isinstance(opset, bool) or not isinstance(opset, int) or opset not in supported:
+        raise OptionError(f"opset={opset!r} is not supported; choose one from {supported[0]} to {supported[-1]}.")
 
 
 def _renamed(inputs: Inputs, names: Sequence[str] | None) -> Inputs:
@@ -112,57 +119,73 @@ def _check_names(option: str, names: Sequence[str], defaults: Sequence[str]) -> 
         )
 
 
-def lower_traced(
-    fn: Callable[..., Any],
-    traced: Traced,
-    inputs: Inputs,
-    plugins: Plugins,
-    target: Target,
-    options: LoweringOptions,
-    specialised: Mapping[str, int],
-) -> OnnxProgram:
+def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialised: Mapping[str, int]) -> OnnxProgram:
     """Lower a traced function, optimise and finalise it."""
-    output_names = options.output_names or traced.out_names
+    output_names = lowering.output_names or traced.out_names
     _check_names("output_names", output_names, traced.out_names)
+    registry, target = lowering.plugins.registry, lowering.target
     # Decompositions may compute in 64 bits whatever the user's setting; what was traced keeps its dtypes.
     with jax.enable_x64(True):
         engine = Engine(
-            plugins.registry, target, options.opset, inputs.symbols, traced.weight_names, provenance=options.provenance
+            registry, target, lowering.opset, inputs.symbols, traced.weight_names, provenance=lowering.provenance
         )
-        scope = _main_scope(engine, inputs)
-        outputs = engine.lower_jaxpr(scope, traced.jaxpr, scope.inputs)
-    if engine.record.unsupported:
-        raise _unsupported(engine, plugins)
-    model = build_model(engine, scope, outputs, output_names)
-    optimise(model, plugins.registry, target)
-    program = OnnxProgram(model, fn, traced, inputs, plugins, target, options.opset, engine.record, options, specialised)
+        scope = main_scope(engine.state, inputs)
+        outputs = engine.lower_jaxpr(scope, traced.jaxpr, scope.inputs, Origin())
+    if engine.log.unsupported:
+        raise _unsupported(engine.log, lowering.plugins)
+    model = _model(engine, scope, outputs, output_names)
+    optimise(model, target, registry.passes)
+
+    def lower_specialised(values: Mapping[str, int]) -> OnnxProgram:
+        return _lower(lowering, *specialise(traced, inputs, values), {**specialised, **values})
+
+    program = OnnxProgram(
+        model, lowering.fn, traced, inputs, target, opset=lowering.opset, x64=lowering.x64, log=engine.log,
+        specialised=specialised, lower_specialised=lower_specialised,
+    )  # fmt: skip
     write_metadata(model, program.symbols, [c.text for c in inputs.symbols.constraints])
     return program
 
 
-def _main_scope(engine: Engine, inputs: Inputs) -> Scope:
-    scope = Scope("main")
-    scope.inputs = [
-        engine.new_value(name, *physical(aval)) for name, aval in zip(inputs.names, inputs.avals, strict=True)
-    ]
-    scope.dims = engine.dim_lowerer(scope, symbol_reader(engine, scope, inputs))
-    return scope
+def _model(engine: Engine, scope: Scope, outputs: Sequence[ir.Value], names: Sequence[str]) -> ir.Model:
+    """The model of a lowered main graph, whose outputs get their names."""
+    finished = scope.own_outputs(outputs, Origin())
+    for value, name in zip(finished, names, strict=True):
+        value.name = engine.state.names.unique(name)
+    return assemble_model(
+        scope.inputs, finished, scope.all_nodes(), engine.functions,
+        opset=engine.state.opset, weights=engine.state.weights(), producer=_PRODUCER,
+    )  # fmt: skip
 
 
-def _unsupported(engine: Engine, plugins: Plugins) -> UnsupportedError:
-    lines = []
-    for name, missing in sorted(engine.record.unsupported.items()):
-        times = f"{missing.count} times, first" if missing.count > 1 else "once,"
-        line = f"  {name}: {times} at {missing.location or 'an unknown line'}"
-        if missing.declared is not None:
-            line += f". {missing.declared.reason} {missing.declared.advice}".rstrip()
-        elif supplier := supplier_of(name):
-            line += f". It is supplied by {supplier}: pip install {supplier}"
-        lines.append(line)
-    notes = plugins.failure_notes()
+def _unsupported(log: LoweringLog, plugins: Plugins) -> UnsupportedError:
+    lines = [*_missing_primitives(log), *plugins.failure_notes()]
     return UnsupportedError(
         "No installed plugin can lower these primitives:\n"
-        + "\n".join([*lines, *notes])
+        + "\n".join(lines)
         + "\nA rule can be given inline: to_onnx(..., plugins=[plugin]), where plugin has a hook "
         "jax2onnx_register(registry) that calls registry.add(rules)."
     )
+
+
+def _missing_primitives(log: LoweringLog) -> Iterator[str]:
+    installed = {d.name for d in importlib.metadata.distributions()}
+    for name, missing in sorted(log.unsupported.items()):
+        times = f"{missing.count} times, first" if missing.count > 1 else "once,"
+        line = f"  {name}: {times} at {missing.location or 'an unknown line'}"
+        supplier = _supplier(name)
+        if missing.declared is not None:
+            line += f". {missing.declared.reason} {missing.declared.advice}".rstrip()
+        elif supplier not in installed:
+            line += f". It is supplied by {supplier}: pip install {supplier}"
+        yield line
+
+
+def _supplier(primitive: str) -> str:
+    """The distribution that supplies a primitive, by convention.
+
+    Composites are called `<family>.<operation>` after what they belong to; everything else is JAX's own, and supplied
+    by the distribution that is named after the package of JAX in which primitives are.
+    """
+    family = primitive.partition(".")[0] if "." in primitive else jax.lax.__name__.rpartition(".")[2]
+    return f"jax2onnx-{family}"

@@ -11,27 +11,29 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 from jax2onnx_graph import ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.labels import check_labels
 from jax2onnx_graph.saving import save_model, save_sharing_weights
 from jax2onnx_graph.targets import Session, Target
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.tracing import Traced
-from jax2onnx_core.lowering.log import Record
-from jax2onnx_core.lowering.physical import is_packed, physical, to_numpy
+from jax2onnx_core.jax_types import Aval, Function, PyTreeDef
+from jax2onnx_core.jaxprs import Dims, is_symbolic_dim
+from jax2onnx_core.lowering.log import LoweringLog
+from jax2onnx_core.lowering.physical import has_components, physical_array, physical_type
 from jax2onnx_core.plugins.errors import RuntimeInputError, SymbolError, TargetError
-from jax2onnx_core.symbols.solve import Solution
-from jax2onnx_core.symbols.specialise import specialise
+from jax2onnx_core.program.report import report_text
+from jax2onnx_core.program.verification import verify
 from jax2onnx_core.symbols.symbols import evaluate_dim
-from jax2onnx_core.symbols.table import SymbolInfo, check_labels, symbol_table
+from jax2onnx_core.symbols.table import SymbolInfo, symbol_table
 
 if TYPE_CHECKING:
     import onnx
 
-    from jax2onnx_core.plugins.discovery import Plugins
-    from jax2onnx_core.program.export import LoweringOptions
-
 __all__ = ["OnnxProgram"]
+
 
 
 class OnnxProgram:
@@ -39,23 +41,31 @@ class OnnxProgram:
 
     Calling it runs the model in the target runtime: it takes and returns the pytrees of the
     exported function, as NumPy arrays.
+
+    Attributes:
+      model: the `onnx_ir.Model`.
+      fn: the exported function.
+      inputs, traced: what was exported: names, types and pytrees of its arguments and results.
+      target: the runtime that the model is for.
+      opset: the version of the standard operators.
+      x64: whether JAX's 64-bit types were enabled.
+      log: what was lowered how.
     """
 
     def __init__(
-        self, model: ir.Model, fn: Callable[..., Any], traced: Traced, inputs: Inputs, plugins: Plugins,
-        target: Target, opset: int, record: Record, options: LoweringOptions,
-        specialised: Mapping[str, int],
+        self, model: ir.Model, fn: Function, traced: Traced, inputs: Inputs, target: Target, *, opset: int,
+        x64: bool, log: LoweringLog, specialised: Mapping[str, int], lower_specialised: Callable[[Mapping[str, int]], OnnxProgram],
     ) -> None:  # fmt: skip
         self.model = model
         self.fn = fn
-        self.inputs = inputs
         self.traced = traced
-        self.plugins = plugins
+        self.inputs = inputs
         self.target = target
         self.opset = opset
-        self.record = record
-        self.options = options
-        self.specialised = dict(specialised)
+        self.x64 = x64
+        self.log = log
+        self._specialised = dict(specialised)
+        self._lower_specialised = lower_specialised
 
     @property
     def model_proto(self) -> onnx.ModelProto:
@@ -71,12 +81,12 @@ class OnnxProgram:
         return [value.name or "" for value in self.model.graph.outputs]
 
     @property
-    def input_tree(self) -> Any:
+    def input_tree(self) -> PyTreeDef:
         """The pytree structure of `(args, kwargs)`."""
         return self.inputs.tree
 
     @property
-    def output_tree(self) -> Any:
+    def output_tree(self) -> PyTreeDef:
         """The pytree structure of the result."""
         return self.traced.out_tree
 
@@ -89,23 +99,20 @@ class OnnxProgram:
     @functools.cached_property
     def symbols(self) -> dict[str, SymbolInfo]:
         """The symbols of the inputs: least value, the number they were fixed to, where they stand."""
-        return symbol_table(self.inputs, self.specialised)
+        return symbol_table(self.inputs.names, self.inputs.avals, self.inputs.symbols, self._specialised)
 
     def check_symbols(self) -> list[str]:
         """Sentences about dimensions that lost their label or have one that no input explains; empty if none."""
-        return check_labels(self)
+        label = self.inputs.symbols.label
+        outputs = [[label(d) if is_symbolic_dim(d) else None for d in a.shape] for a in self.traced.out_avals]
+        return check_labels(self.model, self.symbols, outputs)
 
     def specialize(self, **values: int) -> OnnxProgram:
         """The program with these symbols fixed to numbers, lowered anew without a second trace.
 
         Each number remembers its symbol (`SpecializedDim`); the weights are shared with this program.
         """
-        from jax2onnx_core.program.export import lower_traced
-
-        traced, inputs = specialise(self.traced, self.inputs, values)
-        return lower_traced(
-            self.fn, traced, inputs, self.plugins, self.target, self.options, {**self.specialised, **values}
-        )
+        return self._lower_specialised(values)
 
     def save_variants(self, directory: str | os.PathLike[str], **variants: Mapping[str, int]) -> list[Path]:
         """Save specialisations of this program that share one file of weights.
@@ -121,11 +128,10 @@ class OnnxProgram:
     @functools.cached_property
     def session(self) -> Session:
         """The loaded model: named arrays → outputs in order."""
-        if self.target.load is None:
-            loadable = sorted(t.name for t in self.plugins.registry.targets.values() if t.load)
+        if not self.target.can_run:
             raise TargetError(
-                f"The target {self.target.name!r} cannot run models here. "
-                + (f"Export with target={loadable[0]!r}." if loadable else "pip install jax2onnx-onnxruntime[cpu].")
+                f"The target {self.target.name!r} cannot run models here: its runtime is not installed. The "
+                "documentation of the package that supplies the target says how to install it."
             )
         return self.target.load(self.model)
 
@@ -133,10 +139,10 @@ class OnnxProgram:
         """Run the model on the arguments of the exported function."""
         feeds = self.feeds(*args, **kwargs)
         outputs = self.session(feeds)
-        leaves = [_from_carried(x, aval) for x, aval in zip(outputs, self.traced.out_avals, strict=True)]
+        leaves = [_from_physical(x, aval) for x, aval in zip(outputs, self.traced.out_avals, strict=True)]
         return jax.tree_util.tree_unflatten(self.traced.out_tree, leaves)
 
-    def feeds(self, *args: Any, **kwargs: Any) -> dict[str, np.ndarray[Any, Any]]:
+    def feeds(self, *args: Any, **kwargs: Any) -> dict[str, Array]:
         """The model's inputs for these arguments, checked against names, dtypes and symbols."""
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
         if tree != self.inputs.tree:
@@ -144,13 +150,13 @@ class OnnxProgram:
                 f"The arguments have the structure {tree}, but the program was exported for {self.inputs.tree}."
             )
         arrays = [
-            self._carried(name, leaf, aval)
+            self._physical(name, leaf, aval)
             for name, leaf, aval in zip(self.inputs.names, leaves, self.inputs.avals, strict=True)
         ]
         self._check_symbols(arrays)
         return dict(zip(self.inputs.names, arrays, strict=True))
 
-    def _carried(self, name: str, leaf: Any, aval: Any) -> np.ndarray[Any, Any]:
+    def _physical(self, name: str, leaf: Any, aval: jax.ShapeDtypeStruct) -> Array:
         if not isinstance(leaf, jax.Array):
             leaf = np.asarray(leaf)
             if aval.weak_type or leaf.ndim == 0:
@@ -159,27 +165,23 @@ class OnnxProgram:
             raise RuntimeInputError(
                 f"Input {name!r} has dtype {leaf.dtype}, but the program was exported for {aval.dtype}."
             )
-        array = to_numpy(leaf)
-        dims = physical(aval)[1]
+        array = physical_array(leaf)
+        dims = physical_type(aval)[1]
         if array.ndim != len(dims):
             raise RuntimeInputError(
                 f"Input {name!r} has shape {array.shape}, but the program was exported for {self._shape_text(dims)}."
             )
         return array
 
-    def _shape_text(self, dims: Sequence[Any]) -> str:
+    def _shape_text(self, dims: Dims) -> str:
         return f"({', '.join(self.inputs.symbols.label(d) for d in dims)})"
 
-    @functools.cached_property
-    def _solution(self) -> Solution:
-        return Solution(self.inputs)
-
-    def _check_symbols(self, arrays: Sequence[np.ndarray[Any, Any]]) -> None:
+    def _check_symbols(self, arrays: Sequence[Array]) -> None:
         symbols = self.inputs.symbols
-        values = self._solution.values([a.shape for a in arrays])
+        values = self.inputs.solution.values([a.shape for a in arrays])
         shown = ", ".join(f"{k} = {v}" for k, v in symbols.user_values(values).items())
         for name, array, aval in zip(self.inputs.names, arrays, self.inputs.avals, strict=True):
-            dims = physical(aval)[1]
+            dims = physical_type(aval)[1]
             for axis, (size, dim) in enumerate(zip(array.shape, dims, strict=True)):
                 if evaluate_dim(dim, values) != size:
                     raise RuntimeInputError(
@@ -201,20 +203,17 @@ class OnnxProgram:
         `sizes` maps symbols to numbers, one mapping per run; None chooses the smallest allowed, a prime and a
         larger one. Returns the largest absolute difference; raises VerificationError naming the worst output.
         """
-        from jax2onnx_core.program.verification import verify
-
-        return verify(self, sizes, seed, rtol, atol)
+        return verify(self.fn, self, self.inputs, self.traced.out_avals, self.output_names, x64=self.x64, sizes=sizes, seed=seed, rtol=rtol, atol=atol)
 
     def report(self) -> str:
         """A readable summary: operators, how each operation was lowered, what declined and why, symbols, sizes."""
-        from jax2onnx_core.program.report import summarise
+        constraints = [c.text for c in self.inputs.symbols.constraints]
+        return report_text(self.model, self.opset, self.target.name, constraints, self.log)
 
-        return summarise(self)
 
-
-def _from_carried(array: np.ndarray[Any, Any], aval: Any) -> Any:
+def _from_physical(array: Array, aval: Aval) -> Any:
     if _compat.is_extended_dtype(aval.dtype):
         return _compat.wrap_key(array, aval)
-    if is_packed(aval.dtype):
+    if has_components(aval.dtype):
         return np.ascontiguousarray(array).view(aval.dtype).reshape(array.shape[:-1])
     return array.astype(aval.dtype) if aval.dtype == jax.dtypes.float0 else array

@@ -2,56 +2,30 @@
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from jax2onnx_graph import ir
-from jax2onnx_graph.saving import weights_size
+from jax2onnx_graph.summary import interface_lines, size_lines
 
-if TYPE_CHECKING:
-    from jax2onnx_core.program.program import OnnxProgram
+from jax2onnx_core.lowering.log import LoweringLog
 
-__all__ = ["operators", "summarise"]
-
-
-def operators(model: ir.Model) -> collections.Counter[str]:
-    """How often each operator occurs, subgraphs and functions included."""
-    graphs: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
-    return collections.Counter(node.op_type for graph in graphs for node in ir.traversal.RecursiveGraphIterator(graph))
+__all__ = ["report_text"]
 
 
-def summarise(program: OnnxProgram) -> str:
+def report_text(model: ir.Model, opset: int, target: str, constraints: Sequence[str], log: LoweringLog) -> str:
     """The text of the report."""
-    return "\n".join([*_interface(program), *_graph(program), *_lowering(program)])
+    return "\n".join([
+        f"ONNX program, opset {opset}, target {target}", *interface_lines(model),
+        *(f"  constraint {constraint}" for constraint in constraints), *size_lines(model), *_lowering(log),
+    ])  # fmt: skip
 
 
-def _interface(program: OnnxProgram) -> Iterator[str]:
-    yield f"ONNX program, opset {program.opset}, target {program.target.name}"
-    for title, values in (("input", program.model.graph.inputs), ("output", program.model.graph.outputs)):
-        for value in values:
-            shape = ", ".join(str(d.value if isinstance(d, ir.SymbolicDim) else d) for d in value.shape or ())
-            yield f"  {title:6} {value.name}: {value.dtype} ({shape})"
-    for constraint in program.inputs.symbols.constraints:
-        yield f"  constraint {constraint.text}"
-
-
-def _graph(program: OnnxProgram) -> Iterator[str]:
-    counted = operators(program.model)
-    yield f"weights: {weights_size(program.model) / 1e6:.2f} MB in {len(program.model.graph.initializers)} tensors"
-    yield f"nodes: {counted.total()}: " + _listed(f"{name} {count}" for name, count in counted.most_common())
-
-
-def _lowering(program: OnnxProgram) -> Iterator[str]:
+def _lowering(log: LoweringLog) -> Iterator[str]:
     by_way: dict[str, list[str]] = {}
-    for (name, way), count in sorted(program.record.ways.items()):
+    for (name, way), count in sorted(log.ways.items()):
         by_way.setdefault(way, []).append(f"{name} {count}")
     for way, names in by_way.items():
-        yield f"lowered by {way}: {_listed(names)}"
-    for (name, reason), count in sorted(program.record.reasons.items()):
-        if (name, "original call") in program.record.ways or (name, "decomposition") in program.record.ways:
+        yield f"lowered by {way}: " + ", ".join(names)
+    for (name, reason), count in sorted(log.reasons.items()):
+        if (name, "original call") in log.ways or (name, "decomposition") in log.ways:
             yield f"declined: {name} ({count}×): {reason}"
-
-
-def _listed(items: Iterable[str]) -> str:
-    return ", ".join(items) or "none"

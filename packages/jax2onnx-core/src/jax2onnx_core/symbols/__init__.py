@@ -1,0 +1,1 @@
+"""Symbolic dimensions: expressions, their origins, their table, and fixing them to numbers."""

@@ -1,113 +1,89 @@
-"""Specialisation with provenance: symbols fixed to numbers after tracing; every number remembers its symbol."""
+"""Specialisation with provenance: symbols fixed to numbers; every number remembers its symbol."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jax2onnx_core import _compat
-from jax2onnx_core.frontend.composite import Static
-from jax2onnx_core.frontend.inputs import Inputs
-from jax2onnx_core.frontend.tracing import Traced
+from jax2onnx_core.jax_types import Aval, Equation, Jaxpr, Params, TraceableAval, Var
+from jax2onnx_core.jaxprs import Dim, StaticParams, is_jaxpr, is_static
 from jax2onnx_core.plugins.errors import SymbolError
+from jax2onnx_core.symbols.jaxpr_rewriter import JaxprRewriter
 from jax2onnx_core.symbols.symbols import SpecializedDim, Symbols
 
-__all__ = ["check_specialisation", "fixed_dim", "specialise"]
+__all__ = ["check_specialisation", "fixed_dim", "specialised_aval", "specialised_jaxpr"]
 
 
-def specialise(traced: Traced, inputs: Inputs, values: Mapping[str, int]) -> tuple[Traced, Inputs]:
-    """The traced function and its inputs with the user's symbols `values` replaced by numbers.
-
-    Raises SymbolError for unknown symbols and values that break a constraint.
-    """
-    check_specialisation(inputs, values)
-    substitution = _Substitution(inputs.symbols, values)
-    avals = [substitution.struct(aval) for aval in inputs.avals]
-    jaxpr = substitution.jaxpr(traced.jaxpr)
-    return (
-        dataclasses.replace(
-            traced, jaxpr=jaxpr, out_avals=[v.aval for v in _compat.jaxpr_of(jaxpr).outvars]
-        ),
-        dataclasses.replace(inputs, avals=avals),
-    )
+def specialised_jaxpr(jaxpr: Jaxpr, symbols: Symbols, values: Mapping[str, int]) -> Jaxpr:
+    """The jaxpr with the user's symbols `values` replaced by numbers, nested jaxprs and parameters included."""
+    return _Substitution(symbols, values).jaxpr(jaxpr)
 
 
-def check_specialisation(inputs: Inputs, values: Mapping[str, int]) -> None:
-    known = inputs.symbols.names([d for aval in inputs.avals for d in aval.shape])
+def specialised_aval(aval: TraceableAval, symbols: Symbols, values: Mapping[str, int]) -> TraceableAval:
+    """The aval with the user's symbols `values` replaced by numbers."""
+    return _Substitution(symbols, values).struct(aval)
+
+
+def fixed_dim(dim: Dim, symbols: Symbols, values: Mapping[str, int]) -> Dim:
+    """The dimension with the user's symbols `values` replaced by numbers, which remember it."""
+    return _Substitution(symbols, values).dim(dim)
+
+
+def check_specialisation(avals: Sequence[Aval], symbols: Symbols, values: Mapping[str, int]) -> None:
+    """Raise SymbolError for symbols that no input has, and values that break a constraint."""
+    known = symbols.names([d for aval in avals for d in aval.shape])
     for name in values:
         if name not in known:
             raise SymbolError(
                 f"Cannot specialise {name!r}: no input has that symbol. There are: {', '.join(known) or 'none'}."
             )
-    inputs.symbols.check_constraints(values)
+    symbols.check_constraints(values)
 
 
-def fixed_dim(dim: Any, symbols: Symbols, values: Mapping[str, int]) -> Any:
-    """The dimension with the user's symbols `values` replaced by numbers, which remember it."""
-    return _Substitution(symbols, values).dim(dim)
-
-
-class _Substitution:
+class _Substitution(JaxprRewriter):
     """Symbols → numbers in avals, parameters and nested jaxprs."""
 
     def __init__(self, symbols: Symbols, values: Mapping[str, int]) -> None:
-        self.symbols = symbols
-        self.values = symbols.traced_values(values)
-        self._vars: dict[Any, Any] = {}
-        self._jaxprs: dict[int, Any] = {}
+        super().__init__()
+        self._symbols = symbols
+        self._values = symbols.traced_values(values)
+        self._jaxprs: dict[int, Jaxpr] = {}
 
-    def dim(self, dim: Any) -> Any:
+    def dim(self, dim: Dim) -> Dim:
+        """A dimension with the symbols replaced."""
         if not _compat.is_symbolic_dim(dim):
             return dim
         found = _compat.symbols_of(dim)
-        if not found & self.values.keys():
+        if not found & self._values.keys():
             return dim
-        env = {name: self.values.get(name, _compat.symbol(name, dim)) for name in found}
+        env = {name: self._values.get(name, _compat.symbol(name, dim)) for name in found}
         fixed = _compat.substitute(dim, env)
-        if _compat.is_symbolic_dim(fixed):
-            return fixed
-        return SpecializedDim(int(fixed), self.symbols.label(dim))
+        return SpecializedDim(int(fixed), self._symbols.label(dim)) if is_static(fixed) else fixed
 
-    def struct(self, aval: Any) -> Any:
+    def struct(self, aval: TraceableAval) -> TraceableAval:
+        """An aval with the symbols replaced."""
         return _compat.with_exact_shape(aval, tuple(self.dim(d) for d in aval.shape))
 
-    def jaxpr(self, jaxpr: Any) -> Any:
+    def jaxpr(self, jaxpr: Jaxpr) -> Jaxpr:
+        """A jaxpr with the symbols replaced; one object stays one object."""
         if id(jaxpr) not in self._jaxprs:
-            inner, consts = _compat.open_jaxpr(jaxpr)
-            fixed = _compat.rebuild_jaxpr(
-                inner,
-                invars=[self._var(v) for v in (*inner.constvars, *inner.invars)],
-                outvars=[self._atom(v) for v in inner.outvars],
-                eqns=[self._equation(eqn) for eqn in inner.eqns],
-                consts=consts,
-                closed_form=inner is not jaxpr or bool(consts),
-            )
-            self._jaxprs[id(jaxpr)] = fixed
+            self._jaxprs[id(jaxpr)] = self.rebuild(jaxpr)
         return self._jaxprs[id(jaxpr)]
 
-    def _var(self, var: Any) -> Any:
-        if var not in self._vars:
-            self._vars[var] = type(var)(self.struct(var.aval))
-        return self._vars[var]
+    def aval(self, var: Var) -> Aval:
+        return self.struct(var.aval)
 
-    def _atom(self, atom: Any) -> Any:
-        return atom if isinstance(atom, _compat.Literal) else self._var(atom)
-
-    def _equation(self, eqn: Any) -> Any:
-        return eqn.replace(
-            invars=[self._atom(v) for v in eqn.invars],
-            outvars=[self._var(v) for v in eqn.outvars],
-            params={key: self._param(value) for key, value in eqn.params.items()},
-        )
+    def params(self, eqn: Equation) -> Params:
+        return {key: self._param(value) for key, value in eqn.params.items()}
 
     def _param(self, value: Any) -> Any:
         if _compat.is_symbolic_dim(value):
             return self.dim(value)
-        if _compat.is_jaxpr(value):
+        if is_jaxpr(value):
             return self.jaxpr(value)
-        if isinstance(value, Static):
-            return Static({key: self._param(v) for key, v in value.values.items()})
+        if isinstance(value, StaticParams):
+            return StaticParams({key: self._param(v) for key, v in value.values.items()})
         if isinstance(value, _compat.ShapedArray):
             return self.struct(value)
         if isinstance(value, tuple) and type(value) is not tuple:  # a named tuple

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import jax
 
@@ -34,7 +34,7 @@ class SpecializedDim(int):
 
     expression: str
 
-    def __new__(cls, value: int, expression: str) -> SpecializedDim:
+    def __new__(cls, value: int, expression: str) -> Self:
         self = super().__new__(cls, value)
         self.expression = expression
         return self

@@ -1,0 +1,1 @@
+"""Writing nodes, constants and names."""

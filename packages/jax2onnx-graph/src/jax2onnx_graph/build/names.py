@@ -1,36 +1,17 @@
-"""Deterministic, unique names: inputs and weights after the user's, nodes after JAX's name stack."""
+"""`Names`: deterministic, unique names for the values and nodes of one model."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 __all__ = ["Names"]
 
 
 class Names:
-    """The names of one model. A node is called `<name stack>/<operation>.<operator>`."""
+    """The names that are taken in one model, those in `taken` to begin with."""
 
-    def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-        self._prefix = ""
-        self._stack = ""
-
-    def enter(self, stack: str, operation: str) -> tuple[str, str]:
-        """Nodes emitted until `leave` belong to this operation."""
-        outer = self._stack, self._prefix
-        self._stack = "/".join(part for part in (self._stack, stack) if part)
-        self.relabel(operation)
-        return outer
-
-    def relabel(self, operation: str) -> None:
-        self._prefix = f"{self._stack}/{operation}" if self._stack else operation
-
-    def leave(self, outer: tuple[str, str]) -> None:
-        self._stack, self._prefix = outer
-
-    def node(self, op_type: str) -> str:
-        return self.unique(f"{self._prefix}.{op_type}" if self._prefix else op_type)
-
-    def value(self, name: str) -> str:
-        return self.unique(name)
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._counts = dict.fromkeys(taken, 0)
 
     def unique(self, base: str) -> str:
         """`base`, or `base_1`, `base_2`, … where it is taken."""

@@ -6,40 +6,30 @@ of `v` is axis `perm[a]` of `kept`.
 
 from __future__ import annotations
 
-__all__ = ["Layout", "adapt", "carried", "inverse", "moves_only_ones", "permuted", "remaining", "then"]
+__all__ = [
+    "Layout",
+    "compose",
+    "inverse",
+    "layout_agnostic_inputs",
+    "moves_only_ones",
+    "permuted",
+    "remaining",
+    "rewrite_axes",
+]
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.operators import Operands, facts_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
-from jax2onnx_graph.passes.structural.implicit_broadcast import BROADCASTING
 from jax2onnx_graph.rewrite.editor import GraphEditor
 
 Layout = tuple[int, ...]
 
-_UNARY = frozenset({
-    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil", "Celu", "Clip",
-    "Cos", "Cosh", "Dropout", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity",
-    "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu",
-    "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh",
-    "ThresholdedRelu",
-})  # fmt: skip
-# Operators with one `axis` attribute, and its default.
-_AXIS = {
-    "Softmax": -1, "LogSoftmax": -1, "Hardmax": -1, "Concat": 0, "Split": 0, "ArgMax": 0, "ArgMin": 0,
-    "TopK": -1,
-}  # fmt: skip
-# ONNX Runtime computes these along the last axis at a third of the time of any other.
+# Along the last axis, whose elements are adjacent, kernels compute these several times faster than along any other.
 _BEST_LAST = frozenset({"Softmax", "LogSoftmax", "Hardmax", "TopK"})
-_REDUCE = frozenset({
-    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
-    "ReduceProd", "ReduceSum", "ReduceSumSquare",
-})  # fmt: skip
-# The operands that hold a list of axes, and those that hold one number per axis.
-_AXES_OPERAND = dict.fromkeys(_REDUCE, 1) | {"CumSum": 1, "Squeeze": 1, "Slice": 3, "Pad": 3}
-_PER_AXIS_OPERANDS = {"Pad": (1,), "Tile": (1,), "Expand": (1,), "Resize": (1, 2, 3)}
 
 
 def inverse(perm: Sequence[int]) -> Layout:
@@ -50,7 +40,7 @@ def inverse(perm: Sequence[int]) -> Layout:
     return tuple(result)
 
 
-def then(first: Sequence[int], second: Sequence[int]) -> Layout:
+def compose(first: Sequence[int], second: Sequence[int]) -> Layout:
     """One permutation for `Transpose(Transpose(x, first), second)`."""
     return tuple(first[axis] for axis in second)
 
@@ -66,62 +56,58 @@ def moves_only_ones(dims: Sequence[LabelledDim], perm: Sequence[int]) -> bool:
     return kept == sorted(kept)
 
 
-def carried(node: ir.Node, perm: Layout) -> range | None:
-    """The inputs of `node` that may be kept in layout `perm` if its outputs are; None if none may.
+def layout_agnostic_inputs(node: ir.Node, perm: Layout) -> range | None:
+    """The places of the inputs of `node` that may be kept in layout `perm`; None if none may.
 
-    All its outputs then are, and `adapt` makes the rest of the node fit.
+    All its outputs have that layout then, and `rewrite_axes` makes the rest of the node fit.
     """
-    op_type = node.op_type
-    if node.domain or any(_rank(value) != len(perm) for value in node.outputs):
+    facts = facts_of(node.op_type)
+    if node.domain or facts.layout_operands is Operands.NONE:
         return None
-    if op_type in _UNARY:
-        return range(1)
-    if op_type in BROADCASTING:
-        return range(len(node.inputs))
-    if op_type in _AXIS:
-        return _carried_along_axis(node, perm)
-    if op_type in _AXES_OPERAND or op_type in _PER_AXIS_OPERANDS:
-        return _carried_with_operands(node, perm)
-    return None
+    if any(_rank(value) != len(perm) for value in node.outputs):
+        return None
+    if facts.reduces and not node.attributes.get_int("keepdims", 1):
+        return None
+    if facts.axis is not None and not _is_best_along(node, perm):
+        return None
+    if (facts.axes_input is not None or facts.per_axis_inputs) and not _operands_can_be_adapted(node, perm):
+        return None
+    return range(len(node.inputs)) if facts.layout_operands is Operands.ALL else range(1)
 
 
-def _carried_along_axis(node: ir.Node, perm: Layout) -> range | None:
+def _is_best_along(node: ir.Node, perm: Layout) -> bool:
+    """Whether the operator is as fast along the axis that it would be computed along in layout `perm`."""
     axis = _axis(node, len(perm))
-    if node.op_type in _BEST_LAST and axis == len(perm) - 1 != perm[axis]:
-        return None
-    if node.op_type.startswith("Arg") and not node.attributes.get_int("keepdims", 1):
-        return None
-    return range(len(node.inputs)) if node.op_type == "Concat" else range(1)
+    return node.op_type not in _BEST_LAST or axis != len(perm) - 1 or perm[axis] == axis
 
 
-def _carried_with_operands(node: ir.Node, perm: Layout) -> range | None:
+def _operands_can_be_adapted(node: ir.Node, perm: Layout) -> bool:
+    """Whether the operands that name axes, or hold a number for each, are constants that can be rewritten."""
+    facts = facts_of(node.op_type)
     if _rank(node.inputs[0]) != len(perm) or "axes" in node.attributes:
-        return None
-    if node.op_type in _REDUCE and not node.attributes.get_int("keepdims", 1):
-        return None
-    for index in (_AXES_OPERAND.get(node.op_type), *_PER_AXIS_OPERANDS.get(node.op_type, ())):
+        return False
+    for index in (facts.axes_input, *facts.per_axis_inputs):
         value = node.inputs[index] if index is not None and index < len(node.inputs) else None
         if value is not None and known(value) is None:
-            return None
-    if node.op_type == "Slice" and _named_axes(node, len(perm)) is None:
-        return None
-    if node.op_type == "Expand" and dims_of(node.inputs[1]) != (len(perm),):
-        return None
-    return range(1)
+            return False
+    if node.op_type == "Slice":
+        return _named_axes(node, len(perm)) is not None
+    return node.op_type != "Expand" or dims_of(node.inputs[1]) == (len(perm),)
 
 
-def adapt(editor: GraphEditor, node: ir.Node, perm: Layout) -> None:
-    """Make the axes that `node` names fit operands kept in layout `perm`."""
-    if node.op_type in _AXIS:
+def rewrite_axes(editor: GraphEditor, node: ir.Node, perm: Layout) -> None:
+    """Rewrite the axes that `node` names, by attributes or constant operands, for operands kept in layout `perm`."""
+    facts = facts_of(node.op_type)
+    if facts.axis is not None:
         axis = perm[_axis(node, len(perm))]
         node.attributes.add(ir.AttrInt64("axis", axis))
         return
-    axes = _named_axes(node, len(perm)) if node.op_type in _AXES_OPERAND else None
+    axes = _named_axes(node, len(perm))
     if axes is not None:
         _set_axes(editor, node, [perm[axis] for axis in axes])
-    elif node.op_type in _PER_AXIS_OPERANDS:
-        for index in _PER_AXIS_OPERANDS[node.op_type]:
-            _permute_operand(editor, node, index, perm)
+        return
+    for index in facts.per_axis_inputs:
+        _permute_operand(editor, node, index, perm)
 
 
 def remaining(node: ir.Node, perm: Layout) -> Layout | None:
@@ -131,14 +117,12 @@ def remaining(node: ir.Node, perm: Layout) -> Layout | None:
     """
     if node.domain or len(node.outputs) != 1:
         return None
-    removing = node.op_type == "Squeeze"
-    if node.op_type in _REDUCE or node.op_type in ("ArgMax", "ArgMin"):
-        removing = not node.attributes.get_int("keepdims", 1)
-    if not removing:
+    facts = facts_of(node.op_type)
+    if not (node.op_type == "Squeeze" or (facts.reduces and not node.attributes.get_int("keepdims", 1))):
         return None
     if _reduces_everything(node):
         return ()
-    axes = [_axis(node, len(perm))] if node.op_type in _AXIS else _named_axes(node, len(perm))
+    axes = _named_axes(node, len(perm)) if facts.axis is None else [_axis(node, len(perm))]
     if axes is None:
         return None
     kept = [perm[axis] for axis in range(len(perm)) if axis not in axes]
@@ -147,8 +131,11 @@ def remaining(node: ir.Node, perm: Layout) -> Layout | None:
 
 
 def _reduces_everything(node: ir.Node) -> bool:
-    named = len(node.inputs) > 1 and node.inputs[1] is not None
-    return node.op_type in _REDUCE and not named and not node.attributes.get_int("noop_with_empty_axes", 0)
+    facts = facts_of(node.op_type)
+    if not facts.reduces or facts.axes_input is None:
+        return False
+    named = len(node.inputs) > facts.axes_input and node.inputs[facts.axes_input] is not None
+    return not named and not node.attributes.get_int("noop_with_empty_axes", 0)
 
 
 def _rank(value: ir.Value | None) -> int | None:
@@ -157,7 +144,7 @@ def _rank(value: ir.Value | None) -> int | None:
 
 
 def _axis(node: ir.Node, rank: int) -> int:
-    axis = node.attributes.get_int("axis", _AXIS[node.op_type])
+    axis = node.attributes.get_int("axis", facts_of(node.op_type).axis or 0)
     return axis + rank if axis < 0 else axis
 
 
@@ -167,8 +154,8 @@ def _operand(node: ir.Node, index: int) -> np.ndarray | None:
 
 def _named_axes(node: ir.Node, rank: int) -> list[int] | None:
     """The axes that the node's operand names; None where it names none, or not constantly."""
-    index = _AXES_OPERAND.get(node.op_type, 1)
-    axes = _operand(node, index)
+    index = facts_of(node.op_type).axes_input
+    axes = None if index is None else _operand(node, index)
     if axes is None and node.op_type == "Slice":
         starts = _operand(node, 1)
         dims = dims_of(node.inputs[1])
@@ -178,10 +165,11 @@ def _named_axes(node: ir.Node, rank: int) -> list[int] | None:
 
 
 def _set_axes(editor: GraphEditor, node: ir.Node, axes: list[int]) -> None:
-    index = _AXES_OPERAND.get(node.op_type, 1)
+    index = facts_of(node.op_type).axes_input
+    assert index is not None, "called for operators with an input that lists axes"
     if index >= len(node.inputs):
         node.resize_inputs(index + 1)
-    scalar = node.op_type == "CumSum" and _rank(node.inputs[1]) == 0
+    scalar = _rank(node.inputs[index]) == 0
     node.replace_input_with(index, editor.constant(np.array(axes[0] if scalar else axes, np.int64)))
 
 

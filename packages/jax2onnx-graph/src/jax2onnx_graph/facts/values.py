@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.dims import Dim
 
 __all__ = ["LabelledDim", "constant_tensor", "dims_of", "known", "same_dim", "same_dims"]
 
@@ -38,8 +39,8 @@ def dims_of(value: ir.Value | None) -> tuple[LabelledDim, ...] | None:
     return None if value is None or value.shape is None else value.shape.dims
 
 
-def same_dim(a: LabelledDim, b: LabelledDim) -> bool:
-    """Whether two dimensions are certainly equal: the same number or the same label."""
+def same_dim(a: Dim | LabelledDim, b: Dim | LabelledDim) -> bool:
+    """Whether two dimensions are certainly equal: the same number, expression or label."""
     return a == b and not (isinstance(a, ir.SymbolicDim) and a.value is None)
 
 

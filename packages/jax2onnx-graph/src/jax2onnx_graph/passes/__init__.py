@@ -1,35 +1,54 @@
-"""Passes: structural ones, which rewrite by what operators are, and those that recover operators from formulas."""
+"""The pipeline of passes: structural ones, those that recover operators from formulas, contributed ones, the target's."""
 
 from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from onnx_ir.passes.common import CommonSubexpressionEliminationPass, RemoveUnusedFunctionsPass
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.errors import PassError
+from jax2onnx_graph.passes.recover.attention import RecoverAttention
 from jax2onnx_graph.passes.recover.attention_layout import AttentionLayout
 from jax2onnx_graph.passes.recover.fold_batch_norm import FoldBatchNorm
 from jax2onnx_graph.passes.recover.fold_neutral import FoldNeutral
-from jax2onnx_graph.passes.recover.recover_attention import RecoverAttention
-from jax2onnx_graph.passes.recover.recover_gelu import RecoverGelu
-from jax2onnx_graph.passes.recover.recover_layer_norm import RecoverLayerNorm
-from jax2onnx_graph.passes.recover.recover_mod import RecoverMod
-from jax2onnx_graph.passes.recover.recover_recurrent import RecoverRecurrent
-from jax2onnx_graph.passes.recover.recover_relu import RecoverRelu
-from jax2onnx_graph.passes.recover.recover_rms_norm import RecoverRmsNorm
-from jax2onnx_graph.passes.recover.recover_rotary import RecoverRotary
-from jax2onnx_graph.passes.recover.recover_silu import RecoverSilu
-from jax2onnx_graph.passes.recover.recover_softmax import RecoverSoftmax
+from jax2onnx_graph.passes.recover.gelu import RecoverGelu
+from jax2onnx_graph.passes.recover.layer_norm import RecoverLayerNorm
+from jax2onnx_graph.passes.recover.mod import RecoverMod
+from jax2onnx_graph.passes.recover.recurrent import RecoverRecurrent
+from jax2onnx_graph.passes.recover.relu import RecoverRelu
+from jax2onnx_graph.passes.recover.rms_norm import RecoverRmsNorm
+from jax2onnx_graph.passes.recover.rotary import RecoverRotary
+from jax2onnx_graph.passes.recover.silu import RecoverSilu
+from jax2onnx_graph.passes.recover.softmax import RecoverSoftmax
+from jax2onnx_graph.passes.structural.expand_functions import ExpandFunctions
 from jax2onnx_graph.passes.structural.fold_casts import FoldCasts
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcast
 from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.passes.structural.shape_folding import FoldConstants
+from jax2onnx_graph.rewrite.traversal import walk
+from jax2onnx_graph.targets import PassFactory, Target
 
-__all__ = ["default_passes"]
+__all__ = ["ContributedPass", "default_passes", "optimise"]
+
+_SELF = "jax2onnx-graph"
 
 
-def default_passes() -> list[ir.passes.InPlacePass]:
-    """The passes that every export runs, in order.
+@dataclasses.dataclass(frozen=True)
+class ContributedPass:
+    """A pass that a plugin contributes: it runs after the pass of class name `after`, or after all default passes."""
+
+    factory: PassFactory
+    after: str | None
+    owner: str
+
+
+def default_passes() -> list[PassFactory]:
+    """Makers of the passes that every export runs, in order.
 
     Dead nodes go first, so that the passes see only real readers, and last, with what they freed.
     Broadcasts are made implicit before transposes move, since they then move through fewer operators;
@@ -40,27 +59,86 @@ def default_passes() -> list[ir.passes.InPlacePass]:
     and the factors behind convolutions once transposes have settled.
     """
     return [
-        RemoveDeadNodes(),
-        MergeReshapes(),
-        FoldConstants(),
-        FoldCasts(),
-        ImplicitBroadcast(),
-        CommonSubexpressionEliminationPass(),
-        FoldNeutral(),
-        RecoverMod(),
-        RecoverRelu(),
-        RecoverSilu(),
-        RecoverSoftmax(),
-        RecoverLayerNorm(),
-        RecoverRmsNorm(),
-        RecoverGelu(),
-        FoldTransposes(),
-        RecoverRotary(),
-        RecoverAttention(),
-        AttentionLayout(),
-        RecoverRecurrent(),
-        FoldBatchNorm(),
-        MergeReshapes(),
-        RemoveDeadNodes(),
-        RemoveUnusedFunctionsPass(),  # type: ignore[no-untyped-call]
+        _plain(RemoveDeadNodes),
+        MergeReshapes,
+        FoldConstants,
+        FoldCasts,
+        ImplicitBroadcast,
+        _plain(CommonSubexpressionEliminationPass),
+        FoldNeutral,
+        RecoverMod,
+        RecoverRelu,
+        RecoverSilu,
+        RecoverSoftmax,
+        RecoverLayerNorm,
+        RecoverRmsNorm,
+        RecoverGelu,
+        FoldTransposes,
+        RecoverRotary,
+        RecoverAttention,
+        AttentionLayout,
+        RecoverRecurrent,
+        FoldBatchNorm,
+        MergeReshapes,
+        _plain(RemoveDeadNodes),
+        _plain(RemoveUnusedFunctionsPass),
     ]
+
+
+def _plain(make: Callable[[], ir.passes.PassBase]) -> PassFactory:
+    """The maker of a pass that asks nothing of the target."""
+    return lambda _: make()
+
+
+def optimise(model: ir.Model, target: Target, contributed: Sequence[ContributedPass] = ()) -> None:
+    """Run the default passes, those of plugins at their places, and the target's own; names are unique afterwards.
+
+    Raises:
+      PassError: a pass failed; the error names it and its owner.
+    """
+    for graph_pass, owner in _in_order(target, contributed):
+        _run(model, graph_pass, owner)
+    graphs: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    for graph in graphs:
+        _make_names_unique(graph)
+
+
+def _in_order(target: Target, contributed: Iterable[ContributedPass]) -> Iterator[tuple[ir.passes.PassBase, str]]:
+    remaining = list(contributed)
+    for factory in default_passes():
+        graph_pass = factory(target)
+        yield graph_pass, _SELF
+        for one in [c for c in remaining if c.after == type(graph_pass).__name__]:
+            remaining.remove(one)
+            yield one.factory(target), one.owner
+    for one in remaining:
+        yield one.factory(target), one.owner
+    yield ExpandFunctions(target), _SELF
+    for factory in target.passes():
+        yield factory(target), f"target {target.name}"
+    yield ir.passes.common.RemoveUnusedNodesPass(), "onnx-ir"
+
+
+def _run(model: ir.Model, graph_pass: ir.passes.PassBase, owner: str) -> None:
+    try:
+        graph_pass(model)
+    except Exception as error:
+        raise PassError(
+            f"The graph pass {type(graph_pass).__name__} of {owner} failed: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _make_names_unique(graph: ir.Graph | ir.Function) -> None:
+    """Values that passes made in subgraphs were named within their own graph; ONNX wants one name once in all."""
+    kept = {*graph.inputs, *graph.outputs}
+    taken = {v.name for v in kept}
+    if isinstance(graph, ir.Graph):
+        taken.update(graph.initializers)
+    for node in walk(graph):
+        bodies = [a.as_graph() for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH]
+        for value in (*node.outputs, *(v for body in bodies for v in body.inputs)):
+            if value in kept or value.name == "":
+                continue
+            if value.name in taken:
+                value.name = next(n for i in itertools.count(1) if (n := f"{value.name}_{i}") not in taken)
+            taken.add(value.name)

@@ -1,0 +1,1 @@
+"""Editing graphs: walks, patterns, the editor, the base class of passes."""

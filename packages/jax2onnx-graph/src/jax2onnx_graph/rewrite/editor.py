@@ -2,27 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import abc
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.rewrite.traversal import HAS_SUBGRAPHS, subgraphs
+from jax2onnx_graph.build.attributes import Attribute, attribute_values, attributes_of
+from jax2onnx_graph.build.builder import Array, GraphBuilder, Value
+from jax2onnx_graph.build.names import Names
+from jax2onnx_graph.errors import RuleError
+from jax2onnx_graph.facts.dims import Dim, Dims, is_static
+from jax2onnx_graph.facts.values import LabelledDim, dims_of
+from jax2onnx_graph.rewrite.traversal import HAS_SUBGRAPHS, subgraphs, walk
+from jax2onnx_graph.targets import Property, Target, standard_target
 
-__all__ = ["GraphEditor"]
+__all__ = ["GraphEditor", "InsertionPoint", "labelled"]
 
 
 class GraphEditor:
-    """One graph being rewritten, and the root (main graph or function) that owns its constants."""
+    """One graph being rewritten, and the root (main graph or function) that owns its constants.
 
-    def __init__(self, graph: ir.Graph, root: GraphEditor | None = None, *, in_function: bool = False) -> None:
+    Attributes:
+      graph: the graph.
+      opset: the version of the standard operators.
+      target: the runtime that the model is for.
+      modified: whether an edit was made.
+    """
+
+    def __init__(
+        self, graph: ir.Graph, *, opset: int = 1, target: Target = standard_target, root: GraphEditor | None = None,
+        in_function: bool = False,
+    ) -> None:  # fmt: skip
         self.graph = graph
+        self.opset = opset
+        self.target = target
         self.modified = False
         self._root = root or self
         self._in_function = in_function
         self._constants: dict[tuple[object, ...], ir.Value] = {}
         self._derived: dict[tuple[ir.Value, str], ir.Value] = {}
         self._dead: dict[ir.Node, None] = {}
+        self._first = next(iter(graph), None)
+        self._node_names: Names | None = None
+        self._value_names: Names | None = None
+
+    def supports(self, op_type: str, value: ir.Value | None) -> bool:
+        """Whether the target computes the operator at the element type of `value`."""
+        if value is None or value.dtype is None:
+            return False
+        return self.target.supports(op_type, value.dtype.numpy(), self.opset)
+
+    def guarantees(self, op_type: str, value: ir.Value | None, kept: Property) -> bool:
+        """Whether the target keeps this part of the operator's meaning at the element type of `value`."""
+        if value is None or value.dtype is None:
+            return False
+        return self.target.guarantees(op_type, value.dtype.numpy(), kept)
+
+    def before(self, node: ir.Node) -> InsertionPoint:
+        """A builder whose nodes go right before `node`."""
+        return _BeforeNode(self, node)
+
+    def after(self, value: ir.Value, origin: ir.Node | None = None) -> InsertionPoint:
+        """A builder whose nodes go, one after another, to the first place where `value` is available.
+
+        They take metadata and the beginning of their names from `origin`, by default the node that makes `value`.
+        """
+        return _AfterValue(self, value, origin or value.producer())
+
+    def put(
+        self, node: ir.Node, op_type: str, inputs: Sequence[ir.Value | None], attributes: Mapping[str, Attribute] | None = None
+    ) -> ir.Node:
+        """Put one operator in the place of `node`, with its name, type and shape; `node` is discarded."""
+        old = node.outputs[0]
+        output = ir.Value(type=old.type, shape=old.shape)
+        new = ir.Node(
+            "", op_type, inputs, attributes_of(attributes or {}), outputs=[output], name=node.name,
+            metadata_props=dict(node.metadata_props),
+        )  # fmt: skip
+        self.graph.insert_before(node, new)
+        self.replace(node, output)
+        return new
+
+    def node_name(self, base: str) -> str:
+        """A name for a new node of the graph: `base`, with a number where it is taken."""
+        if self._node_names is None:
+            self._node_names = Names(node.name for node in self.graph if node.name)
+        return self._node_names.unique(base)
+
+    def value_name(self, base: str) -> str:
+        """A name for a value: `base`, with a number where a value of the root graph or its subgraphs has it."""
+        if self._root is not self:
+            return self._root.value_name(base)
+        if self._value_names is None:
+            self._value_names = Names(value.name for value in _values(self.graph) if value.name)
+        return self._value_names.unique(base)
 
     def nodes(self) -> Iterator[ir.Node]:
         """The nodes in order, without those discarded meanwhile."""
@@ -32,8 +107,12 @@ class GraphEditor:
         """The graphs nested directly in this one."""
         for node in self.graph:
             if node.op_type in HAS_SUBGRAPHS:  # asked here too: this loop runs over all nodes for every pass
-                for graph in subgraphs(node):
-                    yield GraphEditor(graph, self._root)
+                yield from self.nested_in(node)
+
+    def nested_in(self, node: ir.Node) -> Iterator[GraphEditor]:
+        """The graphs that are attributes of a node of this one."""
+        for graph in subgraphs(node):
+            yield GraphEditor(graph, opset=self.opset, target=self.target, root=self._root)
 
     def constant(self, array: np.ndarray) -> ir.Value:
         """A constant holding the small `array`, shared within the root graph."""
@@ -70,14 +149,6 @@ class GraphEditor:
                 value.name = name
         return root._derived[source, what]
 
-    def insert(self, node: ir.Node, *, after: ir.Value) -> None:
-        """Insert `node` into this graph as early as `after` is available."""
-        producer = after.producer()
-        if producer is not None and producer.graph is self.graph:
-            self.graph.insert_after(producer, node)
-        else:
-            _insert_first(self.graph, node)
-
     def discard(self, node: ir.Node) -> None:
         """Take a node out of use now; it leaves the graph when the pass is done."""
         for index in range(len(node.inputs)):
@@ -103,6 +174,23 @@ class GraphEditor:
         self.discard(node)
         return True
 
+    def reroute(self, value: ir.Value, convert: Callable[[ir.Value], ir.Value]) -> ir.Value:
+        """Let all that reads `value` now read `convert(value)`, which also takes its name, and return that."""
+        readers = value.uses()
+        new = convert(value)
+        for user, index in readers:
+            user.replace_input_with(index, new)
+        self.hand_over_output(value, new)
+        new.metadata_props.update(value.metadata_props)
+        return new
+
+    def insert_first(self, node: ir.Node) -> None:
+        """Put a node, which reads no other, before the first node that the graph had when this editor was made."""
+        if self._first is None:
+            self.graph.append(node)
+        else:
+            self.graph.insert_before(self._first, node)
+
     def finish(self) -> bool:
         """Remove what was discarded; returns whether the graph was modified."""
         if self._dead:
@@ -116,12 +204,118 @@ class GraphEditor:
             return False
         if value.is_graph_output() or value.is_graph_input():
             return False
+        self.hand_over_output(output, value)
+        return True
+
+    def hand_over_output(self, old: ir.Value, new: ir.Value) -> None:
+        """Let `new`, which this graph makes, be the graph output that `old` is; the two exchange their names."""
         outputs = self.graph.outputs
         for index, candidate in enumerate(outputs):
-            if candidate is output:
-                outputs[index] = value
-        value.name, output.name = output.name, None
-        return True
+            if candidate is old:
+                outputs[index] = new
+        new.name, old.name = old.name, new.name
+        self.modified = True
+
+
+class InsertionPoint(GraphBuilder):
+    """A builder whose nodes go to one place of a graph and carry the metadata and the name of a node that is there.
+
+    The graph names the values. Dimensions are labels.
+
+    Attributes:
+      nodes: the nodes that were written here, in order.
+    """
+
+    def __init__(self, editor: GraphEditor, origin: ir.Node | None) -> None:
+        super().__init__(editor.opset, editor.target)
+        self._editor, self._origin = editor, origin
+        self.nodes: list[ir.Node] = []
+
+    def _insert(self, node: ir.Node) -> None:
+        if self._origin is not None:
+            node.metadata_props.update(self._origin.metadata_props)
+        self._editor.modified = True
+        self._place(node)
+        self.nodes.append(node)
+
+    @abc.abstractmethod
+    def _place(self, node: ir.Node) -> None:
+        """Put a node into the graph."""
+
+    def variant(
+        self, node: ir.Node, inputs: Sequence[Value | None], *, dims: Sequence[Dim], without: Collection[str] = ()
+    ) -> Value:
+        """The result of a node like `node` with other operands, and without some of its attributes."""
+        attributes = {name: value for name, value in attribute_values(node).items() if name not in without}
+        (value,) = self.emit(node.op_type, inputs, node.domain, 1, None, dims, attributes)
+        return value
+
+    def _node_name(self, op_type: str) -> str:
+        origin = self._origin
+        return self._editor.node_name(f"{origin.name}.{op_type}" if origin is not None and origin.name else op_type)
+
+    def _value_names(self, node: str, count: int) -> Sequence[str | None]:
+        return [None] * count
+
+    def dims(self, value: Value) -> Dims | None:
+        dims = dims_of(value)
+        return None if dims is None else labelled(dims)
+
+    def set_dims(self, value: Value, dims: Sequence[Dim]) -> None:
+        value.shape = ir.Shape(cast("Sequence[LabelledDim]", dims))
+
+    def _infer_dims(
+        self, op_type: str, inputs: Sequence[Value | None], attributes: dict[str, Attribute]
+    ) -> Dims | None:
+        if op_type in ("Concat", "Split") and not all(is_static(d) for v in inputs if v for d in self.dims(v) or ()):
+            return None
+        return super()._infer_dims(op_type, inputs, attributes)
+
+    def shape(self, dims: Sequence[Dim]) -> Value:
+        if not all(map(is_static, dims)):
+            raise RuleError(f"A pass cannot compute the shape {list(dims)}: labels have no values.")
+        return self.ints([d for d in dims if is_static(d)])
+
+    def new_constant(self, array: Array, name: str = "const") -> Value:
+        return self._editor.constant(array)
+
+
+class _BeforeNode(InsertionPoint):
+    def __init__(self, editor: GraphEditor, node: ir.Node) -> None:
+        super().__init__(editor, node)
+        self._next = node
+
+    def _place(self, node: ir.Node) -> None:
+        self._editor.graph.insert_before(self._next, node)
+
+
+class _AfterValue(InsertionPoint):
+    def __init__(self, editor: GraphEditor, value: ir.Value, origin: ir.Node | None) -> None:
+        super().__init__(editor, origin)
+        self._last = value.producer()
+
+    def _place(self, node: ir.Node) -> None:
+        graph = self._editor.graph
+        if self._last is not None and self._last.graph is graph:
+            graph.insert_after(self._last, node)
+        else:
+            self._editor.insert_first(node)
+        self._last = node
+
+
+def labelled(dims: Sequence[LabelledDim]) -> Dims:
+    """Dimensions that may be labels, as a builder takes them: labels can be compared but not computed with."""
+    return cast("Dims", tuple(dims))
+
+
+def _values(graph: ir.Graph) -> Iterator[ir.Value]:
+    """The values of a graph and of its subgraphs."""
+    yield from graph.inputs
+    yield from graph.initializers.values()
+    for node in walk(graph):
+        yield from node.outputs
+        for subgraph in subgraphs(node):
+            yield from subgraph.inputs
 
 
 def _insert_first(graph: ir.Graph, node: ir.Node) -> None:

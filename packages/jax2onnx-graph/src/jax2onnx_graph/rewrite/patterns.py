@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 __all__ = [
-    "FLOATS",
     "Product",
-    "VersionedPass",
+    "is_floating",
     "is_read_once",
     "operation",
     "other_operand",
-        "product",
-    "rewrite_as",
+    "permutation_of",
+    "product",
     "scalar",
     "square_of",
 ]
 
 import dataclasses
+import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.values import known
-from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
-
-FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16})
+from jax2onnx_graph.facts.values import dims_of, known
 
 
 def operation(value: ir.Value | None, *op_types: str) -> ir.Node | None:
@@ -35,7 +30,7 @@ def operation(value: ir.Value | None, *op_types: str) -> ir.Node | None:
 
 
 def scalar(value: ir.Value | None) -> float | None:
-    """The number that every element of the constant `value` is."""
+    """The number that every element of the constant `value` is; None for other values, booleans and empty tensors."""
     while (view := operation(value, "Expand", "Reshape", "Unsqueeze")) is not None:
         value = view.inputs[0]
     array = known(value)
@@ -45,17 +40,29 @@ def scalar(value: ir.Value | None) -> float | None:
     return first if array.size == 1 or bool((array == array.flat[0]).all()) else None
 
 
+def is_floating(value: ir.Value | None) -> bool:
+    """Whether the elements of `value` are known to be floating-point numbers."""
+    return value is not None and value.dtype is not None and value.dtype.is_floating_point()
+
+
 def is_read_once(value: ir.Value | None) -> bool:
-    """Whether exactly one living node, and no output of the graph, reads `value`."""
+    """Whether `value` is one operand of one node whose results are used, and no output of the graph."""
     if value is None or value.is_graph_output():
         return False
-    return sum(any(o.uses() or o.is_graph_output() for o in user.outputs) for user, _ in value.uses()) == 1
+    living = (user for user, _ in value.uses() if any(o.uses() or o.is_graph_output() for o in user.outputs))
+    return len(list(itertools.islice(living, 2))) == 1
 
 
 def other_operand(node: ir.Node, one: ir.Value | None) -> ir.Value | None:
     """The operand of a binary node that is not `one`."""
     first, second = node.inputs
     return second if first is one else first
+
+
+def permutation_of(transpose: ir.Node) -> tuple[int, ...]:
+    """The permutation of a Transpose; without the attribute, all axes of the operand in reverse order."""
+    perm = transpose.attributes.get_ints("perm", None)
+    return tuple(reversed(range(len(dims_of(transpose.inputs[0]) or ())))) if perm is None else tuple(perm)
 
 
 @dataclasses.dataclass
@@ -71,8 +78,10 @@ class Product:
 
 
 def product(value: ir.Value | None) -> Product:
-    """`value` as a product: multiplications, negations, divisions by numbers, squares and cubes taken
-    apart, to a small depth. A factor that others read too is not taken apart."""
+    """`value` as a product, multiplications, negations, divisions by numbers, squares and cubes taken apart.
+
+    They are taken apart to a small depth, and only where nothing else reads them.
+    """
     result = Product(1.0, Counter())
     for factor, number in _factors(value, 6):
         if factor is None:
@@ -110,39 +119,3 @@ def _factors(value: ir.Value | None, depth: int) -> Iterator[tuple[ir.Value | No
             yield None, 1 / right if right else -1.0
         for operand in node.inputs if node.op_type == "Mul" else node.inputs[:1]:
             yield from _factors(operand, depth - 1 if is_read_once(operand) else 0)
-
-
-class VersionedPass(GraphPass):
-    """A pass whose operators exist only from `lowest_opset`; below it does nothing."""
-
-    lowest_opset = 1
-
-    def call(self, model: ir.Model) -> ir.passes.PassResult:
-        if model.opset_imports.get("", 1) < self.lowest_opset:
-            return ir.passes.PassResult(model, False)
-        return super().call(model)
-
-
-def rewrite_as(
-    editor: GraphEditor,
-    node: ir.Node,
-    op_type: str,
-    inputs: Sequence[ir.Value | None],
-    attributes: Mapping[str, Any] | None = None,
-) -> ir.Node:
-    """Put one operator in the place of `node`, with its name, type and shape."""
-    old = node.outputs[0]
-    attributes_ir = [_attribute(key, value) for key, value in (attributes or {}).items()]
-    output = ir.Value(type=old.type, shape=old.shape)
-    new = ir.Node("", op_type, inputs, attributes_ir, outputs=[output], metadata_props=dict(node.metadata_props))
-    new.name = node.name
-    editor.graph.insert_before(node, new)
-    editor.replace(node, output)
-    return new
-
-
-def _attribute(name: str, value: Any) -> ir.Attr:
-    """Lists are always of integers here; inferring that takes onnx_ir longer than all else about a node."""
-    if isinstance(value, (list, tuple)):
-        return ir.AttrInt64s(name, value)
-    return ir.convenience.convert_attribute(name, value)

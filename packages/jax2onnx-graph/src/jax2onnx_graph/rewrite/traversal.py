@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.operators import operators_where
 
-__all__ = ["HAS_SUBGRAPHS", "subgraphs"]
+__all__ = ["HAS_SUBGRAPHS", "all_graphs", "subgraphs", "walk"]
 
 #: The operators that have graphs among their attributes.
-HAS_SUBGRAPHS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+HAS_SUBGRAPHS = operators_where(lambda facts: facts.has_subgraphs)
 
 
 def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
@@ -18,3 +19,18 @@ def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
         for attribute in node.attributes.values():
             if attribute.type == ir.AttributeType.GRAPH:
                 yield attribute.as_graph()
+
+
+def walk(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
+    """The nodes in order, each followed by those of its subgraphs."""
+    for node in nodes:
+        yield node
+        for graph in subgraphs(node):
+            yield from walk(graph)
+
+
+def all_graphs(model: ir.Model) -> Iterator[ir.Graph]:
+    """The main graph, the bodies of the functions, and every subgraph of these."""
+    for graph in (model.graph, *(function.graph for function in model.functions.values())):
+        yield graph
+        yield from graph.subgraphs()

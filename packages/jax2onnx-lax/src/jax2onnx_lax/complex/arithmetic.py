@@ -7,13 +7,14 @@ Infinities and NaN behave as XLA's CPU backend makes them.
 
 from __future__ import annotations
 
-from typing import Any
-
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 from jax2onnx_core import Complex, Rules
+from jax2onnx_graph.build.builder import DtypeLike
+
+from jax2onnx_lax.dtypes import real_dtype
+from jax2onnx_lax.numerics import sign_bit
 
 __all__ = [
     "add",
@@ -21,7 +22,6 @@ __all__ = [
     "div",
     "from_real",
     "hypot",
-    "is_negative",
     "less",
     "maximum",
     "minimum",
@@ -36,8 +36,6 @@ __all__ = [
 ]
 
 rules = Rules()
-
-Array = jax.Array
 
 
 # -- between pairs and complex arrays -------------------------------------------------------
@@ -98,8 +96,10 @@ def square(z: Complex) -> Complex:
 
 
 def div(z: Complex, w: Complex) -> Complex:
-    """`z / w` by Smith's algorithm (Communications of the ACM 5, 1962), with the infinities,
-    zeros and NaN of ISO C, annex G.5.1."""
+    """`z / w` by R. L. Smith's algorithm 116 (Communications of the ACM 5, 1962).
+
+    Infinities, zeros and NaN are those of ISO C, annex G.5.1.
+    """
     wide = abs(w.real) >= abs(w.imag)
     big, small = jnp.where(wide, w.real, w.imag), jnp.where(wide, w.imag, w.real)
     ratio = small / big
@@ -110,7 +110,7 @@ def div(z: Complex, w: Complex) -> Complex:
 
 
 def _divide_special(z: Complex, w: Complex, quotient: Complex) -> Complex:
-    """Put right what Smith's algorithm leaves as NaN: division by zero, infinite operands."""
+    """`quotient` = z / w, where both its parts are NaN computed anew: division by zero, infinite operands."""
     z_infinite, w_infinite = _any_infinite(z), _any_infinite(w)
     w_zero = (w.real == 0) & (w.imag == 0)
     z_unit = select(z_infinite, _infinite_directions(z), z)
@@ -126,10 +126,12 @@ def _divide_special(z: Complex, w: Complex, quotient: Complex) -> Complex:
 
 
 def _any_infinite(z: Complex) -> Array:
+    """Where a component is infinite."""
     return (abs(z.real) == np.inf) | (abs(z.imag) == np.inf)
 
 
 def _finite(z: Complex) -> Array:
+    """Where both components are finite."""
     return lax.is_finite(z.real) & lax.is_finite(z.imag)
 
 
@@ -139,17 +141,13 @@ def _infinite_directions(z: Complex) -> Complex:
 
 
 def _direction(x: Array) -> Array:
+    """±1 where `x` is infinite, else 0."""
     return jnp.where(abs(x) == np.inf, lax.sign(x), 0.0)
 
 
 def _with_sign_of(magnitude: float, x: Array) -> Array:
     """`copysign` of a constant, signed zeros included."""
-    return jnp.where(is_negative(x), -magnitude, jnp.full((), magnitude, x.dtype))
-
-
-def is_negative(x: Array) -> Array:
-    """Is the sign bit set? True for -0.0, False for NaN."""
-    return jnp.where(x == 0, 1 / x, x) < 0
+    return jnp.where(sign_bit(x), -magnitude, jnp.full((), magnitude, x.dtype))
 
 
 def reciprocal(z: Complex) -> Complex:
@@ -168,6 +166,7 @@ def hypot(x: Array, y: Array) -> Array:
 
 
 def _sign(z: Complex) -> Complex:
+    """`z / |z|`, and 0 for 0."""
     length = hypot(z.real, z.imag)
     return select(length == 0, z, Complex(z.real / length, z.imag / length))
 
@@ -205,27 +204,29 @@ def minimum(z: Complex, w: Complex) -> Complex:
 
 
 def _equal(z: Complex, w: Complex) -> Array:
+    """`z == w`."""
     return (z.real == w.real) & (z.imag == w.imag)
 
 
 # -- conversion ---------------------------------------------------------------------------------
 
 
-def _convert_element_type(z: Any, *, new_dtype: Any, **_: Any) -> Any:
-    """complex → complex per component, complex → bool is "not zero", complex → real drops the
-    imaginary part, real → complex has a zero one."""
-    new_dtype = np.dtype(new_dtype)
+def _convert_element_type(z: Complex | Array, *, new_dtype: DtypeLike, **_: object) -> Complex | Array:
+    """Complex to complex per component, to bool as "not zero", to real by dropping the imaginary part.
+
+    The imaginary part of a real number is zero.
+    """
     if not isinstance(z, Complex):
-        return from_real(lax.convert_element_type(z, np.empty(0, new_dtype).real.dtype))
-    if new_dtype.kind == "c":
-        part = np.empty(0, new_dtype).real.dtype
-        return Complex(*(lax.convert_element_type(x, part) for x in z))
-    if new_dtype == np.bool_:
+        return from_real(lax.convert_element_type(z, real_dtype(new_dtype)))
+    if np.dtype(new_dtype).kind == "c":
+        return Complex(*(lax.convert_element_type(x, real_dtype(new_dtype)) for x in z))
+    if np.dtype(new_dtype) == np.bool_:
         return (z.real != 0) | (z.imag != 0)
     return lax.convert_element_type(z.real, new_dtype)
 
 
-def _conj(z: Any, **_: Any) -> Complex:
+def _conj(z: Complex | Array, **_: object) -> Complex:
+    """The conjugate, of a real number too, whose type becomes complex."""
     return conj(z) if isinstance(z, Complex) else from_real(z)
 
 
@@ -247,6 +248,6 @@ rules.complex("ne", lambda z, w: ~_equal(z, w))
 rules.complex("convert_element_type", _convert_element_type)
 rules.complex("bitcast_convert_type", lambda z, *, new_dtype: z)
 
-# Linear in its operands, hence the same on each component.
+# Linear in their operands, hence the same on each component.
 rules.componentwise("add", "add_any", "sub", "neg", "reduce_sum", "cumsum", "reduce_window_sum",
-                    "scatter-add", "scatter-sub", "select_n", "pad", "stop_gradient", "device_put")  # fmt: skip
+                    "scatter-add", "scatter-sub", "select_n", "pad")  # fmt: skip

@@ -1,8 +1,6 @@
-"""Cases of `complex`: the f32 variant computes in complex64, the f64 variant in complex128."""
+"""Cases of `arithmetic`: the f32 variant computes in complex64, the f64 variant in complex128."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,22 +8,24 @@ import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
 
+from jax2onnx_lax.cases import Fn, Values
+
 __all__ = ["cases"]
 
 
-def _unary(fn: Any) -> Any:
+def _unary(fn: Fn) -> Fn:
     return lambda x, y: fn(lax.complex(x, y))
 
 
-def _binary(fn: Any) -> Any:
+def _binary(fn: Fn) -> Fn:
     return lambda x, y: fn(lax.complex(x, y), lax.complex(y + 1, -x))
 
 
-def _one(name: str, fn: Any, values: Any = "finite") -> Case:
+def _one(name: str, fn: Fn, values: Values = "finite") -> Case:
     return Case(name, _unary(fn), [("B", 5), ("B", 5)], (name,), values=values)
 
 
-def _two(name: str, fn: Any, values: Any = "finite") -> Case:
+def _two(name: str, fn: Fn, values: Values = "finite") -> Case:
     return Case(name, _binary(fn), [("B", 5), ("B", 5)], (name,), values=values)
 
 

@@ -2,44 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
-import numpy as np
+from jax import Array
+from jax.extend.core import Primitive
 from jax2onnx_core import Complex
+from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax.complex.arithmetic import pack, unpack
+from jax2onnx_lax.dtypes import real_dtype
 
 __all__ = ["multiply_in_parts", "on_arrays"]
 
+Operand = Complex | Array
 
-def on_arrays(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A rule on `Complex` pairs from a function of complex arrays; what it returns may mix complex and real."""
 
-    def on_pairs(*operands: Any, **params: Any) -> Any:
+def on_arrays(fn: Callable[..., Array | Sequence[Array]]) -> Callable[..., Operand | Sequence[Operand]]:
+    """A rule for `Complex` pairs made from a function of complex arrays; its results may be complex or real."""
+
+    def on_pairs(*operands: Operand, **params: object) -> Operand | Sequence[Operand]:
         result = fn(*[pack(x) if isinstance(x, Complex) else x for x in operands], **params)
-        if isinstance(result, (list, tuple)):
+        if isinstance(result, Sequence):
             return [_pair(x) for x in result]
         return _pair(result)
 
     return on_pairs
 
 
-def _pair(x: Any) -> Any:
+def _pair(x: Array) -> Operand:
+    """A complex array as a pair, a real one as it is."""
     return unpack(x) if jnp.iscomplexobj(x) else x
 
 
-def multiply_in_parts(primitive: Any, z: Any, w: Any, *, preferred_element_type: Any = None, **params: Any) -> Complex:
-    """A contraction of complex operands, at least one of them a pair, by the same contraction of their parts."""
+def multiply_in_parts(
+    primitive: Primitive, z: Operand, w: Operand, *, preferred_element_type: DtypeLike | None = None, **params: object
+) -> Complex:
+    """A bilinear primitive (a contraction, a convolution) of operands of which at least one is a complex pair.
+
+    It is applied to the operands' real and imaginary parts, converted to the float dtype of the result.
+    """
     result = jax.eval_shape(
         lambda *xs: primitive.bind(*xs, preferred_element_type=preferred_element_type, **params),
         *[jax.eval_shape(lambda x: pack(x) if isinstance(x, Complex) else x, x) for x in (z, w)],
     ).dtype
-    dtype = np.zeros((), result).real.dtype
+    dtype = real_dtype(result)
 
-    def product(x: Any, y: Any) -> Any:
+    def product(x: Array, y: Array) -> Array:
         return primitive.bind(x.astype(dtype), y.astype(dtype), preferred_element_type=None, **params)
 
     if not isinstance(z, Complex):

@@ -9,15 +9,15 @@ inside the logarithms. Signs of zeros and infinities are those of XLA's CPU back
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 from jax2onnx_core import Complex, Rules
 
-from jax2onnx_lax.complex.arithmetic import from_real, hypot, is_negative, mul, reciprocal, select
+from jax2onnx_lax.complex.arithmetic import from_real, hypot, mul, reciprocal, select
+from jax2onnx_lax.numerics import sign_bit
 
 __all__ = [
     "cos",
@@ -43,8 +43,6 @@ __all__ = [
 ]
 
 rules = Rules()
-
-Array = jax.Array
 
 
 def times_i(z: Complex) -> Complex:
@@ -75,10 +73,12 @@ def expm1(z: Complex) -> Complex:
 
 
 def _exp2(z: Complex) -> Complex:
+    """`2^z`."""
     return exp(mul(z, Complex(math.log(2), 0.0)))
 
 
 def _log2(z: Complex) -> Complex:
+    """`log(z) / log(2)`."""
     w = log(z)
     return Complex(w.real / math.log(2), w.imag / math.log(2))
 
@@ -93,7 +93,7 @@ def logistic(z: Complex) -> Complex:
 
 
 def exact_square(x: Array) -> tuple[Array, Array]:
-    """Dekker's product: (p, e) with p + e = x² exactly; NaN where x or its square overflows."""
+    """Dekker's product: (p, e) in the dtype of `x` with p + e = x² exactly; NaN where x or its square overflows."""
     bits = 12 if x.dtype == np.float32 else 27
     product, scaled = x * x, x * float(2**bits + 1)
     high = scaled - (scaled - x)
@@ -166,22 +166,24 @@ def sqrt(z: Complex) -> Complex:
 
 
 def rsqrt(z: Complex) -> Complex:
-    """`1 / sqrt(z)` = conj(sqrt(z)) / |z|; inf + nan i at zero, zero at infinity, and on the cut
-    the sign of a zero imaginary part decides."""
+    """`1 / sqrt(z)` = conj(sqrt(z)) / |z|; inf + nan i at zero, zero at infinity.
+
+    On the negative real axis the sign of a zero imaginary part decides.
+    """
     major, length, big = _half_angle(z)
     minor = abs(z.imag) / (2 * major)
     left, infinite = z.real < 0, big == np.inf
     real = jnp.where(left, minor, major) / length / length
     imag = jnp.where(left, major, minor) / length / length
-    signed = jnp.where(is_negative(z.imag), imag, -imag)
+    signed = jnp.where(sign_bit(z.imag), imag, -imag)
     return Complex(
         jnp.where(infinite, 0, jnp.where(big == 0, np.inf, real)),
         jnp.where(infinite, 0, signed),
     )
 
 
-def power(z: Complex, w: Any) -> Complex:
-    """`z ** w` for a complex or integer `w`, in polar form; 1 for a zero exponent or base 1 (as XLA)."""
+def power(z: Complex, w: Complex | Array) -> Complex:
+    """`z ** w` for a complex or real `w`, in polar form; 1 for a zero exponent or base 1 (as XLA)."""
     w = w if isinstance(w, Complex) else from_real(lax.convert_element_type(w, z.real.dtype))
     length, angle = hypot(z.real, z.imag), lax.atan2(z.imag, z.real)
     modulus = lax.pow(length, w.real) * lax.exp(-w.imag * angle)
@@ -191,7 +193,6 @@ def power(z: Complex, w: Any) -> Complex:
     real = (z.imag == 0) & (w.imag == 0) & ((z.real == np.inf) | ((z.real == 0) & (w.real > 0)))
     result = select(real, Complex(modulus, nothing), result)
     is_one = ((w.real == 0) & (w.imag == 0)) | ((z.real == 1) & (z.imag == 0))
-    nothing = lax.full_like(z.real, 0)
     return select(is_one, Complex(lax.full_like(z.real, 1), nothing), result)
 
 
@@ -251,14 +252,15 @@ def tan(z: Complex) -> Complex:
     return times_minus_i(tanh(times_i(z)))
 
 
-def _accuracy_free(fn: Any) -> Any:
-    """The primitive's `accuracy` parameter asks the backend for a mode; there is one here."""
+def _without_params(fn: Callable[..., Complex]) -> Callable[..., Complex]:
+    """`fn` as the rule of a primitive whose parameter `accuracy`, a wish to XLA's backend, has no meaning here."""
     return lambda *operands, **_: fn(*operands)
 
 
-for _name, _fn in {
+_FUNCTIONS: dict[str, Callable[..., Complex]] = {
     "exp": exp, "exp2": _exp2, "expm1": expm1, "logistic": logistic, "log": log, "log2": _log2, "log1p": log1p,
     "sqrt": sqrt, "rsqrt": rsqrt, "pow": power, "sin": sin, "cos": cos, "tan": tan,
     "sinh": sinh, "cosh": cosh, "tanh": tanh,
-}.items():  # fmt: skip
-    rules.complex(_name, _accuracy_free(_fn))
+}  # fmt: skip
+for _name, _fn in _FUNCTIONS.items():
+    rules.complex(_name, _without_params(_fn))

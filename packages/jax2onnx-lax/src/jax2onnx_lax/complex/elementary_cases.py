@@ -1,27 +1,29 @@
-"""Cases of `complex_elementary`: the f32 variant computes in complex64, the f64 variant in complex128."""
+"""Cases of `elementary`: the f32 variant computes in complex64, the f64 variant in complex128."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case
 
+from jax2onnx_lax.cases import Fn
+
 __all__ = ["cases"]
 
 _pair = [("B", 5), ("B", 5)]
 
 
-def _case(name: str, fn: Any) -> Case:
+def _case(name: str, fn: Fn) -> Case:
     return Case(name, lambda x, y: fn(lax.complex(x, y)), _pair, (name,))
 
 
-def _at(name: str, fn: Any, points: Any) -> Case:
+def _at(name: str, fn: Fn, points: Sequence[complex]) -> Case:
     """At fixed points, of the variant's dtype."""
-    points = np.array(points, np.complex128)
-    return Case(f"{name}_special", lambda x, y: fn(lax.complex(x, y)), [points.real, points.imag], (name,))
+    array = np.array(points, np.complex128)
+    return Case(f"{name}_special", lambda x, y: fn(lax.complex(x, y)), [array.real, array.imag], (name,))
 
 
 _infinite = [complex(np.inf, 1), complex(-np.inf, -1), complex(1, np.inf), complex(np.inf, 0), complex(-np.inf, np.inf)]

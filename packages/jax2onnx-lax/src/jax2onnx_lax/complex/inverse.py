@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 from jax2onnx_core import Complex, Rules
 
 from jax2onnx_lax.complex.arithmetic import hypot
@@ -23,17 +22,19 @@ __all__ = ["acos", "acosh", "asin", "asinh", "atan", "atanh", "rules"]
 
 rules = Rules()
 
-Array = jax.Array
 
-
-def _like(magnitude: Array, x: Array) -> Array:
-    """The magnitude with the sign of x; positive for both zeros (as XLA)."""
+def _signed(magnitude: Array, x: Array) -> Array:
+    """The magnitude with the sign of x, without sign for both zeros (as XLA)."""
     return jnp.where(x < 0, -magnitude, magnitude)
 
 
 def _arcs(z: Complex) -> tuple[Array, Array]:
-    """For x, y ≥ 0 (the parts' absolute values): the cathetus k with asin = atan2(x, k) and
-    acos = atan2(k, x), and the imaginary part log(a + sqrt(a² - 1)), a = (|z + 1| + |z - 1|) / 2."""
+    """What the arc functions of x + iy are made of, where x and y are the absolute values of the parts of `z`.
+
+    Returns:
+      The cathetus k with Re asin = atan2(x, k) and Re acos = atan2(k, x); the imaginary part
+      log(a + sqrt(a² - 1)) with a = (|z + 1| + |z - 1|) / 2.
+    """
     x, y = abs(z.real), abs(z.imag)
     finfo = jnp.finfo(x.dtype)
     large = lax.max(x, y) > math.sqrt(float(finfo.max)) / 8
@@ -73,19 +74,19 @@ def _log_near_axis(x: Array, y: Array) -> Array:
 def asin(z: Complex) -> Complex:
     """Arc sine, cut along the real axis outside [-1, 1]."""
     cathetus, imag = _arcs(z)
-    return Complex(lax.atan2(z.real, cathetus), _like(imag, z.imag))
+    return Complex(lax.atan2(z.real, cathetus), _signed(imag, z.imag))
 
 
 def acos(z: Complex) -> Complex:
     """Arc cosine, cut along the real axis outside [-1, 1]."""
     cathetus, imag = _arcs(z)
-    return Complex(lax.atan2(cathetus, z.real), -_like(imag, z.imag))
+    return Complex(lax.atan2(cathetus, z.real), -_signed(imag, z.imag))
 
 
 def acosh(z: Complex) -> Complex:
     """Inverse hyperbolic cosine: ±i acos(z), with a real part that is not negative."""
     cathetus, real = _arcs(z)
-    return Complex(real, _like(lax.atan2(cathetus, z.real), z.imag))
+    return Complex(real, _signed(lax.atan2(cathetus, z.real), z.imag))
 
 
 def asinh(z: Complex) -> Complex:
@@ -107,8 +108,8 @@ def atanh(z: Complex) -> Complex:
     ratio = lax.min(x, y) / big
     distant = jnp.where(big == np.inf, 0, (1 / big) * (x / big) / (1 + ratio * ratio))
     real = jnp.where(large, distant, real)
-    right_angle = _like(lax.full_like(x, math.pi / 2), z.imag)
-    return Complex(_like(real, z.real), jnp.where(large, right_angle, imag))
+    right_angle = _signed(lax.full_like(x, math.pi / 2), z.imag)
+    return Complex(_signed(real, z.real), jnp.where(large, right_angle, imag))
 
 
 def atan(z: Complex) -> Complex:

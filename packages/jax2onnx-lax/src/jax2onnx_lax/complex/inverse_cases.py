@@ -1,4 +1,4 @@
-"""Cases of `complex_inverse`: the f32 variant computes in complex64, the f64 variant in complex128."""
+"""Cases of `inverse`: the f32 variant computes in complex64, the f64 variant in complex128."""
 
 from __future__ import annotations
 

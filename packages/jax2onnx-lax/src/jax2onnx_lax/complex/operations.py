@@ -1,14 +1,14 @@
-"""Sorting and scattering of complex arrays: what must see both components of an element.
+"""Sorting and scattering of complex arrays, which must see both components of an element.
 
-What is linear acts on each component (declared in `complex`); reductions, contractions and windows
-of complex arrays stand beside their real counterparts.
+Operations that act on each component are declared in `complex.arithmetic`; reductions, contractions and
+windows of complex arrays stand beside their real counterparts.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
-from jax import lax
+from jax import Array, lax
 from jax2onnx_core import Complex, Rules
 
 from jax2onnx_lax.complex.arrays import on_arrays
@@ -20,8 +20,8 @@ rules = Rules()
 
 
 @rules.complex("sort")
-def sort(*operands: Any, dimension: int, is_stable: bool, num_keys: int) -> Any:
-    """Lexicographic: a complex key is two keys, its real and its imaginary part."""
+def sort(*operands: Complex | Array, dimension: int, is_stable: bool, num_keys: int) -> Sequence[Complex | Array]:
+    """Lexicographic order: a complex key is two keys, its real and its imaginary part."""
     parts = [tuple(x) if isinstance(x, Complex) else (x,) for x in operands]
     keys = sum(len(p) for p in parts[:num_keys])
     flat = [x for p in parts for x in p]

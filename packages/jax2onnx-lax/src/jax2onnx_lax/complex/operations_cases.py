@@ -1,4 +1,4 @@
-"""Cases of `complex_operations`."""
+"""Cases of `operations`."""
 
 from __future__ import annotations
 

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
+from jax2onnx_core.jaxprs import Dim, is_static
+from jax2onnx_graph.build.builder import DtypeLike
 
-__all__ = ["conv_by_patches", "windows"]
-
-Array = Any  # a JAX array, traced or not
+__all__ = ["batch_groups_as_channels", "conv_by_patches", "windows"]
 
 
 def conv_by_patches(
-    lhs: Array, rhs: Array, *, window_strides: Sequence[int], padding: Sequence[Any], lhs_dilation: Sequence[int],
-    rhs_dilation: Sequence[int], dimension_numbers: Any, feature_group_count: int, batch_group_count: int,
-    preferred_element_type: Any = None, **_: Any,
+    lhs: Array, rhs: Array, *, window_strides: Sequence[int], padding: Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int], rhs_dilation: Sequence[int], dimension_numbers: lax.ConvDimensionNumbers,
+    feature_group_count: int, batch_group_count: int, preferred_element_type: DtypeLike | None = None, **_: object,
 ) -> Array:  # fmt: skip
     """The patches under the kernel, taken by one gather per spatial axis, times the kernel.
 
-    The size of the graph does not depend on the sizes of the operands.
+    The size of the graph does not depend on the sizes of the operands. Parameters and result are those of the
+    primitive `conv_general_dilated`.
     """
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     x, kernel = lax.transpose(lhs, lhs_spec), lax.transpose(rhs, rhs_spec)
     if batch_group_count > 1:
-        x = _batch_groups_as_channels(x, batch_group_count)
+        x = batch_groups_as_channels(x, groups=batch_group_count)
     space = [(low, high, d - 1) for (low, high), d in zip(padding, lhs_dilation, strict=True)]
     x = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), (0, 0, 0), *space])
     for axis in reversed(range(len(space))):
@@ -35,28 +35,36 @@ def conv_by_patches(
     return lax.transpose(out, tuple(int(i) for i in np.argsort(out_spec)))
 
 
-def _batch_groups_as_channels(x: Array, groups: int) -> Array:
+def batch_groups_as_channels(x: Array, *, groups: int) -> Array:
+    """[groups·n, channels, …] → [n, groups·channels, …]: each group of the batch meets its own kernels."""
     batch, channels, *space = x.shape
     x = lax.reshape(x, (groups, batch // groups, channels, *space))
     return lax.reshape(jnp.moveaxis(x, 0, 1), (batch // groups, groups * channels, *space))
 
 
-def windows(x: Array, axis: int, size: Any, stride: int, dilation: int) -> Array:
-    """`axis` replaced by two: the windows over it, and the elements of each."""
+def windows(x: Array, axis: int, size: Dim, stride: int, dilation: int) -> Array:
+    """`x` with `axis` replaced by two: the windows over it, and the elements of each.
+
+    Args:
+      x: the array.
+      axis: the axis over which windows move.
+      size: the number of elements of a window.
+      stride: the distance of two windows.
+      dilation: the distance of two elements of a window.
+    """
     extent = (size - 1) * dilation + 1
     count = (x.shape[axis] - extent) // stride + 1
-    if isinstance(count, int) and isinstance(size, int):
+    if is_static(count) and is_static(size):
         count = max(count, 0)
         if size == 1 and stride == 1:
             return lax.expand_dims(x, [axis + 1])
         place = np.arange(count)[:, None] * stride + np.arange(size)[None] * dilation
         return jnp.take(x, place.astype(np.int32), axis=axis, mode="clip")
     starts = lax.broadcasted_iota(np.int32, (count, size), 0) * stride
-    place = starts + lax.broadcasted_iota(np.int32, (count, size), 1) * dilation
-    return jnp.take(x, place, axis=axis, mode="clip")
+    return jnp.take(x, starts + lax.broadcasted_iota(np.int32, (count, size), 1) * dilation, axis=axis, mode="clip")
 
 
-def _multiply(patches: Array, kernel: Array, groups: int, dtype: Any) -> Array:
+def _multiply(patches: Array, kernel: Array, groups: int, dtype: DtypeLike) -> Array:
     """[batch, channels, (out, kernel)…] · [features, inputs, kernel…] → [batch, features, out…]."""
     batch, channels, *space = patches.shape
     features, inputs, *sizes = kernel.shape

@@ -7,7 +7,9 @@ __all__ = ["MODULES"]
 #: The modules that declare rules or composites; `<module>_cases` holds their cases.
 MODULES = (
     "calls",
+    "conditionals",
     "effects",
-    "loops",
     "runtime_checks",
+    "scans",
+    "while_loops",
 )

@@ -1,4 +1,4 @@
-"""Calls: what wraps a jaxpr without changing its values is inlined."""
+"""Calls: an equation that wraps a jaxpr without changing its values is replaced by that jaxpr's equations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax2onnx_core import Rules
+from jax2onnx_core import Context, Jaxpr, Rules, Value
 
 from jax2onnx_lax._compat import run_state
 
@@ -15,44 +15,57 @@ __all__ = ["rules"]
 
 rules = Rules()
 
+# Attributes of `jax.lax.composite`: the name, the leaves and the tree of each.
+_Attributes = Sequence[tuple[str, Sequence[object], jax.tree_util.PyTreeDef]]
 
-@rules.lower("jit", "remat2", packed=True)
-def call_with_jaxpr(ctx: Any, *operands: Any, jaxpr: Any, **_: Any) -> Any:
+
+@rules.lower("jit", "remat2", physical=True)
+def call_with_jaxpr(ctx: Context, *operands: Value, jaxpr: Jaxpr, **_: object) -> Sequence[Value]:
     return ctx.inline(jaxpr, *operands)
 
 
-@rules.lower("closed_call", "custom_jvp_call", "custom_vjp_call", "eval_jaxpr", "xla_metadata_call", packed=True)
-def call_with_call_jaxpr(ctx: Any, *operands: Any, call_jaxpr: Any = None, jaxpr: Any = None, **_: Any) -> Any:
-    return ctx.inline(jaxpr if call_jaxpr is None else call_jaxpr, *operands)
+@rules.lower("closed_call", "custom_jvp_call", "custom_vjp_call", "eval_jaxpr", "xla_metadata_call", physical=True)
+def call_with_call_jaxpr(
+    ctx: Context, *operands: Value, call_jaxpr: Jaxpr | None = None, jaxpr: Jaxpr | None = None, **_: object
+) -> Sequence[Value]:
+    return ctx.inline(_given(call_jaxpr, jaxpr), *operands)
 
 
-@rules.lower("custom_vmap_call", "custom_partitioning", packed=True)
-def call_with_call(ctx: Any, *operands: Any, call: Any, **_: Any) -> Any:
+@rules.lower("custom_vmap_call", "custom_partitioning", physical=True)
+def call_with_call(ctx: Context, *operands: Value, call: Jaxpr, **_: object) -> Sequence[Value]:
     return ctx.inline(call, *operands)
 
 
-@rules.lower("linear_call", packed=True)
-def linear_call(ctx: Any, *operands: Any, callee: Any, **_: Any) -> Any:
+@rules.lower("linear_call", physical=True)
+def linear_call(ctx: Context, *operands: Value, callee: Jaxpr, **_: object) -> Sequence[Value]:
     return ctx.inline(callee, *operands)
 
 
-@rules.lower("remat_opt", packed=True)
-def remat_opt(ctx: Any, *operands: Any, fwd_jaxpr: Any, **_: Any) -> Any:
+@rules.lower("remat_opt", physical=True)
+def remat_opt(ctx: Context, *operands: Value, fwd_jaxpr: Jaxpr, **_: object) -> Sequence[Value]:
     return ctx.inline(fwd_jaxpr, *operands)
 
 
-@rules.lower("composite", packed=True)
+@rules.lower("composite", physical=True)
 def composite(
-    ctx: Any, *operands: Any, name: str, attributes: Any, jaxpr: Any = None, call_jaxpr: Any = None, **_: Any
-) -> Any:
-    """`jax.lax.composite`: the rules declared for its name, with its attributes as parameters, else what it is."""
-    params = {key: jax.tree_util.tree_unflatten(tree, values) for key, values, tree in attributes}
-    return ctx.operation(name, call_jaxpr if jaxpr is None else jaxpr, *operands, **params)
+    ctx: Context, *operands: Value, name: str, attributes: _Attributes,
+    jaxpr: Jaxpr | None = None, call_jaxpr: Jaxpr | None = None, **_: object,
+) -> Sequence[Value]:  # fmt: skip
+    """`jax.lax.composite`: by the rules declared for its name, with its attributes as parameters, else inlined."""
+    params = {key: jax.tree_util.tree_unflatten(tree, leaves) for key, leaves, tree in attributes}
+    return ctx.operation(name, _given(jaxpr, call_jaxpr), *operands, **params)
+
+
+def _given(first: Jaxpr | None, second: Jaxpr | None) -> Jaxpr:
+    """The jaxpr of a parameter that has one of two names, depending on the primitive and on JAX's version."""
+    jaxpr = second if first is None else first
+    assert jaxpr is not None, "a call has a jaxpr under one of the two names"
+    return jaxpr
 
 
 @rules.lower("platform_index")
-def platform_index(ctx: Any, *, platforms: Sequence[tuple[str, ...] | None], **_: Any) -> Any:
-    """The branch of `jax.lax.platform_dependent` for the CPU, or the default one."""
+def platform_index(ctx: Context, *, platforms: Sequence[tuple[str, ...] | None], **_: object) -> Value:
+    """The number of the branch of `jax.lax.platform_dependent` for the CPU, else of the default (None)."""
     for index, names in enumerate(platforms):
         if names is not None and "cpu" in names:
             return ctx.constant(np.array(index, np.int32))
@@ -65,10 +78,10 @@ rules.decompose("run_state", run_state)
 
 
 @rules.decompose("call_hi_primitive")
-def call_hi_primitive(*operands: Any, _prim: Any) -> Any:
-    """A primitive of high-level types, such as `SearchSorted` in `jnp.searchsorted`: what it expands to.
+def call_hi_primitive(*operands: jax.Array, _prim: Any) -> Any:
+    """The expansion of a primitive of high-level types, such as `SearchSorted` in `jnp.searchsorted`.
 
-    Its operands and its result are pytrees, flattened in the equation.
+    The equation has the leaves of its operands' and its result's pytrees.
     """
     return _prim.expand(*jax.tree_util.tree_unflatten(_prim.in_tree, operands))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ __all__ = ["cases"]
 
 
 @jax.custom_vjp  # type: ignore[untyped-decorator]
-def _twice(x: Any) -> Any:
+def _twice(x: jax.Array) -> jax.Array:
     return 2 * x
 
 
@@ -28,7 +28,7 @@ _twice.defvjp(lambda x: (2 * x, None), lambda _, cotangent: (3 * cotangent,))
 
 
 @jax.custom_jvp  # type: ignore[untyped-decorator]
-def _thrice(x: Any) -> Any:
+def _thrice(x: jax.Array) -> jax.Array:
     return 3 * x
 
 
@@ -36,43 +36,43 @@ _thrice.defjvp(lambda primals, tangents: (3 * primals[0], 4 * tangents[0]))
 
 
 @custom_vmap  # type: ignore[untyped-decorator]
-def _negated(x: Any) -> Any:
+def _negated(x: jax.Array) -> jax.Array:
     return -x
 
 
 @_negated.def_vmap  # type: ignore[untyped-decorator]
-def _negated_rule(size: Any, batched: Any, x: Any) -> Any:
+def _negated_rule(size: int, batched: list[bool], x: jax.Array) -> tuple[jax.Array, bool]:
     return -2 * x / 2, batched[0]
 
 
 @functools.partial(jax.custom_vjp)
-def _cubed(x: Any) -> Any:
+def _cubed(x: jax.Array) -> jax.Array:
     return x**3
 
 
 _cubed.defvjp(lambda x: (x**3, x), lambda x, cotangent: (3 * x * x * cotangent,), optimize_remat=True)
 
 
-def _partitioned() -> Any:
+def _partitioned() -> Callable[[jax.Array], jax.Array]:
     fn = custom_partitioning(lambda x: 2 * x)
     fn.def_partition(partition=None, sharding_rule="i j -> i j")
     return fn
 
 
-def _linear(x: Any) -> Any:
+def _linear(x: jax.Array) -> jax.Array:
     return linear_call(lambda scale, v: scale * v, lambda scale, v: scale * v, x, x)
 
 
-def _remat(x: Any) -> Any:
+def _remat(x: jax.Array) -> jax.Array:
     return jax.checkpoint(lambda v: jnp.sin(jnp.sin(v)))(x)
 
 
-def _composite(x: Any) -> Any:
+def _composite(x: jax.Array) -> jax.Array:
     return lax.composite(functools.partial(lambda x, *, factor: x * factor), name="mylib.scale")(x, factor=3.0)
 
 
-def _accumulate(x: Any) -> Any:
-    def body(refs: Any) -> Any:
+def _accumulate(x: jax.Array) -> tuple[jax.Array, ...]:
+    def body(refs: tuple[jax.Ref, jax.Ref]) -> None:
         refs[0][...] = refs[0][...] + x
         refs[1][...] = refs[0][...] * 2
 

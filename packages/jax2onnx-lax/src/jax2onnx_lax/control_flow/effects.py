@@ -1,13 +1,13 @@
-"""Devices, meshes, names and effects: the identity on one device, or nothing that a file can hold."""
+"""Annotations, collectives and effects: the identity on one device, or declared as unsupported."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import Rules
+from jax2onnx_core import Aval, Context, Jaxpr, Rules, Value
 
 __all__ = ["rules"]
 
@@ -17,16 +17,22 @@ rules = Rules()
 @rules.lower(
     "name", "sharding_constraint", "layout_constraint", "pvary", "reshard", "preduced", "reduced_vary_cast",
     "reduced_vary_cast_p", "vary_unreduced_cast", "vary_unreduced_cast_p", "stop_gradient", "device_put",
-    "xla_metadata_value", packed=True,
+    "xla_metadata_value", physical=True,
 )  # fmt: skip
-def annotation(ctx: Any, *operands: Any, **_: Any) -> Any:
-    """Annotations that change no value."""
-    return list(operands)
+def annotation(ctx: Context, *operands: Value, **_: object) -> Sequence[Value]:
+    """An annotation changes no value."""
+    return operands
 
 
-@rules.lower("shard_map", packed=True)
-def shard_map(ctx: Any, *operands: Any, jaxpr: Any, mesh: Any, **_: Any) -> Any:
-    """Over a mesh of one device a shard is the whole array."""
+@rules.lower("shard_map", physical=True)
+def shard_map(
+    ctx: Context, *operands: Value, jaxpr: Jaxpr, mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh, **_: object
+) -> Sequence[Value]:
+    """The body, inlined: over a mesh of one device a shard is the whole array.
+
+    Raises:
+      ValueError: the mesh has several devices.
+    """
     if mesh.size != 1:
         raise ValueError(
             f"shard_map over a mesh of {mesh.size} devices ({dict(mesh.shape)}) cannot be in an ONNX file, which "
@@ -37,52 +43,48 @@ def shard_map(ctx: Any, *operands: Any, jaxpr: Any, mesh: Any, **_: Any) -> Any:
 
 @rules.lower(
     "psum", "psum_invariant", "pmax", "pmin", "all_gather", "all_gather_invariant", "all_gather_reduced",
-    "reduce_scatter", "all_to_all", "unreduced_psum", "unreduced_reduce_scatter", packed=True,
+    "reduce_scatter", "all_to_all", "unreduced_psum", "unreduced_reduce_scatter", physical=True,
 )  # fmt: skip
-def collective(ctx: Any, *operands: Any, **_: Any) -> Any:
-    """Collectives over one device return what it has; only axes of size 1 come or go."""
-    return [_like(ctx, x, aval) for x, aval in zip(operands, ctx.avals_out, strict=True)]
+def collective(ctx: Context, *operands: Value, **_: object) -> Sequence[Value]:
+    """A collective over one device returns its operands; only axes of size 1 come or go."""
+    avals = zip(ctx.avals_in, ctx.avals_out, strict=True)
+    return [_reshaped(ctx, x, old, new) for x, (old, new) in zip(operands, avals, strict=True)]
 
 
-def _over_batch(name: str, reduce: Callable[..., Any]) -> None:
-    """Under `vmap` a collective over the mapped name is a reduction of an axis, whose number stands among the names."""
-
-    @rules.lower(name)
-    def lower(ctx: Any, *operands: Any, axes: Any, **_: Any) -> Any:
-        positions = tuple(axis for axis in axes if isinstance(axis, int))
-        if not positions:
-            ctx.decline("no axis of the operand")
-        return [ctx.jax(reduce, x, axis=positions) for x in operands]
+def _reshaped(ctx: Context, x: Value, old: Aval, new: Aval) -> Value:
+    """`x` in the shape of `new`; the axes that only its physical tensor has stay at the end."""
+    return ctx.reshape(x, (*new.shape, *ctx.known_dims(x)[len(old.shape) :]))
 
 
-_REDUCTIONS: dict[str, Callable[..., Any]] = {
+_REDUCTIONS: dict[str, Callable[..., jax.Array]] = {
     "psum": jnp.sum, "psum_invariant": jnp.sum, "pmax": jnp.max, "pmin": jnp.min,
 }  # fmt: skip
-for _name, _reduce in _REDUCTIONS.items():
-    _over_batch(_name, _reduce)
 
 
-@rules.lower("ppermute", packed=True)
-def ppermute(ctx: Any, x: Any, *, perm: Any, **_: Any) -> Any:
+@rules.lower(*_REDUCTIONS)
+def collective_over_axis(ctx: Context, *operands: Value, axes: Sequence[str | int], **_: object) -> Sequence[Value]:
+    """Under `vmap` over the collective's name: a reduction of the axes whose numbers are among the names."""
+    positions = tuple(axis for axis in axes if isinstance(axis, int))
+    if not positions:
+        ctx.decline("no axis of the operand")
+    return [ctx.jax(_REDUCTIONS[ctx.primitive], x, axis=positions) for x in operands]
+
+
+@rules.lower("ppermute", physical=True)
+def ppermute(ctx: Context, x: Value, *, perm: Sequence[tuple[int, int]], **_: object) -> Value:
     """The operand where the one device sends to itself, else zeros."""
     return x if (0, 0) in [tuple(pair) for pair in perm] else ctx.op.Sub(x, x)
 
 
 @rules.lower("axis_index")
-def axis_index(ctx: Any, **_: Any) -> Any:
+def axis_index(ctx: Context, **_: object) -> Value:
     return ctx.constant(np.array(0, np.int32))
 
 
-def _like(ctx: Any, x: Any, aval: Any) -> Any:
-    extra = len(ctx.dims(x)) - len(ctx.avals_in[0].shape)
-    tail = ctx.dims(x)[len(ctx.dims(x)) - extra :] if extra else ()
-    return ctx.reshape(x, (*aval.shape, *tail))
-
-
-@rules.lower("debug_callback", "debug_print", "inspect_sharding", packed=True)
-def debug(ctx: Any, *_: Any, **__: Any) -> Any:
-    """Prints change no value: the model does not print."""
-    return []
+@rules.lower("debug_callback", "debug_print", "inspect_sharding", physical=True)
+def debug(ctx: Context, *_: Value, **__: object) -> Sequence[Value]:
+    """Nothing: the model does not print."""
+    return ()
 
 
 rules.unsupported(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -16,27 +16,34 @@ from jax2onnx_core import Case, expect_graph
 
 __all__ = ["cases"]
 
+_Arrays = jax.Array | tuple[jax.Array, ...]
+_Function = Callable[..., _Arrays]
+
 
 def _mesh(kind: AxisType) -> Mesh:
     return jax.make_mesh((1,), ("i",), axis_types=(kind,), devices=jax.devices()[:1])
 
 
-def _on_mesh(fn: Any, in_specs: Any, out_specs: Any, varying: bool = False) -> Any:
-    """`fn` over a mesh of one device; nothing is made before the case runs."""
+def _on_mesh(
+    fn: _Function, in_spec: PartitionSpec, out_specs: PartitionSpec | tuple[PartitionSpec, ...], varying: bool = False
+) -> _Function:
+    """`fn` over a mesh of one device, which is made when the case runs."""
 
     @functools.wraps(fn)
-    def sharded(*operands: Any) -> Any:
+    def sharded(*operands: jax.Array) -> _Arrays:
         mesh = _mesh(AxisType.Auto)
-        return jax.shard_map(fn, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=varying)(*operands)
+        return jax.shard_map(fn, mesh=mesh, in_specs=in_spec, out_specs=out_specs, check_vma=varying)(*operands)
 
     return sharded
 
 
-def _on_explicit_mesh(fn: Any, in_spec: Any, out_spec: Any) -> Any:
+def _on_explicit_mesh(
+    fn: _Function, in_spec: PartitionSpec, out_spec: PartitionSpec | tuple[PartitionSpec, ...]
+) -> _Function:
     """`fn` over a mesh of one device whose shardings are part of the types."""
 
     @functools.wraps(fn)
-    def sharded(x: Any) -> Any:
+    def sharded(x: jax.Array) -> _Arrays:
         mesh = _mesh(AxisType.Explicit)
         placed = jax.sharding.reshard(x, NamedSharding(mesh, in_spec))
         return jax.shard_map(fn, mesh=mesh, in_specs=in_spec, out_specs=out_spec)(placed)
@@ -47,7 +54,7 @@ def _on_explicit_mesh(fn: Any, in_spec: Any, out_spec: Any) -> Any:
 _ROWS, _WHOLE = PartitionSpec("i"), PartitionSpec()
 
 
-def _collectives(x: Any) -> Any:
+def _collectives(x: jax.Array) -> tuple[jax.Array, ...]:
     return (
         lax.psum(x, "i"),
         lax.pmean(x, "i"),
@@ -63,34 +70,34 @@ def _collectives(x: Any) -> Any:
     )
 
 
-def _invariant(x: Any) -> Any:
+def _invariant(x: jax.Array) -> tuple[jax.Array, ...]:
     """What JAX makes of collectives where it keeps track of which values differ between devices."""
     total = lax.psum(x, "i")
     return total, lax.all_gather(x, "i", to="invarying"), x + total
 
 
-def _reduced(x: Any) -> Any:
+def _reduced(x: jax.Array) -> jax.Array:
     return lax.pcast(lax.all_gather(x, "i", to="reduced", tiled=True), "i", to="varying")
 
 
-def _unreduced(x: Any) -> Any:
+def _unreduced(x: jax.Array) -> tuple[jax.Array, ...]:
     partial = lax.pcast(x, "i", to="unreduced")
     return lax.psum(partial, "i"), lax.psum_scatter(partial, "i", tiled=True)
 
 
-def _printing(x: Any) -> Any:
+def _printing(x: jax.Array) -> jax.Array:
     jax.debug.print("sum {}", x.sum())
     jax.debug.callback(lambda value: None, x)
     jax.debug.inspect_array_sharding(x, callback=lambda sharding: None)
     return 2 * x
 
 
-def _mutating(x: Any) -> Any:
+def _mutating(x: jax.Array) -> tuple[jax.Array, ...]:
     """A reference that is read, written and added to, also in a loop."""
     ref = jax.new_ref(x)
     ref[0] = jnp.ones_like(x[0])
 
-    def body(carry: Any, row: Any) -> Any:
+    def body(carry: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
         ref[1] += row
         return carry + row, ref[...].sum()
 
@@ -98,7 +105,7 @@ def _mutating(x: Any) -> Any:
     return carry, sums, jax.freeze(ref)
 
 
-def _constrained(x: Any) -> Any:
+def _constrained(x: jax.Array) -> jax.Array:
     return lax.with_sharding_constraint(jnp.sin(x), SingleDeviceSharding(jax.devices()[0]))
 
 

@@ -1,129 +1,138 @@
-"""Taking out of a scan what needs no step before it: projections of the inputs become one matrix product."""
+"""Taking matrix products out of a scan: those of its inputs alone become one product over all iterations."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import jax
-
-from jax2onnx_lax._compat import bind_equation, is_drop_var, is_jaxpr, is_literal, open_jaxpr
+from jax.extend.core import Var
+from jax2onnx_core import Aval, Jaxpr
+from jax2onnx_core.jaxprs import Equation, bind_equation, is_drop_var, is_jaxpr, is_literal, open_jaxpr, struct
 
 __all__ = ["Hoisted", "hoist"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Hoisted:
-    """A scan taken apart.
+    """A scan divided into a computation before it and a smaller body.
 
-    `before` computes, from the constants and the whole inputs of the scan, first values that are the
-    same in every step, then values stacked along the steps. `body` is what remains of the body: its
-    operands are the constants, those first values, the carry, and then the inputs of which `kept` gives the
-    places, followed by the stacked values.
+    Attributes:
+      before: a jaxpr from the constants and the whole inputs of the scan to `num_invariant` values that are the same
+        in every iteration, then values stacked along the iterations.
+      num_invariant: see `before`.
+      body: the rest of the body; its operands are the constants, the invariant values, the carry, those inputs whose
+        positions `kept` lists, and the stacked values.
+      kept: the positions of the inputs that the rest of the body still reads.
     """
 
-    before: Any
-    fixed: int
-    body: Any
+    before: Jaxpr
+    num_invariant: int
+    body: Jaxpr
     kept: list[int]
 
 
-def hoist(jaxpr: Any, num_consts: int, num_carry: int, operands: Sequence[Any]) -> Hoisted | None:
-    """Take a scan's body apart; None if it multiplies no matrix by what comes from its inputs alone.
+def hoist(jaxpr: Jaxpr, num_consts: int, num_carry: int, operands: Sequence[Aval]) -> Hoisted | None:
+    """Divide the body of a scan; None if it has no matrix product that depends on its inputs but not on its carry.
 
-    `operands` are the avals of the scan's operands. One product of all steps' rows takes a fraction of the
-    time of a product per step.
+    One product of all rows takes a fraction of the time of a product per iteration.
+
+    Args:
+      jaxpr: the body.
+      num_consts: how many of its operands are constants; they come first.
+      num_carry: how many of them are the carry; the slices of the inputs follow.
+      operands: the avals of the scan's operands.
     """
-    split = _Split.of(jaxpr, num_consts, num_carry)
-    if not split.equations:
+    split = _split(jaxpr, num_consts, num_carry)
+    if not split.before:
         return None
-    consts, slices = split.consts, split.slices
-    kept = [i for i, var in enumerate(slices) if var in split.read]
     whole = [*operands[:num_consts], *operands[num_consts + num_carry :]]
-    inputs = [*consts, *split.fixed, *split.carry, *(slices[i] for i in kept), *split.stacked]
+    kept = [i for i, var in enumerate(split.slices) if var in split.read]
+    invars = [*split.consts, *split.invariant, *split.carry, *(split.slices[i] for i in kept), *split.stacked]
 
-    def before(*values: Any) -> tuple[list[Any], list[Any]]:
-        env = split.run(split.equations, [*consts, *slices], values)
-        return [env[v] for v in split.fixed], [env[v] for v in split.stacked]
+    def before(*values: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
+        env = split.evaluate(split.before, [*split.consts, *split.slices], values)
+        return [env[v] for v in split.invariant], [env[v] for v in split.stacked]
 
-    def body(*values: Any) -> list[Any]:
-        env = split.run(split.rest, inputs, values)
+    def body(*values: jax.Array) -> list[jax.Array]:
+        env = split.evaluate(split.rest, invars, values)
         return [v.val if is_literal(v) else env[v] for v in split.outvars]
 
-    batched = jax.vmap(before, [None] * len(consts) + [0] * len(slices), (None, 0))
-    traced = jax.make_jaxpr(batched)(*map(_struct, whole))
-    return Hoisted(traced, len(split.fixed), jax.make_jaxpr(body)(*(_struct(v.aval) for v in inputs)), kept)
-
-
-def _struct(aval: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+    batched = jax.vmap(before, [None] * len(split.consts) + [0] * len(split.slices), (None, 0))
+    traced = jax.make_jaxpr(batched)(*map(struct, whole))
+    return Hoisted(traced, len(split.invariant), jax.make_jaxpr(body)(*(struct(v.aval) for v in invars)), kept)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Split:
-    """The equations of a body: those to take out (with what they need), and the rest."""
+    """A scan's body with its equations in two groups.
 
-    consts: list[Any]
-    carry: list[Any]
-    slices: list[Any]
-    closed_over: dict[Any, Any]
-    equations: list[Any]
-    rest: list[Any]
-    outvars: list[Any]
-    read: set[Any]
-    fixed: list[Any]
-    stacked: list[Any]
+    Attributes:
+      consts, carry, slices: its input variables.
+      closed_over: the values of its constant variables.
+      before, rest: the equations to take out (matrix products and all that they need), and the others.
+      outvars: its result variables.
+      read: the variables that `rest` and the results read.
+      invariant, stacked: the variables that `before` computes and that are read after it, the same in every iteration
+        or depending on the inputs.
+    """
 
-    @staticmethod
-    def of(jaxpr: Any, num_consts: int, num_carry: int) -> _Split:
-        inner, values = open_jaxpr(jaxpr)
-        consts, carry = inner.invars[:num_consts], inner.invars[num_consts : num_consts + num_carry]
-        slices = inner.invars[num_consts + num_carry :]
-        made_by, carried, sliced = _dependences(inner, carry, slices)
-        out = _with_ancestors(_products(inner, carried, sliced), made_by)
-        equations = [eqn for eqn in inner.eqns if id(eqn) in out]
-        rest = [eqn for eqn in inner.eqns if id(eqn) not in out]
-        read = {v for eqn in rest for v in eqn.invars if not is_literal(v)}
-        read |= {v for v in inner.outvars if not is_literal(v)}
-        made = [v for eqn in equations for v in eqn.outvars if v in read]
-        return _Split(
-            list(consts), list(carry), list(slices), dict(zip(inner.constvars, values, strict=True)),
-            equations, rest, list(inner.outvars), read,
-            [v for v in made if v not in sliced], [v for v in made if v in sliced],
-        )  # fmt: skip
+    consts: Sequence[Var]
+    carry: Sequence[Var]
+    slices: Sequence[Var]
+    closed_over: dict[Var, jax.Array]
+    before: Sequence[Equation]
+    rest: Sequence[Equation]
+    outvars: Sequence[Var]
+    read: set[Var]
+    invariant: Sequence[Var]
+    stacked: Sequence[Var]
 
-    def run(self, equations: Sequence[Any], inputs: Sequence[Any], values: Sequence[Any]) -> dict[Any, Any]:
-        """Evaluate equations on the values of the input variables; the values of all variables."""
-        env = self.closed_over | dict(zip(inputs, values, strict=True))
+    def evaluate(
+        self, equations: Sequence[Equation], invars: Sequence[Var], values: Sequence[jax.Array]
+    ) -> dict[Var, jax.Array]:
+        """The values of all variables after these equations, given those of the input variables."""
+        env = self.closed_over | dict(zip(invars, values, strict=True))
         for eqn in equations:
             results = bind_equation(eqn, [v.val if is_literal(v) else env[v] for v in eqn.invars])
             env.update((v, r) for v, r in zip(eqn.outvars, results, strict=True) if not is_drop_var(v))
         return env
 
 
-def _dependences(inner: Any, carry: Sequence[Any], slices: Sequence[Any]) -> tuple[dict[Any, Any], set[Any], set[Any]]:
-    """Which equation makes each variable, and which variables depend on the carry and on the inputs."""
-    made_by, carried, sliced = {}, set(carry), set(slices)
-    for eqn in inner.eqns:
-        read = {v for v in eqn.invars if not is_literal(v)}
-        for var in eqn.outvars:
-            made_by[var] = eqn
-            if read & carried or eqn.effects:
-                carried.add(var)
-            if read & sliced:
-                sliced.add(var)
-    return made_by, carried, sliced
+def _split(jaxpr: Jaxpr, num_consts: int, num_carry: int) -> _Split:
+    """Find the matrix products that depend on the inputs but not on the carry, and what they need."""
+    inner, values = open_jaxpr(jaxpr)
+    consts, carry = inner.invars[:num_consts], inner.invars[num_consts : num_consts + num_carry]
+    slices = inner.invars[num_consts + num_carry :]
+    # What an effect gives may differ from iteration to iteration, as the carry does.
+    effects = [v for eqn in inner.eqns if eqn.effects for v in eqn.outvars]
+    on_carry, on_slices = _dependents(inner.eqns, [*carry, *effects]), _dependents(inner.eqns, slices)
+    products = [eqn for eqn in inner.eqns if _multiplies_matrices(eqn) and _any_in(eqn.outvars, on_slices - on_carry)]
+    out = _with_ancestors(products, inner.eqns)
+    before = [eqn for eqn in inner.eqns if id(eqn) in out]
+    rest = [eqn for eqn in inner.eqns if id(eqn) not in out]
+    read = {v for v in [*(v for eqn in rest for v in eqn.invars), *inner.outvars] if not is_literal(v)}
+    made = [v for eqn in before for v in eqn.outvars if v in read]
+    return _Split(
+        consts, carry, slices, dict(zip(inner.constvars, values, strict=True)), before, rest, inner.outvars, read,
+        invariant=[v for v in made if v not in on_slices], stacked=[v for v in made if v in on_slices],
+    )  # fmt: skip
 
 
-def _products(inner: Any, carried: set[Any], sliced: set[Any]) -> list[Any]:
-    return [
-        eqn for eqn in inner.eqns
-        if _multiplies_matrices(eqn) and any(v in sliced and v not in carried for v in eqn.outvars)
-    ]  # fmt: skip
+def _dependents(equations: Sequence[Equation], sources: Sequence[Var]) -> set[Var]:
+    """The variables `sources` and all that are computed from them."""
+    found = set(sources)
+    for eqn in equations:
+        if _any_in(eqn.invars, found):
+            found.update(eqn.outvars)
+    return found
 
 
-def _multiplies_matrices(eqn: Any) -> bool:
+def _any_in(variables: Sequence[Var], among: set[Var]) -> bool:
+    return any(v in among for v in variables if not is_literal(v))
+
+
+def _multiplies_matrices(eqn: Equation) -> bool:
     """Whether an equation is, or calls, a `dot_general`; loops and branches are left alone."""
     if eqn.primitive.name in ("dot_general", "while", "scan", "cond"):
         return bool(eqn.primitive.name == "dot_general")
@@ -131,13 +140,12 @@ def _multiplies_matrices(eqn: Any) -> bool:
     return any(_multiplies_matrices(e) for value in inner for e in open_jaxpr(value)[0].eqns)
 
 
-def _with_ancestors(roots: Sequence[Any], made_by: dict[Any, Any]) -> set[int]:
-    """The ids of equations and of all that they need."""
-    found: set[int] = set()
-    stack = list(roots)
-    while stack:
-        eqn = stack.pop()
-        if id(eqn) not in found:
+def _with_ancestors(roots: Sequence[Equation], equations: Sequence[Equation]) -> set[int]:
+    """The ids of `roots` and of all equations on which they depend."""
+    needed = {v for eqn in roots for v in eqn.invars if not is_literal(v)}
+    found = {id(eqn) for eqn in roots}
+    for eqn in reversed(equations):
+        if id(eqn) in found or _any_in(eqn.outvars, needed):
             found.add(id(eqn))
-            stack += [made_by[v] for v in eqn.invars if not is_literal(v) and v in made_by]
+            needed.update(v for v in eqn.invars if not is_literal(v))
     return found

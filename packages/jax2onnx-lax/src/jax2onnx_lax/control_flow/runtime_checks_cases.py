@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 from jax2onnx_core import Case, expect_graph
 
 __all__ = ["cases"]
 
 
-def _checked(x: Any) -> Any:
+def _checked(x: jax.Array) -> jax.Array:
     return jax.lax.composite(lambda y: y * 1, "equinox.error_if")(x) + 1
 
 

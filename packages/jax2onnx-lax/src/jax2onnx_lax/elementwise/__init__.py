@@ -1,4 +1,4 @@
-"""Arithmetic, logic, bits and conversions, element by element."""
+"""Arithmetic, comparison, logic, bits and conversions, element by element."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ __all__ = ["MODULES"]
 MODULES = (
     "arithmetic",
     "bits",
+    "comparison",
     "conversion",
     "integer",
 )

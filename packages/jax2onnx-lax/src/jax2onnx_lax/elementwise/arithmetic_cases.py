@@ -1,17 +1,19 @@
-"""Cases of `elementwise`."""
+"""Cases of `arithmetic`."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
+from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax import _compat
-from jax2onnx_lax.elementwise.fixed_dtypes import only_once
+from jax2onnx_lax._compat import lax_function
+from jax2onnx_lax.cases import Fn, Values, only_once
+from jax2onnx_lax.elementwise.arithmetic import one_minus_square, polynomial
 
 __all__ = ["cases"]
 
@@ -19,15 +21,19 @@ _X = ("N", 5)
 _AWAY, _EVEN = lax.RoundingMethod.AWAY_FROM_ZERO, lax.RoundingMethod.TO_NEAREST_EVEN
 
 
-def _one(name: str, fn: Any, operators: str, count: int = 1, **options: Any) -> Case:
+def _one(name: str, fn: Fn, operators: str, count: int = 1, values: Values = "finite") -> Case:
     """A primitive of floats that is exactly these operators."""
-    return Case(name, fn, [_X] * count, covers=(name,), expect=expect_graph(operators, match="exact"), **options)
+    return Case(name, fn, [_X] * count, covers=(name,), expect=expect_graph(operators, match="exact"), values=values)
 
 
-def _typed(name: str, fn: Any, covers: str, dtypes: list[Any], operators: str = "", **options: Any) -> Case:
+def _typed(name: str, fn: Fn, covers: str, dtypes: Sequence[DtypeLike], operators: str = "") -> Case:
+    """A primitive of operands of fixed dtypes, that is exactly these operators if any are given."""
     expect = expect_graph(operators, match="exact") if operators else ()
     return Case(name, fn, [(_X, d) for d in dtypes], covers=(covers,), expect=expect, values="special",
-                skip=only_once(*dtypes), **options)  # fmt: skip
+                skip=only_once(*dtypes))  # fmt: skip
+
+
+_polynomial = lax_function("polynomial", lambda x, coefficients: polynomial(x, *coefficients))
 
 
 _BOOL = [np.bool_, np.bool_]
@@ -61,22 +67,14 @@ cases = [
     _one("ceil", lax.ceil, "Ceil", values="special"),
     _one("max", lax.max, "Max", 2, values="special"),
     _one("min", lax.min, "Min", 2, values="special"),
-    _one("eq", lax.eq, "Equal", 2, values="special"),
-    _one("lt", lax.lt, "Less", 2, values="special"),
-    _one("le", lax.le, "LessOrEqual", 2, values="special"),
-    _one("gt", lax.gt, "Greater", 2, values="special"),
-    _one("ge", lax.ge, "GreaterOrEqual", 2, values="special"),
-    _one("ne", lax.ne, "Equal -> Not", 2, values="special"),
     _one("square", lax.square, "Mul", values="special"),
     _one("rsqrt", lax.rsqrt, "Sqrt -> Reciprocal"),
     _one("sign", lax.sign, "Sign", values="special"),
     _one("is_finite", lax.is_finite, "Abs -> Less", values="special"),
     _one("exp2", lax.exp2, "Mul -> Exp"),
     _one("pow", lax.pow, "Pow", 2, values="positive"),
-    Case("stop_gradient", lambda x: lax.stop_gradient(x) + x, [_X], covers=("stop_gradient",),
-         expect=expect_graph("Add", match="exact")),
-    Case("one_minus_square", _compat.one_minus_square, [_X], covers=("one_minus_square",)),
-    Case("polynomial", lambda x: _compat.polynomial(x, [1.0, 2.0, -3.0, 0.5]), [_X], covers=("polynomial",)),
+    Case("one_minus_square", lax_function("one_minus_square", one_minus_square), [_X], covers=("one_minus_square",)),
+    Case("polynomial", lambda x: _polynomial(x, [1.0, 2.0, -3.0, 0.5]), [_X], covers=("polynomial",)),
     # Power.
     Case("pow_of_negatives", lambda x: lax.pow(x, jnp.full_like(x, 3)), [_X], covers=("pow",), values="special"),
     Case("pow_constant_2", lambda x: lax.pow(x, 2.0), [_X], covers=("pow",), expect=expect_graph("Mul", match="exact")),
@@ -107,15 +105,8 @@ cases = [
     _typed("min_of_int64", lax.min, "min", [np.int64] * 2),
     _typed("max_of_uint64", lax.max, "max", [np.uint64] * 2),
     _typed("abs_of_int8", lax.abs, "abs", [np.int8], "Abs"),
-    _typed("lt_of_uint64", lax.lt, "lt", [np.uint64] * 2),
     _typed("max_of_bool", lax.max, "max", _BOOL, "Or"),
     _typed("min_of_bool", lax.min, "min", _BOOL, "And"),
-    _typed("eq_of_bool", lax.eq, "eq", _BOOL, "Equal"),
-    _typed("ne_of_bool", lax.ne, "ne", _BOOL, "Xor"),
-    _typed("lt_of_bool", lax.lt, "lt", _BOOL, "Not -> And"),
-    _typed("le_of_bool", lax.le, "le", _BOOL, "Not -> And -> Not"),
-    _typed("gt_of_bool", lax.gt, "gt", _BOOL, "Not -> And"),
-    _typed("ge_of_bool", lax.ge, "ge", _BOOL, "Not -> And -> Not"),
     _typed("and_of_bool", lax.bitwise_and, "and", _BOOL, "And"),
     _typed("or_of_bool", lax.bitwise_or, "or", _BOOL, "Or"),
     _typed("xor_of_bool", lax.bitwise_xor, "xor", _BOOL, "Xor"),
@@ -124,11 +115,6 @@ cases = [
     _typed("or_of_uint16", lax.bitwise_or, "or", [np.uint16] * 2, "BitwiseOr"),
     _typed("xor_of_int64", lax.bitwise_xor, "xor", [np.int64] * 2, "BitwiseXor"),
     _typed("not_of_int8", lax.bitwise_not, "not", [np.int8], "BitwiseNot"),
-    # The total order of floats.
-    Case("eq_to", lax.eq_to_p.bind, [_X, _X], covers=("eq_to",), values="special"),
-    Case("lt_to", lax.lt_to_p.bind, [_X, _X], covers=("lt_to",), values="special"),
-    Case("le_to", lax.le_to_p.bind, [_X, _X], covers=("le_to",), values="special"),
-    Case("lt_to_of_zeros", lambda x: lax.lt_to_p.bind(-jnp.abs(0 * x), jnp.abs(0 * x)), [_X], covers=("lt_to",)),
     # Selection.
     Case("select", lax.select_n, [(_X, np.bool_), _X, _X], covers=("select_n",), values="special",
          expect=expect_graph("Where", match="exact")),

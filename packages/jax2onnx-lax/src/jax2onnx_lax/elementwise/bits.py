@@ -7,18 +7,21 @@ NaN becomes the quiet NaN without payload.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax2onnx_core import Rules
+from jax2onnx_core import Context, Rules, Value
+from jax2onnx_graph.build.builder import Array as NumpyArray
+from jax2onnx_graph.build.builder import DtypeLike
+from jax2onnx_graph.rewrite.patterns import operation
 
-from jax2onnx_lax.elementwise.arithmetic import is_float
+from jax2onnx_lax.dtypes import Dtype, is_float
 from jax2onnx_lax.elementwise.conversion import convert, power_of_two_below
 from jax2onnx_lax.elementwise.integer import unsigned, width
-from jax2onnx_lax.indexing.index_analysis import one_value, producer
-from jax2onnx_lax.special.elementary import sign_bit
+from jax2onnx_lax.indexing.index_analysis import one_value
+from jax2onnx_lax.numerics import sign_bit
 
 __all__ = ["rules"]
 
@@ -28,7 +31,10 @@ _BITCAST_OPSET = 26
 
 
 class _Format(NamedTuple):
-    """The fields of an IEEE-like format."""
+    """An IEEE-like format: its width, the width of its mantissa field and the bias of its exponent.
+
+    The properties are bit patterns, as integers.
+    """
 
     bits: int
     mantissa: int
@@ -47,23 +53,24 @@ class _Format(NamedTuple):
         return 1 << (self.bits - 1)
 
 
-def _format(dtype: Any) -> _Format:
+def _format(dtype: DtypeLike) -> _Format:
     info = jnp.finfo(dtype)
     return _Format(info.bits, info.nmant, 1 - int(info.minexp))
 
 
-def _unsigned_of_width(bits: int) -> np.dtype[Any]:
+def _unsigned_of_width(bits: int) -> Dtype:
     return np.dtype(f"uint{bits}")
 
 
-def _bits(dtype: np.dtype[Any]) -> int:
+def _bits(dtype: DtypeLike) -> int:
+    """Number of bits of a float or integer dtype."""
     return int(jnp.finfo(dtype).bits) if is_float(dtype) else width(dtype)
 
 
 @rules.lower("bitcast_convert_type")
-def bitcast_convert_type(ctx: Any, x: Any, *, new_dtype: Any) -> Any:
+def bitcast_convert_type(ctx: Context, x: Value, **_: object) -> Value:
     """Through unsigned integers: source → its bits → the bits in the new width → target."""
-    source, target = ctx.dtype(x), np.dtype(ctx.avals_out[0].dtype)
+    source, target = ctx.dtype(x), ctx.avals_out[0].dtype
     if source == target:
         return x
     if min(_bits(source), _bits(target)) < 8:
@@ -77,8 +84,8 @@ def bitcast_convert_type(ctx: Any, x: Any, *, new_dtype: Any) -> Any:
     return _from_bits(ctx, x, target)
 
 
-def _narrow(ctx: Any, x: Any, source: np.dtype[Any], target: np.dtype[Any]) -> Any:
-    """Types below 8 bits: only a change of sign; what else they mean is not known to the runtime."""
+def _narrow(ctx: Context, x: Value, source: Dtype, target: Dtype) -> Value:
+    """Between signed and unsigned integers of the same width below 8 bits; what else they mean is not defined."""
     if _bits(source) != _bits(target):
         ctx.decline(f"bitcast between {source} and {target}")
     wide = ctx.cast(x, np.uint8 if unsigned(source) == source else np.int8)
@@ -98,8 +105,8 @@ def _change_width(x: Array, *, bits: int) -> Array:
     return result
 
 
-def _to_bits(ctx: Any, x: Any) -> Any:
-    """The value as an unsigned integer of its width."""
+def _to_bits(ctx: Context, x: Value) -> Value:
+    """The bit pattern of floats or integers, as unsigned integers of their width."""
     dtype = ctx.dtype(x)
     kind = _unsigned_of_width(_bits(dtype))
     if dtype == kind:
@@ -109,12 +116,13 @@ def _to_bits(ctx: Any, x: Any) -> Any:
     if not is_float(dtype):
         return ctx.cast(x, kind)
     if dtype.itemsize == 1:
-        return _float8_to_bits(ctx, x, dtype)
-    fields = (ctx.cast(field, np.int64) for field in ctx.jax(_float_fields, x))
+        return ctx.jax(_float8_bits, ctx.cast(x, np.float32), dtype=dtype)
+    fields = (ctx.cast(field, np.int64) for field in ctx.jax_several(_float_fields, x))
     return ctx.jax(_assemble, x, *fields)
 
 
-def _from_bits(ctx: Any, x: Any, target: np.dtype[Any]) -> Any:
+def _from_bits(ctx: Context, x: Value, target: Dtype) -> Value:
+    """The numbers of dtype `target` whose bit patterns are the unsigned integers `x` of the same width."""
     if ctx.dtype(x) == target:
         return x
     if ctx.opset >= _BITCAST_OPSET:
@@ -131,32 +139,34 @@ def _from_bits(ctx: Any, x: Any, target: np.dtype[Any]) -> Any:
     return ctx.jax(_bits_to_float, x, dtype=target)
 
 
-def _fraction_of_one_exponent(ctx: Any, x: Any, form: _Format) -> Any:
+def _fraction_of_one_exponent(ctx: Context, x: Value, form: _Format) -> Value | None:
     """m where `x` is (m | bits of 1.0) and m is too small to reach the exponent: how random numbers are made."""
-    joined = producer(x, "BitwiseOr")
-    for fraction, constant in (joined.inputs, joined.inputs[::-1]) if joined is not None else ():
-        one, shifted = one_value(ctx, constant), producer(fraction, "BitShift")
-        if one is None or ctx.known(one) is None or int(ctx.known(one)) != form.bias << form.mantissa:
+    joined = operation(x, "BitwiseOr")
+    for fraction, one in (joined.inputs, joined.inputs[::-1]) if joined is not None else ():
+        shifted = operation(fraction, "BitShift")
+        if shifted is None or shifted.attributes.get_string("direction") != "RIGHT":
             continue
-        amount = None if shifted is None else one_value(ctx, shifted.inputs[1])
-        if amount is None or ctx.known(amount) is None or shifted.attributes["direction"].as_string() != "RIGHT":
-            continue
-        if form.bits - form.mantissa <= int(ctx.known(amount)) < form.bits:
+        amount = _known_number(ctx, shifted.inputs[1])
+        fits = amount is not None and form.bits - form.mantissa <= amount < form.bits
+        if fits and _known_number(ctx, one) == form.bias << form.mantissa:
             return fraction
     return None
 
 
-def _lookup(ctx: Any, table: np.ndarray[Any, Any], index: Any) -> Any:
+def _known_number(ctx: Context, value: Value | None) -> int | None:
+    """The integer that every element of `value` is known to be, else None."""
+    scalar = None if value is None else one_value(ctx, value)
+    known = None if scalar is None else ctx.known(scalar)
+    return None if known is None else int(known)
+
+
+def _lookup(ctx: Context, table: NumpyArray, index: Value) -> Value:
+    """The elements of a constant vector at unsigned integers."""
     return ctx.op("Gather", ctx.constant(table), ctx.cast(index, np.int32), dims=ctx.dims(index))
 
 
-def _float8_to_bits(ctx: Any, x: Any, dtype: np.dtype[Any]) -> Any:
-    """As the top byte of the bits of a half precision number, or by comparison for the other formats."""
-    return ctx.jax(_float8_bits, ctx.cast(x, np.float32), dtype=dtype)
-
-
-def _float8_bits(x: Array, *, dtype: np.dtype[Any]) -> Array:
-    """uint8 code: the place of |x| among the 128 numbers of the format, and the sign."""
+def _float8_bits(x: Array, *, dtype: Dtype) -> Array:
+    """The uint8 bit pattern of float32 numbers that the 8-bit format has: the place of |x| in it, and the sign."""
     values = np.arange(128, dtype=np.uint8).view(dtype).astype(np.float32)
     ordered = values[np.isfinite(values) | np.isinf(values)]
     place = jnp.sum((jnp.abs(x)[..., None] >= ordered).astype(np.int32), axis=-1) - 1
@@ -166,7 +176,9 @@ def _float8_bits(x: Array, *, dtype: np.dtype[Any]) -> Array:
 
 
 def _float_fields(x: Array) -> tuple[Array, Array]:
-    """float64 e and |x| / 2^e * 2^m, where 2^e is the largest power below |x|; both 0 where that is not finite."""
+    """e and |x| / 2^e * 2^m in float64, where 2^e is the largest power of two up to |x|, not below the smallest
+    normal number, and m the width of the mantissa. What is not finite is taken for 0.
+    """
     form = _format(x.dtype)
     magnitude = jnp.abs(x.astype(np.float64))
     magnitude = jnp.where(magnitude < np.inf, magnitude, 0)
@@ -176,7 +188,7 @@ def _float_fields(x: Array) -> tuple[Array, Array]:
 
 
 def _assemble(x: Array, exponent: Array, fraction: Array) -> Array:
-    """The bits: 2^m (e + bias - 1) + |x| / 2^e * 2^m as integers, then what is not finite, then the sign."""
+    """The bit pattern: 2^m (e + bias - 1) + |x| / 2^e * 2^m as integers, then what is not finite, then the sign."""
     form = _format(x.dtype)
     code = (exponent + (form.bias - 1)) * (1 << form.mantissa) + fraction
     code = jnp.where(jnp.abs(x) == np.inf, np.int64(form.infinity), code)
@@ -185,8 +197,8 @@ def _assemble(x: Array, exponent: Array, fraction: Array) -> Array:
     return code.astype(kind) | jnp.where(sign_bit(x), kind.type(form.sign), kind.type(0))
 
 
-def _bits_to_float(x: Array, *, dtype: np.dtype[Any]) -> Array:
-    """Mantissa times the power of two that a table gives for sign and exponent."""
+def _bits_to_float(x: Array, *, dtype: Dtype) -> Array:
+    """The numbers of given bit patterns: mantissa times the power of two that a table gives for sign and exponent."""
     form = _format(dtype)
     exponents = 1 << (form.bits - 1 - form.mantissa)
     compute = np.dtype(np.float64 if dtype == np.float64 else np.float32)
@@ -204,7 +216,7 @@ def _bits_to_float(x: Array, *, dtype: np.dtype[Any]) -> Array:
 
 @rules.decompose("nextafter")
 def nextafter(x: Array, y: Array) -> Array:
-    """Add a little more than half a unit in the last place and round.
+    """The neighbour of `x` in the direction of `y`: `x` plus a little more than half a unit in the last place, rounded.
 
     S. M. Rump, P. Zimmermann, S. Boldo, G. Melquiond, "Computing predecessor and successor in rounding to
     nearest" (2009): with u = 2^-p, |x| u (1 + 2u) serves for normal numbers, three quarters of the smallest
@@ -227,8 +239,7 @@ def nextafter(x: Array, y: Array) -> Array:
 
 
 def _rounded_to_half(x: Array) -> Array:
-    """float64 values as float16 has them, to nearest: ONNX Runtime drops the two conversions between the one
-    from float64 and an operator that it computes in float32, and with them the rounding that they do.
+    """float64 values rounded to the grid of float16, to nearest, whatever becomes of a conversion to float16 and back.
 
     Normal numbers by the splitting of T. J. Dekker, "A floating-point technique for extending the available
     precision" (1971); those below, whose grid is fixed, by a large number added and taken away.
@@ -241,7 +252,10 @@ def _rounded_to_half(x: Array) -> Array:
 
 
 def _nextafter_double(x: Array, y: Array, unit: float) -> Array:
-    """Small numbers are scaled up, so that the step is no subnormal product; scaling back rounds to the neighbour."""
+    """The neighbour in float64. `unit` is 2^-53.
+
+    Small numbers are scaled up, so that the step is no subnormal product; scaling back rounds to the neighbour.
+    """
     small = jnp.abs(x) < 2.0**-900
     scale = jnp.where(small, 2.0**200, 1.0)
     scaled = x * scale

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
+from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax.elementwise.fixed_dtypes import only_once
+from jax2onnx_lax.cases import Fn, only_once
 
 __all__ = ["cases"]
 
@@ -19,17 +18,17 @@ _DTYPES = (*_FLOATS, np.uint8, np.int32, np.uint64)
 _COVERS = ("bitcast_convert_type",)
 
 
-def _to(dtype: Any) -> Any:
+def _to(dtype: DtypeLike) -> Fn:
     return lambda x: lax.bitcast_convert_type(x, dtype)
 
 
-def _bits_and_back(dtype: Any) -> Any:
-    """NaNs are one after the way through their bits, so that is what is compared."""
+def _bits_and_back(dtype: DtypeLike) -> Fn:
+    """Floats to bits and back; what is compared are floats, as the bits of a NaN may differ."""
     unsigned = np.dtype(f"uint{8 * np.dtype(dtype).itemsize}")
     return lambda x: lax.bitcast_convert_type(lax.bitcast_convert_type(x, unsigned), dtype)
 
 
-def _case(source: Any, target: Any, opset: int = 23, operators: str = "") -> Case:
+def _case(source: DtypeLike, target: DtypeLike, opset: int = 23, operators: str = "") -> Case:
     ratio = max(1, np.dtype(target).itemsize // np.dtype(source).itemsize)
     shape = ("N", 7) if ratio == 1 else ("N", 3, ratio)
     into_float = np.dtype(target) in map(np.dtype, _FLOATS)
@@ -41,7 +40,7 @@ def _case(source: Any, target: Any, opset: int = 23, operators: str = "") -> Cas
     )  # fmt: skip
 
 
-def _uniform(dtype: Any) -> Any:
+def _uniform(dtype: type[np.float32 | np.float64]) -> Fn:
     """Random bits as a number in [1, 2), as `jax.random.uniform` makes it."""
     info, kind = np.finfo(dtype), np.dtype(f"uint{8 * np.dtype(dtype).itemsize}").type
     one = np.array(1, dtype).view(kind)

@@ -1,51 +1,45 @@
 """Conversion between element types with XLA CPU's rounding, saturation and wrap-around.
 
-ONNX leaves a conversion out of range undefined and ONNX Runtime's kernels do what the processor does, so
-float to integer clamps first and maps NaN to 0. Integers wrap in both. The 8-bit floats overflow to NaN, or to
-infinity where they have one.
+ONNX leaves a conversion out of range undefined, so float to integer clamps first and maps NaN to 0. Integers wrap
+in both. The 8-bit floats overflow to NaN, or to infinity where they have one.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 from jax import Array, lax
-from jax2onnx_core import Rules
+from jax2onnx_core import Context, Rules, Value
+from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax.elementwise.arithmetic import is_float, is_integer
+from jax2onnx_lax.dtypes import is_float, is_integer
 
-__all__ = ["convert", "rules"]
+__all__ = ["convert", "power_of_two_below", "rules"]
 
 rules = Rules()
 
 _E5M2 = np.dtype(ml_dtypes.float8_e5m2)
 _E4M3FN = np.dtype(ml_dtypes.float8_e4m3fn)
-# From here on (e5m2) or beyond (e4m3fn) a float32 rounds past the largest finite number; ONNX Runtime's
-# casts do not see it everywhere.
+# From here on (e5m2) or beyond (e4m3fn) a float32 rounds past the largest finite number; a cast need not see it.
 _E5M2_OVERFLOW, _E4M3FN_LAST = 61440.0, 464.0
 
 
 @rules.lower("convert_element_type")
-def convert_element_type(ctx: Any, x: Any, *, new_dtype: Any, **_: Any) -> Any:
-    return convert(ctx, x, np.dtype(ctx.avals_out[0].dtype))
-
-
-@rules.lower("device_put")
-def device_put(ctx: Any, *xs: Any, **_: Any) -> Any:
-    return list(xs)
+def convert_element_type(ctx: Context, x: Value, **_: object) -> Value:
+    """`x` in the dtype of the result."""
+    return convert(ctx, x, ctx.avals_out[0].dtype)
 
 
 @rules.lower("stage")
-def stage(ctx: Any, x: Any, **_: Any) -> Any:
+def stage(ctx: Context, x: Value, **_: object) -> Value:
+    """The identity."""
     return x
 
 
-def convert(ctx: Any, x: Any, target: np.dtype[Any]) -> Any:
-    """`x` as `target`, with JAX's values."""
-    source = ctx.dtype(x)
+def convert(ctx: Context, x: Value, dtype: DtypeLike) -> Value:
+    """`x` as `dtype`, with JAX's values: `Context.cast` where ONNX's Cast gives them, else the work-round."""
+    source, target = ctx.dtype(x), np.dtype(dtype)
     if source == target:
         return x
     if _is_float8(source) and target != np.float32:
@@ -59,17 +53,20 @@ def convert(ctx: Any, x: Any, target: np.dtype[Any]) -> Any:
     return ctx.cast(x, target)
 
 
-def _is_float8(dtype: np.dtype[Any]) -> bool:
-    return is_float(dtype) and dtype.itemsize == 1
+def _is_float8(dtype: DtypeLike) -> bool:
+    return is_float(dtype) and np.dtype(dtype).itemsize == 1
 
 
-def _is_narrow(dtype: np.dtype[Any]) -> bool:
-    """Integers of less than 8 bits."""
+def _is_narrow(dtype: DtypeLike) -> bool:
+    """Whether the dtype is an integer one of less than 8 bits."""
     return is_integer(dtype) and int(jnp.iinfo(dtype).bits) < 8
 
 
-def _float_to_integer(ctx: Any, x: Any, target: np.dtype[Any]) -> Any:
-    """Truncate toward zero, saturate, NaN to 0. Up to 32 bits the bounds are exact in the type that clamps."""
+def _float_to_integer(ctx: Context, x: Value, target: DtypeLike) -> Value:
+    """Truncate toward zero, saturate, NaN to 0.
+
+    Up to 32 bits the integers' bounds are exact in the float type that clamps; 2^63 - 1 and 2^64 - 1 are not.
+    """
     info = jnp.iinfo(target)
     low, high = int(info.min), int(info.max)
     if ctx.dtype(x) != np.float64:
@@ -85,8 +82,8 @@ def _float_to_integer(ctx: Any, x: Any, target: np.dtype[Any]) -> Any:
     return ctx.op.Where(beyond, ctx.constant(np.asarray(high, target)), inside)
 
 
-def _to_float8(ctx: Any, x: Any, target: np.dtype[Any]) -> Any:
-    """From float32; without saturation, as in JAX."""
+def _to_float8(ctx: Context, x: Value, target: DtypeLike) -> Value:
+    """float32 to one of the 8-bit floats; overflow gives infinity or NaN, it does not saturate, as in JAX."""
     if target == _E5M2:
         beyond = ctx.op.GreaterOrEqual(ctx.op.Abs(x), ctx.constant(_E5M2_OVERFLOW, like=x))
         x = ctx.op.Where(beyond, ctx.op.Mul(x, ctx.constant(np.inf, like=x)), x)
@@ -100,8 +97,8 @@ def _to_float8(ctx: Any, x: Any, target: np.dtype[Any]) -> Any:
 
 
 @rules.lower("reduce_precision")
-def reduce_precision(ctx: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
-    """Formats at least as wide change nothing; bfloat16 and back is two casts."""
+def reduce_precision(ctx: Context, x: Value, *, exponent_bits: int, mantissa_bits: int) -> Value:
+    """`x` rounded to a narrower format; formats at least as wide change nothing, bfloat16 and back is two casts."""
     info = jnp.finfo(ctx.dtype(x))
     if exponent_bits >= info.nexp and mantissa_bits >= info.nmant:
         return x
@@ -118,7 +115,7 @@ def _reduce_precision(x: Array, *, exponent_bits: int, mantissa_bits: int) -> Ar
         smallest = float(info.smallest_normal)
         unit = power_of_two_below(y, smallest) * 2.0**-mantissa_bits
         rounded = lax.round(y / unit, lax.RoundingMethod.TO_NEAREST_EVEN) * unit
-        # ONNX Runtime's Where keeps the sign of a zero only in its second choice.
+        # A choice that may be -0.0 comes second: a Where need not keep the sign of a zero in its first.
         y = jnp.where(jnp.isinf(y), y, rounded)
     if exponent_bits < info.nexp:
         bias = 2 ** (exponent_bits - 1) - 1
@@ -129,7 +126,7 @@ def _reduce_precision(x: Array, *, exponent_bits: int, mantissa_bits: int) -> Ar
 
 
 def power_of_two_below(x: Array, smallest: float) -> Array:
-    """float64: the largest power of two up to |x|, `smallest` for what is below that.
+    """The largest power of two up to |x|, at least `smallest`; float64.
 
     S. M. Rump, T. Ogita, S. Oishi, "Accurate floating-point summation II" (2008), algorithm 3.6; scaled,
     so that nothing overflows or underflows on the way.
@@ -139,7 +136,7 @@ def power_of_two_below(x: Array, smallest: float) -> Array:
     inverse = jnp.where(a > 1, 2.0**60, 2.0**-60)
     scaled = a * scale
     q = scaled * (2.0**52 + 1)
-    # fl((1 - 2^-53) q), without a factor that ONNX Runtime's optimiser takes for 1.
+    # fl((1 - 2^-53) q), without a factor that is 1 in single precision.
     below = q - 2.0**-53 * q
     power = jnp.abs(q - below) * inverse
     return jnp.maximum(power, smallest)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import ml_dtypes
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
+from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax.elementwise.fixed_dtypes import only_once
+from jax2onnx_lax.cases import Fn, only_once
 
 __all__ = ["cases"]
 
@@ -20,15 +19,15 @@ _FLOATS = (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)
 _INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
 
 
-def _name(dtype: Any) -> str:
+def _name(dtype: DtypeLike) -> str:
     return np.dtype(dtype).name
 
 
-def _to(dtype: Any) -> Any:
+def _to(dtype: DtypeLike) -> Fn:
     return lambda x: lax.convert_element_type(x, dtype)
 
 
-def _case(source: Any, target: Any, operators: str = "") -> Case:
+def _case(source: DtypeLike, target: DtypeLike, operators: str = "") -> Case:
     return Case(
         f"{_name(source)}_to_{_name(target)}", _to(target), [(_X, source)], covers=("convert_element_type",),
         expect=expect_graph(operators, match="exact") if operators else (), values="special",
@@ -36,11 +35,11 @@ def _case(source: Any, target: Any, operators: str = "") -> Case:
     )  # fmt: skip
 
 
-def _same(x: Any) -> Any:
+def _same(x: jax.Array) -> jax.Array:
     return lax.convert_element_type(x, x.dtype) + 1
 
 
-def _reduce(exponent_bits: int, mantissa_bits: int) -> Any:
+def _reduce(exponent_bits: int, mantissa_bits: int) -> Fn:
     return lambda x: lax.reduce_precision(x, exponent_bits, mantissa_bits)
 
 
@@ -55,8 +54,6 @@ cases = [
     *(_case(s, np.int32) for s in _FLOAT8),
     _case(ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn),
     Case("to_the_same_type", _same, [_X], covers=("convert_element_type",), expect=expect_graph("Add", match="exact")),
-    Case("device_put", lambda x: jax.device_put(x) + 1, [_X], covers=("device_put",),
-         expect=expect_graph("Add", match="exact")),
     Case("stage", lambda x: lax.stage(x) + 1, [_X], covers=("stage",), expect=expect_graph("Add", match="exact")),
     Case("reduce_precision_to_bfloat16", _reduce(8, 7), [_X], covers=("reduce_precision",), values="special",
          expect=expect_graph("Cast -> Cast", match="exact")),
@@ -64,6 +61,6 @@ cases = [
     Case("reduce_precision_to_float8", _reduce(4, 3), [_X], covers=("reduce_precision",), values="special"),
     Case("reduce_precision_of_the_exponent", _reduce(6, 52), [_X], covers=("reduce_precision",), values="special"),
     Case("reduce_precision_of_the_mantissa", _reduce(11, 3), [_X], covers=("reduce_precision",), values="special"),
-    Case("reduce_precision_to_more", lambda x: _reduce(11, 52)(x) + 1, [_X], covers=("reduce_precision",),
+    Case("reduce_precision_to_more", lambda x: lax.reduce_precision(x, 11, 52) + 1, [_X], covers=("reduce_precision",),
          expect=expect_graph("Add", match="exact")),
 ]  # fmt: skip

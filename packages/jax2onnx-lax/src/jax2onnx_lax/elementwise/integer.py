@@ -1,58 +1,60 @@
 """Integer arithmetic as XLA's CPU defines it: division by zero, overflow, shifts by any amount, bit counts.
 
 Division: x / 0 is all ones (-1), MIN / -1 wraps to MIN; the remainder has the dividend's sign and x % 0 is x.
-The runtime's kernels would trap, so divisors are made safe unless they are known. Shifts by the width
+ONNX leaves division by zero undefined, so divisors are made safe unless they are known. Shifts by the width
 or more (negative amounts included, which are huge as unsigned numbers) give 0, or the sign.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 from jax import Array, lax
-from jax2onnx_core import Rules
+from jax2onnx_core import Context, Rules, Value
+from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax.elementwise.arithmetic import is_float, uniform
+from jax2onnx_lax.dtypes import Dtype, is_float, is_signed
+from jax2onnx_lax.elementwise.arithmetic import uniform
 
 __all__ = ["rules", "unsigned", "width"]
 
 rules = Rules()
 
+_NARROW = {2: ml_dtypes.uint2, 4: ml_dtypes.uint4}
 
-def width(dtype: Any) -> int:
-    """Number of bits."""
+
+def width(dtype: DtypeLike) -> int:
+    """Number of bits of an integer dtype."""
     return int(jnp.iinfo(dtype).bits)
 
 
-def unsigned(dtype: Any) -> np.dtype[Any]:
-    """The unsigned integer type of the same width."""
-    name = np.dtype(dtype).name
-    return np.dtype(getattr(jnp, name if name.startswith("u") else f"u{name}"))
+def unsigned(dtype: DtypeLike) -> Dtype:
+    """The unsigned integer dtype of the same width as an integer one."""
+    bits = width(dtype)
+    return np.dtype(f"uint{bits}") if bits >= 8 else np.dtype(_NARROW[bits])
 
 
 # ---------------------------------------------------------------------------------------- division
 
 
-def _is_signed(dtype: np.dtype[Any]) -> bool:
-    return int(jnp.iinfo(dtype).min) < 0
-
-
-def _is_safe_divisor(ctx: Any, y: Any) -> bool:
+def _is_safe_divisor(ctx: Context, y: Value) -> bool:
+    """Whether `y` is known to be neither 0 nor, if signed, -1."""
     known = ctx.known(y)
     if known is None or (known == 0).any():
         return False
-    return not _is_signed(ctx.dtype(y)) or not (known == -1).any()
+    return not is_signed(ctx.dtype(y)) or not (known == -1).any()
 
 
-def _quotient(ctx: Any, x: Any, y: Any) -> Any:
-    """x / y, where y is not 0 (then anything) and without the trap of MIN / -1 (then MIN)."""
+def _quotient(ctx: Context, x: Value, y: Value) -> Value:
+    """x / y truncated; MIN for MIN / -1, and any number for x / 0."""
     if _is_safe_divisor(ctx, y):
         return ctx.op.Div(x, y)
     zero = ctx.constant(0, like=y)
     unsafe = ctx.op.Equal(y, zero)
-    if _is_signed(ctx.dtype(x)):
+    if is_signed(ctx.dtype(x)):
         lowest = ctx.constant(jnp.iinfo(ctx.dtype(x)).min, like=x)
         overflow = ctx.op.And(ctx.op.Equal(x, lowest), ctx.op.Equal(y, ctx.constant(-1, like=y)))
         unsafe = ctx.op.Or(unsafe, overflow)
@@ -60,7 +62,8 @@ def _quotient(ctx: Any, x: Any, y: Any) -> Any:
 
 
 @rules.lower("div")
-def div(ctx: Any, x: Any, y: Any) -> Any:
+def div(ctx: Context, x: Value, y: Value) -> Value:
+    """The quotient of floats, or that of integers truncated toward zero; x / 0 of integers is all ones."""
     if is_float(ctx.dtype(x)):
         known = ctx.known(x)
         one = known is not None and known.size == 1 and known.ndim == 0 and known == 1
@@ -69,22 +72,22 @@ def div(ctx: Any, x: Any, y: Any) -> Any:
     if _is_safe_divisor(ctx, y):
         return ctx.op.Div(x, y)
     by_zero = ctx.op.Equal(y, ctx.constant(0, like=y))
-    all_ones = -1 if _is_signed(ctx.dtype(x)) else int(jnp.iinfo(ctx.dtype(x)).max)
+    all_ones = -1 if is_signed(ctx.dtype(x)) else int(jnp.iinfo(ctx.dtype(x)).max)
     return ctx.op.Where(by_zero, ctx.constant(all_ones, like=x), _quotient(ctx, x, y))
 
 
 @rules.lower("rem")
-def rem(ctx: Any, x: Any, y: Any) -> Any:
-    """x - (x / y) y, which is x for y = 0 whatever the quotient is.
+def rem(ctx: Context, x: Value, y: Value) -> Value:
+    """The remainder with the dividend's sign: x - (x / y) y, which is x for y = 0 whatever the quotient is.
 
-    Mod with fmod=1 serves floats, and known divisors up to 32 bits; its 64-bit kernel goes through double.
+    Mod with fmod=1 serves floats, and known divisors up to 32 bits; the 64-bit one may go through float64.
     """
     dtype = ctx.dtype(x)
     if is_float(dtype):
         return ctx.op.Mod(x, y, fmod=1)
     y = uniform(ctx, y, x)
     if _is_safe_divisor(ctx, y):
-        if not _is_signed(dtype):
+        if not is_signed(dtype):
             return ctx.op.Mod(x, y)
         if width(dtype) <= 32:
             return ctx.op.Mod(x, y, fmod=1)
@@ -93,13 +96,13 @@ def rem(ctx: Any, x: Any, y: Any) -> Any:
 
 @rules.decompose("mulhi")
 def mulhi(x: Array, y: Array) -> Array:
-    """The high half of the double-width product."""
+    """The high half of the product of two integers in twice their width."""
     bits = width(x.dtype)
     if bits <= 32:
-        wide = np.dtype(np.int64 if _is_signed(x.dtype) else np.uint64)
+        wide = np.dtype(np.int64 if is_signed(x.dtype) else np.uint64)
         return lax.shift_right_logical(x.astype(wide) * y.astype(wide), wide.type(bits)).astype(x.dtype)
     high = _mulhi_unsigned64(x.astype(np.uint64), y.astype(np.uint64))
-    if _is_signed(x.dtype):
+    if is_signed(x.dtype):
         # Modulo 2^64, a negative factor counted as 2^64 more adds the other one to the high half.
         zero = jnp.zeros_like(high)
         high = high - jnp.where(x < 0, y.astype(np.uint64), zero) - jnp.where(y < 0, x.astype(np.uint64), zero)
@@ -107,7 +110,7 @@ def mulhi(x: Array, y: Array) -> Array:
 
 
 def _mulhi_unsigned64(x: Array, y: Array) -> Array:
-    """Schoolbook multiplication of 32-bit halves; no partial sum exceeds 64 bits."""
+    """The high half for uint64: schoolbook multiplication of 32-bit halves, whose partial sums fit into 64 bits."""
     low_mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     x_low, x_high, y_low, y_high = x & low_mask, x >> half, y & low_mask, y >> half
     carry = (x_low * y_low) >> half
@@ -119,8 +122,8 @@ def _mulhi_unsigned64(x: Array, y: Array) -> Array:
 # ---------------------------------------------------------------------------------------- shifts
 
 
-def _clipped_amount(ctx: Any, amount: Any, bits: int) -> tuple[Any, Any]:
-    """The amount modulo the width as an unsigned value, and where it was out of range (None: nowhere)."""
+def _amount_in_range(ctx: Context, amount: Value, bits: int) -> tuple[Value, Value | None]:
+    """The amount modulo `bits`, unsigned, and a bool tensor of where it was out of range (None: nowhere)."""
     kind = unsigned(ctx.dtype(amount))
     known = ctx.known(amount)
     if known is not None and ((known >= 0) & (known < bits)).all():
@@ -130,9 +133,9 @@ def _clipped_amount(ctx: Any, amount: Any, bits: int) -> tuple[Any, Any]:
     return ctx.op.BitwiseAnd(amount, ctx.constant(bits - 1, like=amount)), beyond
 
 
-def _shift(ctx: Any, x: Any, amount: Any, direction: str) -> Any:
+def _shift(ctx: Context, x: Value, amount: Value, direction: Literal["LEFT", "RIGHT"]) -> Value:
     """Logical shift of an unsigned value; 0 where the amount is out of range."""
-    inside, beyond = _clipped_amount(ctx, uniform(ctx, amount, x), width(ctx.dtype(x)))
+    inside, beyond = _amount_in_range(ctx, uniform(ctx, amount, x), width(ctx.dtype(x)))
     shifted = ctx.op.BitShift(x, inside, direction=direction)
     if beyond is None:
         return shifted
@@ -140,25 +143,26 @@ def _shift(ctx: Any, x: Any, amount: Any, direction: str) -> Any:
 
 
 @rules.lower("shift_left")
-def shift_left(ctx: Any, x: Any, amount: Any) -> Any:
-    """For a signed value, a known shift is a multiplication by a power of two, which wraps."""
+def shift_left(ctx: Context, x: Value, amount: Value) -> Value:
+    """x 2^amount modulo 2^width; a known shift of a signed value is a multiplication, which wraps."""
     amount = uniform(ctx, amount, x)
     dtype, known = ctx.dtype(x), ctx.known(amount)
-    if _is_signed(dtype) and known is not None and ((known >= 0) & (known < width(dtype))).all():
+    if is_signed(dtype) and known is not None and ((known >= 0) & (known < width(dtype))).all():
         power = np.left_shift(np.ones_like(known, np.uint64), known.astype(np.uint64))
         return ctx.op.Mul(x, ctx.constant(power.astype(unsigned(dtype)).astype(dtype)))
     return ctx.cast(_shift(ctx, ctx.cast(x, unsigned(dtype)), amount, "LEFT"), dtype)
 
 
 @rules.lower("shift_right_logical")
-def shift_right_logical(ctx: Any, x: Any, amount: Any) -> Any:
+def shift_right_logical(ctx: Context, x: Value, amount: Value) -> Value:
+    """Shift right and fill with zeros, signed values too."""
     dtype = ctx.dtype(x)
     return ctx.cast(_shift(ctx, ctx.cast(x, unsigned(dtype)), amount, "RIGHT"), dtype)
 
 
 @rules.lower("shift_right_arithmetic")
-def shift_right_arithmetic(ctx: Any, x: Any, amount: Any) -> Any:
-    """Negative numbers are complemented, shifted and complemented again; the sign decides, of unsigned types too."""
+def shift_right_arithmetic(ctx: Context, x: Value, amount: Value) -> Value:
+    """Shift right and fill with the highest bit, of unsigned values too: where it is set, the complement is shifted."""
     dtype = ctx.dtype(x)
     bits = ctx.cast(x, unsigned(dtype))
     zero = ctx.constant(0, like=bits)
@@ -173,14 +177,15 @@ def shift_right_arithmetic(ctx: Any, x: Any, amount: Any) -> Any:
 
 @rules.decompose("population_count")
 def population_count(x: Array) -> Array:
-    """Sums of ever wider groups of bits (H. S. Warren, "Hacker's Delight", 5-1)."""
+    """Number of ones, by sums of ever wider groups of bits (H. S. Warren, "Hacker's Delight", 5-1)."""
     bits, kind = width(x.dtype), unsigned(x.dtype)
     if bits < 8:
         return population_count(x.astype(kind).astype(np.uint8)).astype(x.dtype)
     v = x.astype(kind)
     ones = (1 << bits) - 1
 
-    def mask(group: int) -> Any:
+    def mask(group: int) -> np.generic:
+        """Every second group of bits."""
         return kind.type(ones // ((1 << 2 * group) - 1) * ((1 << group) - 1))
 
     v = v - ((v >> kind.type(1)) & mask(1))
@@ -193,7 +198,7 @@ def population_count(x: Array) -> Array:
 
 @rules.decompose("clz")
 def clz(x: Array) -> Array:
-    """Width minus the number of ones after the highest one has been copied to all lower places."""
+    """Number of leading zeros: the width minus the ones after the highest one was copied to all lower places."""
     bits, kind = width(x.dtype), unsigned(x.dtype)
     v = x.astype(kind)
     step = 1

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
+from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax.elementwise.fixed_dtypes import only_once
+from jax2onnx_lax.cases import Fn, only_once
 
 __all__ = ["cases"]
 
@@ -19,17 +20,17 @@ _DTYPES = _SIGNED + _UNSIGNED
 _X = ("N", 9)
 
 
-def _case(name: str, fn: Any, covers: str, dtypes: list[Any], operators: str = "") -> Case:
+def _case(name: str, fn: Fn, covers: str, dtypes: Sequence[DtypeLike], operators: str = "") -> Case:
     expect = expect_graph(operators, match="exact") if operators else ()
     return Case(name, fn, [(_X, d) for d in dtypes], covers=(covers,), expect=expect, values="special",
                 skip=only_once(*dtypes))  # fmt: skip
 
 
-def _each(name: str, fn: Any, dtypes: tuple[Any, ...] = _DTYPES, operands: int = 2) -> list[Case]:
-    return [_case(f"{name}_of_{np.dtype(d).name}", fn, name, [d] * operands) for d in dtypes]
+def _each(name: str, fn: Fn, operands: int = 2) -> list[Case]:
+    return [_case(f"{name}_of_{np.dtype(d).name}", fn, name, [d] * operands) for d in _DTYPES]
 
 
-def _by_constant(fn: Any, value: int) -> Any:
+def _by_constant(fn: Fn, value: int) -> Fn:
     return lambda x: fn(x, jnp.full_like(x, value))
 
 

@@ -472,7 +472,7 @@ def _fold(primitive: Any) -> Any:
 for _primitive in (
     lax.scatter_p, lax.scatter_add_p, lax.scatter_sub_p, lax.scatter_mul_p, lax.scatter_min_p, lax.scatter_max_p
 ):  # fmt: skip
-    rules.fold(_primitive.name, _fold(_primitive))
+    rules.numpy_evaluator(_primitive.name, _fold(_primitive))
 
 
 @rules.decompose("scatter")

@@ -39,7 +39,7 @@ def slice_(
     return slice_along(ctx, x, axes, *pick)
 
 
-@rules.fold("slice")
+@rules.numpy_evaluator("slice")
 def _fold_slice(
     x: np.ndarray, *, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Any = None, **_: Any
 ) -> np.ndarray:

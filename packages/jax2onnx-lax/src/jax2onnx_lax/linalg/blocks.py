@@ -1,8 +1,6 @@
-"""The 2 × 2 blocks on the diagonal of a real Schur form: brought to standard form, or made triangular in complex."""
+"""The 2 × 2 blocks on the diagonal of a real Schur form: their standard form, eigenvalues, complex triangular form."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +11,7 @@ from jax2onnx_lax.linalg.matrix import at, diagonal, machine_epsilon, positions
 __all__ = ["quasi_eigenvalues", "standardize_blocks", "triangularize_blocks"]
 
 _Pair = tuple[jax.Array, jax.Array]
+_Numbers = tuple[jax.Array | int, jax.Array | int]
 
 
 def _replace(x: jax.Array, k: jax.Array, first: jax.Array, second: jax.Array, axis: int) -> jax.Array:
@@ -31,21 +30,23 @@ def _rotate(x: jax.Array, k: jax.Array, c: jax.Array, s: jax.Array, axis: int) -
 
 
 def _block(t: jax.Array, k: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """The entries a, b, c, d of the block [[a, b], [c, d]] in rows and columns k, k + 1; each `[...]`."""
     upper, lower = at(t, k, -2), at(t, k + 1, -2)
     return at(upper, k, -1), at(upper, k + 1, -1), at(lower, k, -1), at(lower, k + 1, -1)
 
 
 def standardize_blocks(t: jax.Array, q: jax.Array) -> _Pair:
-    """Split the blocks with real eigenvalues; give the others equal diagonal entries: LAPACK's `lanv2`.
+    """`(t, q)` with the blocks of `t` in standard form, by orthogonal similarity, as LAPACK's `lanv2` makes it.
 
-    `t` `[..., n, n]` real quasi-triangular, `q` `[..., n, n]`; q t qᵀ stays what it is.
+    Blocks with real eigenvalues become triangular, the others get equal diagonal entries. `t` `[..., n, n]` is real
+    and quasi-triangular, `q` `[..., n, n]`; q t qᵀ stays the same.
     """
 
     def step(k: jax.Array, state: _Pair) -> _Pair:
         t, q = state
-        # The first turn equalises or splits; rounding may then show two nearly equal real eigenvalues.
-        for turn in (_first_turn, _second_turn):
-            c, s = turn(*_block(t, k))
+        # After the first, a block of two nearly equal eigenvalues may turn out to have real ones.
+        for rotation in (_first_rotation, _second_rotation):
+            c, s = rotation(*_block(t, k))
             t, q = _rotate(_rotate(t, k, c, s, -2), k, c, s, -1), _rotate(q, k, c, s, -1)
         return _clean(t, k), q
 
@@ -54,8 +55,8 @@ def standardize_blocks(t: jax.Array, q: jax.Array) -> _Pair:
     return jnp.where(rows > columns + 1, 0, t), q
 
 
-def _first_turn(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> _Pair:
-    """Cosine and sine that split [[a, b], [c, d]] if its eigenvalues are clearly real, else equalise a and d."""
+def _first_rotation(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> _Pair:
+    """Cosine and sine that make [[a, b], [c, d]] triangular if its eigenvalues are clearly real, else a and d equal."""
     half = (a - d) / 2
     larger, smaller = jnp.maximum(jnp.abs(b), jnp.abs(c)), jnp.minimum(jnp.abs(b), jnp.abs(c))
     smaller = smaller * jnp.sign(b) * jnp.sign(c)
@@ -74,20 +75,21 @@ def _first_turn(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> _Pair
     return _choose(nothing, (1, 0), _choose(real, splitting, (cosine, sine)))
 
 
-def _second_turn(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> _Pair:
-    """With a = d: the turn that makes c zero if b and c have the same sign (or b is zero)."""
+def _second_rotation(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> _Pair:
+    """With a = d: cosine and sine that make c zero if b and c have the same sign or b is zero; else 1 and 0."""
     open_block = (c != 0) & _equalised(a, b, c, d)
-    turn = _unit(jnp.sqrt(jnp.abs(b)), jnp.sqrt(jnp.abs(c)))
-    cosine, sine = _choose(open_block & (jnp.sign(b) * jnp.sign(c) > 0), turn, (1, 0))
+    rotation = _unit(jnp.sqrt(jnp.abs(b)), jnp.sqrt(jnp.abs(c)))
+    cosine, sine = _choose(open_block & (jnp.sign(b) * jnp.sign(c) > 0), rotation, (1, 0))
     return _choose(open_block & (b == 0), (0, 1), (cosine, sine))
 
 
 def _equalised(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> jax.Array:
-    """Did the first turn equalise a and d? Else it split, and left them further apart than this."""
+    """Whether the first rotation made a and d equal; where it made c zero instead, they differ by more than this."""
     return jnp.abs(a - d) <= machine_epsilon(a) ** 0.5 * (jnp.abs(b) + jnp.abs(c))
 
 
 def _unit(x: jax.Array, y: jax.Array) -> _Pair:
+    """The vector (x, y) scaled to unit length, without overflow on the way; zero stays zero."""
     scale = jnp.maximum(jnp.abs(x), jnp.abs(y))
     scale = jnp.where(scale == 0, 1, scale)
     x, y = x / scale, y / scale
@@ -96,12 +98,13 @@ def _unit(x: jax.Array, y: jax.Array) -> _Pair:
     return x / length, y / length
 
 
-def _choose(condition: jax.Array, yes: tuple[Any, Any], no: tuple[Any, Any]) -> _Pair:
+def _choose(condition: jax.Array, yes: _Numbers, no: _Numbers) -> _Pair:
+    """`where`, for pairs."""
     return jnp.where(condition, yes[0], no[0]), jnp.where(condition, yes[1], no[1])
 
 
 def _clean(t: jax.Array, k: jax.Array) -> jax.Array:
-    """Write down exactly what the turns achieved: a zero, or two equal diagonal entries."""
+    """Make exact what the rotations achieved up to rounding: a zero below the diagonal, or equal diagonal entries."""
     a, b, c, d = _block(t, k)
     pair = (c != 0) & (jnp.sign(b) * jnp.sign(c) < 0) & _equalised(a, b, c, d)
     mean = (a + d) / 2
@@ -112,7 +115,7 @@ def _clean(t: jax.Array, k: jax.Array) -> jax.Array:
 
 
 def _neighbours(t: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Below and right of each diagonal entry, `[..., n]`, zero at the end."""
+    """The entries below and to the right of each diagonal entry, both `[..., n]`; zero for the last one."""
     rows, columns = positions(t.shape[-1])[:, None], positions(t.shape[-1])[None, :]
     below = jnp.where(rows == columns + 1, t, 0).sum(-2)
     return below, jnp.where(rows + 1 == columns, t, 0).sum(-1)
@@ -127,9 +130,10 @@ def quasi_eigenvalues(t: jax.Array) -> jax.Array:
 
 
 def triangularize_blocks(t: jax.Array, q: jax.Array) -> _Pair:
-    """Complex `(t, q)`, t upper triangular, from the standardised real ones: a unitary turn for each block.
+    """The complex Schur form `(t, q)`, t upper triangular, of a real one with blocks in standard form.
 
-    The block [[a, b], [c, a]] has the eigenvector (b, iω) for a + iω, ω = sqrt(-b c).
+    There is one unitary rotation for each block. The block [[a, b], [c, a]] has the eigenvector (b, iω) for a + iω,
+    ω = sqrt(-b c).
     """
     empty = jnp.zeros_like(t)
     start = (lax.complex(t, empty), lax.complex(q, empty))

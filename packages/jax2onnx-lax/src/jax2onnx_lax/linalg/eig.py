@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -34,12 +32,13 @@ rules = Rules()
 
 @rules.decompose("eig")
 def eig(
-    a: jax.Array, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool, **_: Any
+    a: jax.Array, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool, **_: object
 ) -> tuple[jax.Array, ...]:
-    """`(w, vl, vr)`, the eigenvectors as far as asked for: complex, `[..., n]` and `[..., n, n]`, in no special order.
+    """`(w, vl, vr)`: eigenvalues `[..., n]`, and the left and right eigenvectors `[..., n, n]` that are asked for.
 
-    vlᴴ a = w vlᴴ and a vr = w vr. Vectors have unit length and a real largest component, as LAPACK's `geev`
-    makes them. Not finite matrices and iterations that do not converge give NaN.
+    All are complex, in no particular order: vlᴴ a = w vlᴴ and a vr = w vr. Vectors are columns of unit length with a
+    real largest component, as LAPACK's `geev` makes them. A matrix that is not finite, or for which the iteration does
+    not converge, gives NaN.
     """
     vectors = compute_left_eigenvectors + compute_right_eigenvectors
     if 0 in a.shape:
@@ -88,7 +87,7 @@ def _triangular_eigenvectors(t: jax.Array, w: jax.Array) -> jax.Array:
 
 
 def _normalized(v: jax.Array, w: jax.Array, *, real: bool) -> jax.Array:
-    """Columns of unit length whose largest component is real; of a real matrix, real ones and conjugate pairs."""
+    """The columns of `v` with unit length and a real largest component; of a real matrix, real or conjugate pairs."""
     v = divided(v, jnp.sqrt(squared_norms(jnp.swapaxes(v, -1, -2)))[..., None, :])
     rows = jnp.swapaxes(v, -1, -2)
     largest = take(rows, jnp.argmax(jnp.abs(rows), axis=-1), -1)

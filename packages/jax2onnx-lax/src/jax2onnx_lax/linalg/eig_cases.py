@@ -1,8 +1,6 @@
-"""Cases of `linalg_eig`: the order is free, so eigenvalues are compared by power sums, vectors by their equations."""
+"""Cases of `eig`: the order is free, so eigenvalues are compared by power sums, vectors by their equations."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,18 +17,18 @@ def _sums(w: jax.Array) -> list[jax.Array]:
     return [(w**k).sum(-1) for k in (1, 2, 3)]
 
 
-def _right(a: jax.Array) -> Any:
+def _right(a: jax.Array) -> tuple[list[jax.Array], jax.Array, jax.Array]:
     w, v = jnp.linalg.eig(a)
     lengths = jnp.sqrt((jnp.abs(v) ** 2).sum(-2))
     return _sums(w), lengths, 1 + jnp.abs(a.astype(v.dtype) @ v - v * w[..., None, :])
 
 
-def _left(a: jax.Array) -> Any:
+def _left(a: jax.Array) -> tuple[list[jax.Array], jax.Array]:
     w, v = lax.linalg.eig(a, compute_right_eigenvectors=False)
     return _sums(w), 1 + jnp.abs(adjoint(v) @ a.astype(v.dtype) - w[..., :, None] * adjoint(v))
 
 
-def _values(a: jax.Array) -> Any:
+def _values(a: jax.Array) -> list[jax.Array]:
     return _sums(jnp.linalg.eigvals(a))
 
 

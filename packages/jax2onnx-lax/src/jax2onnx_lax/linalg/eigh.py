@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import Rules
@@ -27,7 +25,7 @@ rules = Rules()
 
 @rules.decompose("eigh")
 def eigh(
-    a: jax.Array, *, lower: bool, sort_eigenvalues: bool, subset_by_index: tuple[int, int] | None, **_: Any
+    a: jax.Array, *, lower: bool, sort_eigenvalues: bool, subset_by_index: tuple[int, int] | None, **_: object
 ) -> tuple[jax.Array, jax.Array]:
     """`(v, w)` of Hermitian `a` `[..., n, n]`, of which one triangle is read: eigenvectors in columns, ascending w.
 
@@ -59,6 +57,7 @@ def hermitian_from_triangle(a: jax.Array, *, lower: bool) -> jax.Array:
 
 
 def _eigenpairs(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`(v, w)` of Hermitian `a` `[..., n, n]` of entries up to 1: as `eigh`, in no particular order."""
     size = a.shape[-1]
     # Both are upper bounds of the spectral radius.
     bound = jnp.minimum(jnp.abs(a).sum(-1).max(-1), jnp.sqrt(squared_norms(a).sum(-1)))

@@ -1,8 +1,6 @@
-"""Cases of `linalg_eigh`: eigenvectors have a free sign, so they are compared by what they reconstruct."""
+"""Cases of `eigh`: eigenvectors have a free sign, so they are compared by what they reconstruct."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +13,7 @@ from jax2onnx_lax.linalg.samples import adjoint, hermitian
 __all__ = ["cases"]
 
 
-def _eigh(a: jax.Array, **options: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _eigh(a: jax.Array, **options: bool) -> tuple[jax.Array, jax.Array, jax.Array]:
     v, w = lax.linalg.eigh(hermitian(a), **options)
     return w, (v * w[..., None, :].astype(v.dtype)) @ adjoint(v), adjoint(v) @ v
 

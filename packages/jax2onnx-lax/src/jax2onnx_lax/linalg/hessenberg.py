@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax2onnx_core import Rules
+from jax2onnx_graph.build.builder import Array
 
 from jax2onnx_lax.linalg.eigh import hermitian_from_triangle
 from jax2onnx_lax.linalg.householder import apply_left, apply_right, reflector
@@ -31,7 +31,7 @@ def reduce_to_hessenberg(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]
     return stacked(vectors, -1), stacked(taus, -1), h
 
 
-def hessenberg_mask(size: int) -> jax.Array | np.ndarray:
+def hessenberg_mask(size: int) -> jax.Array | Array:
     """bool `[size, size]`: True on and above the subdiagonal."""
     return positions(size)[:, None] <= positions(size)[None, :] + 1
 
@@ -59,6 +59,7 @@ def tridiagonal(a: jax.Array, *, lower: bool) -> tuple[jax.Array, jax.Array, jax
 
 
 def _lower_tridiagonal(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """`tridiagonal` of the lower triangle."""
     *batch, size, _ = a.shape
     a = hermitian_from_triangle(a, lower=True) if size == 1 else a
     if 0 in a.shape or size == 1:

@@ -1,4 +1,4 @@
-"""Cases of `linalg_hessenberg`: LAPACK's sign convention determines the factors, so they are compared as they are."""
+"""Cases of `hessenberg`: LAPACK's sign convention determines the factors, so they are compared as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Householder reflectors: made, multiplied out, applied.
+"""Householder reflectors: making them, multiplying them out, applying them.
 
 A reflector is I - tau v vᴴ with v[k] = 1 and v[i] = 0 for i < k, in LAPACK's convention (`larfg`).
 """
@@ -49,6 +49,7 @@ def reflector(column: jax.Array, k: jax.Array) -> tuple[jax.Array, jax.Array, ja
 
 
 def _squares(x: jax.Array) -> jax.Array:
+    """|x|², elementwise."""
     return x.real * x.real + x.imag * x.imag if is_complex(x) else x * x
 
 

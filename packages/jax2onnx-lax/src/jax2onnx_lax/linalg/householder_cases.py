@@ -1,9 +1,8 @@
-"""Cases of `linalg_householder`."""
+"""Cases of `householder`."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +22,7 @@ def _product(a: jax.Array) -> jax.Array:
     return lax.linalg.householder_product(*_raw(a))
 
 
-def _multiply(a: jax.Array, c: jax.Array, **options: Any) -> jax.Array:
+def _multiply(a: jax.Array, c: jax.Array, **options: bool) -> jax.Array:
     return lax.linalg.ormqr(*_raw(a), c, **options)
 
 

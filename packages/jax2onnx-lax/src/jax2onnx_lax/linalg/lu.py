@@ -68,7 +68,7 @@ def _eliminate(state: _Elimination, k: jax.Array) -> tuple[_Elimination, tuple[j
 
 @rules.decompose("lu_pivots_to_permutation")
 def lu_pivots_to_permutation(pivots: jax.Array, *, permutation_size: int) -> jax.Array:
-    """The permutation of `permutation_size` rows that swapping row i with `pivots[..., i]`, for each i in turn, gives."""
+    """The permutation `[..., permutation_size]` that swapping row i with row `pivots[..., i]`, for each i in turn, gives."""
     here = positions(permutation_size)
     order = jnp.broadcast_to(here, (*pivots.shape[:-1], permutation_size))
     if 0 in order.shape or 0 in pivots.shape:

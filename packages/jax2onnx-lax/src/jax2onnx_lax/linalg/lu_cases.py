@@ -1,4 +1,4 @@
-"""Cases of `linalg_lu`."""
+"""Cases of `lu`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Small pieces that the factorisations share: masks, single rows and columns, NaN on failure.
+"""What the factorisations share: masks, single rows and columns, arithmetic by parts, NaN on failure.
 
-Everything here takes matrices `[..., m, n]` with any number of batch dimensions, real or complex;
-sizes may be symbolic.
+Everything here takes matrices `[..., m, n]` with any number of batch dimensions, real or complex.
+Sizes may be symbolic, though they are typed `int`, as JAX types shapes.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax2onnx_core.jaxprs import is_static
+from jax2onnx_graph.build.builder import Array
 
-from jax2onnx_lax import _compat
+from jax2onnx_lax._compat import min_dim
 
 __all__ = [
     "adjoint",
@@ -35,14 +37,12 @@ __all__ = [
     "take",
 ]
 
-min_dim = _compat.min_dim
-
 # Masks of matrices up to this size are constants of the model; of larger ones, computed in it.
 _CONSTANT_SIZE = 64
 
 
 def is_complex(x: jax.Array) -> bool:
-    """Is the element type of `x` complex?"""
+    """Whether the element type of `x` is complex."""
     return bool(jnp.issubdtype(x.dtype, jnp.complexfloating))
 
 
@@ -72,7 +72,7 @@ def divided(x: jax.Array, divisor: jax.Array) -> jax.Array:
 
 
 def quotient(x: jax.Array, y: jax.Array) -> jax.Array:
-    """`x / y`, without the distinction of infinities and zeros that complex division makes otherwise."""
+    """`x / y`, for complex ones without the special cases of infinities and zeros that `jnp.divide` distinguishes."""
     if not is_complex(y):
         return x / y
     size = jnp.maximum(jnp.abs(y.real), jnp.abs(y.imag))
@@ -80,14 +80,14 @@ def quotient(x: jax.Array, y: jax.Array) -> jax.Array:
     return divided(x * jnp.conj(y), (y.real * y.real + y.imag * y.imag) * size)
 
 
-def positions(size: int) -> jax.Array | np.ndarray:
+def positions(size: int) -> jax.Array | Array:
     """int32 `[size]`: 0, 1, 2, …"""
-    if _compat.is_static(size) and size <= _CONSTANT_SIZE:
+    if is_static(size) and size <= _CONSTANT_SIZE:
         return np.arange(size, dtype=np.int32)
     return lax.iota(jnp.int32, size)
 
 
-def strictly_lower(rows: int, columns: int) -> jax.Array | np.ndarray:
+def strictly_lower(rows: int, columns: int) -> jax.Array | Array:
     """bool `[rows, columns]`: True below the diagonal."""
     return positions(rows)[:, None] > positions(columns)[None, :]
 
@@ -131,7 +131,7 @@ def columns_first(a: jax.Array) -> jax.Array:
 
 
 def stacked(vectors: jax.Array, axis: int) -> jax.Array:
-    """What a scan collected, `[steps, ..., m]`, as the columns (axis -1) or rows (axis -2) of a matrix."""
+    """The stacked results of a scan, `[steps, ..., m]`, as the columns (axis -1) or rows (axis -2) of a matrix."""
     return jnp.moveaxis(vectors, 0, axis)
 
 

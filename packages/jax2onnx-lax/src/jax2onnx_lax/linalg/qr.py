@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -26,11 +26,13 @@ __all__ = ["geqp3", "geqrf", "qr", "reduce_pivoting", "rules", "thin_qr"]
 
 rules = Rules()
 
+_Pair = tuple[jax.Array, jax.Array]
+
 
 def _reduce(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """`(v, taus, r)`: reflectors `[..., m, k]`, `[..., k]`, and Qᴴ a `[..., m, n]`; Golub & Van Loan, §5.2.2."""
 
-    def step(left: jax.Array, k: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    def step(left: jax.Array, k: jax.Array) -> tuple[jax.Array, _Pair]:
         v, tau, _ = reflector(at(left, k, -1), k)
         return apply_left(v, jnp.conj(tau), left), (v, tau)
 
@@ -54,7 +56,7 @@ def reduce_pivoting(
         order = jnp.broadcast_to(positions(n), (*batch, n))
     rows, here = positions(m), positions(n)
 
-    def step(state: tuple[jax.Array, jax.Array], k: jax.Array) -> tuple[Any, tuple[jax.Array, jax.Array]]:
+    def step(state: _Pair, k: jax.Array) -> tuple[_Pair, _Pair]:
         left, order = state
         remaining = jnp.where((rows >= k)[:, None], left, 0)
         norms = (remaining * jnp.conj(remaining)).real.sum(-2)
@@ -87,7 +89,7 @@ def geqrf(a: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 @rules.decompose("geqp3")
-def geqp3(a: jax.Array, jpvt: jax.Array, **_: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+def geqp3(a: jax.Array, jpvt: jax.Array, **_: object) -> tuple[jax.Array, jax.Array, jax.Array]:
     """`(packed, jpvt, taus)` with column pivoting; columns with a nonzero `jpvt` come first, unpivoted.
 
     The `jpvt` that is returned counts from one, as LAPACK's does.
@@ -101,10 +103,10 @@ def geqp3(a: jax.Array, jpvt: jax.Array, **_: Any) -> tuple[jax.Array, jax.Array
 
 
 def _leading_columns(jpvt: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """How many columns are fixed, and the order that swapping each of them to the front makes."""
+    """The number of fixed columns `[...]`, and the order `[..., n]` after swapping each of them to the front."""
     here = positions(jpvt.shape[-1])
 
-    def swap(state: tuple[jax.Array, jax.Array], xs: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
+    def swap(state: _Pair, xs: _Pair) -> tuple[_Pair, None]:
         count, order = state
         j, is_fixed = xs
         first, second = take(order, count, -1)[..., None], at(order, j, -1)[..., None]
@@ -122,15 +124,19 @@ def thin_qr(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     return _factors(a.shape, *_reduce(a), columns=a.shape[-1])
 
 
-def _factors(shape: Any, v: jax.Array, taus: jax.Array, r: jax.Array, *, columns: int) -> tuple[jax.Array, jax.Array]:
+def _factors(shape: Sequence[int], v: jax.Array, taus: jax.Array, r: jax.Array, *, columns: int) -> _Pair:
+    """`(q, r)` of a matrix of this shape: `columns` columns of Q and rows of R, from the results of `_reduce`."""
     *batch, m, n = shape
     q = reflect(v, taus, jnp.broadcast_to(eye_like(v, m, columns), (*batch, m, columns)))
     return q, jnp.where(strictly_lower(columns, n), 0, r[..., :columns, :])
 
 
 @rules.decompose("qr")
-def qr(a: jax.Array, *, pivoting: bool, full_matrices: bool, **_: Any) -> tuple[jax.Array, ...]:
-    """`(q, r)`, with `pivoting` `(q, r, p)` such that `a[..., p] = q r`; q is `[..., m, m]` or `[..., m, min(m, n)]`."""
+def qr(a: jax.Array, *, pivoting: bool, full_matrices: bool, **_: object) -> tuple[jax.Array, ...]:
+    """`(q, r)`, or with `pivoting` `(q, r, p)` such that a[..., p] = q r.
+
+    q is `[..., m, m]` with `full_matrices`, else `[..., m, min(m, n)]`.
+    """
     *batch, m, n = a.shape
     columns = m if full_matrices else min_dim(m, n)
     if 0 in a.shape:

@@ -1,9 +1,8 @@
-"""Cases of `linalg_qr`. The signs of LAPACK's factors are determined by its convention, so they are compared as they are."""
+"""Cases of `qr`. The signs of LAPACK's factors are determined by its convention, so they are compared as they are."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +13,7 @@ from jax2onnx_core import Case
 __all__ = ["cases"]
 
 
-def _qr(a: jax.Array, **options: Any) -> Any:
+def _qr(a: jax.Array, **options: bool) -> tuple[jax.Array, ...]:
     return lax.linalg.qr(a, **options)
 
 

@@ -3,13 +3,14 @@
 Source: Golub & Van Loan, Matrix Computations, 4th ed., §7.5 (Francis's implicit double shift, deflation);
 Anderson et al., LAPACK Users' Guide, routines `lahqr` (exceptional shifts) and `lanv2` (standard form of blocks).
 
-All matrices of a batch go through the same iterations; each has its own active block, and a matrix
-whose turn it is not is left alone by a reflector of zero weight.
+All matrices of a batch go through the same iterations; each has its own active block, and a reflector with tau = 0
+leaves a matrix unchanged where a step is not for it.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -44,9 +45,13 @@ _PATIENCE = 10
 
 @rules.decompose("schur")
 def schur(
-    a: jax.Array, *, compute_schur_vectors: bool, sort_eig_vals: bool, select_callable: Any
+    a: jax.Array, *, compute_schur_vectors: bool, sort_eig_vals: bool, select_callable: Callable[..., object] | None
 ) -> tuple[jax.Array, ...]:
-    """`(t, q)` or `(t,)` with a = q t qᴴ for `a` `[..., n, n]`; NaN where the iteration does not converge."""
+    """`(t, q)` or `(t,)` with a = q t qᴴ for `a` `[..., n, n]`; NaN where the iteration does not converge.
+
+    Raises:
+      NotImplementedError: with `sort_eig_vals`.
+    """
     del select_callable
     if sort_eig_vals:
         raise NotImplementedError("schur: sort_eig_vals=True is not implemented; JAX has no kernel for it either")
@@ -58,13 +63,16 @@ def schur(
 
 
 def schur_form(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """`(t, q, ok)`; the 2 × 2 blocks of a real t have equal diagonal and off-diagonal entries of opposite sign."""
+    """`(t, q, ok)` with a = q t qᴴ; `ok` `[...]` is false where the iteration does not converge.
+
+    The 2 × 2 blocks of a real t have equal diagonal entries, and off-diagonal entries of opposite sign.
+    """
     size = a.shape[-1]
     finite = jnp.isfinite(magnitude(a)).all((-1, -2))
     identity = jnp.broadcast_to(eye_like(a, size, size), a.shape)
     if size == 1:
         return a, identity, finite
-    # A matrix that is not finite never converges: let it not keep the others waiting.
+    # A matrix that is not finite never converges: zeros in its place end at once.
     v, taus, h = reduce_to_hessenberg(jnp.where(finite[..., None, None], a, 0))
     h, q = jnp.where(hessenberg_mask(size), h, 0), reflect(v, taus, identity)
     start = _State(h, q, jnp.full(a.shape[:-2], size - 1, jnp.int32), jnp.zeros(a.shape[:-2], jnp.int32), jnp.int32(0))
@@ -77,9 +85,13 @@ def schur_form(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
 
 
 class _State(NamedTuple):
+    """The state of the iteration: a = q h qᴴ.
+
+    Rows of `h` after row `last` `[...]` are finished; `waiting` `[...]` counts the iterations since the last one was.
+    """
+
     h: jax.Array
     q: jax.Array
-    # Rows after `last` are finished; `waiting` counts the iterations since the last row was.
     last: jax.Array
     waiting: jax.Array
     iterations: jax.Array
@@ -91,7 +103,7 @@ def _unfinished(state: _State) -> jax.Array:
 
 
 def _iterate(state: _State) -> _State:
-    """Find the active block; take it off if it is small enough, else do one QR sweep over it."""
+    """Find the last block that is not finished; finish it if it is small enough, else do one QR sweep over it."""
     h, negligible = _deflate(state.h)
     here = positions(h.shape[-1])
     last = state.last
@@ -110,7 +122,7 @@ def _iterate(state: _State) -> _State:
 
 
 def _deflate(h: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Set negligible subdiagonal entries to zero; `[..., n]` tells in which rows they are zero (row 0 included)."""
+    """`h` with negligible subdiagonal entries set to zero, and bool `[..., n]`: in which rows (true for row 0)."""
     size = h.shape[-1]
     rows, columns = positions(size)[:, None], positions(size)[None, :]
     below = rows == columns + 1
@@ -123,6 +135,7 @@ def _deflate(h: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _entry(h: jax.Array, row: jax.Array, column: jax.Array) -> jax.Array:
+    """`h[row, column]` of each matrix, at least index 0."""
     return take(take(h, jnp.maximum(row, 0), -2), jnp.maximum(column, 0), -1)
 
 
@@ -156,7 +169,7 @@ def _single_shift(h: jax.Array, first: jax.Array, last: jax.Array, waiting: jax.
 
 
 def _double_shift(h: jax.Array, first: jax.Array, last: jax.Array, waiting: jax.Array) -> jax.Array:
-    """First column of (H - σ₁)(H - σ₂), for the eigenvalues of the last corner: twice the nearer one if both are real."""
+    """First column of (H - σ₁)(H - σ₂), where σ are the eigenvalues of the last corner, or twice the nearer real one."""
     a, b, c, d = _corner(h, last)
     half = (a - d) / 2
     discriminant = half * half + b * c
@@ -177,6 +190,7 @@ def _double_shift(h: jax.Array, first: jax.Array, last: jax.Array, waiting: jax.
 
 
 def _entry_below(h: jax.Array, k: jax.Array) -> jax.Array:
+    """The subdiagonal entry in column `k` of each matrix."""
     return _entry(h, jnp.minimum(k + 1, h.shape[-1] - 1), k)
 
 

@@ -1,4 +1,4 @@
-"""Cases of `linalg_schur`: order and signs are free, so the factors are compared by what they reconstruct."""
+"""Cases of `schur`: order and signs are free, so the factors are compared by what they reconstruct."""
 
 from __future__ import annotations
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax2onnx_core import Rules
+from jax2onnx_core import Context, Jaxpr, Rules, Value
 
 from jax2onnx_lax.linalg.matrix import machine_epsilon, magnitude, nan_unless, quotient, stacked
 
@@ -15,16 +15,25 @@ __all__ = ["custom_linear_solve", "rules", "tridiagonal_solve"]
 
 rules = Rules()
 
-
-@rules.lower("custom_linear_solve", packed=True)
-def custom_linear_solve(ctx: Any, *operands: Any, const_lengths: Any, jaxprs: Any) -> Any:
-    """The user's (or `jnp.linalg.solve`'s) `solve` on the right-hand sides; the other functions serve derivatives."""
-    before = const_lengths.matvec + const_lengths.vecmat
-    constants = operands[before : before + const_lengths.solve]
-    return ctx.inline(jaxprs.solve, *constants, *operands[sum(const_lengths) :])
-
-
+# The entries of a row on the diagonal and in the two places right of it.
 _Row = tuple[jax.Array, jax.Array, jax.Array]
+_Pair = tuple[jax.Array, jax.Array]
+# A row and its right-hand side `[..., k]`.
+_Equation = tuple[_Row, jax.Array]
+
+
+@rules.lower("custom_linear_solve", physical=True)
+def custom_linear_solve(
+    ctx: Context, *operands: Value, const_lengths: tuple[int, ...], jaxprs: tuple[Jaxpr, ...]
+) -> Sequence[Value]:
+    """The function `solve` applied to the right-hand sides.
+
+    Both parameters, and the constants at the beginning of the operands, are in the order matvec, vecmat, solve,
+    transpose_solve; all functions but `solve` serve derivatives.
+    """
+    matvec, vecmat, solve, _ = const_lengths
+    constants = operands[matvec + vecmat : matvec + vecmat + solve]
+    return ctx.inline(jaxprs[2], *constants, *operands[sum(const_lengths) :])
 
 
 @rules.decompose("tridiagonal_solve")
@@ -43,7 +52,7 @@ def tridiagonal_solve(
     diagonals, rhs = [jnp.moveaxis(x, -1, 0) for x in (dl, d, du)], jnp.moveaxis(b, -2, 0)
     first = ((diagonals[1][0], diagonals[2][0], jnp.zeros_like(d[..., 0])), rhs[0])
 
-    def step(state: tuple[_Row, jax.Array], xs: tuple[jax.Array, ...]) -> Any:
+    def step(state: _Equation, xs: tuple[jax.Array, ...]) -> tuple[_Equation, _Equation]:
         return _eliminate(state, xs, tiny)
 
     last, eliminated = lax.scan(step, first, (*(x[1:] for x in diagonals), rhs[1:]))
@@ -55,10 +64,13 @@ def tridiagonal_solve(
     return nan_unless(jnp.all(pivots != 0, axis=0), stacked(x, -2))
 
 
-def _eliminate(state: tuple[_Row, jax.Array], xs: tuple[jax.Array, ...], tiny: jax.Array | None) -> Any:
-    """Clear the entry below the current row's pivot, the larger of the two entries being the pivot.
+def _eliminate(
+    state: _Equation, xs: tuple[jax.Array, ...], tiny: jax.Array | None
+) -> tuple[_Equation, _Equation]:
+    """Eliminate the entry below the pivot of the current row, after swapping if that entry is the larger one.
 
-    A row is its entries on the diagonal and the two places right of it; its right-hand side is `[..., k]`.
+    `xs` is the next row of A (its entries below, on and right of the diagonal) and its right-hand side. Returns the
+    remaining row, which is the next current one, and the finished row.
     """
     (pivot, one, two), rhs = state
     below, middle, right, below_rhs = xs
@@ -74,7 +86,8 @@ def _eliminate(state: tuple[_Row, jax.Array], xs: tuple[jax.Array, ...], tiny: j
     return (remaining, lower_rhs - factor[..., None] * upper_rhs), ((upper[0], upper[1], upper[2]), upper_rhs)
 
 
-def _substitute(known: tuple[jax.Array, jax.Array], xs: tuple[jax.Array, ...]) -> Any:
+def _substitute(known: _Pair, xs: tuple[jax.Array, ...]) -> tuple[_Pair, jax.Array]:
+    """One step of back substitution; `known` are the next two rows of the solution."""
     next_one, next_two = known
     pivot, one, two, rhs = xs
     x = quotient(rhs - one[..., None] * next_one - two[..., None] * next_two, pivot[..., None])
@@ -82,10 +95,11 @@ def _substitute(known: tuple[jax.Array, jax.Array], xs: tuple[jax.Array, ...]) -
 
 
 def _smallest_pivot(dl: jax.Array, d: jax.Array, du: jax.Array) -> jax.Array:
-    """What a vanishing pivot is replaced by: the rounding error of the largest entry, or the smallest normal number."""
+    """The replacement of a vanishing pivot: the rounding error of the largest entry, or the smallest normal number."""
     largest = jnp.max(jnp.maximum(magnitude(d), jnp.maximum(magnitude(dl), magnitude(du))), axis=-1)
     return jnp.maximum(largest * machine_epsilon(d), float(jnp.finfo(d.dtype).tiny))
 
 
 def _perturbed(pivot: jax.Array, tiny: jax.Array) -> jax.Array:
+    """The pivot, or `tiny` with its sign where it is smaller than that."""
     return jnp.where(magnitude(pivot) < tiny, jnp.copysign(tiny, pivot.real).astype(pivot.dtype), pivot)

@@ -1,8 +1,6 @@
-"""Cases of `linalg_solve`."""
+"""Cases of `solve`."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +17,8 @@ def _solve(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.linalg.solve(dominant(a), b)
 
 
-def _tridiagonal(dl: jax.Array, d: jax.Array, du: jax.Array, b: jax.Array, **options: Any) -> jax.Array:
-    return lax.linalg.tridiagonal_solve(dl.at[..., 0].set(0), d, du.at[..., -1].set(0), b, **options)
+def _tridiagonal(dl: jax.Array, d: jax.Array, du: jax.Array, b: jax.Array) -> jax.Array:
+    return lax.linalg.tridiagonal_solve(dl.at[..., 0].set(0), d, du.at[..., -1].set(0), b)
 
 
 def _perturbed(d: jax.Array, b: jax.Array) -> jax.Array:

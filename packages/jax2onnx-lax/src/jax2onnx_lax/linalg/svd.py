@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import Rules
@@ -36,12 +34,12 @@ def svd(
     full_matrices: bool,
     compute_uv: bool,
     subset_by_index: tuple[int, int] | None = None,
-    **_: Any,
+    **_: object,
 ) -> tuple[jax.Array, ...]:
     """`(s,)`, or with `compute_uv` `(s, u, vh)`, of `a` `[..., m, n]`; s descends.
 
-    A matrix with more columns than rows is factored through its adjoint. Anything not finite in a matrix
-    makes its whole result NaN.
+    A matrix with more columns than rows is factored through its adjoint. A matrix
+    that is not finite gives NaN throughout.
     """
     m, n = a.shape[-2:]
     first, last = (0, min_dim(m, n)) if subset_by_index is None else subset_by_index

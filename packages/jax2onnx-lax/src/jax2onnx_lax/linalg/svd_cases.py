@@ -1,9 +1,8 @@
-"""Cases of `linalg_svd`: singular vectors have a free sign, so they are compared by what they reconstruct."""
+"""Cases of `svd`: singular vectors have a free sign, so they are compared by what they reconstruct."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +14,7 @@ from jax2onnx_lax.linalg.samples import adjoint
 __all__ = ["cases"]
 
 
-def _svd(a: jax.Array, *, full_matrices: bool = False) -> Any:
+def _svd(a: jax.Array, *, full_matrices: bool = False) -> tuple[jax.Array, ...]:
     u, s, vh = jnp.linalg.svd(a, full_matrices=full_matrices)
     rank = s.shape[-1]
     product = (u[..., :rank] * s[..., None, :].astype(u.dtype)) @ vh[..., :rank, :]

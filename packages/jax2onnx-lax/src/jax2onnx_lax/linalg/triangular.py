@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -115,6 +113,6 @@ def cholesky_update(r: jax.Array, w: jax.Array) -> jax.Array:
 
 
 @rules.decompose("symmetric_product")
-def symmetric_product(a: jax.Array, c: jax.Array, *, alpha: float, beta: float, **_: Any) -> jax.Array:
+def symmetric_product(a: jax.Array, c: jax.Array, *, alpha: float, beta: float, **_: object) -> jax.Array:
     """alpha · a aᵀ + beta · c, for `a` `[..., m, n]` and `c` `[..., m, m]`."""
     return alpha * (a @ jnp.swapaxes(a, -1, -2)) + beta * c

@@ -1,9 +1,8 @@
-"""Cases of `linalg_triangular`."""
+"""Cases of `triangular`."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +19,7 @@ def _cholesky(a: jax.Array) -> jax.Array:
     return jnp.linalg.cholesky(definite(a))
 
 
-def _solve(a: jax.Array, b: jax.Array, **options: Any) -> jax.Array:
+def _solve(a: jax.Array, b: jax.Array, **options: bool) -> jax.Array:
     return lax.linalg.triangular_solve(dominant(a), b, **options)
 
 

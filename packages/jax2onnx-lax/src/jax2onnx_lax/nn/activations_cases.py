@@ -1,9 +1,8 @@
-"""Cases of `nn`."""
+"""Cases of `activations`."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,16 +14,15 @@ __all__ = ["cases"]
 _X = [("B", 7)]
 
 
-def _activation(function: str, graph: str, **options: Any) -> Case:
+def _activation(function: str, graph: str) -> Case:
     """`jax.nn.<function>` on special values is the operator `graph`, in single precision."""
     return Case(
         function,
-        getattr(jax.nn, function),
+        vars(jax.nn)[function],
         _X,
         covers=(f"jax.nn.{function}",),
         expect=expect_graph(graph, match="exact"),
         values="special",
-        **options,
     )
 
 

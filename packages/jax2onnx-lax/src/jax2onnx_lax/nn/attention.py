@@ -1,4 +1,4 @@
-"""`jax.nn.dot_product_attention` as `Attention`, or as `MatMul`, `Softmax`, `MatMul`.
+"""The layer operation "nn.attention": Attention, or MatMul, Softmax and MatMul. `jax.nn.dot_product_attention` is one.
 
 Letters: B batch, T queries, S keys, N query heads, K key heads, H features of a head.
 
@@ -9,16 +9,16 @@ does, because adding it to a logit of ordinary size leaves just the number.
 
 from __future__ import annotations
 
-__all__ = ["attention_call", "composites", "lower_attention", "rules"]
-
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import Call, Composites, Rules
+from jax2onnx_core import Call, Composites, Context, Rules, Value
+from jax2onnx_core.jaxprs import Dims
+from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax.nn.activations import is_float
+from jax2onnx_lax.dtypes import is_float_array
+
+__all__ = ["attention_call", "composites", "rules"]
 
 composites = Composites()
 rules = Rules()
@@ -26,22 +26,13 @@ rules = Rules()
 _MASKED = float(-0.7 * np.finfo(np.float32).max)
 
 
-@composites.call("jax.nn:dot_product_attention", name="jax.nn.dot_product_attention")
+@composites.call("jax.nn:dot_product_attention", name="nn.attention")
 def dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    bias: Any = None,
-    mask: Any = None,
-    *,
-    scale: Any = None,
-    is_causal: bool = False,
-    query_seq_lengths: Any = None,
-    key_value_seq_lengths: Any = None,
-    local_window_size: Any = None,
-    implementation: str | None = None,
-    return_residual: bool = False,
-) -> Call | None:
+    query: jax.Array, key: jax.Array, value: jax.Array, bias: jax.Array | None = None, mask: jax.Array | None = None, *,
+    scale: float | None = None, is_causal: bool = False, query_seq_lengths: jax.Array | None = None,
+    key_value_seq_lengths: jax.Array | None = None, local_window_size: int | tuple[int, int] | None = None,
+    implementation: str | None = None, return_residual: bool = False,
+) -> Call | None:  # fmt: skip
     unusual = (query_seq_lengths, key_value_seq_lengths, local_window_size)
     if any(x is not None for x in unusual) or return_residual or implementation == "cudnn":
         return None
@@ -49,21 +40,26 @@ def dot_product_attention(
 
 
 def attention_call(
-    query: Any,
-    key: Any,
-    value: Any,
-    bias: Any,
-    mask: Any,
-    *,
-    scale: Any,
-    is_causal: bool,
-    softmax_in_float32: bool = True,
-) -> Call | None:
-    """The operands of `lower_attention`: query, key, value of shape [B?, ·, heads, H], a boolean mask
-    with the causal one merged into it, and a bias, both broadcastable to [B, N, T, S] and of rank 4."""
-    if not is_float(query, key, value) or query.ndim not in (3, 4) or not isinstance(scale, None | int | float):
+    query: jax.Array, key: jax.Array, value: jax.Array, bias: jax.Array | None, mask: jax.Array | None, *,
+    scale: float | None, is_causal: bool, softmax_in_float32: bool = True,
+) -> Call | None:  # fmt: skip
+    """The call of "nn.attention" for the arguments of a framework's attention; None where that is not of its kind.
+
+    A causal mask is merged into a mask or bias, and both get rank 4.
+
+    Args:
+      query: [B?, T, N, H].
+      key: [B?, S, K, H].
+      value: [B?, S, K, H].
+      bias: broadcastable to [B, N, T, S], floats, or None.
+      mask: broadcastable to [B, N, T, S], booleans, or None.
+      scale: a number, or None for `1 / sqrt(H)`.
+      is_causal: whether query t sees the keys up to t only.
+      softmax_in_float32: whether the logits are rounded to float32 for the softmax.
+    """
+    if not is_float_array(query, key, value) or query.ndim not in (3, 4) or not isinstance(scale, None | int | float):
         return None
-    if not query.dtype == key.dtype == value.dtype or (bias is not None and not is_float(bias)):
+    if not query.dtype == key.dtype == value.dtype or (bias is not None and not is_float_array(bias)):
         return None
     if mask is not None and mask.dtype != np.bool_:
         return None
@@ -71,51 +67,53 @@ def attention_call(
         causal = jnp.tril(jnp.ones((query.shape[-3], key.shape[-3]), bool))
         mask = causal if mask is None else mask & causal
         is_causal = False
-    return Call(
-        query,
-        key,
-        value,
-        _rank_4(bias),
-        _rank_4(mask),
-        scale=float(query.shape[-1] ** -0.5 if scale is None else scale),
-        is_causal=bool(is_causal),
-        softmax_in_float32=softmax_in_float32,
-    )
+    scale = float(query.shape[-1] ** -0.5 if scale is None else scale)
+    return Call(query, key, value, _with_rank_4(bias), _with_rank_4(mask), scale=scale, is_causal=bool(is_causal),
+                softmax_in_float32=softmax_in_float32)  # fmt: skip
 
 
-def _rank_4(x: Any) -> Any:
+def _with_rank_4(x: jax.Array | None) -> jax.Array | None:
     return x if x is None or x.ndim == 4 else jnp.expand_dims(x, tuple(range(4 - x.ndim)))
 
 
-@rules.lower("jax.nn.dot_product_attention")
-def lower_attention(
-    ctx: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    bias: Any,
-    mask: Any,
-    *,
-    scale: float,
-    is_causal: bool,
-    softmax_in_float32: bool = True,
-) -> Any:
-    """Attention as crisp as opset, target and element type allow. Returns [B?, T, N, H]."""
-    dims, dtype = ctx.dims(query), ctx.dtype(query)
-    if _can_use_attention(ctx, dtype, bias, mask):
+@rules.lower("nn.attention")
+def attention(
+    ctx: Context, query: Value, key: Value, value: Value, bias: Value | None, mask: Value | None, *, scale: float,
+    is_causal: bool, softmax_in_float32: bool,
+) -> Value:  # fmt: skip
+    """`softmax(query · keyᵀ · scale + bias) · value`, by heads, with masked logits replaced.
+
+    Each key head serves the N / K query heads that follow one another.
+
+    Args:
+      ctx: the export.
+      query: [B, T, N, H] or [T, N, H].
+      key: [B, S, K, H] or [S, K, H].
+      value: as `key`; H may be another.
+      bias: [B or 1, N or 1, T or 1, S or 1], or None.
+      mask: like the bias, True where a query sees a key, or None.
+      scale: the factor of the logits.
+      is_causal: whether query t sees the keys up to t only; there is no mask or bias then.
+      softmax_in_float32: whether the logits are rounded to float32 for the softmax.
+
+    Returns:
+      [B, T, N, H] or [T, N, H], H being that of `value`.
+    """
+    dims = (*ctx.known_dims(query)[:-1], ctx.known_dims(value)[-1])
+    if _has_operator(ctx, ctx.dtype(query), bias, mask):
         out = _attention(ctx, query, key, value, _added(ctx, query, key, bias, mask), scale, is_causal)
     else:
         if is_causal:
             mask = ctx.jax(_causal_mask, query, key)
         out = _matmuls(ctx, query, key, value, bias, mask, scale, softmax_in_float32)
-    return ctx.reshape(out, (*dims[:-1], ctx.dims(value)[-1]))
+    return ctx.reshape(out, dims)
 
 
 def _causal_mask(query: jax.Array, key: jax.Array) -> jax.Array:
     return jnp.tril(jnp.ones((1, 1, query.shape[-3], key.shape[-3]), bool))
 
 
-def _can_use_attention(ctx: Any, dtype: np.dtype[Any], bias: Any, mask: Any) -> bool:
+def _has_operator(ctx: Context, dtype: DtypeLike, bias: Value | None, mask: Value | None) -> bool:
     # In double precision JAX rounds the logits to float32, in half precision the large number does not fit.
     if ctx.opset < 23 or not ctx.supports("Attention", dtype):
         return False
@@ -124,70 +122,80 @@ def _can_use_attention(ctx: Any, dtype: np.dtype[Any], bias: Any, mask: Any) -> 
     return dtype == np.float16 and bias is None and mask is None
 
 
-def _added(ctx: Any, query: Any, key: Any, bias: Any, mask: Any) -> Any:
+# -- Attention ------------------------------------------------------------------------------
+
+
+def _added(ctx: Context, query: Value, key: Value, bias: Value | None, mask: Value | None) -> Value | None:
     """Bias and mask as one float tensor [·, ·, T, S] to be added to the logits: `Attention` wants the last two
-    dimensions in full."""
-    added = _as_bias(ctx, bias, mask, np.dtype(np.float32))
+    dimensions in full.
+    """
+    added = _as_bias(ctx, bias, mask, np.float32)
     if added is None:
         return None
-    return ctx.broadcast(added, (*ctx.dims(added)[:2], ctx.dims(query)[-3], ctx.dims(key)[-3]))
+    lengths = ctx.known_dims(query)[-3], ctx.known_dims(key)[-3]
+    return ctx.broadcast(added, (*ctx.known_dims(added)[:2], *lengths))
 
 
-def _as_bias(ctx: Any, bias: Any, mask: Any, dtype: np.dtype[Any]) -> Any:
+def _as_bias(ctx: Context, bias: Value | None, mask: Value | None, dtype: DtypeLike) -> Value | None:
+    """Bias and mask as one tensor that broadcasts with the logits; None where there is neither."""
     if mask is None:
         return bias
-    unmasked = ctx.constant(np.zeros((), dtype)) if bias is None else bias
-    return ctx.op.Where(mask, unmasked, ctx.constant(np.array(_MASKED, dtype)))
+    unmasked = ctx.constant(0, dtype) if bias is None else bias
+    return ctx.op.Where(mask, unmasked, ctx.constant(_MASKED, dtype))
 
 
-def _attention(ctx: Any, query: Any, key: Any, value: Any, added: Any, scale: float, is_causal: bool) -> Any:
-    """The 3-D form, [B, ·, heads · H], needs no transposes."""
-    attributes: dict[str, Any] = {"is_causal": 1} if is_causal else {}
-    if not np.isclose(scale, ctx.dims(query)[-1] ** -0.5, rtol=1e-7, atol=0):
-        attributes["scale"] = scale
-    return ctx.op(
-        "Attention",
-        *(_merge_heads(ctx, x) for x in (query, key, value)),
-        *([] if added is None else [added]),
-        q_num_heads=ctx.dims(query)[-2],
-        kv_num_heads=ctx.dims(key)[-2],
-        dims=_merged_dims(ctx.dims(query), ctx.dims(value)[-1]),
-        **attributes,
-    )
+def _attention(
+    ctx: Context, query: Value, key: Value, value: Value, added: Value | None, scale: float, is_causal: bool
+) -> Value:
+    """By the operator on [B, ·, heads · H], which needs no transposes."""
+    (*_, heads, features), (*_, key_heads, _) = ctx.known_dims(query), ctx.known_dims(key)
+    is_default = isinstance(features, int) and np.isclose(scale, features**-0.5, rtol=1e-7, atol=0)
+    if not isinstance(heads, int) or not isinstance(key_heads, int):
+        ctx.decline("the number of heads is an attribute of Attention, which is no number here")
+    return ctx.op.Attention(
+        *(_with_merged_heads(ctx, x) for x in (query, key, value)), *([] if added is None else [added]),
+        q_num_heads=heads, kv_num_heads=key_heads, is_causal=1 if is_causal else None,
+        scale=None if is_default else scale,
+        dims=_merged_dims((*ctx.known_dims(query)[:-1], ctx.known_dims(value)[-1])),
+    )  # fmt: skip
 
 
-def _merge_heads(ctx: Any, x: Any) -> Any:
-    return ctx.reshape(x, _merged_dims(ctx.dims(x), ctx.dims(x)[-1]))
+def _with_merged_heads(ctx: Context, x: Value) -> Value:
+    return ctx.reshape(x, _merged_dims(ctx.known_dims(x)))
 
 
-def _merged_dims(dims: tuple[Any, ...], features: Any) -> tuple[Any, ...]:
-    *batch, length, heads, _ = dims
+def _merged_dims(dims: Dims) -> Dims:
+    """[B?, length, heads, H] → [B, length, heads · H]."""
+    *batch, length, heads, features = dims
     return (*(batch or [1]), length, heads * features)
 
 
+# -- products -------------------------------------------------------------------------------
+
+
 def _matmuls(
-    ctx: Any, query: Any, key: Any, value: Any, bias: Any, mask: Any, scale: float, softmax_in_float32: bool
-) -> Any:
+    ctx: Context, query: Value, key: Value, value: Value, bias: Value | None, mask: Value | None, scale: float,
+    softmax_in_float32: bool,
+) -> Value:  # fmt: skip
     """[B, T, N, H], by `MatMul`, `Softmax`, `MatMul`; the G = N / K queries of a group go through as one."""
     dtype = ctx.dtype(query)
     logits_dtype = jnp.promote_types(dtype, np.float32)
-    query, key, value = (_rank_4_value(ctx, x) for x in (query, key, value))
-    (batch, length, heads, features), (_, keys, groups, _) = ctx.dims(query), ctx.dims(key)
+    query, key, value = (_with_batch_axis(ctx, x) for x in (query, key, value))
+    (batch, length, heads, features), (_, keys, groups, _) = ctx.known_dims(query), ctx.known_dims(key)
     grouped = (batch, groups, heads // groups * length)
     q = ctx.reshape(ctx.transpose(ctx.cast(query, logits_dtype), (0, 2, 1, 3)), (*grouped, features))
     k = ctx.transpose(ctx.cast(key, logits_dtype), (0, 2, 3, 1))
-    products = ctx.op.MatMul(q, k, dims=(*grouped, keys))
-    logits = ctx.op.Mul(products, ctx.constant(np.array(scale, logits_dtype)))
+    logits = ctx.op.Mul(ctx.op.MatMul(q, k, dims=(*grouped, keys)), ctx.constant(scale, logits_dtype))
     logits = ctx.reshape(logits, (batch, heads, length, keys))
     if (added := _as_bias(ctx, bias, mask, logits_dtype)) is not None:
         logits = ctx.op.Add(logits, ctx.cast(added, logits_dtype))
-    logits = ctx.cast(logits, np.dtype(np.float32)) if softmax_in_float32 else logits
+    logits = ctx.cast(logits, np.float32) if softmax_in_float32 else logits
     softmax = ctx.op.Softmax(logits, axis=-1, dims=(batch, heads, length, keys))
     probabilities = ctx.reshape(ctx.cast(softmax, dtype), (*grouped, keys))
-    features = ctx.dims(value)[-1]
+    features = ctx.known_dims(value)[-1]
     out = ctx.op.MatMul(probabilities, ctx.transpose(value, (0, 2, 1, 3)), dims=(*grouped, features))
     return ctx.transpose(ctx.reshape(out, (batch, heads, length, features)), (0, 2, 1, 3))
 
 
-def _rank_4_value(ctx: Any, x: Any) -> Any:
-    return x if len(ctx.dims(x)) == 4 else ctx.unsqueeze(x, [0])
+def _with_batch_axis(ctx: Context, x: Value) -> Value:
+    return x if len(ctx.known_dims(x)) == 4 else ctx.unsqueeze(x, [0])

@@ -1,4 +1,4 @@
-"""Cases of `nn_attention`."""
+"""Cases of `attention`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _3D = expect_graph("Reshape -> Attention -> Reshape", counts={"Reshape": 4, "Att
 _LOOSE = 2e-5
 
 
-def _masked(q: Any, k: Any, v: Any, mask: Any) -> Any:
+def _masked(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
     return _attention(q, k, v, mask=mask)
 
 
-def _masked_causal(q: Any, k: Any, v: Any, mask: Any) -> Any:
+def _masked_causal(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
     return _attention(q, k, v, mask=mask, is_causal=True)
 
 
-def _biased(q: Any, k: Any, v: Any, bias: Any) -> Any:
+def _biased(q: jax.Array, k: jax.Array, v: jax.Array, bias: jax.Array) -> jax.Array:
     return _attention(q, k, v, bias=bias)
 
 
@@ -38,7 +38,7 @@ def _case(name: str, fn: Any, *inputs: Any, **options: Any) -> Case:
 _NONE_ALLOWED = np.array([[[[True, False, True]], [[False, False, False]]]]).reshape(2, 1, 1, 3)
 
 cases = [
-    _case("attention", _attention, _Q, _K, _K, covers=("jax.nn.dot_product_attention",), expect=_3D),
+    _case("attention", _attention, _Q, _K, _K, covers=("nn.attention",), expect=_3D),
     _case("attention_causal", functools.partial(_attention, is_causal=True), _Q, _Q, _Q, expect=_3D),
     _case("attention_causal_fewer_keys", functools.partial(_attention, is_causal=True), _Q, _K, _K, expect=_3D),
     _case("attention_scaled", functools.partial(_attention, scale=0.3), _Q, _K, _K, expect=_3D),

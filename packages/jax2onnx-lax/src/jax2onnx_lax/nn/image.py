@@ -6,13 +6,16 @@ otherwise, and shrinking takes JAX's antialiasing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jax2onnx_core import Call, Composites, Context, Dim, Rules, Value
+
+from jax2onnx_lax.dtypes import is_float_array
+from jax2onnx_lax.nn.operands import channels_first, channels_last
+
 __all__ = ["composites", "rules"]
-
-from typing import Any
-
-from jax2onnx_core import Call, Composites, Rules
-
-from jax2onnx_lax.nn.activations import is_float, needs
 
 composites = Composites()
 rules = Rules()
@@ -22,9 +25,12 @@ _LARGEST_FACTOR = 16
 
 
 @composites.call("jax.image:resize", name="jax.image.resize")
-def resize(image: Any, shape: Any, method: Any, antialias: bool = True, precision: Any = None) -> Call | None:
+def resize(
+    image: jax.Array, shape: Sequence[Dim], method: str | jax.image.ResizeMethod, antialias: bool = True,
+    precision: jax.lax.PrecisionLike = None,
+) -> Call | None:  # fmt: skip
     mode = _MODES.get(method if isinstance(method, str) else method.name.lower())
-    if not is_float(image) or image.ndim != 4 or len(shape) != 4 or mode is None:
+    if not is_float_array(image) or image.ndim != 4 or len(shape) != 4 or mode is None:
         return None
     factors = [_factor(old, new) for old, new in zip(image.shape, shape, strict=True)]
     if None in factors or factors[0] != 1:
@@ -32,28 +38,30 @@ def resize(image: Any, shape: Any, method: Any, antialias: bool = True, precisio
     return Call(image, factors=tuple(factors), mode=mode)
 
 
-def _factor(old: Any, new: Any) -> int | None:
+def _factor(old: Dim, new: Dim) -> int | None:
     """By which whole number an axis grows, if by any."""
     return next((factor for factor in range(1, _LARGEST_FACTOR + 1) if old * factor == new), None)
 
 
 @rules.lower("jax.image.resize")
-def lower_resize(ctx: Any, image: Any, *, factors: tuple[int, ...], mode: str) -> Any:
-    """Images whose last two axes grow, or those before the last: ONNX Runtime has fast kernels for the former."""
-    needs(ctx, "Resize", image)
-    to, back = ((0, 1, 2, 3),) * 2 if factors[1] == 1 else ((0, 3, 1, 2), (0, 2, 3, 1))
-    scales = [factors[axis] for axis in to]
-    if scales[1] != 1:
+def lower_resize(ctx: Context, image: Value, *, factors: tuple[int, int, int, int], mode: str) -> Value:
+    """`image`, of four axes, of which all but the first may grow by whole factors.
+
+    Where the target resizes the last two axes faster than others, channels that lie last are brought before them.
+    """
+    ctx.require("Resize", image)
+    last_two = "Resize(last two axes)"
+    if factors[1] == 1 or ctx.prefers("Resize(any axes)", last_two) != last_two:
+        return _resized(ctx, image, factors, mode)
+    if factors[3] != 1:
         ctx.decline("three axes grow")
-    x = ctx.transpose(image, to)
-    grown = ctx.op(
-        "Resize",
-        x,
-        None,
-        ctx.constant(scales, "float32"),
-        mode=mode,
-        coordinate_transformation_mode="half_pixel",
-        nearest_mode="round_prefer_ceil",
-        dims=tuple(d * scale for d, scale in zip(ctx.dims(x), scales, strict=True)),
-    )
-    return ctx.transpose(grown, back)
+    first, last = channels_first(2), channels_last(2)
+    return ctx.transpose(_resized(ctx, ctx.transpose(image, first), [factors[axis] for axis in first], mode), last)
+
+
+def _resized(ctx: Context, x: Value, factors: Sequence[int], mode: str) -> Value:
+    dims = tuple(d * factor for d, factor in zip(ctx.known_dims(x), factors, strict=True))
+    return ctx.op.Resize(
+        x, None, ctx.constant(factors, np.float32), mode=mode, coordinate_transformation_mode="half_pixel",
+        nearest_mode="round_prefer_ceil", dims=dims,
+    )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import jax
 from jax2onnx_core import Case, expect_graph
@@ -10,7 +10,7 @@ from jax2onnx_core import Case, expect_graph
 __all__ = ["cases"]
 
 
-def _grown(method: str, height: int, width: int) -> Any:
+def _grown(method: str, height: int, width: int) -> Callable[[jax.Array], jax.Array]:
     def resize(x: jax.Array) -> jax.Array:
         batch, h, w, channels = x.shape
         return jax.image.resize(x, (batch, height * h, width * w, channels), method)

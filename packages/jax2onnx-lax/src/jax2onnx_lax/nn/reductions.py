@@ -1,153 +1,141 @@
-"""Functions of `jax.nn` and `jax.numpy` that reduce over an axis, as ONNX's own operators."""
+"""Functions of `jax.nn` and `jax.numpy` that reduce over axes, as ONNX's own operators."""
 
 from __future__ import annotations
 
-__all__ = ["composites", "rules"]
-
 from collections.abc import Sequence
-from typing import Any
 
+import jax
 import numpy as np
-from jax2onnx_core import Call, Composites, Rules
+from jax2onnx_core import Call, Composites, Context, Rules, Value
+from jax2onnx_core.jaxprs import is_positive, is_static
 
-from jax2onnx_lax._compat import surely_positive
-from jax2onnx_lax.nn.activations import is_float, needs
+from jax2onnx_lax.dtypes import is_float_array
+from jax2onnx_lax.nn.operands import axes_from_end, axis_from_end, filled, static_sizes
+
+__all__ = ["composites", "rules"]
 
 composites = Composites()
 rules = Rules()
 
 
-def _negative(axis: Any, rank: int) -> int | None:
-    """`axis` counted from the end, so that it stays right under a further leading axis; None if it is not one."""
-    if not isinstance(axis, int) or isinstance(axis, bool) or not -rank <= axis < rank:
-        return None
-    return axis if axis < 0 else axis - rank
+def _require_elements(ctx: Context, op_type: str, x: Value) -> None:
+    """Decline where `x` may be empty and the target does not reduce an empty array as JAX does."""
+    if not all(map(is_positive, ctx.known_dims(x))) and not ctx.guarantees(op_type, ctx.dtype(x), "empty"):
+        ctx.decline("the array may be empty")
 
 
-def _negative_axes(axis: Any, rank: int) -> tuple[int, ...] | None:
-    """All of `axis` (None for every axis) counted from the end; None if one is not an axis."""
-    if axis is None:
-        return tuple(range(-rank, 0))
-    axes = [_negative(a, rank) for a in (axis if isinstance(axis, Sequence) else [axis])]
-    return tuple(sorted(a for a in axes if a is not None)) if None not in axes else None
+# -- softmax --------------------------------------------------------------------------------
 
 
 @composites.call("jax.nn:softmax", name="jax.nn.softmax", keep_under_vmap=True)
-def softmax(x: Any, axis: Any = -1, where: Any = None) -> Call | None:
-    if not is_float(x) or where is not None or (negative := _negative(axis, x.ndim)) is None:
+def softmax(x: jax.Array, axis: int | tuple[int, ...] = -1, where: jax.Array | None = None) -> Call | None:
+    if not is_float_array(x) or where is not None or (from_end := axis_from_end(axis, x.ndim)) is None:
         return None
-    return Call(x, axis=negative)
+    return Call(x, axis=from_end)
 
 
 @composites.call("jax.nn:log_softmax", name="jax.nn.log_softmax", keep_under_vmap=True)
-def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Call | None:
+def log_softmax(x: jax.Array, axis: int | tuple[int, ...] = -1, where: jax.Array | None = None) -> Call | None:
     return softmax(x, axis, where)
 
 
 @rules.lower("jax.nn.softmax")
-def lower_softmax(ctx: Any, x: Any, *, axis: int) -> Any:
-    needs(ctx, "Softmax", x)
-    _decline_leading_axis(ctx, x, axis)
+def lower_softmax(ctx: Context, x: Value, *, axis: int) -> Value:
+    ctx.require("Softmax", x)
+    _decline_first_axis(ctx, x, axis, "Softmax(axis=0)", "Exp, ReduceSum, Div")
     return ctx.op.Softmax(x, axis=axis)
 
 
 @rules.lower("jax.nn.log_softmax")
-def lower_log_softmax(ctx: Any, x: Any, *, axis: int) -> Any:
-    needs(ctx, "LogSoftmax", x)
-    _decline_leading_axis(ctx, x, axis)
-    if ctx.dtype(x) == np.float64:
-        ctx.decline("the double precision kernel of LogSoftmax turns an infinite logit into -inf, not NaN")
+def lower_log_softmax(ctx: Context, x: Value, *, axis: int) -> Value:
+    ctx.require("LogSoftmax", x)
+    _decline_first_axis(ctx, x, axis, "LogSoftmax(axis=0)", "Exp, ReduceSum, Log, Sub")
+    if not ctx.guarantees("LogSoftmax", ctx.dtype(x), "inf"):
+        ctx.decline(f"LogSoftmax of {ctx.dtype(x)} does not turn an infinite logit into NaN")
     return ctx.op.LogSoftmax(x, axis=axis)
 
 
-def _decline_leading_axis(ctx: Any, x: Any, axis: int) -> None:
-    """ONNX Runtime transposes for any axis but the last: over the first axis that costs 9 times the primitives."""
-    if len(ctx.dims(x)) > 1 and axis == -len(ctx.dims(x)):
+def _decline_first_axis(ctx: Context, x: Value, axis: int, operator: str, primitives: str) -> None:
+    """Decline the first of several axes where the target computes the primitives faster than the operator."""
+    rank = len(ctx.known_dims(x))
+    if rank > 1 and axis == -rank and ctx.prefers(operator, primitives) == primitives:
         ctx.decline("over the first axis the primitives are faster")
 
 
-def _decline_empty(ctx: Any, x: Any) -> None:
-    """ONNX Runtime hands an empty array on unreduced, or refuses it."""
-    if not all(map(surely_positive, ctx.dims(x))):
-        ctx.decline("the array may be empty")
+# -- sums and means -------------------------------------------------------------------------
 
 
 @composites.call("jax.nn:logsumexp", name="jax.nn.logsumexp", keep_under_vmap=True)
 def logsumexp(
-    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False, where: Any = None
-) -> Call | None:
-    if not is_float(a) or b is not None or return_sign or where is not None or not a.ndim:
+    a: jax.Array, axis: int | tuple[int, ...] | None = None, b: jax.Array | None = None, keepdims: bool = False,
+    return_sign: bool = False, where: jax.Array | None = None,
+) -> Call | None:  # fmt: skip
+    if not is_float_array(a) or b is not None or return_sign or where is not None or not a.ndim:
         return None
-    axes = _negative_axes(axis, a.ndim)
+    axes = axes_from_end(axis, a.ndim)
     return None if axes is None else Call(a, axes=axes, keepdims=bool(keepdims))
 
 
 @rules.lower("jax.nn.logsumexp")
-def lower_logsumexp(ctx: Any, a: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
-    needs(ctx, "ReduceLogSumExp", a)
-    _decline_empty(ctx, a)
+def lower_logsumexp(ctx: Context, a: Value, *, axes: tuple[int, ...], keepdims: bool) -> Value:
+    ctx.require("ReduceLogSumExp", a)
+    _require_elements(ctx, "ReduceLogSumExp", a)
     return ctx.op.ReduceLogSumExp(a, ctx.ints(axes), keepdims=int(keepdims))
 
 
 @composites.call("jax.nn:standardize", name="jax.nn.standardize", keep_under_vmap=True)
 def standardize(
-    x: Any,
-    axis: Any = -1,
-    mean: Any = None,
-    variance: Any = None,
-    epsilon: Any = 1e-5,
-    where: Any = None,
-    **algorithm: Any,
-) -> Call | None:
-    if not is_float(x) or mean is not None or variance is not None or where is not None:
+    x: jax.Array, axis: int | tuple[int, ...] | None = -1, mean: jax.Array | None = None,
+    variance: jax.Array | None = None, epsilon: float = 1e-5, where: jax.Array | None = None, **algorithm: object,
+) -> Call | None:  # fmt: skip
+    if not is_float_array(x) or mean is not None or variance is not None or where is not None:
         return None
-    axes = _negative_axes(axis, x.ndim)
+    axes = axes_from_end(axis, x.ndim)
     if axes is None or axes != tuple(range(axes[0], 0)) or not isinstance(epsilon, float):
         return None
-    if not all(isinstance(x.shape[a], int) for a in axes):
-        return None
-    return Call(x, axes=axes, epsilon=epsilon)
+    return Call(x, axes=axes, epsilon=epsilon) if all(is_static(x.shape[a]) for a in axes) else None
 
 
 @rules.lower("jax.nn.standardize")
-def lower_standardize(ctx: Any, x: Any, *, axes: tuple[int, ...], epsilon: float) -> Any:
+def lower_standardize(ctx: Context, x: Value, *, axes: tuple[int, ...], epsilon: float) -> Value:
     """`LayerNormalization` with a scale of ones."""
-    needs(ctx, "LayerNormalization", x)
-    _decline_empty(ctx, x)
-    scale = ctx.constant(np.ones([ctx.dims(x)[a] for a in axes]), like=x)
+    ctx.require("LayerNormalization", x)
+    _require_elements(ctx, "LayerNormalization", x)
+    scale = filled(ctx, static_sizes(ctx, ctx.known_dims(x)[axes[0] :]), 1, like=x)
     return ctx.op.LayerNormalization(x, scale, axis=axes[0], epsilon=epsilon)
 
 
 @composites.call("jax.numpy:mean", name="jax.numpy.mean", keep_under_vmap=True)
 def mean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None
-) -> Call | None:
+    a: jax.Array, axis: int | Sequence[int] | None = None, dtype: object = None, out: None = None,
+    keepdims: bool = False, *, where: jax.Array | None = None,
+) -> Call | None:  # fmt: skip
     # Half precision is summed in float32 by JAX, so it is left to the primitives.
-    if not is_float(a) or a.dtype.itemsize < 4 or dtype is not None or out is not None or where is not None:
+    if not is_float_array(a) or a.dtype.itemsize < 4 or dtype is not None or out is not None or where is not None:
         return None
-    axes = _negative_axes(axis, a.ndim)
+    axes = axes_from_end(axis, a.ndim)
     return Call(a, axes=axes, keepdims=bool(keepdims)) if axes else None
 
 
 @rules.lower("jax.numpy.mean")
-def lower_mean(ctx: Any, a: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
-    needs(ctx, "ReduceMean", a)
-    _decline_empty(ctx, a)
+def lower_mean(ctx: Context, a: Value, *, axes: tuple[int, ...], keepdims: bool) -> Value:
+    ctx.require("ReduceMean", a)
+    _require_elements(ctx, "ReduceMean", a)
     return ctx.op.ReduceMean(a, ctx.ints(axes), keepdims=int(keepdims))
 
 
 @rules.lower("jax.numpy.mean")
-def lower_mean_over_space(ctx: Any, a: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """The mean over the space of NHWC images: `GlobalAveragePool` behind a transpose takes a third of the
-    time of `ReduceMean`, and the transpose meets that of a convolution before it."""
-    dims = ctx.dims(a)
-    if axes != (-3, -2) or len(dims) != 4:
-        ctx.decline("not the spatial axes of NHWC images")
-    needs(ctx, "GlobalAveragePool", a)
-    _decline_empty(ctx, a)
-    if ctx.dtype(a) != np.float32:
-        ctx.decline("not float32")
-    pooled = ctx.op.GlobalAveragePool(ctx.transpose(a, (0, 3, 1, 2)), dims=(dims[0], dims[3], 1, 1))
-    if keepdims:
-        return ctx.transpose(pooled, (0, 2, 3, 1))
-    return ctx.op.Flatten(pooled)
+def lower_mean_over_space(ctx: Context, a: Value, *, axes: tuple[int, ...], keepdims: bool) -> Value:
+    """The mean over the space of images [B, H, W, C], by GlobalAveragePool where the target prefers it: the transpose
+    before it meets that of a convolution.
+    """
+    if axes != (-3, -2) or len(ctx.known_dims(a)) != 4 or ctx.dtype(a) != np.float32:
+        ctx.decline("not the spatial axes of float32 images with the channels last")
+    pool = "GlobalAveragePool"
+    if ctx.prefers("ReduceMean(NHWC)", pool) != pool:
+        ctx.decline("ReduceMean is as fast")
+    ctx.require(pool, a)
+    _require_elements(ctx, pool, a)
+    batch, _, _, channels = ctx.known_dims(a)
+    pooled = ctx.op.GlobalAveragePool(ctx.transpose(a, (0, 3, 1, 2)), dims=(batch, channels, 1, 1))
+    return ctx.transpose(pooled, (0, 2, 3, 1)) if keepdims else ctx.op.Flatten(pooled)

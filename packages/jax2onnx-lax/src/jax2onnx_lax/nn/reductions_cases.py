@@ -1,4 +1,4 @@
-"""Cases of `nn_reductions`."""
+"""Cases of `reductions`."""
 
 from __future__ import annotations
 

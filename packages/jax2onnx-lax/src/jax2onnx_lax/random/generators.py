@@ -10,30 +10,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
+from jax2onnx_core import Dim
+from jax2onnx_graph.build.builder import Array as NumpyArray
+from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax import _compat
 
 __all__ = ["rng_bit_generator", "threefry2x32"]
 
-Array = jax.Array
+A = TypeVar("A", Array, NumpyArray)
 Words = tuple[Array, Array]  # a 64-bit number: low word, high word
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
 
 
-def _rotate_left(x: Array, distance: int) -> Array:
+def _rotate_left(x: A, distance: int) -> A:
+    """uint32 words with their bits rotated to the left."""
     return (x << np.uint32(distance)) | (x >> np.uint32(32 - distance))
 
 
-def threefry2x32(key0: Array, key1: Array, x0: Array, x1: Array) -> tuple[Array, Array]:
-    """The Threefry hash of the counters (x0, x1) under the key; uint32 arrays of JAX or NumPy that broadcast."""
+def threefry2x32(key0: A, key1: A, x0: A, x1: A) -> tuple[A, A]:
+    """The Threefry hash of the counters (x0, x1) under the key; all are uint32 arrays of JAX or NumPy that broadcast."""
     keys = (key0, key1, key0 ^ key1 ^ _PARITY)
     x0, x1 = x0 + key0, x1 + key1
     for block in range(5):
@@ -49,7 +52,7 @@ def threefry2x32(key0: Array, key1: Array, x0: Array, x1: Array) -> tuple[Array,
 
 
 def _add(number: Words, summand: Words) -> tuple[Words, Array]:
-    """The sum modulo 2⁶⁴ and whether it overflowed."""
+    """The sum of 64-bit numbers modulo 2⁶⁴, and a bool array of where it overflowed."""
     low = number[0] + summand[0]
     carry = (low < number[0]).astype(np.uint32)
     partial = number[1] + summand[1]
@@ -57,14 +60,14 @@ def _add(number: Words, summand: Words) -> tuple[Words, Array]:
     return (low, high), (partial < number[1]) | (high < partial)
 
 
-def _iota(size: Any) -> Words:
-    """0, 1, 2, … as 64-bit numbers; more than 2³² elements do not fit into a tensor of ours."""
+def _iota(size: Dim) -> Words:
+    """0, 1, 2, … as 64-bit numbers; `size` is at most 2³²."""
     low = lax.iota(np.uint32, size)
     return low, lax.full_like(low, 0)
 
 
-def _size_words(size: Any) -> Words:
-    """A (symbolic) number of elements, below 2³² where it is symbolic."""
+def _size_words(size: Dim) -> Words:
+    """A number of elements as a 64-bit number; where it is symbolic, below 2³²."""
     if isinstance(size, int):
         return jnp.uint32(size & 0xFFFFFFFF), jnp.uint32(size >> 32)
     return jnp.asarray(size).astype(np.uint32), jnp.uint32(0)
@@ -73,10 +76,19 @@ def _size_words(size: Any) -> Words:
 # -- lax.rng_bit_generator -----------------------------------------------------------------------
 
 
-def rng_bit_generator(key: Array, *, shape: Sequence[int], dtype: Any, algorithm: Any, **_: Any) -> tuple[Array, Array]:
-    """The new state and the random bits of `lax.rng_bit_generator`, as XLA's CPU backend makes them.
+def rng_bit_generator(
+    key: Array, *, shape: Sequence[int], dtype: DtypeLike, algorithm: lax.RandomAlgorithm, **_: object
+) -> tuple[Array, Array]:
+    """`lax.rng_bit_generator`, as XLA's CPU backend computes it.
 
-    `key` is uint32[4] or uint64[2]: the key proper, then the counter. `RNG_DEFAULT` is Philox.
+    Args:
+      key: uint32[4] or uint64[2]: the key proper, then the counter.
+      shape: of the bits.
+      dtype: of the bits, an unsigned integer one.
+      algorithm: `RNG_DEFAULT` is Philox.
+
+    Returns:
+      The new state, like `key`, and the random bits.
     """
     words = _words_of(key)
     bits_of = _threefry_bits if algorithm == lax.RandomAlgorithm.RNG_THREE_FRY else _philox_bits
@@ -88,6 +100,7 @@ def rng_bit_generator(key: Array, *, shape: Sequence[int], dtype: Any, algorithm
 
 
 def _words_of(key: Array) -> list[Array]:
+    """The four uint32 words of a state, low words first."""
     if key.dtype == np.uint64:
         low, high = key.astype(np.uint32), (key >> np.uint64(32)).astype(np.uint32)
         return [low[0], high[0], low[1], high[1]]
@@ -95,12 +108,16 @@ def _words_of(key: Array) -> list[Array]:
 
 
 def _join(words: Words) -> Array:
+    """Low and high words as uint64."""
     low, high = (w.astype(np.uint64) for w in words)
     return (high << np.uint64(32)) | low
 
 
 def _philox_bits(key: Words, counter: Words, shape: tuple[int, ...], wide: bool) -> tuple[Words, Array]:
-    """Each block of four words comes from one 128-bit counter, whose upper half starts as the key."""
+    """The new counter and uint32 or, if `wide`, uint64 bits of `shape` by Philox-4x32.
+
+    Each block of four words comes from one 128-bit counter, whose upper half starts as the key.
+    """
     size = math.prod(shape)
     blocks = -(-size // (2 if wide else 4))
     low, overflow = _add(counter, _iota(blocks))
@@ -112,7 +129,10 @@ def _philox_bits(key: Words, counter: Words, shape: tuple[int, ...], wide: bool)
 
 
 def _threefry_bits(key: Words, counter: Words, shape: tuple[int, ...], wide: bool) -> tuple[Words, Array]:
-    """64-bit numbers are one hash each; of 32-bit ones, two halves of the array share a hash."""
+    """The new counter and uint32 or, if `wide`, uint64 bits of `shape` by Threefry-2x32.
+
+    64-bit numbers are one hash each; of 32-bit ones, two halves of the array share a hash.
+    """
     if wide:
         hashed, new_counter = _threefry_of_iota(key, counter, shape)
         return new_counter, _join(hashed)
@@ -128,12 +148,13 @@ def _threefry_bits(key: Words, counter: Words, shape: tuple[int, ...], wide: boo
 
 
 def _split_axis(shape: tuple[int, ...]) -> int:
-    """The first even axis, else the first longest one."""
+    """The axis along which two halves share a hash: the first even one, else the first longest one."""
     even = [i for i, d in enumerate(shape) if d % 2 == 0]
     return even[0] if even else shape.index(max(shape))
 
 
 def _threefry_of_iota(key: Words, counter: Words, shape: tuple[int, ...]) -> tuple[Words, Words]:
+    """The hashes of the counters from `counter` on, two words of `shape`, and the counter after them."""
     size = math.prod(shape)
     low, high = _add(counter, _iota(size))[0]
     hashed = threefry2x32(key[0], key[1], low.reshape(shape), high.reshape(shape))

@@ -7,8 +7,8 @@ __all__ = ["MODULES"]
 #: The modules that declare rules or composites; `<module>_cases` holds their cases.
 MODULES = (
     "cumulative",
+    "reduce_window",
     "reductions",
     "select_and_scatter",
     "sorting",
-    "windows",
 )

@@ -1,102 +1,111 @@
 """Computations that `lax.reduce`, `lax.reduce_window` and scans combine values with.
 
-JAX gives them as jaxprs of scalars. Recognised ones get their own primitives; any other is called
-on whole arrays, element by element.
+JAX gives them as jaxprs of scalars. Recognised ones get their own primitives; any other is applied to whole arrays,
+element by element.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
+from jax2onnx_core import Context, Jaxpr, Value
+from jax2onnx_core.jaxprs import eval_jaxpr, open_jaxpr
+from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax._compat import flat_function, open_jaxpr
+from jax2onnx_lax.dtypes import is_bool, is_integer
 
-__all__ = ["MONOIDS", "Monoid", "combiner", "from_identity", "highest", "lowest", "recognise"]
+__all__ = ["MONOIDS", "Combine", "Monoid", "Scalar", "combiner", "from_identity", "highest", "lowest", "recognise"]
 
-Array = Any  # a JAX array, traced or not
+#: `combine(*left, *right)`: combines two groups of arrays of one shape, element by element.
 Combine = Callable[..., Sequence[Array]]
+Scalar = np.generic | Array
 
 
 @dataclasses.dataclass(frozen=True)
 class Monoid:
-    """An associative, commutative operation of two arrays and its identity for each dtype."""
+    """An associative, commutative operation on arrays.
+
+    Attributes:
+      combine: the operation on two arrays of one shape, element by element.
+      identity: its neutral element in a dtype.
+      reduce: the reduction of an array by it: `reduce(x, axes)`.
+      idempotent: whether combining a value with itself gives that value.
+    """
 
     combine: Callable[[Array, Array], Array]
-    identity: Callable[[Any], Any]
+    identity: Callable[[DtypeLike], np.generic]
     reduce: Callable[..., Array]
     idempotent: bool = False
 
 
-def lowest(dtype: Any) -> Any:
+def lowest(dtype: DtypeLike) -> np.generic:
     """The identity of max: -inf, False or the least integer."""
     dtype = np.dtype(dtype)
-    if dtype == np.bool_:
+    if is_bool(dtype):
         return np.bool_(False)
-    if jnp.issubdtype(dtype, jnp.integer):
-        return dtype.type(jnp.iinfo(dtype).min)
-    return dtype.type(-np.inf)
+    return dtype.type(jnp.iinfo(dtype).min if is_integer(dtype) else -np.inf)
 
 
-def highest(dtype: Any) -> Any:
+def highest(dtype: DtypeLike) -> np.generic:
     """The identity of min: inf, True or the greatest integer."""
     dtype = np.dtype(dtype)
-    if dtype == np.bool_:
+    if is_bool(dtype):
         return np.bool_(True)
-    if jnp.issubdtype(dtype, jnp.integer):
-        return dtype.type(jnp.iinfo(dtype).max)
-    return dtype.type(np.inf)
+    return dtype.type(jnp.iinfo(dtype).max if is_integer(dtype) else np.inf)
 
 
-def _zero(dtype: Any) -> Any:
+def _zero(dtype: DtypeLike) -> np.generic:
     return np.dtype(dtype).type(0)
 
 
-def _one(dtype: Any) -> Any:
+def _one(dtype: DtypeLike) -> np.generic:
     return np.dtype(dtype).type(1)
 
 
-def _ones(dtype: Any) -> Any:
+def _all_bits(dtype: DtypeLike) -> np.generic:
     """All bits set: the identity of `and`."""
-    dtype = np.dtype(dtype)
-    return np.bool_(True) if dtype == np.bool_ else np.array(-1).astype(dtype)[()]
+    return np.bool_(True) if is_bool(dtype) else np.dtype(dtype).type(np.array(-1).astype(dtype))
 
 
+#: By the names of the primitives that compute them.
 MONOIDS = {
     "add": Monoid(lax.add, _zero, lax.reduce_sum),
     "mul": Monoid(lax.mul, _one, lax.reduce_prod),
     "max": Monoid(lax.max, lowest, lax.reduce_max, idempotent=True),
     "min": Monoid(lax.min, highest, lax.reduce_min, idempotent=True),
-    "and": Monoid(lax.bitwise_and, _ones, lax.reduce_and, idempotent=True),
+    "and": Monoid(lax.bitwise_and, _all_bits, lax.reduce_and, idempotent=True),
     "or": Monoid(lax.bitwise_or, _zero, lax.reduce_or, idempotent=True),
     "xor": Monoid(lax.bitwise_xor, _zero, lax.reduce_xor),
 }  # fmt: skip
 
 
-def recognise(jaxpr: Any) -> Monoid | None:
+def recognise(jaxpr: Jaxpr) -> Monoid | None:
     """The monoid that a jaxpr of two scalars computes, if it is one of `MONOIDS` and nothing else."""
-    if len(jaxpr.eqns) != 1 or len(jaxpr.invars) != 2 or len(jaxpr.outvars) != 1:
+    inner = open_jaxpr(jaxpr)[0]
+    if len(inner.eqns) != 1 or len(inner.invars) != 2 or len(inner.outvars) != 1:
         return None
-    equation = jaxpr.eqns[0]
-    if equation.primitive.name not in MONOIDS or jaxpr.outvars[0] is not equation.outvars[0]:
+    equation = inner.eqns[0]
+    if equation.primitive.name not in MONOIDS or inner.outvars[0] is not equation.outvars[0]:
         return None
-    operands, parameters = list(equation.invars), list(jaxpr.invars)
+    operands, parameters = list(equation.invars), list(inner.invars)
     if operands not in (parameters, parameters[::-1]) or parameters[0] is parameters[1]:
         return None
     return MONOIDS[equation.primitive.name]
 
 
-def combiner(jaxpr: Any, consts: Sequence[Any]) -> Combine:
+def combiner(jaxpr: Jaxpr, consts: Sequence[object] = ()) -> Combine:
     """The jaxpr of scalars as a function of arrays of one shape, applied element by element."""
-    scalar = flat_function(jaxpr, consts)
+
+    def of_scalars(*operands: Array) -> Sequence[Array]:
+        return eval_jaxpr(jaxpr, *operands, consts=consts)
 
     def combine(*operands: Array) -> Sequence[Array]:
-        function = scalar
+        function: Combine = of_scalars
         for _ in range(operands[0].ndim):
             function = jax.vmap(function)
         return function(*operands)
@@ -104,10 +113,9 @@ def combiner(jaxpr: Any, consts: Sequence[Any]) -> Combine:
     return combine
 
 
-def from_identity(ctx: Any, jaxpr: Any, consts: Sequence[Any], initial: Any) -> Monoid:
-    """The monoid that a jaxpr computes; declines if it is none, or does not start from its identity."""
-    monoid, known = recognise(open_jaxpr(jaxpr, consts)[0]), ctx.known(initial)
+def from_identity(ctx: Context, jaxpr: Jaxpr, initial: Value) -> Monoid:
+    """The monoid that a jaxpr computes; declines if it is none, or if `initial` is not its identity."""
+    monoid, known = recognise(jaxpr), ctx.known(initial)
     if monoid is None or known is None or not np.array_equal(known, monoid.identity(known.dtype)):
         ctx.decline("not a known operation that starts from its identity")
-    assert monoid is not None  # declining raised
     return monoid

@@ -8,121 +8,135 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol, Unpack
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jax2onnx_core import Rules
+from jax import Array, lax
+from jax2onnx_core import Dim, Jaxpr, Rules
+from jax2onnx_core.jaxprs import Dims, is_static, open_jaxpr
+from jax2onnx_graph.build.builder import Array as NumpyArray
 
-from jax2onnx_lax._compat import open_jaxpr
 from jax2onnx_lax.reduce.monoids import MONOIDS, highest, lowest, recognise
-from jax2onnx_lax.reduce.windows import Windows
+from jax2onnx_lax.reduce.windows import WindowParams, Windows
 
 __all__ = ["rules"]
 
 rules = Rules()
 
-Array = Any  # a JAX array, traced or not
+# Indices are constants where all sizes are numbers, else JAX computes them.
+Indices = NumpyArray | Array
+
+
+class _Primitive(Protocol):
+    @property
+    def name(self) -> str: ...
 
 
 @dataclasses.dataclass(frozen=True)
-class _Places:
-    """Where the elements of the windows along one axis are in the operand: [windows, elements]."""
+class _AxisWindows:
+    """Where the elements of the windows along one axis are in the operand.
+
+    Attributes:
+      axis: the axis.
+      index: [windows, elements], clipped to the axis.
+      valid: [windows, elements]: whether there is an element of the operand, not padding.
+    """
 
     axis: int
-    index: Array
-    valid: Array
+    index: Indices
+    valid: Indices
 
 
-def _iota(dims: tuple[Any, ...], axis: int) -> Any:
+def _iota(dims: Sequence[Dim], axis: int) -> Indices:
     """Indices along `axis`, of size 1 along the others; a constant where the axis is static."""
-    wide = tuple(d if i == axis else 1 for i, d in enumerate(dims))
-    if isinstance(dims[axis], int):
-        return np.arange(dims[axis], dtype=np.int32).reshape(wide)
-    return lax.broadcasted_iota(np.int32, wide, axis)
+    size = dims[axis]
+    if is_static(size):
+        return np.arange(size, dtype=np.int32).reshape([size if i == axis else 1 for i in range(len(dims))])
+    return lax.broadcasted_iota(np.int32, [d if i == axis else 1 for i, d in enumerate(dims)], axis)
 
 
-def _scalar(dim: Any) -> Any:
+def _scalar(dim: Dim) -> np.int32 | Array:
     """A dimension as an int32."""
-    return np.int32(dim) if isinstance(dim, int) else jnp.asarray(dim, np.int32)
+    return np.int32(dim) if is_static(dim) else jnp.asarray(dim, np.int32)
 
 
-def _full(like: Array, sizes: tuple[int, ...]) -> Array:
-    """The product of sizes, as an array of the shape of `like`."""
-    return lax.full_like(like, math.prod(sizes))
-
-
-def _places(shape: Windows, axis: int, length: Any, count: Any) -> _Places:
+def _axis_windows(shape: Windows, axis: int, length: Dim, count: Dim) -> _AxisWindows:
     dims = (count, shape.window_dimensions[axis])
     padded = _iota(dims, 0) * shape.window_strides[axis] + _iota(dims, 1) * shape.window_dilation[axis]
     place = padded - _scalar(shape.padding[axis][0])
     dilation = shape.base_dilation[axis]
     index = place // dilation
     valid = (place >= 0) & (index < _scalar(length)) & (place == index * dilation)
-    clip = np.clip if isinstance(index, np.ndarray) and isinstance(length, int) else jnp.clip
-    return _Places(axis, clip(index, 0, _scalar(length) - 1), valid)
+    clip = np.clip if isinstance(index, np.ndarray) and is_static(length) else jnp.clip
+    return _AxisWindows(axis, clip(index, 0, _scalar(length) - 1), valid)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Patches:
-    """The windows over an operand of some shape, and what to do with all of them at once."""
+    """The windows over an operand of some shape, and what to do with all of them at once.
 
-    places: list[_Places]
-    sizes: tuple[int, ...]
-    counts: tuple[Any, ...]
+    Attributes:
+      axes: the windows along each axis that has any.
+      sizes: the number of elements of a window along each of them.
+      counts: the number of windows along every axis of the operand.
+    """
+
+    axes: Sequence[_AxisWindows]
+    sizes: Dims
+    counts: Dims
 
     @classmethod
-    def of(cls, shape: Windows, dims: tuple[Any, ...]) -> _Patches:
+    def of(cls, shape: Windows, dims: Dims) -> _Patches:
         counts = shape.counts(dims)
-        places = [_places(shape, axis, dims[axis], counts[axis]) for axis in shape.active]
-        return cls(places, tuple(shape.window_dimensions[p.axis] for p in places), counts)
+        axes = [_axis_windows(shape, axis, dims[axis], counts[axis]) for axis in shape.active]
+        return cls(axes, tuple(shape.window_dimensions[w.axis] for w in axes), counts)
 
     def of_array(self, x: Array) -> Array:
         """[windows…, elements]: what the windows cover; anything where they cover nothing."""
-        for place in reversed(self.places):
-            x = jnp.take(x, place.index, axis=place.axis, mode="clip")
+        for along in reversed(self.axes):
+            x = jnp.take(x, along.index, axis=along.axis, mode="clip")
         return self._elements_last(x)
 
     def _elements_last(self, x: Array) -> Array:
-        elements = [place.axis + i + 1 for i, place in enumerate(self.places)]
+        elements = [along.axis + i + 1 for i, along in enumerate(self.axes)]
         rest = [axis for axis in range(x.ndim) if axis not in elements]
         return lax.reshape(lax.transpose(x, [*rest, *elements]), (*self.counts, math.prod(self.sizes)))
 
-    def _on_windows(self, i: int, array: Array) -> Array:
+    def _on_windows(self, i: int, array: Indices) -> Indices:
         """A [windows, elements] array of the i-th windowed axis on [windows…, elements of every such axis…]."""
         rank = len(self.counts)
-        dims: list[Any] = [1] * (rank + len(self.sizes))
-        dims[self.places[i].axis], dims[rank + i] = array.shape
+        dims = [1] * (rank + len(self.sizes))
+        dims[self.axes[i].axis], dims[rank + i] = array.shape
         return array.reshape(dims)
 
-    def valid(self) -> Array:
+    def valid(self) -> Indices:
         """[windows…, elements], broadcastable: whether there is an element of the operand."""
-        every = _conjunction([self._on_windows(i, place.valid) for i, place in enumerate(self.places)])
+        every = _conjunction([self._on_windows(i, along.valid) for i, along in enumerate(self.axes)])
         return every.reshape((*every.shape[: len(self.counts)], math.prod(self.sizes)))
 
-    def linear(self, selected: Array, dims: tuple[Any, ...]) -> Array:
-        """The index into the flat operand of each window's selected element."""
-        by_axis = {place.axis: i for i, place in enumerate(self.places)}
-        index: Any = np.int32(0)
+    def flat_index(self, selected: Array, dims: Dims) -> Array:
+        """The index into the flat operand, of dimensions `dims`, of each window's selected element."""
+        by_axis = {along.axis: i for i, along in enumerate(self.axes)}
+        index: Indices | np.int32 = np.int32(0)
         for axis, length in enumerate(dims):
-            if axis in by_axis:
-                i = by_axis[axis]
-                element = lax.div(selected, _full(selected, self.sizes[i + 1 :])) if self.sizes[i + 1 :] else selected
-                element = lax.rem(element, _full(element, self.sizes[i : i + 1])) if i else element
-                place = self._coordinate(self.places[i], element)
-            else:
-                place = _iota(self.counts, axis)
+            place = self._coordinate(by_axis[axis], selected) if axis in by_axis else _iota(self.counts, axis)
             index = index * _scalar(length) + place
         return jnp.broadcast_to(index, self.counts)
 
-    def _coordinate(self, place: _Places, element: Array) -> Array:
-        """`place.index[window, element]` for the element that each window chose."""
-        start = _iota(self.counts, place.axis) * np.int32(place.index.shape[1])
-        return jnp.take(place.index.reshape(-1), start + element, mode="clip")
+    def _coordinate(self, i: int, selected: Array) -> Array:
+        """Where in the operand the selected element of each window is along the i-th windowed axis."""
+        inner = math.prod(self.sizes[i + 1 :])
+        element = selected if not self.sizes[i + 1 :] else lax.div(selected, lax.full_like(selected, _scalar(inner)))
+        if i:
+            element = lax.rem(element, lax.full_like(element, _scalar(self.sizes[i])))
+        along = self.axes[i]
+        start = _iota(self.counts, along.axis) * _scalar(along.index.shape[1])
+        return jnp.take(along.index.reshape(-1), start + element, mode="clip")
 
 
-def _conjunction(arrays: list[Array]) -> Array:
+def _conjunction(arrays: Sequence[Indices]) -> Indices:
     """The conjunction of broadcastable arrays."""
     result = arrays[0]
     for array in arrays[1:]:
@@ -130,17 +144,31 @@ def _conjunction(arrays: list[Array]) -> Array:
     return result
 
 
-def _select(patches: Array, valid: Array, greatest: bool) -> tuple[Array, Array, Array]:
-    """Which element of each window `select` keeps: the first extremum after the last NaN, else that NaN.
+@dataclasses.dataclass(frozen=True)
+class _Selection:
+    """What each window selects.
 
-    XLA replaces the element selected so far unless `ge` (or `le`) holds, which it never does with NaN. Padding
-    takes part as -inf (or inf). Also returns whether the element is one of the operand, not padding, and
-    whether it is better than padding.
+    Attributes:
+      element: its number within the window.
+      is_real: whether it is an element of the operand, not padding.
+      is_better: whether it is better than padding.
+    """
+
+    element: Array
+    is_real: Array | np.bool_
+    is_better: Array
+
+
+def _select(patches: Array, valid: Indices, greatest: bool) -> _Selection:
+    """The element of each window that comparing by `ge` (or `le`) keeps: the first extremum after the last NaN, else
+    that NaN.
+
+    XLA replaces the element selected so far unless the comparison holds, which it never does with NaN. Padding takes
+    part as -inf (or inf).
     """
     worst = jnp.asarray((lowest if greatest else highest)(patches.dtype), patches.dtype)
     everywhere = isinstance(valid, np.ndarray) and bool(valid.all())
     patches = patches if everywhere else jnp.where(valid, patches, worst)
-    count = patches.shape[-1]
     order = _iota(patches.shape, patches.ndim - 1)
     last_nan = jnp.asarray(-1, np.int32)
     if jnp.issubdtype(patches.dtype, jnp.floating):
@@ -148,73 +176,77 @@ def _select(patches: Array, valid: Array, greatest: bool) -> tuple[Array, Array,
     candidates = order > last_nan[..., None]
     kept = jnp.where(candidates, patches, worst)
     best = (lax.reduce_max if greatest else lax.reduce_min)(kept, (kept.ndim - 1,))
+    count = patches.shape[-1]
     first = jnp.where(candidates & (kept == best[..., None]), order, count).min(axis=-1)
     selected = jnp.where(first == count, last_nan, first)
-    real = np.bool_(True) if everywhere else (valid & (order == selected[..., None])).any(axis=-1)
-    return selected, real, (best != worst) | (last_nan >= 0)
+    is_real = np.bool_(True) if everywhere else (valid & (order == selected[..., None])).any(axis=-1)
+    return _Selection(selected, is_real, (best != worst) | (last_nan >= 0))
 
 
-def _scatter_add(source: Array, operand: Array, initial: Any, shape: Windows, greatest: bool) -> Array:
+def _scatter_add(source: Array, operand: Array, initial: float | Array, shape: Windows, greatest: bool) -> Array:
+    """An array like `operand` of `initial`, to which each window adds its `source` at the element that it selects."""
     dims = operand.shape
     if not shape.active:
         return source + initial
     patches = _Patches.of(shape, dims)
-    valid = patches.valid()
-    selected, real, _ = _select(patches.of_array(operand), valid, greatest)
-    index = patches.linear(selected, dims)
-    if not isinstance(real, np.bool_):
-        source = jnp.where(real, source, jnp.zeros((), source.dtype))
-    total = math.prod(dims)
-    flat = jnp.broadcast_to(jnp.asarray(initial, source.dtype), (total,))
+    selection = _select(patches.of_array(operand), patches.valid(), greatest)
+    index = patches.flat_index(selection.element, dims)
+    if not isinstance(selection.is_real, np.bool_):
+        source = jnp.where(selection.is_real, source, jnp.zeros((), source.dtype))
+    flat = jnp.broadcast_to(jnp.asarray(initial, source.dtype), (math.prod(dims),))
     flat = flat.at[index.reshape(-1)].add(source.reshape(-1), mode="promise_in_bounds")
     return lax.reshape(flat, dims)
 
 
-def _greatest(select_prim: Any) -> bool:
-    """Whether a comparison selects the greatest (`ge`) or the least (`le`) element."""
-    if select_prim.name not in ("ge", "le"):
-        raise NotImplementedError(f"selecting by {select_prim.name}: only ge and le make a pooling")
-    return bool(select_prim.name == "ge")
+def _selects_greatest(comparison: _Primitive) -> bool:
+    """Whether a comparison selects the greatest (`ge`) or the least (`le`) element; NotImplementedError for others."""
+    if comparison.name not in ("ge", "le"):
+        raise NotImplementedError(f"selecting by {comparison.name}: only ge and le make a pooling")
+    return comparison.name == "ge"
 
 
-def _is_empty(*arrays: Array) -> bool:
-    return any(isinstance(d, int) and d == 0 for x in arrays for d in x.shape)
+def _is_empty(dims: Sequence[Dim]) -> bool:
+    return any(is_static(d) and d == 0 for d in dims)
 
 
 @rules.decompose("select_and_scatter_add")
-def select_and_scatter_add(source: Array, operand: Array, *, select_prim: Any, **params: Any) -> Array:
-    if _is_empty(source, operand):
+def select_and_scatter_add(
+    source: Array, operand: Array, *, select_prim: _Primitive, **params: Unpack[WindowParams]
+) -> Array:
+    """The gradient of max pooling (`ge`) or min pooling (`le`)."""
+    if _is_empty(source.shape) or _is_empty(operand.shape):
         return jnp.zeros(operand.shape, operand.dtype)
+    shape, greatest = Windows.of(**params), _selects_greatest(select_prim)
     if operand.dtype == np.bool_:
-        counted = _scatter_add(source.astype(np.int32), operand.astype(np.int32), 0, Windows.of(**params),
-                               _greatest(select_prim))  # fmt: skip
-        return counted != 0
-    return _scatter_add(source, operand, 0, Windows.of(**params), _greatest(select_prim))
+        return _scatter_add(source.astype(np.int32), operand.astype(np.int32), 0, shape, greatest) != 0
+    return _scatter_add(source, operand, 0, shape, greatest)
 
 
 @rules.decompose("select_and_scatter")
 def select_and_scatter(
-    operand: Array, source: Array, initial: Array, *, select_jaxpr: Any, select_consts: Any, scatter_jaxpr: Any,
-    scatter_consts: Any, **params: Any,
+    operand: Array, source: Array, initial: Array, *, select_jaxpr: Jaxpr, select_consts: Sequence[object],
+    scatter_jaxpr: Jaxpr, scatter_consts: Sequence[object], **params: Unpack[WindowParams],
 ) -> Array:  # fmt: skip
-    """The form with any comparison and combination, of which pooling's own are possible."""
-    select, scatter = open_jaxpr(select_jaxpr, select_consts)[0], open_jaxpr(scatter_jaxpr, scatter_consts)[0]
-    if recognise(scatter) is not MONOIDS["add"] or len(select.eqns) != 1:
+    """The general form, of which only pooling's own computations are possible; NotImplementedError for others."""
+    comparisons = open_jaxpr(select_jaxpr, select_consts)[0].eqns
+    if recognise(scatter_jaxpr) is not MONOIDS["add"] or len(comparisons) != 1:
         raise NotImplementedError("select_and_scatter that does not add what one comparison selects")
-    return _scatter_add(source, operand, initial, Windows.of(**params), _greatest(select.eqns[0].primitive))
+    return _scatter_add(source, operand, initial, Windows.of(**params), _selects_greatest(comparisons[0].primitive))
 
 
 @rules.decompose("select_and_gather_add")
-def select_and_gather_add(tangents: Array, operand: Array, *, select_prim: Any, **params: Any) -> Array:
+def select_and_gather_add(
+    tangents: Array, operand: Array, *, select_prim: _Primitive, **params: Unpack[WindowParams]
+) -> Array:
+    """The derivative of max pooling (`ge`) or min pooling (`le`): the tangent of the selected element, 0 for padding."""
     shape = Windows.of(**params)
     counts = shape.counts(operand.shape)
-    if _is_empty(tangents) or any(isinstance(c, int) and c == 0 for c in counts):
+    if _is_empty(tangents.shape) or _is_empty(counts):
         return jnp.zeros(counts, tangents.dtype)
     if not shape.active:
         return tangents
     patches = _Patches.of(shape, operand.shape)
-    valid = patches.valid()
-    selected, real, better = _select(patches.of_array(operand), valid, _greatest(select_prim))
-    index = patches.linear(selected, operand.shape)
+    selection = _select(patches.of_array(operand), patches.valid(), _selects_greatest(select_prim))
+    index = patches.flat_index(selection.element, operand.shape)
     gathered = jnp.take(tangents.reshape(-1), index, mode="clip")
-    return jnp.where(real & better, gathered, jnp.zeros((), tangents.dtype))
+    return jnp.where(selection.is_real & selection.is_better, gathered, jnp.zeros((), tangents.dtype))

@@ -1,4 +1,4 @@
-"""Cases of `select_windows`."""
+"""Cases of `select_and_scatter`."""
 
 from __future__ import annotations
 

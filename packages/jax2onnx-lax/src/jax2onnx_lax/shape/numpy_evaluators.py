@@ -80,10 +80,10 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "mulhi": _mulhi,
 }
 for _name, _fn in _FUNCTIONS.items():
-    rules.fold(_name, _plain(_fn))
+    rules.numpy_evaluator(_name, _plain(_fn))
 
 
-@rules.fold("select_n")
+@rules.numpy_evaluator("select_n")
 def select_n(which: Array, *cases: Array) -> Array:
     """A Boolean choice; more than two cases are left to JAX."""
     if which.dtype != np.bool_ or len(cases) != 2:
@@ -91,7 +91,7 @@ def select_n(which: Array, *cases: Array) -> Array:
     return np.where(which, cases[1], cases[0])
 
 
-@rules.fold("convert_element_type")
+@rules.numpy_evaluator("convert_element_type")
 def convert_element_type(x: Array, *, new_dtype: Any, **_: Any) -> Array:
     """Between integers (wrapping), to Boolean, and from anything to a float that holds it exactly."""
     new = np.dtype(new_dtype)
@@ -104,7 +104,7 @@ def convert_element_type(x: Array, *, new_dtype: Any, **_: Any) -> Array:
     raise NotImplementedError
 
 
-@rules.fold("bitcast_convert_type")
+@rules.numpy_evaluator("bitcast_convert_type")
 def bitcast_convert_type(x: Array, *, new_dtype: Any) -> Array:
     """Between types of one width."""
     new = np.dtype(new_dtype)

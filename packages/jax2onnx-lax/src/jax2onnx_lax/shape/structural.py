@@ -36,7 +36,7 @@ def reshape(ctx: Any, x: Any, *_: Any, new_sizes: Sequence[Any], dimensions: Any
     return ctx.reshape(x, tuple(new_sizes))
 
 
-@rules.fold("reshape")
+@rules.numpy_evaluator("reshape")
 def _fold_reshape(x: np.ndarray, *, new_sizes: Sequence[int], dimensions: Any = None, **_: Any) -> np.ndarray:
     return (x if dimensions is None else np.transpose(x, dimensions)).reshape(_static(new_sizes))
 
@@ -64,7 +64,7 @@ def _squeezed_gather(ctx: Any, x: Any, dimensions: tuple[int, ...]) -> Any:
     return ctx.squeeze(data, rest) if picked else None
 
 
-@rules.fold("squeeze")
+@rules.numpy_evaluator("squeeze")
 def _fold_squeeze(x: np.ndarray, *, dimensions: Sequence[int], **_: Any) -> np.ndarray:
     return np.squeeze(x, tuple(dimensions))
 
@@ -74,7 +74,7 @@ def transpose(ctx: Any, x: Any, *, permutation: Sequence[int], **_: Any) -> Any:
     return ctx.transpose(x, tuple(permutation))
 
 
-@rules.fold("transpose")
+@rules.numpy_evaluator("transpose")
 def _fold_transpose(x: np.ndarray, *, permutation: Sequence[int], **_: Any) -> np.ndarray:
     return np.transpose(x, permutation)
 
@@ -90,7 +90,7 @@ def broadcast_in_dim(
     return ctx.broadcast_in_dim(x, tuple(shape), tuple(broadcast_dimensions))
 
 
-@rules.fold("broadcast_in_dim")
+@rules.numpy_evaluator("broadcast_in_dim")
 def _fold_broadcast_in_dim(
     x: np.ndarray, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], **_: Any
 ) -> np.ndarray:
@@ -109,7 +109,7 @@ def concatenate(ctx: Any, *xs: Any, dimension: int, **_: Any) -> Any:
     return ctx.concat(filled or xs[:1], dimension)
 
 
-@rules.fold("concatenate")
+@rules.numpy_evaluator("concatenate")
 def _fold_concatenate(*xs: np.ndarray, dimension: int, **_: Any) -> np.ndarray:
     return np.concatenate(xs, dimension)
 
@@ -120,7 +120,7 @@ def stack(ctx: Any, *xs: Any, axis: int, **_: Any) -> Any:
     return ctx.concat([ctx.unsqueeze(x, [axis]) for x in xs], axis)
 
 
-@rules.fold("stack")
+@rules.numpy_evaluator("stack")
 def _fold_stack(*xs: np.ndarray, axis: int, **_: Any) -> np.ndarray:
     return np.stack(xs, axis)
 
@@ -135,7 +135,7 @@ def unstack(ctx: Any, x: Any, *, axis: int, **_: Any) -> Any:
     return [ctx.op.Gather(x, ctx.constant(i, dtype=np.int64), axis=axis, dims=rest) for i in range(count)]
 
 
-@rules.fold("unstack")
+@rules.numpy_evaluator("unstack")
 def _fold_unstack(x: np.ndarray, *, axis: int, **_: Any) -> list[np.ndarray]:
     return list(np.moveaxis(x, axis, 0))
 
@@ -144,10 +144,10 @@ def _fold_unstack(x: np.ndarray, *, axis: int, **_: Any) -> list[np.ndarray]:
 def split(ctx: Any, x: Any, *, sizes: Sequence[Any], axis: int, **_: Any) -> Any:
     if len(sizes) == 1:
         return [x]
-    return ctx.op.Split(x, ctx.shape(tuple(sizes)), axis=axis, outputs=len(sizes))
+    return ctx.op.several("Split", x, ctx.shape(tuple(sizes)), axis=axis, outputs=len(sizes))
 
 
-@rules.fold("split")
+@rules.numpy_evaluator("split")
 def _fold_split(x: np.ndarray, *, sizes: Sequence[int], axis: int, **_: Any) -> list[np.ndarray]:
     return np.split(x, np.cumsum(_static(sizes))[:-1], axis)
 
@@ -174,7 +174,7 @@ def rev(ctx: Any, x: Any, *, dimensions: Sequence[int], **_: Any) -> Any:
     return ctx.op.Slice(x, ctx.ints(last), ctx.ints(stop), ctx.ints(axes), ctx.ints(back))
 
 
-@rules.fold("rev")
+@rules.numpy_evaluator("rev")
 def _fold_rev(x: np.ndarray, *, dimensions: Sequence[int], **_: Any) -> np.ndarray:
     return np.flip(x, tuple(dimensions))
 
@@ -204,7 +204,7 @@ def _counting(ctx: Any, count: Any, dtype: np.dtype) -> Any:
     return ctx.cast(line, dtype)
 
 
-@rules.fold("iota")
+@rules.numpy_evaluator("iota")
 def _fold_iota(*_: Any, dtype: Any, shape: Sequence[int], dimension: int, **__: Any) -> np.ndarray:
     shape = _static(shape)
     placed = [1] * len(shape)
@@ -224,7 +224,7 @@ def copy(ctx: Any, x: Any, **_: Any) -> Any:
     return x
 
 
-@rules.fold("copy", "copy_p")
+@rules.numpy_evaluator("copy", "copy_p")
 def _fold_copy(x: np.ndarray, **_: Any) -> np.ndarray:
     return x
 
@@ -239,7 +239,7 @@ def optimization_barrier(ctx: Any, *xs: Any, **_: Any) -> Any:
     return xs
 
 
-@rules.lower("dce_sink", packed=True)
+@rules.lower("dce_sink", physical=True)
 def dce_sink(ctx: Any, *_: Any, **__: Any) -> Any:
     return []
 

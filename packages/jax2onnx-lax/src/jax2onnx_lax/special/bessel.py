@@ -12,7 +12,7 @@ from jax import Array, lax
 from jax2onnx_core import Rules
 
 from jax2onnx_lax import _compat
-from jax2onnx_lax.special.elementary import copy_sign, half_through_single
+from jax2onnx_lax.numerics import computed_in, copy_sign
 
 __all__ = ["rules"]
 
@@ -52,7 +52,7 @@ def bessel_i0e(x: Array) -> Array:
 
 
 @rules.decompose("bessel_i1e")
-@half_through_single
+@computed_in(np.float32)
 def bessel_i1e(x: Array) -> Array:
     """exp(-|x|) I1(x), odd."""
     a = jnp.abs(x)

@@ -1,4 +1,4 @@
-"""Cases of `special_bessel`."""
+"""Cases of `bessel`."""
 
 from __future__ import annotations
 

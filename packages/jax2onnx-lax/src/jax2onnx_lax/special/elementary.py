@@ -1,6 +1,6 @@
 """Elementary functions that ONNX lacks, or that the target cannot compute in double precision.
 
-Each is written with the functions that every target has (exp, log, sqrt, sin, cos, tanh), so that
+Each is written with the functions that every target has (exp, log, sqrt, sin, cos, tanh) in such a way that
 the relative error stays at a few units in the last place over the whole range, tiny and huge
 arguments, signed zeros, infinities and NaN included.
 
@@ -11,16 +11,14 @@ W. J. Cody and W. Waite, "Software Manual for the Elementary Functions" for the 
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Rules
 
-__all__ = ["copy_sign", "half_through_single", "horner", "rules", "sign_bit"]
+from jax2onnx_lax.numerics import computed_in, copy_sign, horner, sign_bit
+
+__all__ = ["rules"]
 
 rules = Rules()
 
@@ -38,71 +36,37 @@ _PI_2_PARTS = (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624
 _TAN_REDUCED_LIMIT = 1.0e6
 
 
-def half_through_single(fn: Callable[..., Array]) -> Callable[..., Array]:
-    """float16 and bfloat16 operands are computed in float32 and rounded once, as XLA does."""
-
-    @functools.wraps(fn)
-    def wrapped(*operands: Array, **params: Any) -> Array:
-        dtype = operands[0].dtype
-        if dtype in (np.float32, np.float64):
-            return fn(*operands, **params)
-        return fn(*(lax.convert_element_type(x, np.float32) for x in operands), **params).astype(dtype)
-
-    return wrapped
-
-
-def horner(x: Array, coefficients: Sequence[float]) -> Array:
-    """The polynomial in `x`; coefficients from the highest degree down."""
-    result = jnp.full_like(x, coefficients[0])
-    for coefficient in coefficients[1:]:
-        result = result * x + coefficient
-    return result
-
-
-def sign_bit(x: Array) -> Array:
-    """bool: `x` is negative, -0.0 included."""
-    return jnp.where(x == 0, 1 / x, x) < 0
-
-
-def copy_sign(magnitude: Array, x: Array) -> Array:
-    """`magnitude` (not negative) with the sign of `x`; where `x` is zero, `x` itself.
-
-    ONNX Runtime's Where keeps the sign of a zero only in its second choice (and swaps them behind a Not).
-    """
-    return jnp.where(jnp.abs(x) > 0, jnp.where(x < 0, -magnitude, magnitude), x)
-
-
 @rules.decompose("expm1")
-@half_through_single
-def expm1(x: Array, *, accuracy: Any = None) -> Array:
+@computed_in(np.float32)
+def expm1(x: Array, *, accuracy: object = None) -> Array:
     """exp(x) - 1 = 2 t / (1 - t) with t = tanh(x/2), which does not cancel near 0."""
     t = lax.tanh(0.5 * x)
     return jnp.where(jnp.abs(x) >= 0.5, lax.exp(x) - 1, 2 * t / (1 - t))
 
 
 @rules.decompose("log1p")
-@half_through_single
-def log1p(x: Array, *, accuracy: Any = None) -> Array:
+@computed_in(np.float32)
+def log1p(x: Array, *, accuracy: object = None) -> Array:
     """log(u) x / (u - 1) with u = 1 + x rounded: the error of u cancels (Kahan)."""
     u = 1 + x
     logarithm = lax.log(u)
-    # As in `copy_sign`, a choice that may be -0.0 comes second.
+    # As in `numerics.copy_sign`, a choice that may be -0.0 comes second.
     rounded = u - 1
     near_zero = jnp.where(jnp.abs(rounded) > 0, logarithm * x / rounded, x)
     return jnp.where(jnp.abs(x) >= 0.5, logarithm, near_zero)
 
 
 @rules.decompose("log2")
-@half_through_single
-def log2(x: Array, *, accuracy: Any = None) -> Array:
+@computed_in(np.float32)
+def log2(x: Array, *, accuracy: object = None) -> Array:
     """log(x) / log(2)."""
     return lax.log(x) * (1 / _LN2)
 
 
 @rules.decompose("cbrt")
-@half_through_single
-def cbrt(x: Array, *, accuracy: Any = None) -> Array:
-    """exp(log|x| / 3), refined by one step of Newton's in double precision."""
+@computed_in(np.float32)
+def cbrt(x: Array, *, accuracy: object = None) -> Array:
+    """exp(log|x| / 3) with the sign of x; float64 is refined by one step of Newton's method."""
     a = jnp.abs(x)
     if x.dtype != np.float64:
         wide = a.astype(np.float64)
@@ -113,8 +77,8 @@ def cbrt(x: Array, *, accuracy: Any = None) -> Array:
 
 
 @rules.decompose("tan")
-@half_through_single
-def tan(x: Array, *, accuracy: Any = None) -> Array:
+@computed_in(np.float32)
+def tan(x: Array, *, accuracy: object = None) -> Array:
     """sin/cos after reduction to |r| <= pi/4, where both are accurate in relative terms."""
     if x.dtype != np.float64:
         return tan(x.astype(np.float64)).astype(x.dtype)
@@ -130,9 +94,9 @@ def tan(x: Array, *, accuracy: Any = None) -> Array:
 
 
 @rules.decompose("atan")
-@half_through_single
+@computed_in(np.float32)
 def atan(x: Array) -> Array:
-    """Reduced to |x| <= 0.66 by atan(x) = pi/2 - atan(1/x) = pi/4 + atan((x-1)/(x+1)) (Cephes)."""
+    """The arctangent, reduced to |x| <= 0.66 by arctan x = pi/2 - arctan 1/x = pi/4 + arctan (x - 1)/(x + 1)."""
     a = jnp.abs(x)
     large, middle = a > _TAN_3PI_8, a > 0.66
     numerator = jnp.where(large, -1.0, jnp.where(middle, a - 1, a))
@@ -144,21 +108,21 @@ def atan(x: Array) -> Array:
 
 
 @rules.decompose("asin")
-@half_through_single
+@computed_in(np.float32)
 def asin(x: Array) -> Array:
     """atan(x / sqrt((1-x)(1+x))); NaN outside of [-1, 1] comes from the root."""
     return lax.atan(x / lax.sqrt((1 - x) * (1 + x)))
 
 
 @rules.decompose("acos")
-@half_through_single
+@computed_in(np.float32)
 def acos(x: Array) -> Array:
     """2 atan(sqrt((1-x)/(1+x))), accurate near 1 where acos is small."""
     return 2 * lax.atan(lax.sqrt((1 - x) / (1 + x)))
 
 
 @rules.decompose("atan2")
-@half_through_single
+@computed_in(np.float32)
 def atan2(y: Array, x: Array) -> Array:
     """The angle of (x, y), with C's conventions for signed zeros and infinities."""
     a, b = jnp.abs(y), jnp.abs(x)
@@ -169,7 +133,7 @@ def atan2(y: Array, x: Array) -> Array:
 
 
 @rules.decompose("sinh")
-@half_through_single
+@computed_in(np.float32)
 def sinh(x: Array) -> Array:
     """2t/(1-t^2) with t = tanh(x/2) near 0, else from exp(x/2) twice, which does not overflow early."""
     t = lax.tanh(0.5 * x)
@@ -178,7 +142,7 @@ def sinh(x: Array) -> Array:
 
 
 @rules.decompose("cosh")
-@half_through_single
+@computed_in(np.float32)
 def cosh(x: Array) -> Array:
     """(exp(x) + exp(-x)) / 2 from exp(|x|/2) twice, which does not overflow early."""
     h = lax.exp(0.5 * jnp.abs(x))
@@ -186,7 +150,7 @@ def cosh(x: Array) -> Array:
 
 
 @rules.decompose("asinh")
-@half_through_single
+@computed_in(np.float32)
 def asinh(x: Array) -> Array:
     """log1p(a + a^2/(1 + sqrt(a^2 + 1))) for a = |x|, log(a) + log(2) where a^2 is much above 1."""
     a = jnp.abs(x)
@@ -197,7 +161,7 @@ def asinh(x: Array) -> Array:
 
 
 @rules.decompose("acosh")
-@half_through_single
+@computed_in(np.float32)
 def acosh(x: Array) -> Array:
     """log1p(t + sqrt(2t + t^2)) for t = x - 1; NaN below 1."""
     large = x > _square_limit(x)
@@ -207,7 +171,7 @@ def acosh(x: Array) -> Array:
 
 
 @rules.decompose("atanh")
-@half_through_single
+@computed_in(np.float32)
 def atanh(x: Array) -> Array:
     """log1p(2a/(1-a)) / 2 for a = |x|."""
     a = jnp.abs(x)
@@ -215,5 +179,5 @@ def atanh(x: Array) -> Array:
 
 
 def _square_limit(x: Array) -> float:
-    """Above it, 1 is lost beside x^2."""
+    """The number above which 1 is lost beside x^2 in the dtype of `x`."""
     return 2.0**28 if x.dtype == np.float64 else 2.0**13

@@ -1,30 +1,33 @@
-"""Cases of `special_elementary`: what the f64 variants are computed by, and both variants of the rest."""
+"""Cases of `elementary`: the f64 variants of what the target has in single precision only, and both variants of the rest."""
 
 from __future__ import annotations
 
-from typing import Any
-
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case
+from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax import _compat
-from jax2onnx_lax.elementwise.fixed_dtypes import only_once
+from jax2onnx_lax._compat import lax_function
+from jax2onnx_lax.cases import Fn, Values, only_once
 
 __all__ = ["cases"]
 
 _X = ("N", 5)
 
 
-def _case(name: str, fn: Any, values: Any = "special", scale: float = 1.0, suffix: str = "", dtype: Any = None) -> Case:
+def _case(
+    name: str, fn: Fn, values: Values = "special", scale: float = 1.0, suffix: str = "", dtype: DtypeLike | None = None
+) -> Case:
+    """The function of `scale` times the input, in the variant's dtype or a fixed one."""
     shape = _X if dtype is None else (_X, dtype)
     return Case(f"{name}{suffix}", lambda x: fn(x * scale), [shape], covers=(name,), values=values,
                 skip={} if dtype is None else only_once(dtype))  # fmt: skip
 
 
 _FUNCTIONS = {
-    "expm1": lax.expm1, "log1p": lax.log1p, "log2": _compat.log2, "cbrt": lax.cbrt, "tan": lax.tan, "atan": lax.atan,
+    "expm1": lax.expm1, "log1p": lax.log1p, "log2": lax_function("log2", jnp.log2), "cbrt": lax.cbrt, "tan": lax.tan, "atan": lax.atan,
     "asin": lax.asin, "acos": lax.acos, "sinh": lax.sinh, "cosh": lax.cosh, "asinh": lax.asinh, "acosh": lax.acosh,
     "atanh": lax.atanh,
 }  # fmt: skip

@@ -6,14 +6,12 @@ erfc; M. Giles, "Approximating the erfinv function", GPU Computing Gems (2011) f
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Rules
 
-from jax2onnx_lax.special.elementary import half_through_single, horner
+from jax2onnx_lax.numerics import computed_in, horner
 
 __all__ = ["rules"]
 
@@ -57,6 +55,7 @@ def _exp_minus_square(x: Array) -> Array:
 
 
 def _erf_small(x: Array) -> Array:
+    """The error function for |x| <= 1: odd, x times a rational function of x^2."""
     z = x * x
     return x * horner(z, _ERF_T) / horner(z, _ERF_U)
 
@@ -74,27 +73,30 @@ def _erfc_large(a: Array) -> Array:
 
 
 @rules.decompose("erf")
-@half_through_single
+@computed_in(np.float32)
 def erf(x: Array) -> Array:
-    """Odd; rational near 0, 1 - erfc beyond 1."""
+    """The error function: rational near 0, 1 - erfc(|x|) with the sign of x beyond 1."""
     a = jnp.abs(x)
     tail = 1 - _erfc_large(jnp.maximum(a, 1.0))
     return jnp.where(a >= 1, jnp.where(x < 0, -tail, tail), _erf_small(x))
 
 
 @rules.decompose("erfc")
-@half_through_single
-def erfc(x: Array, *, accuracy: Any = None) -> Array:
-    """1 - erf near 0; exp(-x^2) times a rational function beyond 1, so that the far tail is exact."""
+@computed_in(np.float32)
+def erfc(x: Array, *, accuracy: object = None) -> Array:
+    """The complementary error function: 1 - erf near 0, exp(-x^2) times a rational function beyond 1.
+
+    The far tail keeps its relative precision.
+    """
     a = jnp.abs(x)
     tail = _erfc_large(jnp.maximum(a, 1.0))
     return jnp.where(a < 1, 1 - lax.erf(x), jnp.where(x < 0, 2 - tail, tail))
 
 
 @rules.decompose("erf_inv")
-@half_through_single
+@computed_in(np.float32)
 def erf_inv(x: Array) -> Array:
-    """Giles's polynomial, for double precision corrected by two steps of Halley's method."""
+    """The inverse error function: Giles's polynomial, for float64 corrected by two steps of Halley's method."""
     w = -lax.log((1 - x) * (1 + x))
     root = lax.sqrt(w)
     tail = horner(root - 3, _ERF_INV_TAIL)
@@ -107,7 +109,10 @@ def erf_inv(x: Array) -> Array:
 
 
 def _halley_step(y: Array, x: Array) -> Array:
-    """For f = erf(y) - x: f'' / f' = -2y. Beyond 1/2 the residual is taken from erfc, which is small there."""
+    """One step of Halley's method for erf(y) = x from the estimate `y`, with f'' / f' = -2y.
+
+    Beyond 1/2 the residual is taken from erfc, which is small there.
+    """
     a = jnp.abs(y)
     small = _erf_small(a)
     complement = jnp.where(a < 1, 1 - small, _erfc_large(jnp.maximum(a, 1.0)))

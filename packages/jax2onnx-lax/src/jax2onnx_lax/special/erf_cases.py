@@ -1,4 +1,4 @@
-"""Cases of `special_erf`."""
+"""Cases of `erf`."""
 
 from __future__ import annotations
 

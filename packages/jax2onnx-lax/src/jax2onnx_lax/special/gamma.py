@@ -10,9 +10,7 @@ P. Godfrey for g = 7, n = 9; NIST Digital Library of Mathematical Functions, 5.5
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +18,7 @@ from jax import Array, lax
 from jax2onnx_core import Rules
 
 from jax2onnx_lax import _compat
+from jax2onnx_lax.numerics import computed_in
 
 __all__ = ["rules"]
 
@@ -37,21 +36,10 @@ _DIGAMMA_SHIFT = 8
 _ZETA_TERMS = 10
 
 
-def _in_double(fn: Callable[..., Array]) -> Callable[..., Array]:
-    """Compute in float64 whatever the operands are, round once."""
-
-    @functools.wraps(fn)
-    def wrapped(*operands: Array) -> Array:
-        dtype = operands[0].dtype
-        return fn(*(lax.convert_element_type(x, np.float64) for x in operands)).astype(dtype)
-
-    return wrapped
-
-
 @rules.decompose("lgamma")
-@_in_double
+@computed_in(np.float64)
 def lgamma(x: Array) -> Array:
-    """log |gamma(x)|: Lanczos for x >= 1/2, reflection (DLMF 5.5.3) below; inf at the poles."""
+    """log |gamma(x)|: Lanczos's series for x >= 1/2, reflection (DLMF 5.5.3) below; inf at the poles."""
     reflect = x < 0.5
     z = jnp.where(reflect, -x, x - 1)
     series = jnp.full_like(z, _LANCZOS[0])
@@ -67,14 +55,17 @@ def lgamma(x: Array) -> Array:
 
 
 def _distance_to_integer(x: Array) -> Array:
-    """Without sign; exact."""
+    """|x - n| for the integer n nearest to x, exactly."""
     return jnp.abs(x - lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN))
 
 
 @rules.decompose("digamma")
-@_in_double
+@computed_in(np.float64)
 def digamma(x: Array) -> Array:
-    """Recurrence to x >= 8.5, then the asymptotic series (DLMF 5.11.2); reflection below 1/2; NaN at the poles."""
+    """The logarithmic derivative of gamma; NaN at the poles.
+
+    Recurrence to x >= 8.5, then the asymptotic series (DLMF 5.11.2); reflection (DLMF 5.5.4) below 1/2.
+    """
     reflect = x < 0.5
     y = jnp.where(reflect, 1 - x, x)
     recurrence = jnp.zeros_like(y)
@@ -94,9 +85,9 @@ def digamma(x: Array) -> Array:
 
 
 @rules.decompose("zeta")
-@_in_double
+@computed_in(np.float64)
 def zeta(x: Array, q: Array) -> Array:
-    """Hurwitz's zeta by Euler-Maclaurin (DLMF 25.11.5); domain and poles as JAX's."""
+    """Hurwitz's zeta function by Euler-Maclaurin summation (DLMF 25.11.5); domain and poles are JAX's."""
     total = lax.pow(q, -x)
     for k in range(1, _ZETA_TERMS):
         total = total + lax.pow(q + k, -x)
@@ -116,9 +107,9 @@ def zeta(x: Array, q: Array) -> Array:
 
 
 @rules.decompose("polygamma")
-@_in_double
+@computed_in(np.float64)
 def polygamma(m: Array, x: Array) -> Array:
-    """(-1)^(m+1) m! zeta(m+1, x) (DLMF 25.11.12), digamma for m = 0, NaN where m is no natural number."""
+    """The m-th derivative of digamma: (-1)^(m+1) m! zeta(m+1, x) (DLMF 25.11.12); NaN where m is no natural number."""
     odd = lax.rem(m, jnp.full_like(m, 2)) == 1
     magnitude = lax.exp(lax.lgamma(m + 1)) * lax.zeta(m + 1, x)
     value = jnp.where(odd, magnitude, -magnitude)

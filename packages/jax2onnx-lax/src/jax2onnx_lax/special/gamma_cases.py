@@ -1,31 +1,30 @@
-"""Cases of `special_gamma`."""
+"""Cases of `gamma`."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
-from jax import lax
+from jax import Array, lax
 from jax2onnx_core import Case
+
+from jax2onnx_lax.cases import Fn
 
 __all__ = ["cases"]
 
 _X = ("N", 7)
 
-
 _SPECIAL = np.array([0.0, -0.0, 1.0, 2.0, 2.5, -1.0, -1.5, np.nan, np.inf, 5.0])
 _FIRST, _SECOND = (a.ravel() for a in np.meshgrid(_SPECIAL, _SPECIAL, indexing="ij"))
 
 
-def _special(name: str, fn: Any) -> Case:
+def _special(name: str, fn: Fn) -> Case:
     """All pairs of special values."""
     return Case(f"{name}_special", fn, [_FIRST, _SECOND], covers=(name,), rtol=1e-4, atol=1e-6)
 
 
-def _order(x: Any) -> Any:
-    """Natural numbers, and what is none, from small random numbers."""
+def _order(x: Array) -> Array:
+    """Integers, negative ones too, from small random numbers."""
     return jnp.floor(2 * x)
 
 

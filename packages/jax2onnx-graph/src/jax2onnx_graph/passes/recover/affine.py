@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from jax2onnx_graph.arrays import Array
+
 __all__ = ["Affine", "Body", "addends"]
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.rewrite.patterns import operation
 
 _LIMIT = 1 << 26
-Array = np.ndarray[Any, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Affine:
 
 
 def addends(value: ir.Value | None) -> Iterator[ir.Value | None]:
-    """What is added up to `value`."""
+    """The terms of the sum `value`; `value` itself where it is no sum."""
     node = operation(value, "Add")
     if node is None:
         yield value
@@ -46,9 +46,14 @@ def addends(value: ir.Value | None) -> Iterator[ir.Value | None]:
 
 
 class Body:
-    """The body of a Scan with one leading scan axis; slices are read as the whole inputs that they are slices of.
+    """The body of a Scan whose scan axes are all the first. A scanned slice is read as the whole input of the Scan.
 
-    `before` are its states at the start of a step, `after` at the end, `stacked` the results collected.
+    Attributes:
+      graph: the body.
+      before: the states at the start of a step.
+      after: the states at its end.
+      stacked: the results that the Scan collects.
+      initial: the first states, outside of the body.
     """
 
     def __init__(self, scan: ir.Node) -> None:
@@ -60,12 +65,12 @@ class Body:
         self._whole = dict(zip(inputs[count:], scan.inputs[count:], strict=True))
 
     def affine(self, value: ir.Value | None) -> Affine | None:
-        """`value` as an affine function over constant matrices; None where it is none."""
+        """`value` as an affine function with constant matrices; None where it is not one."""
         width = (dims_of(value) or (None,))[-1]
         return self._columns(value, 0, width) if isinstance(width, int) else None
 
     def _columns(self, value: ir.Value | None, start: int, stop: int) -> Affine | None:
-        """Columns `start` to `stop` of `value`."""
+        """Columns `start` to `stop` of `value`, as an affine function."""
         if value is None:
             return None
         if (array := known(value, _LIMIT)) is not None:
@@ -86,6 +91,7 @@ class Body:
         return self._product(node, start, stop) if node.op_type == "MatMul" else None
 
     def _product(self, node: ir.Node, start: int, stop: int) -> Affine | None:
+        """Columns of the MatMul `node` of a value, or of several joined along the last axis, with a constant matrix."""
         left, matrix = node.inputs[0], known(node.inputs[1], _LIMIT)
         if left is None or matrix is None or matrix.ndim != 2:
             return None
@@ -102,6 +108,7 @@ class Body:
 
 
 def _constant(array: Array, start: int, stop: int) -> Affine | None:
+    """Columns of a constant row [N], or of a constant number."""
     if array.ndim and array.shape[-1] != array.size:
         return None
     flat = array.reshape(-1)
@@ -109,7 +116,7 @@ def _constant(array: Array, start: int, stop: int) -> Affine | None:
 
 
 def _joined(value: ir.Value) -> list[ir.Value]:
-    """The parts of a concatenation along the last axis."""
+    """The operands of a concatenation along the last axis; `value` alone where it is none."""
     node = operation(value, "Concat")
     rank = len(dims_of(value) or ())
     if node is None or node.attributes["axis"].as_int() not in (-1, rank - 1):
@@ -118,7 +125,7 @@ def _joined(value: ir.Value) -> list[ir.Value]:
 
 
 def _offset(split: ir.Node, value: ir.Value) -> int | None:
-    """Where the output `value` of a split of the last axis begins."""
+    """The first column of the output `value` of a Split along the last axis; None where that is not known."""
     rank = len(dims_of(value) or ())
     axis = split.attributes["axis"].as_int() if "axis" in split.attributes else 0
     if axis not in (-1, rank - 1):

@@ -1,34 +1,33 @@
-"""`Attention` on keys and values that have their heads first already, as caches do."""
+"""Let `Attention` take keys and values with their heads first, as caches hold them."""
 
 from __future__ import annotations
 
 __all__ = ["AttentionLayout"]
 
-from collections.abc import Sequence
-
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dims
-from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.patterns import VersionedPass, operation, rewrite_as
+from jax2onnx_graph.facts.values import dims_of, same_dims
+from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
+from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.patterns import operation, permutation_of
 
-_HEADS = (0, 2, 1, 3)
+_HEADS = (0, 2, 1, 3)  # [B, S, K, H] as [B, K, S, H], and back
 
 
-class AttentionLayout(VersionedPass):
-    """From opset 23, `Attention` whose keys and values, [B, S, K · H], are transposes of [B, K, S, H]:
+class AttentionLayout(GraphPass):
+    """An `Attention` of the 3-D form whose keys and values, [B, S, K · H], are transposes of [B, K, S, H]:
 
-    1. It takes them as they are, in its 4-D form; query and result, usually far shorter, are transposed instead.
+    1. It takes these as they are, in its 4-D form; query and result, usually far shorter, are transposed instead.
     2. A query that is a transpose of [B, N, T, H] is taken as it is too.
     """
 
-    lowest_opset = 23
+    after = ("FoldTransposes", "RecoverAttention")
 
     def rewrite(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             if node.op_type == "Attention" and not node.domain and _is_merged(node):
                 key, value = (_heads_first(x) for x in node.inputs[1:3])
                 if key is not None and value is not None:
-                    _emit(editor, node, key, value)
+                    _rewrite(editor, node, key, value)
 
 
 def _is_merged(node: ir.Node) -> bool:
@@ -39,47 +38,29 @@ def _is_merged(node: ir.Node) -> bool:
 
 
 def _heads_first(merged: ir.Value | None) -> ir.Value | None:
-    """x [B, K, S, H] where `merged` is [B, S, K · H]."""
+    """x [B, K, S, H] where `merged` [B, S, K · H] is a transpose of it, reshaped."""
     reshape = operation(merged, "Reshape")
     transpose = None if reshape is None else operation(reshape.inputs[0], "Transpose")
-    if transpose is None or tuple(transpose.attributes.get_ints("perm", ())) != _HEADS:
+    if transpose is None or permutation_of(transpose) != _HEADS:
         return None
-    tokens, whole = dims_of(reshape.inputs[0]) or (), dims_of(merged) or ()  # type: ignore[union-attr]
-    if len(whole) != 3 or not all(isinstance(dim, int) for dim in tokens[2:]):
+    batch, length, heads, features = dims_of(transpose.outputs[0]) or (None,) * 4
+    if batch is None or length is None or not isinstance(heads, int) or not isinstance(features, int):
         return None
-    return transpose.inputs[0] if same_dims(whole, (*tokens[:2], int(tokens[2]) * int(tokens[3]))) else None  # type: ignore[arg-type]
+    return transpose.inputs[0] if same_dims(dims_of(merged), (batch, length, heads * features)) else None
 
 
-def _emit(editor: GraphEditor, node: ir.Node, key: ir.Value, value: ir.Value) -> None:
-    batch, length, width = dims_of(node.outputs[0]) or ()
+def _rewrite(editor: GraphEditor, node: ir.Node, key: ir.Value, value: ir.Value) -> None:
+    """Put the 4-D form in the place of `node`; the key is [B, K, S, H]."""
+    batch, length, width = labelled(dims_of(node.outputs[0]) or ())
     heads, features = node.attributes["q_num_heads"].as_int(), (dims_of(key) or ())[3]
     assert isinstance(features, int) and isinstance(width, int)
+    builder = editor.before(node)
     query = _heads_first(node.inputs[0])
     if query is None:
-        tokens = (batch, length, heads, features)
-        query = _insert(editor, node, "Reshape", [node.inputs[0], editor.ints([0, 0, heads, features])], tokens)
-        query = _insert(editor, node, "Transpose", [query], (batch, heads, length, features), [_perm()])
-    kept = [attribute for name, attribute in node.attributes.items() if not name.endswith("_num_heads")]
-    dims = (batch, heads, length, width // heads)
-    result = _insert(editor, node, "Attention", [query, key, value, *node.inputs[3:]], dims, kept)
-    result = _insert(editor, node, "Transpose", [result], tuple(dims[axis] for axis in _HEADS), [_perm()])
-    rewrite_as(editor, node, "Reshape", [result, editor.ints([0, 0, width])])
-
-
-def _perm() -> ir.Attr:
-    return ir.AttrInt64s("perm", _HEADS)
-
-
-def _insert(
-    editor: GraphEditor,
-    before: ir.Node,
-    op_type: str,
-    inputs: Sequence[ir.Value | None],
-    dims: Sequence[LabelledDim],
-    attributes: Sequence[ir.Attr] = (),
-) -> ir.Value:
-    name = f"{before.name}.{op_type}" if op_type == "Attention" else None
-    node = ir.Node("", op_type, inputs, attributes, name=name)
-    node.outputs[0].type, node.outputs[0].shape = before.outputs[0].type, ir.Shape(dims)
-    editor.graph.insert_before(before, node)
-    return node.outputs[0]
+        split = builder.ints([0, 0, heads, features])
+        query = builder.op.Reshape(node.inputs[0], split, dims=(batch, length, heads, features))
+        query = builder.op.Transpose(query, perm=_HEADS)
+    operands, dims = [query, key, value, *node.inputs[3:]], (batch, heads, length, width // heads)
+    result = builder.variant(node, operands, dims=dims, without=("q_num_heads", "kv_num_heads"))
+    result = builder.op.Transpose(result, perm=_HEADS)
+    editor.put(node, "Reshape", [result, builder.ints([0, 0, width])])

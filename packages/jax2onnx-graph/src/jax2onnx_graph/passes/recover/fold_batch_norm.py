@@ -1,4 +1,4 @@
-"""Fold factors and summands per channel into the convolution before them."""
+"""Fold factors and summands per channel into the convolution before them, as batch norms leave them."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ __all__ = ["FoldBatchNorm"]
 import numpy as np
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.facts.values import constant_tensor, dims_of, known
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
-from jax2onnx_graph.rewrite.patterns import is_read_once, operation, other_operand, rewrite_as
+from jax2onnx_graph.rewrite.patterns import is_read_once, operation, other_operand, permutation_of
 
 _CHANNELS = 1 << 16
 
 
 class FoldBatchNorm(GraphPass):
-    """Behind a `Conv` or `ConvTranspose` with constant weights whose result nobody else uses:
+    """After a `Conv` or `ConvTranspose` with constant weights whose result has no other reader:
 
     1. `Mul` with a constant per output channel goes into weights and bias.
     2. `Add` of a constant per output channel goes into the bias; `Sub` likewise.
+    3. So it does where a Transpose is between them.
 
-    A constant is per channel if it has one number for each place on the axis of channels, which may have been
-    transposed since. New weights are computed when the
-    model is written, so that conversion holds no second copy.
+    A constant is per channel if it has one number, or one for each place on the axis of channels. New weights are
+    computed when the model is written, so that conversion holds no second copy.
     """
+
+    after = ("FoldTransposes",)
 
     def rewrite(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
@@ -33,27 +36,26 @@ class FoldBatchNorm(GraphPass):
 
 
 def _fold(editor: GraphEditor, node: ir.Node) -> None:
+    """Fold the binary `node` into the convolution that makes one of its operands, if there is one."""
     for operand in node.inputs[:1] if node.op_type == "Sub" else node.inputs:
         transpose = operation(operand, "Transpose")
         result = operand if transpose is None else transpose.inputs[0]
         conv = operation(result, "Conv", "ConvTranspose")
-        if conv is None or not (is_read_once(operand) and is_read_once(result)) or operand is None:
+        if conv is None or operand is None or not (is_read_once(operand) and is_read_once(result)):
             continue
-        perm = None if transpose is None else list(transpose.attributes["perm"].as_ints())
         channels = _channels(conv)
-        axis = 1 if perm is None else perm.index(1)
-        values = None if channels is None else _per_channel(other_operand(node, operand), operand, channels, axis)
-        if values is not None and channels is not None and (bias := _bias(conv, channels)) is not None:
-            folded = _folded(editor, conv, node.op_type, values, bias)
-            if perm is None:
-                editor.replace(node, folded)
-            else:
-                rewrite_as(editor, node, "Transpose", [folded], {"perm": perm})
+        if channels is None:
+            continue
+        axis = 1 if transpose is None else permutation_of(transpose).index(1)
+        values, bias = _per_channel(other_operand(node, operand), operand, channels, axis), _bias(conv, channels)
+        if values is not None and bias is not None:
+            folded = _put_folded(editor, conv, node.op_type, values, bias)
+            editor.replace(node, folded if transpose is None else transpose.outputs[0])
             return
 
 
-def _folded(editor: GraphEditor, conv: ir.Node, op_type: str, values: np.ndarray, bias: np.ndarray) -> ir.Value:
-    """The result of a convolution that does `op_type` with `values` [C] by itself."""
+def _put_folded(editor: GraphEditor, conv: ir.Node, op_type: str, values: np.ndarray, bias: np.ndarray) -> ir.Value:
+    """Put a convolution that does `op_type` with `values` [C] by itself in the place of `conv`; returns its result."""
     weights = conv.inputs[1]
     if op_type == "Mul":
         weights, bias = _scaled_weights(editor, conv, values), bias * values
@@ -61,22 +63,16 @@ def _folded(editor: GraphEditor, conv: ir.Node, op_type: str, values: np.ndarray
         bias = bias + values if op_type == "Add" else bias - values
     new_bias = editor.own(ir.Tensor(bias))
     _name_after(new_bias, conv.inputs[2] if len(conv.inputs) > 2 else None)
-    new = ir.Node(
-        "", conv.op_type, [conv.inputs[0], weights, new_bias], list(conv.attributes.values()),
-        metadata_props=dict(conv.metadata_props), name=conv.name,
-    )  # fmt: skip
-    new.outputs[0].type, new.outputs[0].shape = conv.outputs[0].type, conv.outputs[0].shape
-    editor.graph.insert_before(conv, new)
+    new = editor.put(conv, conv.op_type, [conv.inputs[0], weights, new_bias], attribute_values(conv))
     return new.outputs[0]
 
 
 def _channels(conv: ir.Node) -> int | None:
-    """The number of output channels, where the weights are constant."""
+    """The number of output channels, where the weights are constant; None for grouped transposed convolutions."""
     shape = dims_of(conv.inputs[1])
     if shape is None or constant_tensor(conv.inputs[1]) is None:
         return None
-    groups = conv.attributes["group"].as_int() if "group" in conv.attributes else 1
-    if conv.op_type == "ConvTranspose" and groups != 1:
+    if conv.op_type == "ConvTranspose" and conv.attributes.get_int("group", 1) != 1:
         return None
     count = shape[0] if conv.op_type == "Conv" else shape[1]
     return count if isinstance(count, int) else None
@@ -94,6 +90,7 @@ def _per_channel(value: ir.Value | None, result: ir.Value, channels: int, axis: 
 
 
 def _bias(conv: ir.Node, channels: int) -> np.ndarray | None:
+    """The bias [C] of a convolution, zeros where it has none; None where it is not constant."""
     if len(conv.inputs) > 2 and conv.inputs[2] is not None:
         return known(conv.inputs[2], _CHANNELS)
     dtype = conv.outputs[0].dtype
@@ -101,7 +98,7 @@ def _bias(conv: ir.Node, channels: int) -> np.ndarray | None:
 
 
 def _scaled_weights(editor: GraphEditor, conv: ir.Node, factors: np.ndarray) -> ir.Value:
-    """The weights times a factor per output channel, computed when they are written."""
+    """The weights times `factors` [C], one for each output channel, computed when the model is written."""
     old = conv.inputs[1]
     tensor = constant_tensor(old)
     assert tensor is not None
@@ -117,6 +114,6 @@ def _scaled_weights(editor: GraphEditor, conv: ir.Node, factors: np.ndarray) -> 
 
 
 def _name_after(new: ir.Value, old: ir.Value | None) -> None:
-    """Keep the parameter's path as the name of what it became."""
+    """Name the constant `new` after the parameter that it was made from."""
     if old is not None and old.name and new.name:
         new.name = f"{old.name}.folded"

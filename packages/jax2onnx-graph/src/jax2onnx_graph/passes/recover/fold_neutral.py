@@ -4,26 +4,27 @@ from __future__ import annotations
 
 __all__ = ["FoldNeutral"]
 
-from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of, same_dims
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
-from jax2onnx_graph.rewrite.patterns import FLOATS, other_operand, scalar
+from jax2onnx_graph.rewrite.patterns import is_floating, other_operand, scalar
 
 
 class FoldNeutral(GraphPass):
-    """JAX writes `arange` of a symbolic length as `iota · 1 + 0`. Where the shape stays:
+    """Where the result has the shape of x (as in `iota · 1 + 0`, JAX's `arange` of a symbolic length):
 
     1. `x · 1` and `x / 1` are x.
     2. `x + 0` and `x - 0` are x, for integers: for floats `-0.0 + 0` is `0.0`.
     """
+
+    after = ("FoldConstants", "CommonSubexpressionEliminationPass")
 
     def rewrite(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             if node.domain or node.op_type not in ("Mul", "Div", "Add", "Sub"):
                 continue
             additive = node.op_type in ("Add", "Sub")
-            if additive and (node.outputs[0].dtype in FLOATS or node.outputs[0].dtype == ir.DataType.BFLOAT16):
+            if additive and is_floating(node.outputs[0]):
                 continue
             for neutral in node.inputs[1:] if node.op_type in ("Div", "Sub") else node.inputs:
                 x = other_operand(node, neutral)

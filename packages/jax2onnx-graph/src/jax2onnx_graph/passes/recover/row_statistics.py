@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Rows"]
+__all__ = ["RowStatistics"]
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from jax2onnx_graph.rewrite.patterns import operation, other_operand, scalar, sq
 _VIEWS = ("Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand", "Max", "Where")
 
 
-class Rows:
-    """Reads values as statistics of the rows of `x` [*batch, C].
+class RowStatistics:
+    """Recognises values that are statistics of the rows (the vectors along the last axis) of `x` [*batch, C].
 
-    A statistic has one number per row: its shape is [*batch] or [*batch, 1], or that of x by expansion.
+    A statistic has one number per row: its shape is [*batch] or [*batch, 1], or that of x by expansion. Each method
+    takes a value and returns what it is the statistic of, or None where it is not that statistic.
     """
 
     def __init__(self, x: ir.Value) -> None:
@@ -24,18 +25,20 @@ class Rows:
         self._dims = dims_of(x) or ()
 
     def core(self, value: ir.Value | None) -> ir.Value | None:
-        """The statistic behind views that keep it one per row; None where `value` is not one."""
+        """The statistic that `value` is a view of; None where `value` does not have one number per row.
+
+        Views are reshapes and expansions, a maximum with minus infinity (JAX puts one behind a maximum with an initial
+        value), and a `Where` that is there for runtimes whose maximum skips NaN: `_is_nan_of_rows`.
+        """
         while self._is_per_row(value):
             node = operation(value, *_VIEWS)
             if node is None:
                 return value
             if node.op_type == "Where":
-                # Behind a maximum: NaN where a row has one, which ONNX Runtime's extrema skip.
                 if not self._is_nan_of_rows(node):
                     return value
                 value = node.inputs[2]
             elif node.op_type == "Max":
-                # JAX puts max(·, -inf) behind a maximum with an initial value.
                 low = [v for v in node.inputs if scalar(v) == -np.inf]
                 if not low:
                     return value
@@ -55,13 +58,13 @@ class Rows:
         return same_dims(dims, self._dims[:-1]) or same_dims(dims, (*self._dims[:-1], 1))
 
     def _is_nan_of_rows(self, node: ir.Node) -> bool:
-        """Whether the node is `Where(IsNaN(m), m, ·)`, m the sum of the magnitudes of the rows."""
+        """Whether the node is `Where(IsNaN(m), m, ·)` with m the sum of |x| over each row: NaN where a row has one."""
         test, total = operation(node.inputs[0], "IsNaN"), node.inputs[1]
         magnitude = operation(self.reduced(total, "ReduceSum"), "Abs")
         return test is not None and test.inputs[0] is total and magnitude is not None and magnitude.inputs[0] is self.x
 
     def reduced(self, value: ir.Value | None, op_type: str) -> ir.Value | None:
-        """v where `value` is `op_type(v)` over the last axis, v of the shape of x."""
+        """v where `value` is the reduction `op_type` of v, of the shape of x, over the last axis."""
         node = operation(self.core(value), op_type)
         if node is None or len(node.inputs) < 2 or not same_dims(dims_of(node.inputs[0]), self._dims):
             return None
@@ -69,9 +72,9 @@ class Rows:
         return node.inputs[0] if axes is not None and axes.tolist() in ([-1], [len(self._dims) - 1]) else None
 
     def mean(self, value: ir.Value | None) -> ir.Value | None:
-        """v where `value` is the mean of its rows: `ReduceMean`, or a sum over a known number."""
+        """v where `value` is the mean of the rows of v: a `ReduceMean`, or their sum divided by C."""
         count = self._dims[-1] if self._dims else None
-        if count == 0:  # ONNX Runtime normalises no empty rows
+        if count == 0:  # rows without elements have no mean
             return None
         direct = self.reduced(value, "ReduceMean")
         node = operation(self.core(value), "Div", "Mul")
@@ -95,23 +98,12 @@ class Rows:
         return square_of(self.mean(value)) is self.x
 
     def is_variance(self, value: ir.Value | None) -> bool:
-        """Whether `value` is the variance of the rows: centred, or by two moments, clipped at zero or not."""
+        """Whether `value` is the variance of the rows: mean((x - mean(x))²) or mean(x²) - mean(x)², clipped at 0 or not."""
         value = self.core(value)
         centred = square_of(self.mean(value))
         if centred is not None and self.is_centred(centred):
             return True
-        node = operation(value, "Max", "Relu", "Clip")
-        if node is not None:
-            bounds: list[ir.Value | None] = [v for v in node.inputs[1:2] if v is not None and node.op_type == "Clip"]
-            if node.op_type == "Max":
-                bounds = [v for v in node.inputs if scalar(v) == 0]
-                value = other_operand(node, bounds[0]) if len(bounds) == 1 else None
-            else:
-                value = node.inputs[0]
-            if any(scalar(v) != 0 for v in bounds) or (node.op_type == "Clip" and len(node.inputs) > 2):
-                return False
-            value = self.core(value)
-        difference = operation(value, "Sub")
+        difference = operation(self.core(_clipped_at_zero(value)), "Sub")
         if difference is None or not self.is_mean_square(difference.inputs[0]):
             return False
         return self.mean(square_of(self.core(difference.inputs[1]))) is self.x
@@ -129,7 +121,7 @@ class Rows:
         return None if node is None else self.core(node.inputs[0])
 
     def plus_number(self, value: ir.Value | None) -> tuple[ir.Value | None, float]:
-        """(v, number) where `value` is v + number, a positive one."""
+        """(v, number) where `value` is v plus a positive number; (None, 0) otherwise."""
         node = operation(self.core(value), "Add")
         if node is not None:
             for operand in node.inputs:
@@ -137,3 +129,16 @@ class Rows:
                 if number is not None and number > 0:
                     return other_operand(node, operand), number
         return None, 0.0
+
+
+def _clipped_at_zero(value: ir.Value | None) -> ir.Value | None:
+    """v where `value` is max(v, 0); otherwise `value` itself."""
+    node = operation(value, "Max", "Relu", "Clip")
+    if node is None:
+        return value
+    if node.op_type == "Max":
+        bounds = [v for v in node.inputs if scalar(v) == 0]
+        return other_operand(node, bounds[0]) if len(bounds) == 1 else value
+    if node.op_type == "Clip" and (len(node.inputs) != 2 or scalar(node.inputs[1]) != 0):
+        return value
+    return node.inputs[0]

@@ -14,18 +14,19 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.layouts import (
     Layout,
-    adapt,
-    carried,
+    compose,
     inverse,
+    layout_agnostic_inputs,
     moves_only_ones,
     permuted,
     remaining,
-    then,
+    rewrite_axes,
 )
 from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known
 from jax2onnx_graph.passes.structural.merge_reshapes import view_of
-from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.patterns import operation, permutation_of
 
 _TYPICAL = 16  # what a symbolic dimension counts for in the size of a tensor
 _COMPUTED_NOW = 1024  # elements of a constant that is laid out at once, not when the file is written
@@ -36,7 +37,7 @@ class FoldTransposes(GraphPass):
 
     1. `Transpose(Transpose(x))` is one Transpose; `Transpose` of a small constant is a constant.
     2. A *region* is a connected part of the graph whose operators compute the same in any layout
-       (`layouts.carried`): elementwise and broadcasting operators, Concat, Split, Softmax, reductions,
+       (`layouts.layout_agnostic_inputs`): elementwise and broadcasting operators, Concat, Split, Softmax, reductions,
        Pad, Slice, Resize, … For each permutation of a Transpose at its border, a region is rewritten to
        that layout where this makes the total size of transposed tensors smaller: Transposes at the
        border that undo the layout vanish, others merge, new ones appear where an operand comes or a
@@ -45,6 +46,8 @@ class FoldTransposes(GraphPass):
     4. A reduction that removes axes takes its operand in the region's layout.
     """
 
+    after = ("ImplicitBroadcast",)
+
     def rewrite(self, editor: GraphEditor) -> None:
         transposes = [node for node in editor.nodes() if node.op_type == "Transpose" and not node.domain]
         for node in transposes:
@@ -52,35 +55,21 @@ class FoldTransposes(GraphPass):
         counts: Counter[Layout] = Counter()
         for node in transposes:
             if node.inputs[0] is not None:
-                counts.update((_perm(node), inverse(_perm(node))))
+                counts.update((permutation_of(node), inverse(permutation_of(node))))
         for layout, _ in counts.most_common():
-            _relay_regions(editor, transposes, layout)
-
-
-def _perm(node: ir.Node) -> Layout:
-    perm = node.attributes.get_ints("perm", None)
-    if perm is not None:
-        return tuple(perm)
-    dims = dims_of(node.inputs[0]) or ()
-    return tuple(reversed(range(len(dims))))
-
-
-def _transpose_of(value: ir.Value | None) -> ir.Node | None:
-    producer = None if value is None else value.producer()
-    if producer is None or producer.op_type != "Transpose" or producer.domain or producer.inputs[0] is None:
-        return None
-    return producer
+            _apply_layout(editor, transposes, layout)
 
 
 def _merge(editor: GraphEditor, node: ir.Node) -> None:
+    """Rule 1: compute the Transpose `node` of a small constant; merge it with a Transpose before it."""
     value = node.inputs[0]
     array = known(value)
     if array is not None:
-        editor.replace(node, editor.constant(np.ascontiguousarray(array.transpose(_perm(node)))))
+        editor.replace(node, editor.constant(np.ascontiguousarray(array.transpose(permutation_of(node)))))
         return
-    inner = _transpose_of(value)
+    inner = operation(value, "Transpose")
     if inner is not None:
-        _retarget(editor, node, inner.inputs[0], then(_perm(inner), _perm(node)))
+        _retarget(editor, node, inner.inputs[0], compose(permutation_of(inner), permutation_of(node)))
 
 
 def _retarget(editor: GraphEditor, node: ir.Node, source: ir.Value | None, perm: Layout) -> None:
@@ -94,7 +83,8 @@ def _retarget(editor: GraphEditor, node: ir.Node, source: ir.Value | None, perm:
         node.attributes.clear()
 
 
-def _relay_regions(editor: GraphEditor, transposes: Iterable[ir.Node], layout: Layout) -> None:
+def _apply_layout(editor: GraphEditor, transposes: Iterable[ir.Node], layout: Layout) -> None:
+    """Rewrite every region at these transposes to the layout, where that transposes fewer elements."""
     visited: set[ir.Value] = set()
     undo = inverse(layout)
     for node in transposes:
@@ -102,34 +92,48 @@ def _relay_regions(editor: GraphEditor, transposes: Iterable[ir.Node], layout: L
         if source is None or node.op_type != "Transpose":
             continue
         for seed, perm in ((node.outputs[0], layout), (source, undo)):
-            if _perm(node) == perm and seed not in visited:
+            if permutation_of(node) == perm and seed not in visited:
                 region = _Region(editor, layout)
                 region.gather(seed)
                 visited.update(region.values)
                 if region.nodes and region.gain() > 0:
-                    region.relay()
+                    region.apply_layout()
 
 
 def _size(dims: Iterable[LabelledDim]) -> int:
+    """The number of elements, symbolic dimensions counted as `_TYPICAL`."""
     return math.prod(dim if isinstance(dim, int) else _TYPICAL for dim in dims)
 
 
 def _cost(dims: tuple[LabelledDim, ...] | None, perm: Layout) -> int:
-    """What transposing a tensor of these dimensions costs: its elements, or nothing if none moves."""
+    """The elements that `Transpose(x, perm)` moves for x of these dimensions: all, or none where the order stays."""
     return 0 if dims is None or moves_only_ones(dims, perm) else _size(dims)
 
 
 @dataclasses.dataclass
 class _Readers:
-    """Who reads a value of a region from outside of it."""
+    """The readers outside a region of one of its values.
 
-    exits: list[ir.Node]  # Transposes
-    removing: list[ir.Node]  # nodes that remove axes
+    Attributes:
+      exits: Transposes.
+      removing: nodes that remove axes, such as reductions.
+      others: all others, each with the place of the operand.
+    """
+
+    exits: list[ir.Node]
+    removing: list[ir.Node]
     others: list[tuple[ir.Node, int]]
 
 
 class _Region:
-    """A connected set of nodes, the values that they carry, and the layout to keep these in."""
+    """A connected set of nodes that compute the same in any layout.
+
+    Attributes:
+      layout: the permutation from the layout that values shall be kept in to the one that they have.
+      undo: its inverse.
+      values: the operands and results of the nodes that shall be kept in the layout.
+      nodes: the nodes, each with the places of its operands that take the layout.
+    """
 
     def __init__(self, editor: GraphEditor, layout: Layout) -> None:
         self.editor = editor
@@ -156,9 +160,10 @@ class _Region:
                 stack.extend(self._join(node, value))
 
     def _join(self, node: ir.Node, through: ir.Value) -> list[ir.Value]:
+        """Add `node`, a neighbour of the value `through`, to the region if it fits; returns the values it brings."""
         if node in self.nodes or node.graph is not self.editor.graph:
             return []
-        indices = carried(node, self.layout)
+        indices = layout_agnostic_inputs(node, self.layout)
         if indices is None:
             return []
         values = [value for i in indices if (value := node.inputs[i]) is not None and self._has_layout(value)]
@@ -169,6 +174,7 @@ class _Region:
         return values
 
     def _has_layout(self, value: ir.Value) -> bool:
+        """Whether a value has the rank of the layout and is not a constant, which can be laid out in any way."""
         dims = dims_of(value)
         return dims is not None and len(dims) == len(self.layout) and constant_tensor(value) is None
 
@@ -200,9 +206,10 @@ class _Region:
         return values - sum(self._loss_operands(node, indices) for node, indices in self.nodes.items())
 
     def _gain_inside(self, value: ir.Value) -> int:
+        """What a value that the region makes contributes to the gain."""
         readers = self._readers(value)
         cost = _cost(dims_of(value), self.layout)
-        gain = cost * sum(1 for node in readers.exits if _perm(node) == self.undo)
+        gain = cost * sum(1 for node in readers.exits if permutation_of(node) == self.undo)
         for node in readers.removing:
             perm = remaining(node, self.layout)
             assert perm is not None
@@ -210,20 +217,22 @@ class _Region:
         return gain - (cost if readers.others or value.is_graph_output() else 0)
 
     def _gain_entry(self, value: ir.Value) -> int:
+        """What a value that is made outside of the region contributes to the gain."""
         readers = self._readers(value)
         cost = _cost(dims_of(value), self.layout)
-        entry = _transpose_of(value)
+        entry = operation(value, "Transpose")
         if entry is not None and entry.inputs[0] in self.values:
             return -cost
         alone = not (readers.exits or readers.removing or readers.others or value.is_graph_output())
-        if entry is not None and _perm(entry) == self.layout:
+        if entry is not None and permutation_of(entry) == self.layout:
             return cost if alone else 0
         if entry is not None and alone:
             return 0
-        undone = sum(1 for node in readers.exits if _perm(node) == self.undo)
+        undone = sum(1 for node in readers.exits if permutation_of(node) == self.undo)
         return cost * (undone - 1)
 
     def _loss_operands(self, node: ir.Node, indices: range) -> int:
+        """Elements transposed for operands of lower rank that are made outside of the region."""
         loss = 0
         for index in indices:
             value = node.inputs[index]
@@ -233,7 +242,7 @@ class _Region:
 
     # The rewriting.
 
-    def relay(self) -> None:
+    def apply_layout(self) -> None:
         """Rewrite the region to its layout."""
         self.editor.modified = True
         inside = [value for value in self.values if self._made_inside(value)]
@@ -247,16 +256,16 @@ class _Region:
         for value in inside:
             self._leave(value)
         for node in self.nodes:
-            adapt(self.editor, node, self.layout)
+            rewrite_axes(self.editor, node, self.layout)
         for value in inside:
             value.shape = ir.Shape(permuted(dims_of(value) or (), self.undo))
 
     def _enter(self, value: ir.Value) -> ir.Value:
         """`value`, made outside, in the region's layout."""
-        entry = _transpose_of(value)
+        entry = operation(value, "Transpose")
         source, perm = value, self.undo
         if entry is not None and entry.inputs[0] is not None:
-            source, perm = entry.inputs[0], then(_perm(entry), self.undo)
+            source, perm = entry.inputs[0], compose(permutation_of(entry), self.undo)
         if perm == tuple(range(len(perm))) and not self._made_inside(source):
             return source
         return self._transpose(source, perm)
@@ -265,10 +274,11 @@ class _Region:
         """Let Transposes outside that make what the region made for itself vanish."""
         fitted = self._fitted[value]
         for node in self._readers(value).exits:
-            if _perm(node) == self.undo and node.outputs[0] is not fitted:
+            if permutation_of(node) == self.undo and node.outputs[0] is not fitted:
                 self.editor.replace(node, fitted)
 
     def _fit_operands(self, node: ir.Node, indices: range) -> None:
+        """Replace the operands of `node` that are made outside of the region by those laid out to fit."""
         for index in indices:
             value = node.inputs[index]
             if value is not None and not (value in self.values and self._made_inside(value)):
@@ -280,18 +290,19 @@ class _Region:
         if readers.others or value.is_graph_output():
             own = self._transpose(value, self.layout, permuted(dims_of(value) or (), self.undo))
             if value.is_graph_output():
-                _hand_over_output(self.editor.graph, value, own)
+                self.editor.hand_over_output(value, own)
             for user, index in readers.others:
                 user.replace_input_with(index, own)
         for node in readers.removing:
             self._leave_removing(node)
         for node in readers.exits:
-            _retarget(self.editor, node, value, then(self.layout, _perm(node)))
+            _retarget(self.editor, node, value, compose(self.layout, permutation_of(node)))
 
     def _leave_removing(self, node: ir.Node) -> None:
+        """Let a node that removes axes take its operand in the layout, and transpose its result back."""
         perm = remaining(node, self.layout)
         assert perm is not None
-        adapt(self.editor, node, self.layout)
+        rewrite_axes(self.editor, node, self.layout)
         if perm == tuple(range(len(perm))):
             return
         output = node.outputs[0]
@@ -299,20 +310,18 @@ class _Region:
         users = output.uses()
         own = self._transpose(output, perm, dims)
         if output.is_graph_output():
-            _hand_over_output(self.editor.graph, output, own)
+            self.editor.hand_over_output(output, own)
         for user, index in users:
             user.replace_input_with(index, own)
         output.shape = ir.Shape(dims)
 
     def _transpose(self, source: ir.Value, perm: Layout, dims: tuple[LabelledDim, ...] | None = None) -> ir.Value:
-        node = ir.Node("", "Transpose", [source], [ir.AttrInt64s("perm", perm)])
-        result = node.outputs[0]
-        result.type = source.type
-        result.shape = ir.Shape(permuted(dims or dims_of(source) or (), perm))
-        self.editor.insert(node, after=source)
-        return result
+        """`Transpose(source, perm)`; `dims` are those of `source` if they are about to change."""
+        laid_out = permuted(dims or dims_of(source) or (), perm)
+        return self.editor.after(source).op.Transpose(source, perm=perm, dims=labelled(laid_out))
 
     def _full_dims(self, value: ir.Value) -> tuple[LabelledDim, ...]:
+        """The dimensions of `value` with leading axes of size 1 up to the rank of the layout."""
         dims = dims_of(value) or ()
         return (1,) * (len(self.layout) - len(dims)) + dims
 
@@ -326,6 +335,7 @@ class _Region:
         return self._laid_out[key]
 
     def _lay_out(self, value: ir.Value, broadcasts: bool) -> ir.Value:
+        """See `_fit`: a constant anew, a view, or a Transpose; without leading axes of size 1 if it broadcasts."""
         own, full = dims_of(value) or (), self._full_dims(value)
         dims = permuted(full, self.undo)
         dims = _trimmed(dims) if broadcasts else dims
@@ -335,23 +345,14 @@ class _Region:
         tensor = constant_tensor(value)
         if tensor is not None:
             return self.editor.own(_laid_out(tensor, full, self.undo, dims))
-        view = view_of(own, dims) if views else None
+        builder, view = self.editor.after(value), view_of(own, dims) if views else None
         if view is not None:
-            return self._operator(view[0], value, view[1], dims)
-        if len(own) < len(full):
-            value = self._operator("Unsqueeze", value, list(range(len(full) - len(own))), full)
-        return self._transpose(value, self.undo)
-
-    def _operator(self, op_type: str, value: ir.Value, operand: list[int], dims: tuple[LabelledDim, ...]) -> ir.Value:
-        node = ir.Node("", op_type, [value, self.editor.ints(operand)])
-        node.outputs[0].type = value.type
-        node.outputs[0].shape = ir.Shape(dims)
-        self.editor.insert(node, after=value)
-        return node.outputs[0]
+            return builder.op(view[0], value, builder.ints(view[1]), dims=labelled(dims))
+        return self._transpose(builder.unsqueeze(value, range(len(full) - len(own))), self.undo)
 
 
 def _trimmed(dims: tuple[LabelledDim, ...]) -> tuple[LabelledDim, ...]:
-    """Without leading axes of size 1."""
+    """The dimensions without leading ones of size 1."""
     first = next((axis for axis, dim in enumerate(dims) if dim != 1), len(dims))
     return dims[first:]
 
@@ -368,11 +369,3 @@ def _laid_out(
     if tensor.size <= _COMPUTED_NOW:
         return compute()
     return ir.LazyTensor(compute, dtype=tensor.dtype, shape=ir.Shape(dims))
-
-
-def _hand_over_output(graph: ir.Graph, old: ir.Value, new: ir.Value) -> None:
-    """Let `new` be the graph output that `old` is, under its name."""
-    for index, output in enumerate(graph.outputs):
-        if output is old:
-            graph.outputs[index] = new
-    new.name, old.name = old.name, new.name

@@ -2,58 +2,38 @@
 
 from __future__ import annotations
 
-__all__ = ["BROADCASTING", "ImplicitBroadcast", "broadcast_dims"]
-
-from collections.abc import Sequence
+__all__ = ["ImplicitBroadcast"]
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim, same_dims
+from jax2onnx_graph.facts.operators import Elementwise, facts_of
+from jax2onnx_graph.facts.shapes import broadcast_dims
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dims
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
-
-#: Operators that broadcast all their operands to their result.
-BROADCASTING = frozenset({
-    "Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Sum", "Mean", "Where", "And", "Or", "Xor",
-    "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "BitShift", "BitwiseAnd", "BitwiseOr",
-    "BitwiseXor",
-})  # fmt: skip
 
 
 class ImplicitBroadcast(GraphPass):
     """Drop Expand where the operator that reads it broadcasts and its result keeps its shape.
 
-    1. `Add(Expand(x), y)` is `Add(x, y)`, likewise for each operator of `BROADCASTING` and each of
-       its operands, where the result has the same labelled dimensions without the Expand.
+    1. `Add(Expand(x), y)` is `Add(x, y)`, likewise for each operator that broadcasts all its operands
+       and each of these, where the result has the same labelled dimensions without the Expand.
     2. The same for a Reshape or Unsqueeze that only adds leading axes of size 1.
     3. The same for `MatMul` and the batch dimensions of its operands.
     4. `Expand(Expand(x))` is one Expand, where `x` broadcasts to the outer shape.
-    5. Weights lose leading axes of size 1 likewise: ONNX Runtime joins `MatMul` with the `Add` of a bias [C] only.
+    5. Weights lose leading axes of size 1 likewise, so that runtimes can join `MatMul` with the `Add` of a bias [C].
     """
 
     def rewrite(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             if node.domain or len(node.outputs) != 1:
                 continue
-            if node.op_type in BROADCASTING:
+            if facts_of(node.op_type).elementwise is Elementwise.BROADCAST:
                 _drop_expands(editor, node, matrix_axes=0)
                 _strip_weights(editor, node)
             elif node.op_type == "MatMul":
                 _drop_expands(editor, node, matrix_axes=2)
             elif node.op_type == "Expand":
                 _merge_expand(editor, node)
-
-
-def broadcast_dims(shapes: Sequence[Sequence[LabelledDim]]) -> tuple[LabelledDim, ...] | None:
-    """The shape to which `shapes` broadcast, or None where labels do not tell."""
-    rank = max(map(len, shapes))
-    result: list[LabelledDim] = [1] * rank
-    for shape in shapes:
-        for axis, dim in enumerate(shape, rank - len(shape)):
-            if result[axis] == 1:
-                result[axis] = dim
-            elif dim != 1 and not same_dim(result[axis], dim):
-                return None
-    return tuple(result)
 
 
 def _drop_expands(editor: GraphEditor, node: ir.Node, *, matrix_axes: int) -> None:

@@ -7,16 +7,13 @@ __all__ = ["MergeReshapes", "view_of"]
 from collections.abc import Sequence
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.operators import IdentityIf, facts_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim, same_dims
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 
-_VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten"})
-# The identity where operand and result have one shape.
-_SAME_SHAPE = _VIEWS | {"Expand", "Tile"}
-# The identity where they have only one operand.
-_VARIADIC = frozenset({"Identity", "Concat", "Max", "Min", "Sum", "Mean"})
-_CANDIDATES = _SAME_SHAPE | _VARIADIC | {"Slice", "Pad", "Transpose"}
+# The identity in some cases that `_is_identity` tells.
+_SOMETIMES_IDENTITY = frozenset({"Slice", "Pad", "Transpose"})
 
 
 class MergeReshapes(GraphPass):
@@ -35,7 +32,7 @@ class MergeReshapes(GraphPass):
 
     def rewrite(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
-            if node.op_type not in _CANDIDATES or node.domain or len(node.outputs) != 1:
+            if node.domain or len(node.outputs) != 1 or not _is_candidate(node):
                 continue
             source = node.inputs[0]
             if source is None:
@@ -82,16 +79,20 @@ def _inserted_ones(short: Sequence[LabelledDim], long: Sequence[LabelledDim]) ->
     return axes if position == len(short) and axes else None
 
 
+def _is_candidate(node: ir.Node) -> bool:
+    return facts_of(node.op_type).identity_if is not None or node.op_type in _SOMETIMES_IDENTITY
+
+
 def _is_identity(node: ir.Node, source: ir.Value) -> bool:
-    op_type = node.op_type
-    if op_type in _VARIADIC:
+    op_type, identity_if = node.op_type, facts_of(node.op_type).identity_if
+    if identity_if is IdentityIf.ONE_OPERAND:
         return len(node.inputs) == 1
     if op_type == "Transpose":
         perm = node.attributes.get_ints("perm", None)
         return perm is not None and list(perm) == list(range(len(perm)))
     if not same_dims(dims_of(source), dims_of(node.outputs[0])):
         return False
-    if op_type in _SAME_SHAPE:
+    if identity_if is IdentityIf.SAME_SHAPE:
         return True
     if op_type == "Pad":
         pads = known(node.inputs[1])
@@ -101,7 +102,7 @@ def _is_identity(node: ir.Node, source: ir.Value) -> bool:
 
 
 def _is_view(node: ir.Node) -> bool:
-    if node.op_type in _VIEWS:
+    if facts_of(node.op_type).is_view:
         return True
     if node.op_type != "Transpose":
         return False

@@ -1,0 +1,55 @@
+"""Reading and making jaxprs, whatever JAX's version: what plugins share with the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax2onnx_graph.facts.dims import Dim, Dims, is_static
+
+from jax2onnx_core import _compat
+from jax2onnx_core._compat import (
+    bind_equation,
+    bounds,
+    eval_jaxpr,
+    is_drop_var,
+    is_extended_dtype,
+    is_jaxpr,
+    is_literal,
+    is_symbolic_dim,
+    open_jaxpr,
+)  # fmt: skip
+from jax2onnx_core.jax_types import Aval, Equation, Jaxpr
+
+__all__ = [
+    "Aval", "Dim", "Dims", "Equation", "Jaxpr", "StaticParams", "bind_equation", "bounds", "definitely_le",
+    "eval_jaxpr", "is_drop_var", "is_extended_dtype", "is_jaxpr", "is_literal", "is_positive", "is_static",
+    "is_symbolic_dim", "open_jaxpr", "struct",
+]  # fmt: skip
+
+def struct(aval: Aval) -> jax.ShapeDtypeStruct:
+    """The aval as something to trace with."""
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def is_positive(dim: Dim) -> bool:
+    """Whether a dimension is at least 1 for every value of its symbols."""
+    return definitely_le(1, dim)
+
+
+def definitely_le(a: Dim, b: Dim) -> bool:
+    """Whether `a <= b` for every value of the symbols."""
+    try:
+        return bool(a <= b)
+    except _compat.inconclusive_dimension_error:
+        return False
+
+
+class StaticParams:
+    """The static parameters of a composite; compared by identity, printed in jaxprs."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+
+    def __repr__(self) -> str:
+        return ", ".join(f"{key}={value!r}" for key, value in self.values.items())

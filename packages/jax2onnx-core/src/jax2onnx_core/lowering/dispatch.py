@@ -1,0 +1,166 @@
+"""`Dispatcher`: chooses how an operation is lowered, and does it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import jax
+from jax2onnx_graph.build.builder import Value
+
+from jax2onnx_core import _compat
+from jax2onnx_core.jax_types import Function, Jaxpr
+from jax2onnx_core.jaxprs import struct
+from jax2onnx_core.lowering.components import Components
+from jax2onnx_core.lowering.context import Context
+from jax2onnx_core.lowering.fingerprint import params_fingerprint
+from jax2onnx_core.lowering.log import LoweringLog
+from jax2onnx_core.lowering.operation import Operation
+from jax2onnx_core.lowering.physical import component_count, component_struct, has_components
+from jax2onnx_core.plugins.complex_pair import Complex
+from jax2onnx_core.plugins.errors import Declined, RuleError
+from jax2onnx_core.plugins.registry import Registry
+
+__all__ = ["Dispatcher"]
+
+
+class Dispatcher:
+    """Tries the candidates for an operation in order.
+
+    1. The rules for its name, those for physical tensors last, otherwise the last declared first. Where an operand or
+       result has components, only those for physical tensors.
+    2. For operands with components: the complex rule, or the operation on each component separately.
+    3. The decomposition declared for its name.
+    4. For a composite, the original call; for a primitive that a library defined by a JAX function, that function.
+    """
+
+    def __init__(self, registry: Registry, log: LoweringLog) -> None:
+        self._registry = registry
+        self._log = log
+        self._components = Components()
+        self._traces: dict[Hashable, Jaxpr] = {}
+
+    def lower(self, ctx: Context, operation: Operation, arguments: Sequence[Any]) -> list[Value] | None:
+        """The values of the results; None where no plugin has a way."""
+        split = any(has_components(a.dtype) for a in (*operation.avals_in, *operation.avals_out))
+        results = self._by_rule(ctx, operation, arguments, physical_only=split)
+        if results is None and split and operation.body is None:
+            results = self._by_components(ctx, operation, arguments)
+        if results is None and operation.name in self._registry.decompositions:
+            self._log.lowered(operation.name, "decomposition")
+            fn = self._registry.decompositions[operation.name].fn
+            return self._decompose(ctx, fn, operation, arguments)
+        if results is None and operation.body is not None:
+            self._log.lowered(operation.name, "original call")
+            jaxpr, operands = operation.body
+            return list(ctx.inline(jaxpr, *operands))
+        if results is None and operation.name not in self._registry.unsupported:
+            return self._by_definition(ctx, operation, arguments)
+        return results
+
+    def _by_rule(
+        self, ctx: Context, operation: Operation, arguments: Sequence[Any], *, physical_only: bool
+    ) -> list[Value] | None:
+        declared = self._registry.rules.get(operation.name, [])
+        plain = [] if physical_only else [rule for rule in declared if not rule.physical]
+        for rule in (*reversed(plain), *reversed([rule for rule in declared if rule.physical])):
+            mark = len(ctx.scope.nodes)
+            try:
+                result = rule.fn(ctx, *arguments, **operation.params)
+            except Declined as declined:
+                self._components.forget(ctx.scope.roll_back(mark))
+                self._log.declined(operation.name, str(declined))
+                continue
+            self._log.lowered(operation.name, "rule")
+            return list(result) if isinstance(result, Sequence) else [result]
+        return None
+
+    # -- decompositions ----------------------------------------------------------------------------
+
+    def _decompose(
+        self, ctx: Context, fn: Function, operation: Operation, operands: Sequence[Value]
+    ) -> list[Value]:
+        return list(ctx.inline(self._trace(fn, operation), *operands))
+
+    def _trace(self, fn: Function, operation: Operation) -> Jaxpr:
+        """The jaxpr of `fn` for an operation; equal operations are traced once per export."""
+        key = (fn, tuple(operation.avals_in), params_fingerprint(operation.params))
+        found = self._traces.get(key)
+        if found is None:
+            found = self._traces[key] = _flat_jaxpr(fn, operation, map(struct, operation.avals_in))
+        return found
+
+    def _by_definition(self, ctx: Context, operation: Operation, operands: Sequence[Value]) -> list[Value] | None:
+        """Lower a primitive that a library defined by a JAX function (`Primitive.def_impl`) by that function."""
+        definition = _compat.definition(operation.primitive)
+        if definition is None:
+            return None
+        try:
+            jaxpr = _flat_jaxpr(definition, operation, map(struct, operation.avals_in))
+        except Exception as error:  # noqa: BLE001 (foreign code, perhaps not meant to be traced)
+            self._log.declined(operation.name, f"its implementation cannot be traced: {error}")
+            return None
+        if _compat.binds(jaxpr, operation.primitive):
+            return None
+        self._log.lowered(operation.name, "its own definition")
+        return list(ctx.inline(jaxpr, *operands))
+
+    # -- operands with components --------------------------------------------------------------------
+
+    def _by_components(self, ctx: Context, operation: Operation, operands: Sequence[Value]) -> list[Value] | None:
+        has_keys = any(_compat.is_extended_dtype(a.dtype) for a in (*operation.avals_in, *operation.avals_out))
+        if operation.name in self._registry.complex_rules and not has_keys:
+            self._log.lowered(operation.name, "complex rule")
+            return self._by_complex_rule(ctx, self._registry.complex_rules[operation.name], operation, operands)
+        if operation.name in self._registry.componentwise:
+            self._log.lowered(operation.name, "componentwise")
+            return self._componentwise(ctx, operation, operands)
+        return None
+
+    def _by_complex_rule(
+        self, ctx: Context, fn: Function, operation: Operation, operands: Sequence[Value]
+    ) -> list[Value]:
+        flat: list[Value] = []
+        examples: list[Any] = []
+        for aval, operand in zip(operation.avals_in, operands, strict=True):
+            if has_components(aval.dtype):
+                examples.append(Complex(component_struct(aval), component_struct(aval)))
+                flat += self._components.split(ctx, operand, aval)
+            else:
+                examples.append(struct(aval))
+                flat.append(operand)
+        return self._join(ctx, operation, ctx.inline(_flat_jaxpr(fn, operation, examples), *flat))
+
+    def _componentwise(self, ctx: Context, operation: Operation, operands: Sequence[Value]) -> list[Value]:
+        avals = (*operation.avals_in, *operation.avals_out)
+        count = component_count(next(a for a in avals if has_components(a.dtype)))
+        columns = [
+            self._components.split(ctx, operand, aval) if has_components(aval.dtype) else [operand] * count
+            for aval, operand in zip(operation.avals_in, operands, strict=True)
+        ]
+        examples = [component_struct(a) if has_components(a.dtype) else struct(a) for a in operation.avals_in]
+
+        def bind(*xs: Any, **params: Any) -> list[Any]:
+            return _compat.bind_primitive(operation.primitive, params, *xs)
+
+        jaxpr = _flat_jaxpr(bind, operation, examples)
+        rows = [ctx.inline(jaxpr, *row) for row in zip(*columns, strict=True)]
+        return self._join(ctx, operation, [value for parts in zip(*rows, strict=True) for value in parts])
+
+    def _join(self, ctx: Context, operation: Operation, flat: Sequence[Value]) -> list[Value]:
+        """The results, of which those with components are given as consecutive components."""
+        results, rest = [], list(flat)
+        for aval in operation.avals_out:
+            count = component_count(aval) if has_components(aval.dtype) else 0
+            results.append(self._components.join(ctx, rest[:count], aval) if count else rest[0])
+            del rest[: count or 1]
+        if rest:
+            raise RuleError(f"The complex rule for {operation.name!r} returned {len(rest)} values too many.")
+        return results
+
+
+def _flat_jaxpr(fn: Function, operation: Operation, examples: Any) -> Jaxpr:
+    """The jaxpr of `fn` with the parameters of the operation; the leaves of its result."""
+    return jax.make_jaxpr(lambda *xs: jax.tree_util.tree_leaves(fn(*xs, **operation.params)))(*examples)
+
+

@@ -1,0 +1,82 @@
+"""`ModelState`: what the graphs of one model under construction share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jax2onnx_graph import ir
+from jax2onnx_graph.arrays import Array, Dtype
+from jax2onnx_graph.build.attributes import element_type
+from jax2onnx_graph.build.builder import Value
+from jax2onnx_graph.build.constants import ConstantPool
+from jax2onnx_graph.build.names import Names
+from jax2onnx_graph.targets import Target
+
+from jax2onnx_core.jaxprs import Dim, Dims, is_static
+from jax2onnx_core.lowering.physical import physical_array
+from jax2onnx_core.symbols.symbols import SpecializedDim, Symbols
+
+__all__ = ["PROVENANCE_KEY", "ModelState"]
+
+# The metadata of a value whose dimensions were specialised: the expressions that they were.
+PROVENANCE_KEY = "jax2onnx.dims"
+
+
+class ModelState:
+    """The names, constants and dimensions of one model, and what it is made for.
+
+    Attributes:
+      opset: the version of the standard operators.
+      target: the runtime that the model is for.
+      symbols: the symbolic dimensions of the export.
+      names: the names that are taken.
+    """
+
+    def __init__(self, opset: int, target: Target, symbols: Symbols, weight_names: Mapping[int, str]) -> None:
+        self.opset, self.target, self.symbols = opset, target, symbols
+        self.names = Names()
+        self._pool = ConstantPool(self.names)
+        self._dims: dict[Value, Dims] = {}
+        self._weight_names = weight_names
+        self._weights: dict[int, Value] = {}
+        self._kept: list[Any] = []  # what the ids in `_weights` belong to
+
+    def dims(self, value: Value) -> Dims | None:
+        """The dimensions of a value, ints or JAX's symbolic ones; None if nothing is known."""
+        found = self._dims.get(value)
+        if found is None and value.const_value is not None:
+            return tuple(value.const_value.shape.numpy())
+        return found
+
+    def set_dims(self, value: Value, dims: Sequence[Dim]) -> None:
+        """Remember the dimensions of a value, and label it with them."""
+        self._dims[value] = dims = tuple(dims)
+        value.shape = ir.Shape([int(d) if is_static(d) else self.symbols.label(d) for d in dims])
+        if any(isinstance(d, SpecializedDim) for d in dims):
+            value.metadata_props[PROVENANCE_KEY] = ", ".join(self.symbols.label(d) for d in dims)
+
+    def new_value(self, name: str, dtype: Dtype, dims: Sequence[Dim]) -> Value:
+        """A named value without a producer: an input of some graph."""
+        value = Value(name=self.names.unique(name), type=ir.TensorType(element_type(dtype)))
+        self.set_dims(value, dims)
+        return value
+
+    def constant(self, array: Array, name: str = "const") -> Value:
+        """The value that holds `array`; equal small arrays share one."""
+        return self._pool.constant(array, name)
+
+    def weight(self, array: Any) -> Value:
+        """The value of an array that the traced function closed over; one array is one value."""
+        value = self._weights.get(id(array))
+        if value is None:
+            value = self._pool.weight(physical_array(array), self._weight_names.get(id(array)))
+            self._weights[id(array)] = value
+            self._kept.append(array)
+        return value
+
+    def weights(self) -> list[Value]:
+        """The values of all weights so far, in use or not."""
+        return list(self._weights.values())
+
+

@@ -1,0 +1,64 @@
+"""What a rule returns is checked against the equation, and labelled with JAX's dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jax2onnx_graph.build.attributes import element_type
+from jax2onnx_graph.build.builder import Value
+
+from jax2onnx_core.jaxprs import Aval, Dims, is_static
+from jax2onnx_core.lowering.model_state import ModelState
+from jax2onnx_core.lowering.operation import Operation
+from jax2onnx_core.lowering.physical import physical_type
+from jax2onnx_core.plugins.errors import RuleError
+from jax2onnx_core.symbols.symbols import SpecializedDim
+
+__all__ = ["accept_results"]
+
+
+def accept_results(
+    state: ModelState, operation: Operation, operands: Sequence[Value], results: Sequence[object]
+) -> list[Value]:
+    """The results with JAX's dimensions as labels.
+
+    Raises:
+      RuleError: number, kind, element type, rank or sizes are not those of the equation.
+    """
+    if len(results) != len(operation.avals_out):
+        raise RuleError(
+            f"The rule for {operation.name!r} returned {len(results)} values for {len(operation.avals_out)} results."
+        )
+    return [
+        _accept(state, operation, aval, value, value in operands)
+        for aval, value in zip(operation.avals_out, results, strict=True)
+    ]
+
+
+def _accept(state: ModelState, operation: Operation, aval: Aval, value: object, is_operand: bool) -> Value:
+    dtype, dims = physical_type(aval)
+    if not isinstance(value, Value):
+        raise RuleError(f"The rule for {operation.name!r} returned {value!r}, not an onnx_ir.Value.")
+    if value.dtype != element_type(dtype):
+        raise RuleError(
+            f"The rule for {operation.name!r} returned {value.dtype}, but JAX's result is {dtype}{list(dims)}."
+        )
+    known = state.dims(value)
+    if known is not None and not _agree(known, dims):
+        raise RuleError(
+            f"The rule for {operation.name!r} returned shape {list(known)}, but JAX's result has {list(dims)}."
+        )
+    if known is None or (_says_more(dims, known) and value.producer() is not None and not is_operand):
+        state.set_dims(value, dims)
+    return value
+
+
+def _agree(known: Dims, dims: Dims) -> bool:
+    """Whether the ranks are equal, and the sizes where both are numbers."""
+    pairs = zip(known, dims, strict=False)
+    return len(known) == len(dims) and all(a == b for a, b in pairs if is_static(a) and is_static(b))
+
+
+def _says_more(dims: Dims, known: Dims) -> bool:
+    """Whether the equation's dimensions differ from those a rule inferred, or remember symbols where those do not."""
+    return dims != known or any(isinstance(d, SpecializedDim) for d in dims)

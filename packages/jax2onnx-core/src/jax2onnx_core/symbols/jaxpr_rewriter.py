@@ -1,0 +1,56 @@
+"""`JaxprRewriter`: a jaxpr built anew with variables of other shapes."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+from jax2onnx_core import _compat
+from jax2onnx_core.jax_types import Atom, Aval, Equation, Jaxpr, Params, Var
+from jax2onnx_core.jaxprs import is_literal, open_jaxpr
+
+__all__ = ["JaxprRewriter"]
+
+
+class JaxprRewriter(abc.ABC):
+    """Rebuilds the equations of a jaxpr in order; subclasses say what becomes of avals and parameters."""
+
+    def __init__(self) -> None:
+        self._vars: dict[Any, Any] = {}
+
+    @abc.abstractmethod
+    def aval(self, var: Var) -> Aval:
+        """The aval of the variable that takes the place of `var`."""
+
+    @abc.abstractmethod
+    def params(self, eqn: Equation) -> Params:
+        """The parameters of an equation; called before its results are asked for."""
+
+    def rebuild(self, jaxpr: Jaxpr) -> Jaxpr:
+        """The jaxpr with its variables replaced, of the same kind (open or closed)."""
+        inner, consts = open_jaxpr(jaxpr)
+        invars = [self.var(v) for v in (*inner.constvars, *inner.invars)]
+        return _compat.rebuild_jaxpr(
+            inner,
+            invars=invars,
+            eqns=[self._equation(eqn) for eqn in inner.eqns],
+            outvars=[self.atom(v) for v in inner.outvars],
+            consts=consts,
+            closed_form=inner is not jaxpr or bool(consts),
+        )
+
+    def var(self, var: Var) -> Any:
+        """The variable in the place of `var`."""
+        if var not in self._vars:
+            self._vars[var] = type(var)(self.aval(var))
+        return self._vars[var]
+
+    def atom(self, atom: Atom) -> Any:
+        """The operand in the place of a variable or literal."""
+        return atom if is_literal(atom) else self.var(atom)
+
+    def _equation(self, eqn: Equation) -> Equation:
+        params = self.params(eqn)
+        return eqn.replace(
+            invars=[self.atom(v) for v in eqn.invars], outvars=[self.var(v) for v in eqn.outvars], params=dict(params)
+        )

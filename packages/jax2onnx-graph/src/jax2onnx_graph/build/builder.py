@@ -1,0 +1,319 @@
+"""`GraphBuilder`: what rules and passes write nodes with."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.arrays import Array, Dtype, DtypeLike
+from jax2onnx_graph.build.attributes import Attribute, attributes_of, element_type, plain_attributes
+from jax2onnx_graph.errors import RuleError
+from jax2onnx_graph.facts.availability import check_attributes, check_element_types, check_operands
+from jax2onnx_graph.facts.dims import Dim, Dims, is_static
+from jax2onnx_graph.facts.schemas import output_types
+from jax2onnx_graph.facts.shapes import infer_dims
+from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.targets import Property, Target
+
+__all__ = ["Array", "DtypeLike", "GraphBuilder", "Operators", "Value"]
+
+Value = ir.Value
+
+
+class Operator(Protocol):
+    """Emits one node of an operator and returns its only result."""
+
+    def __call__(
+        self, *inputs: Value | None, domain: str = "", dtype: DtypeLike | None = None, dims: Sequence[Dim] | None = None,
+        **attributes: Attribute,
+    ) -> Value: ...  # fmt: skip
+
+
+class Operators:
+    """`op.Add(x, y)`, `op("Add", x, y)`, and `op.several("Split", x, outputs=2, axis=0)` for several results."""
+
+    def __init__(self, builder: GraphBuilder) -> None:
+        self._builder = builder
+
+    def __getattr__(self, op_type: str) -> Operator:
+        def emit(*inputs: Value | None, **options: Any) -> Value:
+            return self(op_type, *inputs, **options)
+
+        return emit
+
+    def __call__(
+        self, op_type: str, *inputs: Value | None, domain: str = "", dtype: DtypeLike | None = None,
+        dims: Sequence[Dim] | None = None, **attributes: Attribute,
+    ) -> Value:  # fmt: skip
+        """Emit one node and return its result.
+
+        Args:
+          op_type: the name of the operator.
+          *inputs: its operands; None for one that is left out.
+          domain: the operator's domain, empty for the standard operators.
+          dtype: the element type of the result, where the schema leaves it open.
+          dims: the shape of the result, where it does not follow from the operands.
+          **attributes: its attributes; None for one that is left out.
+        """
+        (value,) = self._builder.emit(op_type, inputs, domain, 1, None if dtype is None else [dtype], dims, attributes)
+        return value
+
+    def several(
+        self, op_type: str, *inputs: Value | None, outputs: int, domain: str = "",
+        dtype: Sequence[DtypeLike] | None = None, dims: Sequence[Dim] | None = None, **attributes: Attribute,
+    ) -> tuple[Value, ...]:  # fmt: skip
+        """Emit one node and return its results, `outputs` many; `dims` is the shape of the first."""
+        return self._builder.emit(op_type, inputs, domain, outputs, dtype, dims, attributes)
+
+
+class GraphBuilder(abc.ABC):
+    """Writes nodes at one place of one graph, and what everyone needs around them.
+
+    The helpers (`reshape`, `cast`, `transpose`, …) emit nothing where there is nothing to do.
+
+    Attributes:
+      op: emits nodes: `builder.op.Add(x, y)`.
+      opset: the version of the standard operators.
+      target: the runtime that the model is for.
+    """
+
+    def __init__(self, opset: int, target: Target) -> None:
+        self.opset, self.target = opset, target
+        self.op = Operators(self)
+
+    # -- where nodes go: for the classes derived from this -------------------------------------
+
+    @abc.abstractmethod
+    def _insert(self, node: ir.Node) -> None:
+        """Put a finished node into the graph."""
+
+    @abc.abstractmethod
+    def _node_name(self, op_type: str) -> str:
+        """A name for a new node of this operator."""
+
+    def _value_names(self, node: str, count: int) -> Sequence[str | None]:
+        """Names for the results of a new node; None where the graph is to choose."""
+        return [node] if count == 1 else [f"{node}.{i}" for i in range(count)]
+
+    @abc.abstractmethod
+    def dims(self, value: Value) -> Dims | None:
+        """The dimensions of a value; None if nothing is known."""
+
+    @abc.abstractmethod
+    def set_dims(self, value: Value, dims: Sequence[Dim]) -> None:
+        """Label a value with its dimensions."""
+
+    @abc.abstractmethod
+    def shape(self, dims: Sequence[Dim]) -> Value:
+        """Dimensions as an int64 vector."""
+
+    @abc.abstractmethod
+    def new_constant(self, array: Array, name: str = "const") -> Value:
+        """The value that holds `array`; equal small arrays share one."""
+
+    # -- nodes ---------------------------------------------------------------------------------
+
+    def emit(
+        self, op_type: str, inputs: Sequence[Value | None], domain: str, outputs: int,
+        dtype: Sequence[DtypeLike] | None, dims: Sequence[Dim] | None, attributes: dict[str, Attribute],
+    ) -> tuple[Value, ...]:  # fmt: skip
+        """Emit one node; see `Operators`."""
+        node = self.make_node(op_type, inputs, domain, outputs, dtype, attributes)
+        self._insert(node)
+        if dims is None and not domain:
+            dims = self._infer_dims(op_type, inputs, plain_attributes(attributes))
+        if dims is not None:
+            for output in node.outputs if op_type == "Split" else node.outputs[:1]:
+                self.set_dims(output, dims)
+        return tuple(node.outputs)
+
+    def make_node(
+        self, op_type: str, inputs: Sequence[Value | None], domain: str = "", outputs: int = 1,
+        dtype: Sequence[DtypeLike] | None = None, attributes: dict[str, Attribute] | None = None,
+    ) -> ir.Node:  # fmt: skip
+        """A node with named, typed outputs, not yet in any graph."""
+        attributes = attributes or {}
+        if not domain:
+            check_operands(op_type, self.opset, inputs)
+        types = self._types(op_type, inputs, domain, outputs, dtype, attributes)
+        check_element_types(self.opset, types)
+        if not domain:
+            check_attributes(op_type, self.opset, [name for name, value in attributes.items() if value is not None])
+        name = self._node_name(op_type)
+        names = self._value_names(name, outputs)
+        values = [Value(name=n, type=ir.TensorType(t)) for n, t in zip(names, types, strict=True)]
+        return ir.Node(domain, op_type, inputs, attributes_of(attributes), outputs=values, name=name)
+
+    def _types(
+        self, op_type: str, inputs: Sequence[Value | None], domain: str, outputs: int,
+        dtype: Sequence[DtypeLike] | None, attributes: dict[str, Attribute],
+    ) -> list[ir.DataType]:  # fmt: skip
+        if dtype is not None:
+            return [element_type(d) for d in dtype]
+        bodies = [a for a in attributes.values() if isinstance(a, ir.Graph)]
+        if bodies:
+            skipped = 1 if op_type == "Loop" else 0  # its first output is the condition
+            return [v.dtype or ir.DataType.UNDEFINED for v in bodies[0].outputs[skipped:]][:outputs]
+        return output_types(op_type, domain, self.opset, inputs, plain_attributes(attributes), outputs)
+
+    def _infer_dims(
+        self, op_type: str, inputs: Sequence[Value | None], attributes: dict[str, Attribute]
+    ) -> Dims | None:
+        """The dimensions of the first result, where they follow from those of the operands."""
+        return infer_dims(op_type, inputs, attributes, {v: d for v in inputs if v is not None and (d := self.dims(v)) is not None})
+
+    # -- constants and what is known of values ---------------------------------------------------
+
+    def constant(
+        self, value: object, dtype: DtypeLike | None = None, *, like: Value | None = None, name: str = "const"
+    ) -> Value:
+        """A constant; its element type is `dtype`, that of the value `like`, or that of the array."""
+        if like is not None:
+            dtype = self.dtype(like)
+        array = np.asarray(value)
+        return self.new_constant(array if dtype is None else array.astype(dtype), name)
+
+    def ints(self, values: Sequence[int]) -> Value:
+        """An int64 vector: axes, shapes, repeats."""
+        return self.new_constant(np.array(list(values), np.int64).reshape(-1))
+
+    def known(self, value: Value) -> Array | None:
+        """The array that a value is at export time, None if it depends on the inputs."""
+        tensor = constant_tensor(value)
+        return None if tensor is None else tensor.numpy()
+
+    def dtype(self, value: Value) -> Dtype:
+        """The element type of a value."""
+        assert value.dtype is not None, "every value that a builder makes has a type"
+        return value.dtype.numpy()
+
+    def known_dims(self, value: Value) -> Dims:
+        """The dimensions of a value; RuleError where they are not known."""
+        dims = self.dims(value)
+        if dims is None:
+            raise RuleError(f"The shape of {value.name} is not known here; give dims=… to ctx.op.")
+        return dims
+
+    def with_dims(self, value: Value, dims: Sequence[Dim]) -> Value:
+        """`value`, labelled with dimensions that could not be inferred."""
+        self.set_dims(value, dims)
+        return value
+
+    # -- the target ------------------------------------------------------------------------------
+
+    def supports(self, op_type: str, dtype: DtypeLike) -> bool:
+        """Whether the target computes the operator at this element type."""
+        return self.target.supports(op_type, np.dtype(dtype), self.opset)
+
+    def guarantees(self, op_type: str, dtype: DtypeLike, kept: Property) -> bool:
+        """Whether the target keeps this part of the operator's meaning, such as "nan" or "empty"."""
+        return self.target.guarantees(op_type, np.dtype(dtype), kept)
+
+    def prefers(self, *forms: str) -> str:
+        """The one of several forms of equal meaning that runs fastest on the target."""
+        return self.target.prefers(*forms)
+
+    # -- generic helpers: they emit nothing when there is nothing to do ----------------------------
+
+    def reshape(self, x: Value, dims: Sequence[Dim]) -> Value:
+        """`x` with the dimensions `dims`, in row-major order."""
+        dims, old = tuple(dims), self.known_dims(x)
+        if old == dims:
+            return x
+        known = self.known(x)
+        if known is not None and all(map(is_static, dims)):
+            return self.new_constant(known.reshape([int(d) for d in dims if is_static(d)]), x.name or "const")
+        empty = 0 in [d for d in dims if is_static(d)]
+        return self.op("Reshape", x, self._reshape_target(old, dims), dims=dims, allowzero=1 if empty else None)
+
+    def _reshape_target(self, old: Dims, dims: Dims) -> Value:
+        """The shape operand; constant where ONNX's 0 (copy) and -1 (infer) allow it."""
+        target = [int(d) if is_static(d) else -1 for d in dims]
+        for i, d in enumerate(dims):
+            if target.count(-1) <= 1:
+                break
+            if target[i] == -1 and i < len(old) and old[i] == d and self.is_positive(d):
+                target[i] = 0
+        inferable = target.count(-1) == 1 and all(map(self.is_positive, dims))
+        if target.count(-1) == 0 or inferable:
+            return self.ints(target)
+        return self.shape(dims)
+
+    def is_positive(self, dim: Dim) -> bool:
+        """Whether a dimension is at least 1 for all values of its symbols."""
+        return is_static(dim) and dim > 0
+
+    def broadcast(self, x: Value, dims: Sequence[Dim]) -> Value:
+        """`x` expanded to `dims` by NumPy's rule (aligned at the right)."""
+        if self.dims(x) == tuple(dims):
+            return x
+        return self.op("Expand", x, self.shape(dims), dims=dims)
+
+    def broadcast_in_dim(self, x: Value, dims: Sequence[Dim], broadcast_dimensions: Sequence[int]) -> Value:
+        """XLA's broadcast: axis i of `x` becomes axis `broadcast_dimensions[i]` of the result."""
+        old = self.known_dims(x)
+        aligned: list[Dim] = [1] * len(dims)
+        for size, axis in zip(old, broadcast_dimensions, strict=True):
+            aligned[axis] = size
+        first = min(broadcast_dimensions, default=len(dims))
+        return self.broadcast(self.reshape(x, aligned[first:]), dims)
+
+    def cast(self, x: Value, dtype: DtypeLike) -> Value:
+        """`x` converted by ONNX's Cast (whose rounding and saturation are not JAX's everywhere)."""
+        return x if self.dtype(x) == np.dtype(dtype) else self.op("Cast", x, to=np.dtype(dtype))
+
+    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
+        """Axis i of the result is axis `perm[i]` of `x`."""
+        perm = [int(p) for p in perm]
+        if perm == sorted(perm):
+            return x
+        known = self.known(x)
+        if known is not None:
+            return self.new_constant(known.transpose(perm), f"{x.name}.transpose")
+        return self.op("Transpose", x, perm=perm)
+
+    def squeeze(self, x: Value, axes: Sequence[int]) -> Value:
+        """`x` without the given axes of size 1."""
+        if not axes:
+            return x
+        dims = self.known_dims(x)
+        gone = {a % len(dims) for a in axes}
+        kept = tuple(d for i, d in enumerate(dims) if i not in gone)
+        if self.known(x) is not None:
+            return self.reshape(x, kept)
+        return self.op("Squeeze", x, self.ints(sorted(gone)), dims=kept)
+
+    def unsqueeze(self, x: Value, axes: Sequence[int]) -> Value:
+        """`x` with axes of size 1 so that they are at these places of the result."""
+        if not axes:
+            return x
+        dims = self.known_dims(x)
+        rank = len(dims) + len(axes)
+        new = sorted(a % rank for a in axes)
+        rest = iter(dims)
+        wide = tuple(1 if i in new else next(rest) for i in range(rank))
+        if self.known(x) is not None:
+            return self.reshape(x, wide)
+        return self.op("Unsqueeze", x, self.ints(new), dims=wide)
+
+    def slice(
+        self, x: Value, starts: Sequence[Dim] | Value, ends: Sequence[Dim] | Value, axes: Sequence[int],
+        steps: Sequence[int] | None = None, *, dims: Sequence[Dim] | None = None,
+    ) -> Value:  # fmt: skip
+        """ONNX's Slice; bounds are dimensions or int64 vectors, `dims` the result's shape if it is to be known."""
+        bounds = [b if isinstance(b, Value) else self.shape(b) for b in (starts, ends)]
+        operands = [x, *bounds, self.ints(axes)]
+        if steps is not None and any(s != 1 for s in steps):
+            operands.append(self.ints(steps))
+        return self.op("Slice", *operands, dims=dims)
+
+    def concat(self, xs: Sequence[Value], axis: int) -> Value:
+        """The values one after another along `axis`."""
+        if len(xs) == 1:
+            return xs[0]
+        dims = self.dims(xs[0])
+        return self.op("Concat", *xs, axis=axis if dims is None else axis % len(dims))

@@ -1,0 +1,66 @@
+"""`ConstantPool`: the constants of a model under construction, each stored once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.build.attributes import element_type
+from jax2onnx_graph.build.names import Names
+
+__all__ = ["ConstantPool"]
+
+
+# Constants of up to this many bytes are shared wherever they are equal.
+_SMALL = 1024
+# Weights beyond this many bytes are compared with each other, so that equal ones are stored once.
+_LARGE = 16_384
+
+
+class ConstantPool:
+    """Values without a producer that hold a tensor; those in use become initializers at the end."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._small: dict[tuple[object, ...], ir.Value] = {}
+        self._large: dict[tuple[object, ...], list[tuple[Array, ir.Value]]] = {}
+
+    def constant(self, array: Array, name: str = "const") -> ir.Value:
+        """The value that holds `array`; equal small arrays share one."""
+        if array.nbytes > _SMALL:
+            return self._new(array, name)
+        key = (array.dtype, array.shape, array.tobytes())
+        value = self._small.get(key)
+        if value is None:
+            value = self._small[key] = self._new(np.array(array), name)
+        return value
+
+    def weight(self, array: Array, name: str | None) -> ir.Value:
+        """The value of a weight: a small one with a name keeps it, though another may be equal; large ones are
+        stored once."""
+        if array.nbytes <= _LARGE:
+            return self._new(array, name) if name is not None else self.constant(array)
+        alike = self._large.setdefault((array.dtype, array.shape, _sample(array)), [])
+        for other, value in alike:
+            if np.array_equal(_bytes(other), _bytes(array)):
+                return value
+        value = self._new(array, name or "const")
+        alike.append((array, value))
+        return value
+
+    def _new(self, array: Array, name: str) -> ir.Value:
+        name = self._names.unique(name)
+        dtype = element_type(array.dtype)
+        tensor = ir.Tensor(array, dtype, name=name)
+        return ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(array.shape), const_value=tensor)
+
+
+def _bytes(array: Array) -> Array:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _sample(array: Array) -> bytes:
+    """A few bytes by which most different arrays differ; a hash of all weights would take seconds."""
+    flat = _bytes(array)
+    return flat[:: max(1, flat.size // 64)].tobytes()

@@ -1,0 +1,82 @@
+"""Putting finished nodes together as a model."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+import onnx
+
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.availability import check_element_types
+from jax2onnx_graph.rewrite.traversal import walk
+
+__all__ = ["assemble_model"]
+
+def assemble_model(
+    inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], nodes: Sequence[ir.Node], functions: Sequence[ir.Function],
+    *, opset: int, weights: Iterable[ir.Value], producer: str,
+) -> ir.Model:  # fmt: skip
+    """The model of a main graph and functions.
+
+    The constants in use become initializers, in functions Constant nodes; those of `weights` that are used only in another
+    shape leave their name to what took their place.
+
+    Raises:
+      ConversionError: a value has an element type that the operators of the opset do not know.
+    """
+    values = itertools.chain(inputs, (v for node in walk(nodes) for v in node.outputs))
+    check_element_types(opset, {value.dtype for value in values})
+    domains = {node.domain for node in walk(nodes)} | {f.domain for f in functions}
+    domains |= {node.domain for function in functions for node in walk(function)}
+    opsets = {"": opset, **dict.fromkeys(sorted(domains - {""}), 1)}
+    graph = ir.Graph(inputs, outputs, nodes=nodes, name="main", opset_imports=opsets)
+    constants = _constants(nodes)
+    _return_names(weights, constants)
+    for value in constants:
+        graph.register_initializer(value)
+    for function in functions:
+        _constants_to_nodes(function)
+        function.opset_imports.update(opsets)
+    return ir.Model(graph, ir_version=_ir_version(opset), producer_name=producer, functions=functions)
+
+
+def _ir_version(opset: int) -> int:
+    found: int = onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", opset)])
+    return max(found, 10)  # 10 lets functions carry the types of their values
+
+
+def _constants(nodes: Iterable[ir.Node]) -> list[ir.Value]:
+    """The constants that the nodes use, in order of first use, subgraphs included."""
+    found: dict[ir.Value, None] = {}
+    for node in walk(nodes):
+        for value in node.inputs:
+            if value is not None and value.const_value is not None and value.producer() is None:
+                found[value] = None
+    return list(found)
+
+
+def _return_names(weights: Iterable[ir.Value], used: Iterable[ir.Value]) -> None:
+    """A weight that is used only reshaped gets the name that the weight itself does not need."""
+    used = list(used)
+    free = {weight.name for weight in weights} - {value.name for value in used}
+    for value in used:
+        base, _, number = (value.name or "").rpartition("_")
+        if number.isdigit() and base in free:
+            free.remove(base)
+            value.name = base
+
+
+def _constants_to_nodes(function: ir.Function) -> None:
+    """Function bodies have no initializers: their constants become Constant nodes."""
+    for value in _constants(function):
+        tensor = value.const_value
+        assert tensor is not None, "a constant holds its tensor"
+        node = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)], num_outputs=1)
+        output = node.outputs[0]
+        output.name, output.type, output.shape = f"{function.name}.{value.name}", value.type, value.shape
+        for user in list(walk(function)):
+            for i, operand in enumerate(user.inputs):
+                if operand is value:
+                    user.replace_input_with(i, output)
+        function.insert_before(function[0], node)

@@ -1,0 +1,70 @@
+"""Comparing the arrays that a model gives with those that it should give."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from jax2onnx_graph.arrays import Array, Dtype
+
+__all__ = ["Comparison", "compare", "tolerance"]
+
+
+# Relative tolerance by dtype: about four decimal digits less than the dtype has.
+_TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 6e-2, "complex128": 1e-9, "complex64": 1e-4}
+
+
+def tolerance(dtype: Dtype) -> float:
+    """The relative tolerance for results of this dtype; exact for integers and booleans."""
+    return _TOLERANCES.get(np.dtype(dtype).name, 0.3 if "float" in np.dtype(dtype).name else 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """How two arrays of one shape compare.
+
+    Attributes:
+      is_close: whether all elements are equal within the tolerance; NaN equals NaN.
+      largest: the largest finite absolute difference.
+      detail: how many elements differ and the first of them; empty if all are close.
+    """
+
+    is_close: bool
+    largest: float
+    detail: str
+
+
+def compare(
+    got: Array, want: Array, *, rtol: float | None = None, atol: float | None = None, scale: float | None = None
+) -> Comparison:
+    """Compare arrays of one shape.
+
+    Args:
+      got: what the model gives.
+      want: what it should give.
+      rtol: the relative tolerance; that of `want`'s dtype if not given.
+      atol: the absolute tolerance; `rtol` times `scale` if not given.
+      scale: the size of an ordinary number; the largest finite magnitude in `want` if not given.
+    """
+    rtol = tolerance(want.dtype) if rtol is None else rtol
+    wide = np.complex128 if np.issubdtype(want.dtype, np.complexfloating) else np.float64
+    exact, computed = want.astype(wide), got.astype(wide)
+    with np.errstate(invalid="ignore"):
+        difference = np.where(computed == exact, 0.0, np.abs(computed - exact))
+    if rtol == 0 and not atol:
+        close = np.asarray(got == want)
+    else:
+        if scale is None:
+            scale = float(np.max(np.abs(exact), initial=0.0, where=np.isfinite(exact)))
+        atol = rtol * max(scale, 1e-30) if atol is None else atol
+        close = np.isclose(computed, exact, rtol=rtol, atol=atol, equal_nan=True)
+    largest = float(difference[np.isfinite(difference)].max(initial=0.0))
+    if close.all():
+        return Comparison(True, largest, "")
+    index = tuple(int(i) for i in np.argwhere(~close)[0])
+    return Comparison(
+        False, largest,
+        f"{int((~close).sum())} of {close.size} elements, largest difference {largest:.3g}; the first is at {index}: "
+        f"{got[index]!r} instead of {want[index]!r}",
+    )  # fmt: skip

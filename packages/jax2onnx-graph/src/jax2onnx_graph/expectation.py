@@ -1,0 +1,42 @@
+"""Structural expectations: what a graph must look like, as data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+__all__ = ["ExpectGraph", "expect_graph"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ExpectGraph:
+    """A structural expectation; see `expect_graph`."""
+
+    paths: tuple[str, ...]
+    counts: Mapping[str, int]
+    absent: tuple[str, ...]
+    match: Literal["exact", "path"]
+    symbols: Mapping[str, int | None]
+    search_functions: bool
+
+
+def expect_graph(
+    *paths: str,
+    counts: Mapping[str, int] | None = None,
+    absent: Sequence[str] = (),
+    match: Literal["exact", "path"] = "path",
+    symbols: Mapping[str, int | None] | None = None,
+    search_functions: bool = False,
+) -> ExpectGraph:
+    """What the graph must look like.
+
+    A path is `"Transpose -> Conv:Bx32x28x28 -> Relu"`: operators along data edges, each with an
+    optional shape (`x` between dimensions, `?` for any). `counts` gives exact numbers of operators,
+    `absent` operators that must not occur. `match="exact"` fails on any operator that no path
+    names. `symbols` fixes dimension names used in shapes to numbers (or None for any).
+    `search_functions` looks inside ONNX functions and subgraphs too.
+    """
+    if match not in ("exact", "path"):
+        raise ValueError(f"expect_graph: match must be 'exact' or 'path', not {match!r}")
+    return ExpectGraph(paths, dict(counts or {}), tuple(absent), match, dict(symbols or {}), search_functions)

@@ -1,0 +1,54 @@
+"""`cond` and `switch` as If."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jax2onnx_core import Context, Jaxpr, Rules, Value
+from jax2onnx_graph.rewrite.patterns import operation
+
+__all__ = ["rules"]
+
+rules = Rules()
+
+
+@rules.lower("cond", physical=True)
+def cond(ctx: Context, index: Value, *operands: Value, branches: Sequence[Jaxpr], **_: object) -> Sequence[Value]:
+    """An If; of more than two branches, a balanced tree of them. An index out of range is clamped, as in XLA."""
+    known = ctx.known(index)
+    if known is not None:
+        taken = branches[int(np.clip(known, 0, len(branches) - 1))]
+        return ctx.inline(taken, *operands)
+    return _choose(ctx, index, operands, branches, 0)
+
+
+def _choose(
+    ctx: Context, index: Value, operands: Sequence[Value], branches: Sequence[Jaxpr], first: int
+) -> tuple[Value, ...]:
+    """The results of branch `index`, where `branches` are those from number `first` on."""
+    if len(branches) == 1:
+        return ctx.inline(branches[0], *operands)
+    if not ctx.avals_out:
+        return ()
+    middle = (len(branches) + 1) // 2
+    lower, upper = ctx.subgraph("branch"), ctx.subgraph("branch")
+    low = _choose(lower, index, operands, branches[:middle], first)
+    high = _choose(upper, index, operands, branches[middle:], first + middle)
+    results = ctx.op.several(
+        "If", _at_least(ctx, index, first + middle), outputs=len(low),
+        then_branch=upper.graph(high), else_branch=lower.graph(low),
+    )  # fmt: skip
+    for result, inner in zip(results, high, strict=True):
+        if (dims := upper.dims(inner)) is not None:
+            ctx.set_dims(result, dims)
+    return results
+
+
+def _at_least(ctx: Context, index: Value, number: int) -> Value:
+    """`index >= number`, a bool scalar; where the index is a bool converted to 0 or 1, that bool itself."""
+    cast = operation(index, "Cast")
+    source = None if cast is None else cast.inputs[0]
+    if number == 1 and source is not None and ctx.dtype(source) == np.bool_:
+        return source
+    return ctx.op.GreaterOrEqual(index, ctx.constant(number, like=index))

@@ -1,0 +1,117 @@
+"""What `while` and `scan` share: what a loop's body does to its carry, and the Loop operator."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jax.extend.core import Var
+from jax2onnx_core import Aval, Context, Jaxpr, Value
+from jax2onnx_core.jaxprs import Equation, is_literal, open_jaxpr
+from jax2onnx_core.lowering.context import Subgraph
+
+__all__ = ["LoopBody", "LoopStep", "counter_after", "emit_loop"]
+
+
+@dataclasses.dataclass(frozen=True)
+class LoopBody:
+    """The body of a loop, and what it does to each value of the carry.
+
+    Attributes:
+      jaxpr: the body; the first of its results are the next carry.
+      num_carry: the number of values in the carry.
+      invariant: the positions in the carry of values that no iteration changes; they are used from outside the loop.
+      counters: the positions of values that each iteration increases by one; they follow from the iteration number.
+    """
+
+    jaxpr: Jaxpr
+    num_carry: int
+    invariant: frozenset[int]
+    counters: frozenset[int]
+
+    @staticmethod
+    def analyse(jaxpr: Jaxpr, first: int, num_carry: int) -> LoopBody:
+        """Look at a body whose inputs from position `first` on are its carry."""
+        inner, _ = open_jaxpr(jaxpr)
+        made_by = {var: eqn for eqn in inner.eqns for var in eqn.outvars}
+        carry = list(enumerate(zip(inner.invars[first : first + num_carry], inner.outvars[:num_carry], strict=True)))
+        invariant = frozenset(k for k, (old, new) in carry if old is new)
+        counters = frozenset(
+            k for k, (old, new) in carry if not is_literal(new) and _increments(made_by.get(new), old)
+        )
+        return LoopBody(jaxpr, num_carry, invariant, counters)
+
+    def without_counters(self) -> LoopBody:
+        """The same body for a loop that carries its counters like other values."""
+        return dataclasses.replace(self, counters=frozenset())
+
+    @property
+    def states(self) -> list[int]:
+        """The positions of the values that the ONNX loop carries: neither invariant nor counters."""
+        return [k for k in range(self.num_carry) if k not in self.invariant | self.counters]
+
+    def carry(self, init: Sequence[Value], states: Sequence[Value], counter: Callable[[Value], Value]) -> list[Value]:
+        """The whole carry in its order: `states`, invariant values from `init`, `counter(start)` for counters."""
+        rest = iter(states)
+        return [
+            init[k] if k in self.invariant else counter(init[k]) if k in self.counters else next(rest)
+            for k in range(self.num_carry)
+        ]
+
+
+def _increments(eqn: Equation | None, old: Var) -> bool:
+    """Whether an equation adds one to `old`, a scalar of a signed integer dtype."""
+    if eqn is None or eqn.primitive.name != "add" or old.aval.shape or np.dtype(old.aval.dtype).kind != "i":
+        return False
+    x, y = eqn.invars
+    if x is not old:
+        x, y = y, x
+    return x is old and is_literal(y) and int(y.val) == 1
+
+
+def counter_after(ctx: Context, start: Value, iterations: Value) -> Value:
+    """The value of a counter that begins as `start` after so many iterations (an int64 scalar)."""
+    number = ctx.cast(iterations, ctx.dtype(start))
+    known = ctx.known(start)
+    return number if known is not None and not known.any() else ctx.op.Add(number, start)
+
+
+class LoopStep(NamedTuple):
+    """The results of one iteration of a Loop: whether to go on (None: yes), the next states, values to stack."""
+
+    condition: Value | None
+    states: Sequence[Value]
+    stacked: Sequence[Value] = ()
+
+
+def emit_loop(
+    ctx: Context, count: Value | None, condition: Value | None, avals: Sequence[Aval], init: Sequence[Value],
+    step: Callable[[Subgraph, Value, list[Value]], LoopStep],
+) -> tuple[Value, ...]:  # fmt: skip
+    """Emit a Loop.
+
+    Args:
+      ctx: where the Loop goes.
+      count: the number of iterations at most, an int64 scalar; None for no limit.
+      condition: a bool scalar, whether there is a first iteration; None for yes.
+      avals: the types of the states.
+      init: the first states.
+      step: builds the body: `step(body, iteration number, states)`.
+
+    Returns:
+      The last states, then the stacked values `[iterations, …]`.
+    """
+    body = ctx.subgraph("body")
+    iteration = body.input("iteration", np.int64, ())
+    go_on = body.input("condition", np.bool_, ())
+    states = [body.input_for(aval, "carry") for aval in avals]
+    again, new, stacked = step(body, iteration, states)
+    outputs = len(new) + len(stacked)
+    if not outputs:
+        return ()
+    graph = body.graph([go_on if again is None else again, *new, *stacked])
+    if condition is None and not init:  # the operator has two operands at least
+        condition = ctx.constant(np.array(True))
+    return ctx.op.several("Loop", count, condition, *init, body=graph, outputs=outputs)

@@ -1,0 +1,153 @@
+"""`scan` as Scan; as Loop where it has no inputs or may have no iterations; as the body itself where it is unrolled."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jax2onnx_core import Context, Dim, Jaxpr, Rules, Value
+from jax2onnx_core.jaxprs import is_positive, is_static, open_jaxpr
+from jax2onnx_core.lowering.context import Subgraph
+from jax2onnx_core.lowering.physical import physical_type
+
+from jax2onnx_lax._compat import scan_counts
+from jax2onnx_lax.control_flow.hoisting import hoist
+from jax2onnx_lax.control_flow.loop_bodies import LoopBody, LoopStep, counter_after, emit_loop
+
+__all__ = ["rules"]
+
+rules = Rules()
+
+
+@rules.lower("scan", physical=True)
+def scan(
+    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, **params: object
+) -> Sequence[Value]:
+    """The last carry, then the stacked results `[length, …]`.
+
+    A scan of one iteration, or one that `unroll` asks to unroll completely, is written as its body; otherwise an ONNX
+    Scan is, after the matrix products of its inputs alone have been taken out. Scan needs an input and an iteration:
+    where these are not certain a Loop is written.
+    """
+    num_consts, num_carry = scan_counts(params, len(operands))
+    whole = _Scan(
+        ctx, LoopBody.analyse(jaxpr, num_consts, num_carry), operands[:num_consts],
+        operands[num_consts : num_consts + num_carry], operands[num_consts + num_carry :], length, reverse,
+    )  # fmt: skip
+    if is_static(length) and length == 0:
+        return whole.without_iterations()
+    if is_static(length) and (length == 1 or unroll >= length):
+        return whole.unrolled(length)
+    if not whole.xs or not is_positive(length):
+        return whole.as_loop()
+    return whole.hoisted(num_consts).as_scan()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Scan:
+    """A scan equation: `consts`, first carry `init`, inputs `xs` `[length, …]`.
+
+    Each way to write it returns the last carry and the stacked results.
+    """
+
+    ctx: Context
+    body: LoopBody
+    consts: Sequence[Value]
+    init: Sequence[Value]
+    xs: Sequence[Value]
+    length: Dim
+    reverse: bool
+
+    def without_iterations(self) -> list[Value]:
+        """The carry as it was, and stacks of length 0."""
+        stacked = self.ctx.avals_out[self.body.num_carry :]
+        return [*self.init, *(self.ctx.jax(functools.partial(jnp.zeros, a.shape, a.dtype)) for a in stacked)]
+
+    def unrolled(self, length: int) -> list[Value]:
+        """The body `length` times; results are stacked in the order of the inputs."""
+        ctx, carry = self.ctx, self.init
+        rows: dict[int, Sequence[Value]] = {}
+        for step in range(length)[:: -1 if self.reverse else 1]:
+            results = ctx.inline(self.body.jaxpr, *self.consts, *carry, *(_row(ctx, x, step, length) for x in self.xs))
+            carry, rows[step] = results[: self.body.num_carry], results[self.body.num_carry :]
+        columns = zip(*(rows[step] for step in range(length)), strict=True)
+        return [*carry, *(ctx.concat([ctx.unsqueeze(y, [0]) for y in column], 0) for column in columns)]
+
+    def hoisted(self, num_consts: int) -> _Scan:
+        """The same scan after the matrix products of its inputs alone; itself where there are none."""
+        parts = hoist(self.body.jaxpr, num_consts, self.body.num_carry, self.ctx.avals_in)
+        if parts is None:
+            return self
+        made = self.ctx.inline(parts.before, *self.consts, *self.xs)
+        consts = [*self.consts, *made[: parts.num_invariant]]
+        xs = [*(self.xs[i] for i in parts.kept), *made[parts.num_invariant :]]
+        body = LoopBody.analyse(parts.body, len(consts), self.body.num_carry)
+        return dataclasses.replace(self, body=body, consts=consts, xs=xs)
+
+    def as_scan(self) -> Sequence[Value]:
+        """An ONNX Scan; it numbers no iterations, so that counters are carried like other values."""
+        body, sub = self.body.without_counters(), self.ctx.subgraph("body")
+        invars = open_jaxpr(body.jaxpr)[0].invars
+        states = [sub.input_for(self.ctx.avals_out[k], "carry") for k in body.states]
+        slices = [sub.input_for(var.aval, "x") for var in invars[len(invars) - len(self.xs) :]]
+        carry = body.carry(self.init, states, lambda start: start)
+        new = sub.inline(body.jaxpr, *self.consts, *carry, *slices)
+        outputs = [*(new[k] for k in body.states), *new[body.num_carry :]]
+        if not outputs:
+            return self.init
+        num_stacked = len(outputs) - len(body.states)
+        results = self.ctx.op.several(
+            "Scan", *(self.init[k] for k in body.states), *self.xs, outputs=len(outputs), body=sub.graph(outputs),
+            num_scan_inputs=len(self.xs),
+            scan_input_directions=[1] * len(self.xs) if self.reverse else None,
+            scan_output_directions=[1] * num_stacked if self.reverse and num_stacked else None,
+        )  # fmt: skip
+        return self._results(body, results, lambda start: start)
+
+    def as_loop(self) -> list[Value]:
+        """A Loop, which numbers its iterations: inputs are gathered, counters computed from the number."""
+        ctx, body, count = self.ctx, self.body, self.ctx.dim(self.length)
+
+        def step(sub: Subgraph, iteration: Value, states: list[Value]) -> LoopStep:
+            slices = self._slices(sub, iteration, count)
+            carry = body.carry(self.init, states, lambda start: counter_after(sub, start, iteration))
+            new = sub.inline(body.jaxpr, *self.consts, *carry, *slices)
+            return LoopStep(None, [new[k] for k in body.states], new[body.num_carry :])
+
+        avals, init = [ctx.avals_out[k] for k in body.states], [self.init[k] for k in body.states]
+        results = emit_loop(ctx, count, None, avals, init, step)
+        flat = self._results(body, results, lambda start: counter_after(ctx, start, count))
+        if not self.reverse:
+            return flat
+        stacked = zip(flat[body.num_carry :], ctx.avals_out[body.num_carry :], strict=True)
+        return [*flat[: body.num_carry], *(self._reversed(y, physical_type(aval)[1]) for y, aval in stacked)]
+
+    def _slices(self, sub: Subgraph, iteration: Value, count: Value) -> list[Value]:
+        """The inputs of one iteration of a Loop of `count` iterations."""
+        if self.reverse and self.xs:
+            iteration = sub.op.Sub(sub.op.Sub(count, sub.constant(1, like=count)), iteration)
+        return [sub.op.Gather(x, iteration, axis=0, dims=self.ctx.known_dims(x)[1:]) for x in self.xs]
+
+    def _results(self, body: LoopBody, results: Sequence[Value], counter: Callable[[Value], Value]) -> list[Value]:
+        """The whole carry and the stacks, from the results of the operator."""
+        count = len(body.states)
+        return [*body.carry(self.init, results[:count], counter), *results[count:]]
+
+    def _reversed(self, y: Value, dims: Sequence[Dim]) -> Value:
+        """`y`, of shape `dims`, with its first axis reversed."""
+        ctx = self.ctx
+        ctx.set_dims(y, dims)
+        return ctx.op.Slice(y, ctx.ints([-1]), ctx.ints([-(2**63)]), ctx.ints([0]), ctx.ints([-1]))
+
+
+def _row(ctx: Context, x: Value, step: int, length: int) -> Value:
+    """Row `step` of `x` `[length, …]`."""
+    if length == 1:
+        return ctx.squeeze(x, [0])
+    known = ctx.known(x)
+    if known is not None:
+        return ctx.constant(known[step])
+    return ctx.op.Gather(x, ctx.constant(step, dtype=np.int64), axis=0, dims=ctx.known_dims(x)[1:])

@@ -1,0 +1,109 @@
+"""Cases of `scans`."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+_Pair = tuple[jax.Array, jax.Array]
+
+
+def _cumulative(x: jax.Array, *, reverse: bool = False) -> _Pair:
+    return lax.scan(lambda carry, row: (carry + row, jnp.sin(carry)), jnp.zeros_like(x, shape=x.shape[1:]), x,
+                    reverse=reverse)  # fmt: skip
+
+
+def _without_inputs(x: jax.Array) -> _Pair:
+    return lax.scan(lambda carry, _: (carry * 2, carry + 1), x, None, length=4)
+
+
+def _tail(x: jax.Array, *, reverse: bool = False) -> _Pair:
+    return lax.scan(lambda carry, row: (carry + row, carry * row), x.sum(0), x[1:], reverse=reverse)
+
+
+def _nested(x: jax.Array, w: jax.Array) -> _Pair:
+    def outer(carry: jax.Array, row: jax.Array) -> _Pair:
+        inner = lax.fori_loop(0, 3, lambda i, value: value + row * i, carry)
+        chosen = lax.cond(row.sum() > 0, jnp.sin, lambda v: v @ w, inner)
+        return chosen, lax.map(lambda element: element * chosen.sum(), row)
+
+    return lax.scan(outer, jnp.zeros_like(x, shape=x.shape[1:]), x)
+
+
+def _lstm(x: jax.Array, w: jax.Array, u: jax.Array) -> tuple[_Pair, jax.Array]:
+    def cell(state: _Pair, step: jax.Array) -> tuple[_Pair, jax.Array]:
+        hidden, memory = state
+        i, f, g, o = jnp.split(step @ w + hidden @ u, 4, axis=-1)
+        memory = jax.nn.sigmoid(f) * memory + jax.nn.sigmoid(i) * jnp.tanh(g)
+        hidden = jax.nn.sigmoid(o) * jnp.tanh(memory)
+        return (hidden, memory), hidden
+
+    zeros = jnp.zeros_like(x, shape=(x.shape[1], u.shape[0]))
+    return lax.scan(cell, (zeros, zeros), x)
+
+
+def _gated(x: jax.Array, w: jax.Array, v: jax.Array, *, reverse: bool = False) -> tuple[jax.Array, _Pair]:
+    """Two projections of the input, one of them of a changed weight, and the input itself."""
+
+    def cell(state: jax.Array, row: jax.Array) -> tuple[jax.Array, _Pair]:
+        candidate = jax.jit(jnp.matmul)(jnp.sin(row), w.T + 1)
+        return jnp.tanh(state * candidate) + row @ v, (state, candidate)
+
+    return lax.scan(cell, jnp.ones_like(x[0]), x, reverse=reverse)
+
+
+def _complex_carry(x: jax.Array) -> _Pair:
+    last, _ = lax.scan(lambda carry, row: (carry * (row + 1j), None), x[:1] + 1j, x)
+    return last.real, last.imag
+
+
+cases = [
+    Case("fori_static", lambda x: lax.fori_loop(2, 6, lambda i, v: v * i, x), [("N", 3)], covers=("scan",),
+         expect=expect_graph(counts={"Loop": 1})),
+    Case("fori_grad", jax.grad(lambda x: lax.fori_loop(0, 4, lambda i, v: jnp.sin(v), x).sum()), [("N", 3)],
+         covers=("scan",)),
+    Case("scan", _cumulative, [("T", 3)], covers=("scan",), expect=expect_graph(counts={"Scan": 1, "Loop": 0})),
+    Case("scan_reverse", lambda x: _cumulative(x, reverse=True), [("T", 3)], covers=("scan",),
+         expect=expect_graph(counts={"Scan": 1, "Slice": 0})),
+    Case("scan_of_length_0", lambda x: _cumulative(x[:0]), [(2, 3)], covers=("scan",),
+         expect=expect_graph(absent=["Scan", "Loop"])),
+    Case("scan_of_length_1", lambda x: _cumulative(x[:1]), [(2, 3)], covers=("scan",),
+         expect=expect_graph(absent=["Scan", "Loop"])),
+    Case("scan_of_length_that_may_be_0", _tail, [("T", 3)], covers=("scan",), expect=expect_graph(counts={"Loop": 1})),
+    Case("scan_reverse_of_length_that_may_be_0", lambda x: _tail(x, reverse=True), [("T", 3)], covers=("scan",),
+         expect=expect_graph(counts={"Loop": 1})),
+    Case("scan_without_inputs", _without_inputs, [("N", 3)], covers=("scan",), expect=expect_graph(counts={"Loop": 1})),
+    Case("scan_without_inputs_reverse", lambda x: lax.scan(lambda c, _: (c * 2, c + 1), x, None, length=3, reverse=True),
+         [("N", 3)], covers=("scan",)),
+    Case("scan_without_carry", lambda x: lax.map(lambda row: jnp.sin(row).sum(), x), [("N", 3)], covers=("scan",)),
+    Case("scan_vmapped", jax.vmap(_cumulative), [("B", "T", 3)], covers=("scan",)),
+    Case("scan_grad", jax.grad(lambda x: sum(y.sum() for y in _cumulative(x))), [("T", 3)], covers=("scan",)),
+    Case("scan_jvp", lambda x: jax.jvp(_cumulative, (x,), (x,)), [("T", 3)], covers=("scan",)),
+    Case("scan_nested", _nested, [("T", 3), (3, 3)], covers=("scan", "cond")),
+    Case("scan_lstm", _lstm, [("T", "B", 5), (5, 16), (4, 16)], covers=("scan",),
+         expect=expect_graph(counts={"Scan": 1})),
+    Case("scan_projection_hoisted", _gated, [("T", "B", 3), (3, 3), (3, 3)], covers=("scan",),
+         expect=expect_graph("MatMul:TxBx3 -> Scan", counts={"MatMul": 2, "Scan": 1})),
+    Case("scan_projection_hoisted_reverse", lambda x, w, v: _gated(x, w, v, reverse=True),
+         [("T", "B", 3), (3, 3), (3, 3)], covers=("scan",)),
+    Case("scan_projection_hoisted_grad",
+         jax.grad(lambda x, w, v: sum(y.sum() for y in jax.tree.leaves(_gated(x, w, v))), (0, 1, 2)),
+         [("T", "B", 3), (3, 3), (3, 3)], covers=("scan",)),
+    Case("scan_complex", _complex_carry, [("T", 3)], covers=("scan",)),
+    Case("scan_unrolled_whole", lambda x: lax.scan(lambda c, r: (c + r, c * r), x.sum(0), x, unroll=True), [(4, 3)],
+         covers=("scan",), expect=expect_graph(absent=["Scan", "Loop"])),
+    Case("scan_unrolled_reverse",
+         lambda x: lax.scan(lambda c, r: (c + r, c * r), x.sum(0), x, reverse=True, unroll=True), [(4, 3)],
+         covers=("scan",), expect=expect_graph(absent=["Scan", "Loop"])),
+    Case("scan_unrolled", lambda x: lax.scan(lambda c, r: (c + r, c), x.sum(0), x, unroll=2), [(5, 3)],
+         covers=("scan",)),
+    Case("associative_scan", lambda x: lax.associative_scan(jnp.add, x), [(7, 3)]),
+    Case("key_as_carry", lambda: lax.fori_loop(0, 3, lambda i, key: jax.random.split(key)[0], jax.random.key(1)),
+         covers=("scan",)),
+    Case("scan_of_a_counter", lambda x: lax.scan(lambda i, _: (i + 1, i), 0, None, length=4)[1] + x, [("N", 4)],
+         covers=("scan",)),
+]  # fmt: skip

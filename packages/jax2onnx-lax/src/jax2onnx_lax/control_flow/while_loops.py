@@ -1,0 +1,127 @@
+"""`while` as Loop; with a trip count where its condition compares a counter with a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jax2onnx_core import Context, Jaxpr, Rules, Value
+from jax2onnx_core.jaxprs import is_literal, open_jaxpr
+from jax2onnx_core.lowering.context import Subgraph
+
+from jax2onnx_lax.control_flow.loop_bodies import LoopBody, LoopStep, counter_after, emit_loop
+
+__all__ = ["rules"]
+
+rules = Rules()
+
+
+@rules.lower("while", physical=True)
+def while_loop(
+    ctx: Context, *operands: Value, cond_nconsts: int, cond_jaxpr: Jaxpr, body_nconsts: int, body_jaxpr: Jaxpr,
+    **_: object,
+) -> Sequence[Value]:  # fmt: skip
+    """A Loop over the carry; without a condition where the number of iterations is known when it starts."""
+    cond_consts, rest = operands[:cond_nconsts], operands[cond_nconsts:]
+    consts, init = rest[:body_nconsts], rest[body_nconsts:]
+    body = LoopBody.analyse(body_jaxpr, body_nconsts, len(init))
+    found = _counter_and_bound(ctx, cond_jaxpr, cond_consts, init, body)
+    if found is not None:
+        return _counted_loop(ctx, body, consts, init, *found)
+    return _conditional_loop(ctx, body.without_counters(), cond_jaxpr, cond_consts, consts, init)
+
+
+def _counter_and_bound(
+    ctx: Context, cond_jaxpr: Jaxpr, consts: Sequence[Value], init: Sequence[Value], body: LoopBody
+) -> tuple[int, Value] | None:
+    """`(position in the carry, bound)` if the condition is `counter < bound` with a bound that stays the same."""
+    inner, own = open_jaxpr(cond_jaxpr)
+    if len(inner.eqns) != 1 or inner.eqns[0].primitive.name != "lt" or own:
+        return None
+    if inner.outvars[0] is not inner.eqns[0].outvars[0]:
+        return None
+    counter, bound = inner.eqns[0].invars
+    positions = {var: position - len(consts) for position, var in enumerate(inner.invars)}
+    if is_literal(counter) or positions[counter] not in body.counters:
+        return None
+    if is_literal(bound):
+        return positions[counter], ctx.constant(bound.val, dtype=np.dtype(bound.aval.dtype))
+    position = positions[bound]
+    if position >= 0 and position not in body.invariant:
+        return None
+    return positions[counter], (init[position] if position >= 0 else consts[position + len(consts)])
+
+
+def _counted_loop(
+    ctx: Context, body: LoopBody, consts: Sequence[Value], init: Sequence[Value], counter: int, bound: Value
+) -> list[Value]:
+    """The carry after the loop that runs while the carry's value at position `counter` is less than `bound`."""
+    count = _trip_count(ctx, init[counter], bound)
+
+    def step(sub: Subgraph, iteration: Value, states: list[Value]) -> LoopStep:
+        carry = body.carry(init, states, lambda start: counter_after(sub, start, iteration))
+        new = sub.inline(body.jaxpr, *consts, *carry)
+        return LoopStep(None, [new[k] for k in body.states])
+
+    states, avals = [init[k] for k in body.states], [ctx.avals_out[k] for k in body.states]
+    last = emit_loop(ctx, count, None, avals, states, step)
+    return body.carry(init, last, lambda start: counter_after(ctx, start, _at_least_zero(ctx, count)))
+
+
+def _trip_count(ctx: Context, start: Value, bound: Value) -> Value:
+    """`bound - start` as an int64 scalar; Loop takes a negative one for zero."""
+    start, bound = ctx.cast(start, np.int64), ctx.cast(bound, np.int64)
+    first, last = ctx.known(start), ctx.known(bound)
+    if first is not None and last is not None:
+        return ctx.constant(max(int(last) - int(first), 0), dtype=np.int64)
+    return bound if first is not None and not first.any() else ctx.op.Sub(bound, start)
+
+
+def _at_least_zero(ctx: Context, count: Value) -> Value:
+    return ctx.op.Max(count, ctx.constant(0, dtype=np.int64)) if ctx.known(count) is None else count
+
+
+def _conditional_loop(
+    ctx: Context, body: LoopBody, cond_jaxpr: Jaxpr, cond_consts: Sequence[Value], consts: Sequence[Value],
+    init: Sequence[Value],
+) -> list[Value]:  # fmt: skip
+    """The carry after a loop that evaluates its condition before the first and after every iteration.
+
+    A predicate with axes (a loop under `vmap`) goes on while any of its elements is true; the elements of the
+    carry for which it is false keep their values.
+    """
+    first = ctx.inline(cond_jaxpr, *cond_consts, *init)[0]
+    batched = bool(open_jaxpr(cond_jaxpr)[0].outvars[0].aval.shape)
+
+    def predicate(sub: Context, states: Sequence[Value]) -> Value:
+        return sub.inline(cond_jaxpr, *cond_consts, *_carry(body, init, states))[0]
+
+    def step(sub: Subgraph, _: Value, states: list[Value]) -> LoopStep:
+        results = sub.inline(body.jaxpr, *consts, *_carry(body, init, states))
+        new = [results[k] for k in body.states]
+        if batched:
+            running = predicate(sub, states)
+            new = [_where(sub, running, x, y) for x, y in zip(new, states, strict=True)]
+        return LoopStep(_any(sub, predicate(sub, new)), new)
+
+    states, avals = [init[k] for k in body.states], [ctx.avals_out[k] for k in body.states]
+    return _carry(body, init, emit_loop(ctx, None, _any(ctx, first), avals, states, step))
+
+
+def _carry(body: LoopBody, init: Sequence[Value], states: Sequence[Value]) -> list[Value]:
+    """The whole carry of a body without counters."""
+    return body.carry(init, states, lambda start: start)
+
+
+def _any(ctx: Context, predicate: Value) -> Value:
+    """Whether any element of a bool tensor is true, as a scalar."""
+    if not ctx.known_dims(predicate):
+        return predicate
+    largest = ctx.op.ReduceMax(ctx.cast(predicate, np.uint8), keepdims=0)
+    return ctx.cast(ctx.with_dims(largest, ()), np.bool_)
+
+
+def _where(ctx: Context, predicate: Value, x: Value, y: Value) -> Value:
+    """`where` with a predicate over the leading axes of `x` and `y`."""
+    rank, leading = len(ctx.known_dims(x)), len(ctx.known_dims(predicate))
+    return ctx.op.Where(ctx.unsqueeze(predicate, list(range(leading, rank))), x, y)

@@ -1,0 +1,43 @@
+"""Cases of `while_loops`."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+_Swapped = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
+
+
+def _collatz_like(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return lax.while_loop(lambda state: state[1].sum() < 100, lambda state: (state[0] + 1, state[1] * 2), (0, x))
+
+
+def _swap(x: jax.Array) -> _Swapped:
+    def body(state: _Swapped) -> _Swapped:
+        count, a, b, fixed = state
+        return count - 1, b, a + fixed, fixed
+
+    return lax.while_loop(lambda state: state[0] > 0, body, (5, x, 2 * x, x + 1))
+
+
+cases = [
+    Case("while", _collatz_like, [("N", 3)], covers=("while",), values="positive",
+         expect=expect_graph(counts={"Loop": 1, "Less": 2}, search_functions=True)),
+    Case("while_vmapped", jax.vmap(_collatz_like), [("N", 3)], covers=("while",), values="positive"),
+    Case("while_vmapped_twice", jax.vmap(jax.vmap(_collatz_like)), [("N", 2, 3)], covers=("while",),
+         values="positive"),
+    Case("while_swaps", _swap, [("N", 3)], covers=("while",)),
+    Case("while_never", lambda x: lax.while_loop(lambda v: v.sum() < -1e9, jnp.sin, x), [("N", 3)], covers=("while",)),
+    *(Case(f"fori_from_2_to_{n}".replace("-", "minus_"), lambda n, x: lax.fori_loop(2, n, lambda i, v: v * i, x),
+           [np.array(n, np.int32), ("N", 3)], covers=("while",),
+           expect=expect_graph(counts={"Loop": 1, "Less": 0}, search_functions=True)) for n in (-4, 2, 3, 6)),
+    Case("fori_between_inputs", lambda a, b, x: lax.fori_loop(a, b, lambda i, v: v + i, x),
+         [np.array(-3, np.int32), np.array(4, np.int32), (3,)], covers=("while",)),
+    Case("fori_over_symbol", lambda x: lax.fori_loop(0, x.shape[0], lambda i, v: v + i, x), [("N", 3)],
+         covers=("while",)),
+]  # fmt: skip

@@ -1,0 +1,44 @@
+"""Questions about dtypes; NumPy's, JAX's and those of `ml_dtypes` (bfloat16, float8, int4, …) are all answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax2onnx_graph.build.builder import DtypeLike
+
+__all__ = ["Dtype", "is_bool", "is_float", "is_float_array", "is_integer", "is_signed", "real_dtype"]
+
+Dtype = np.dtype[Any]
+
+
+def is_float(dtype: DtypeLike) -> bool:
+    """Whether the dtype is a real floating-point one."""
+    return "float" in np.dtype(dtype).name
+
+
+def is_integer(dtype: DtypeLike) -> bool:
+    """Whether the dtype is a signed or unsigned integer one (bool is not)."""
+    return "int" in np.dtype(dtype).name
+
+
+def is_signed(dtype: DtypeLike) -> bool:
+    """Whether the dtype is an integer one with negative numbers."""
+    return np.dtype(dtype).name.startswith("int")
+
+
+def is_bool(dtype: DtypeLike) -> bool:
+    """Whether the dtype is bool."""
+    return np.dtype(dtype) == np.bool_
+
+
+def real_dtype(dtype: DtypeLike) -> Dtype:
+    """The dtype of the real and imaginary parts: float32 for complex64, float64 for complex128, a real dtype itself."""
+    return np.zeros((), dtype).real.dtype
+
+
+def is_float_array(*arrays: object) -> bool:
+    """Whether all arguments are arrays (of JAX, traced or not, or of NumPy) of real floating-point dtypes."""
+    return all(isinstance(x, jax.Array | np.ndarray) and jnp.issubdtype(x.dtype, jnp.floating) for x in arrays)

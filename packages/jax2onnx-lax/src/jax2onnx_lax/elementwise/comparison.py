@@ -1,0 +1,63 @@
+"""Comparison of numbers, booleans and random keys, and the total order of floats."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax2onnx_core import Context, Rules, Value
+
+from jax2onnx_lax.dtypes import is_bool
+from jax2onnx_lax.numerics import sign_bit
+
+__all__ = ["rules"]
+
+rules = Rules()
+
+rules.elementwise({"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual"})
+
+
+@rules.lower("ne")
+def not_equal(ctx: Context, x: Value, y: Value) -> Value:
+    """Not Equal, which for booleans is Xor."""
+    return ctx.op.Xor(x, y) if is_bool(ctx.dtype(x)) else ctx.op.Not(ctx.op.Equal(x, y))
+
+
+@rules.lower("lt", "le", "gt", "ge")
+def compare_booleans(ctx: Context, x: Value, y: Value) -> Value:
+    """False < True."""
+    if not is_bool(ctx.dtype(x)):
+        ctx.decline("not booleans")
+    if ctx.primitive in ("gt", "le"):
+        x, y = y, x
+    less = ctx.op.And(ctx.op.Not(x), y)
+    return less if ctx.primitive in ("lt", "gt") else ctx.op.Not(less)
+
+
+@rules.lower("eq", "ne", physical=True)
+def compare_keys(ctx: Context, x: Value, y: Value) -> Value:
+    """Typed random keys are equal if all their words are."""
+    if not jnp.issubdtype(ctx.avals_in[0].dtype, jax.dtypes.prng_key):
+        ctx.decline("not keys")
+    equal = ctx.op.ReduceMin(ctx.cast(ctx.op.Equal(x, y), np.int32), ctx.ints([-1]), keepdims=0)
+    return ctx.op.Equal(equal, ctx.constant(1 if ctx.primitive == "eq" else 0, np.int32))
+
+
+@rules.decompose("eq_to")
+def total_equal(x: Array, y: Array) -> Array:
+    """Equality in the total order: -0.0 and 0.0 differ, NaN equals NaN whatever its sign and payload."""
+    return (lax.ne(x, x) & lax.ne(y, y)) | ((x == y) & (sign_bit(x) == sign_bit(y)))
+
+
+@rules.decompose("lt_to")
+def total_less(x: Array, y: Array) -> Array:
+    """`x < y` in the total order: -0.0 before 0.0, NaN last."""
+    zeros = (x == 0) & (y == 0) & sign_bit(x) & ~sign_bit(y)
+    return (x < y) | zeros | (lax.eq(x, x) & lax.ne(y, y))
+
+
+@rules.decompose("le_to")
+def total_less_or_equal(x: Array, y: Array) -> Array:
+    """`x <= y` in the total order: -0.0 before 0.0, NaN last."""
+    return total_less(x, y) | total_equal(x, y)

@@ -1,0 +1,65 @@
+"""Cases of `comparison`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax, random
+from jax2onnx_core import Case, expect_graph
+from jax2onnx_graph.build.builder import DtypeLike
+
+from jax2onnx_lax.cases import Fn, only_once
+
+__all__ = ["cases"]
+
+_X = ("N", 5)
+_BOOL = [np.bool_, np.bool_]
+_KEY = np.array([123456789, 4000000000], np.uint32)
+
+
+def _one(name: str, fn: Fn, operators: str) -> Case:
+    """A comparison of floats that is exactly these operators."""
+    return Case(name, fn, [_X, _X], covers=(name,), expect=expect_graph(operators, match="exact"), values="special")
+
+
+def _typed(name: str, fn: Fn, covers: str, dtypes: Sequence[DtypeLike], operators: str = "") -> Case:
+    """A comparison of operands of fixed dtypes, that is exactly these operators if any are given."""
+    expect = expect_graph(operators, match="exact") if operators else ()
+    return Case(name, fn, [(_X, d) for d in dtypes], covers=(covers,), expect=expect, values="special",
+                skip=only_once(*dtypes))  # fmt: skip
+
+
+def _keys(name: str, fn: Fn, covers: str) -> Case:
+    """A comparison of three typed keys with one of them."""
+
+    def compare(words: Array) -> object:
+        keys = random.split(random.wrap_key_data(words), 3)
+        return fn(keys, keys[1])
+
+    return Case(name, compare, [_KEY], covers=(covers,))
+
+
+cases = [
+    _one("eq", lax.eq, "Equal"),
+    _one("lt", lax.lt, "Less"),
+    _one("le", lax.le, "LessOrEqual"),
+    _one("gt", lax.gt, "Greater"),
+    _one("ge", lax.ge, "GreaterOrEqual"),
+    _one("ne", lax.ne, "Equal -> Not"),
+    _typed("lt_of_uint64", lax.lt, "lt", [np.uint64] * 2),
+    _typed("eq_of_bool", lax.eq, "eq", _BOOL, "Equal"),
+    _typed("ne_of_bool", lax.ne, "ne", _BOOL, "Xor"),
+    _typed("lt_of_bool", lax.lt, "lt", _BOOL, "Not -> And"),
+    _typed("le_of_bool", lax.le, "le", _BOOL, "Not -> And -> Not"),
+    _typed("gt_of_bool", lax.gt, "gt", _BOOL, "Not -> And"),
+    _typed("ge_of_bool", lax.ge, "ge", _BOOL, "Not -> And -> Not"),
+    _keys("equal_keys", lambda x, y: x == y, "eq"),
+    _keys("unequal_keys", lambda x, y: x != y, "ne"),
+    # The total order of floats.
+    Case("eq_to", lax.eq_to_p.bind, [_X, _X], covers=("eq_to",), values="special"),
+    Case("lt_to", lax.lt_to_p.bind, [_X, _X], covers=("lt_to",), values="special"),
+    Case("le_to", lax.le_to_p.bind, [_X, _X], covers=("le_to",), values="special"),
+    Case("lt_to_of_zeros", lambda x: lax.lt_to_p.bind(-jnp.abs(0 * x), jnp.abs(0 * x)), [_X], covers=("lt_to",)),
+]  # fmt: skip

@@ -1,0 +1,76 @@
+"""The layer operations "nn.embedding" (Gather) and "nn.unembedding" (Gemm on the same table)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from jax2onnx_core import Context, Rules, Value
+
+from jax2onnx_lax.dtypes import is_float
+from jax2onnx_lax.nn.operands import static_sizes
+
+__all__ = ["rules"]
+
+rules = Rules()
+
+
+@rules.lower("nn.embedding")
+def embedding(ctx: Context, table: Value, indices: Value, *, mode: Literal["fill", "clip"]) -> Value:
+    """The rows of a table at indices; a negative index counts from the end, as in Gather.
+
+    Args:
+      ctx: the export.
+      table: [V, D].
+      indices: [...], integers.
+      mode: what an index out of range gives, as in `jax.numpy.take`: "fill" a row of NaN (of
+        floats), "clip" the nearest row.
+
+    Returns:
+      [..., D].
+    """
+    (size,) = static_sizes(ctx, ctx.known_dims(table)[:1])
+    if _in_range(ctx, indices, size):
+        return ctx.op.Gather(table, indices, axis=0)
+    if ctx.dtype(indices) not in (np.int32, np.int64):
+        indices = ctx.cast(indices, np.int64)
+    if mode == "fill" and not is_float(ctx.dtype(table)):
+        ctx.decline("only a table of floats has rows of NaN")
+    clipped = ctx.op.Clip(indices, ctx.constant(-size, like=indices), ctx.constant(size - 1, like=indices))
+    if mode == "clip":
+        return ctx.op.Gather(table, clipped, axis=0)
+    # A sum with -0.0 changes nothing.
+    valid = ctx.op.Equal(indices, clipped)
+    added = ctx.op.Where(valid, ctx.constant(-0.0, like=table), ctx.constant(np.nan, like=table))
+    return ctx.op.Add(ctx.op.Gather(table, clipped, axis=0), ctx.unsqueeze(added, [-1]))
+
+
+def _in_range(ctx: Context, indices: Value, size: int) -> bool:
+    limits = np.iinfo(ctx.dtype(indices))
+    if limits.min >= -size and limits.max < size:
+        return True
+    known = ctx.known(indices)
+    return known is not None and bool(np.all((known >= -size) & (known < size)))
+
+
+@rules.lower("nn.unembedding")
+def unembedding(ctx: Context, query: Value, table: Value) -> Value:
+    """The products of vectors with the rows of a table.
+
+    Gemm reads the table as it lies, so that a table that is also gathered from is stored once and never copied at run
+    time.
+
+    Args:
+      ctx: the export.
+      query: [..., D].
+      table: [V, D].
+
+    Returns:
+      [..., V].
+    """
+    ctx.require("Gemm", query)
+    (*batch, _), (size, features) = ctx.known_dims(query), ctx.known_dims(table)
+    count = math.prod(batch)
+    logits = ctx.op.Gemm(ctx.reshape(query, (count, features)), table, transB=1, dims=(count, size))
+    return ctx.reshape(logits, (*batch, size))

@@ -1,0 +1,62 @@
+"""The layer operation "nn.linear": one MatMul, one Add, and reshapes only at the ends.
+
+From its primitives the bias would be added in its broadcast shape: under another name and shape than the parameter of
+the user's model, and, for several output axes, after the reshape that the next layer undoes.
+"""
+
+from __future__ import annotations
+
+import math
+
+from jax2onnx_core import Context, Rules, Value
+
+__all__ = ["contracted_axes", "rules"]
+
+rules = Rules()
+
+
+@rules.lower("nn.linear")
+def linear(ctx: Context, x: Value, kernel: Value, bias: Value | None, *, contracted: int) -> Value:
+    """An affine map of the last axes: the product of `x` and `kernel` over them, plus the bias.
+
+    Args:
+      ctx: the export.
+      x: [..., *I].
+      kernel: [*I, *O].
+      bias: [*O], or None.
+      contracted: the number of axes I.
+
+    Returns:
+      [..., *O], in the element type that all operands have.
+    """
+    ctx.require("MatMul", x)
+    batch, features = ctx.known_dims(x)[:-contracted], ctx.known_dims(kernel)
+    inner, outer = math.prod(features[:contracted]), math.prod(features[contracted:])
+    # As matrices, so that the reshapes of neighbours cancel.
+    matrices = ctx.reshape(x, (*batch, inner)), ctx.reshape(kernel, (inner, outer))
+    y = ctx.op.MatMul(*matrices, dims=(*batch, outer))
+    if bias is not None:
+        y = ctx.op.Add(y, ctx.reshape(bias, (outer,)))
+    return ctx.reshape(y, (*batch, *features[contracted:]))
+
+
+def contracted_axes(equation: str, rank: int) -> int | None:
+    """How many axes "nn.linear" contracts to compute an einsum of two operands, the first of rank `rank`.
+
+    2 for "...nh,nhd->...d"; None where the equation does anything else than contract the last axes of the first operand
+    with the first axes of the second.
+    """
+    operands, arrow, result = equation.replace(" ", "").partition("->")
+    left, comma, right = operands.partition(",")
+    if not arrow or not comma or "," in right or "." in right:
+        return None
+    if "..." in left:
+        # One private letter for each of the axes that the dots stand for.
+        unnamed = "".join(chr(0x391 + i) for i in range(rank - len(left) + 3))
+        left, result = left.replace("...", unnamed), result.replace("...", unnamed)
+    shared = set(left) & set(right)
+    count = len(shared)
+    distinct = len(set(left)) == len(left) and len(set(right)) == len(right)
+    if "." in result or not distinct or not count or left[-count:] != right[:count] or shared & set(result):
+        return None
+    return count if result == left[:-count] + right[count:] else None

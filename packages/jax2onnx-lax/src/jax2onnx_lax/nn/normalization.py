@@ -1,0 +1,160 @@
+"""The layer operations "nn.layer_norm", "nn.rms_norm", "nn.batch_norm" and "nn.group_norm".
+
+Statistics are one operator; batch norm, whose statistics are constants, is Mul and Add.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jax2onnx_core import Context, Rules, Value
+from jax2onnx_core.jaxprs import Dims, is_static
+from jax2onnx_graph.build.builder import Array
+
+from jax2onnx_lax.nn.operands import channels_last, filled, static_sizes
+
+__all__ = ["rules"]
+
+rules = Rules()
+
+
+@rules.lower("nn.layer_norm")
+def layer_norm(
+    ctx: Context, x: Value, scale: Value | None, bias: Value | None, *, axes: int = 1, epsilon: float
+) -> Value:
+    """`(x - mean) / sqrt(variance + epsilon) * scale + bias`, with the statistics of the last axes.
+
+    Args:
+      ctx: the export.
+      x: [..., *C].
+      scale: [*C], or None.
+      bias: [*C], or None.
+      axes: the number of axes C.
+      epsilon: what is added to the variance.
+    """
+    ctx.require("LayerNormalization", x)
+    scale = _ones(ctx, x, axes) if scale is None else scale
+    return ctx.op.LayerNormalization(x, scale, *([] if bias is None else [bias]), axis=-axes, epsilon=epsilon)
+
+
+@rules.lower("nn.rms_norm")
+def rms_norm(ctx: Context, x: Value, scale: Value | None, *, axes: int = 1, epsilon: float) -> Value:
+    """`x / sqrt(mean(x²) + epsilon) * scale`, with the mean over the last axes.
+
+    Args:
+      ctx: the export.
+      x: [..., *C].
+      scale: [*C], or None.
+      axes: the number of axes C.
+      epsilon: what is added to the mean.
+    """
+    ctx.require("RMSNormalization", x, since=23)
+    return ctx.op.RMSNormalization(x, _ones(ctx, x, axes) if scale is None else scale, axis=-axes, epsilon=epsilon)
+
+
+@rules.lower("nn.rms_norm")
+def rms_norm_before_23(ctx: Context, x: Value, scale: Value | None, *, axes: int = 1, epsilon: float) -> Value:
+    """The same without the operator, in the form that the target fuses, unless the fusion is not accurate."""
+    dtype = ctx.dtype(x)
+    if ctx.opset >= 23 or dtype.itemsize < 4:
+        ctx.decline("there is an operator, or half precision needs float32 statistics")
+    fused = "Pow(x, 2), ReduceMean"
+    if ctx.prefers("Mul(x, x), ReduceMean", fused) == fused and ctx.guarantees("RMSNormalization", dtype, "accurate"):
+        square = ctx.op.Pow(x, ctx.constant(2.0, like=x))
+    else:
+        square = ctx.op.Mul(x, x)
+    mean = ctx.op.ReduceMean(square, ctx.ints(range(-axes, 0)))
+    y = ctx.op.Div(x, ctx.op.Sqrt(ctx.op.Add(mean, ctx.constant(epsilon, like=x))))
+    return y if scale is None else ctx.op.Mul(y, scale)
+
+
+def _ones(ctx: Context, x: Value, axes: int) -> Value:
+    return filled(ctx, static_sizes(ctx, ctx.known_dims(x)[-axes:]), 1, like=x)
+
+
+@rules.lower("nn.batch_norm")
+def batch_norm(
+    ctx: Context, x: Value, mean: Value, variance: Value, scale: Value | None, bias: Value | None, *, axis: int,
+    epsilon: float,
+) -> Value:  # fmt: skip
+    """`(x - mean) / sqrt(variance + epsilon) * scale + bias`, with given statistics: batch norm at inference.
+
+    Constant operands are folded into one factor and one summand, which a convolution before it takes into its weights;
+    others are declined.
+
+    Args:
+      ctx: the export.
+      x: [..., C, ...], C at `axis`.
+      mean: [C].
+      variance: [C].
+      scale: [C], or None.
+      bias: [C], or None.
+      axis: of the channels; negative from the end.
+      epsilon: what is added to the variance.
+    """
+    factor = 1 / np.sqrt(_constant(ctx, variance).astype(np.float64) + epsilon)
+    factor = factor if scale is None else factor * _constant(ctx, scale)
+    summand = -_constant(ctx, mean) * factor
+    summand = summand if bias is None else summand + _constant(ctx, bias)
+    trailing = (1,) * (-axis - 1 if axis < 0 else len(ctx.known_dims(x)) - axis - 1)
+    factor, summand = (array.reshape(-1, *trailing) for array in (factor, summand))
+    return ctx.op.Add(ctx.op.Mul(x, ctx.constant(factor, like=x)), ctx.constant(summand, like=x))
+
+
+def _constant(ctx: Context, value: Value) -> Array:
+    known = ctx.known(value)
+    if known is None:
+        ctx.decline("the statistics are not constants")
+    return known
+
+
+@rules.lower("nn.group_norm")
+def group_norm(
+    ctx: Context, x: Value, scale: Value | None, bias: Value | None, *, groups: int, epsilon: float
+) -> Value:
+    """Normalised over the space and the channels of each group, then scaled and shifted for each channel.
+
+    InstanceNormalization of [B, groups, ·] is used: GroupNormalization has its present meaning from opset 21 only, and
+    is slower where a runtime expands it. As many groups as channels make an instance norm.
+
+    Args:
+      ctx: the export.
+      x: [B, *space, C].
+      scale: [C], or None.
+      bias: [C], or None.
+      groups: into how many groups of neighbours the channels are divided.
+      epsilon: what is added to the variance.
+    """
+    ctx.require("InstanceNormalization", x)
+    dims = ctx.known_dims(x)
+    rank = len(dims) - 2
+    (channels,) = static_sizes(ctx, dims[-1:])
+    y = ctx.transpose(x, (0, rank + 1, *range(1, rank + 1)))
+    if groups == channels and rank > 0:
+        weights = (filled(ctx, groups, 1, like=x) if scale is None else scale,
+                   filled(ctx, groups, 0, like=x) if bias is None else bias)  # fmt: skip
+        y = ctx.op.InstanceNormalization(y, *weights, epsilon=epsilon, dims=ctx.known_dims(y))
+        return ctx.transpose(y, channels_last(rank))
+    y = ctx.transpose(_normalised_groups(ctx, y, groups, epsilon), channels_last(rank))
+    y = y if scale is None else ctx.op.Mul(y, scale)
+    return y if bias is None else ctx.op.Add(y, bias)
+
+
+def _normalised_groups(ctx: Context, x: Value, groups: int, epsilon: float) -> Value:
+    """`x` [B, C, *space], each group of channels of each image with mean 0 and variance 1."""
+    batch, channels, *space = ctx.known_dims(x)
+    y = ctx.reshape(x, (batch, groups, math.prod(space) * (channels // groups)))
+    ones, zeros = filled(ctx, groups, 1, like=x), filled(ctx, groups, 0, like=x)
+    y = ctx.op.InstanceNormalization(y, ones, zeros, epsilon=epsilon, dims=ctx.known_dims(y))
+    return _with_shape_of(ctx, y, x)
+
+
+def _with_shape_of(ctx: Context, y: Value, like: Value) -> Value:
+    """`y` reshaped to the dimensions of `like`: with several symbols the Shape of that is one node, where their
+    expressions may be many.
+    """
+    dims: Dims = ctx.known_dims(like)
+    if sum(not is_static(d) for d in dims[1:]) < 2:
+        return ctx.reshape(y, dims)
+    return ctx.op.Reshape(y, ctx.op.Shape(like), dims=dims)

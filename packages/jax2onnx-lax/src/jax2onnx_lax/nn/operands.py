@@ -1,0 +1,75 @@
+"""What layer operations and their bindings share: sizes, axes, constants and the layout of images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jax2onnx_core import Context, Dim, Value
+from jax2onnx_core.jaxprs import is_static
+
+from jax2onnx_lax.padding import Padding, same_padding, static_pairs
+
+__all__ = [
+    "axes_from_end",
+    "axis_from_end",
+    "channels_first",
+    "channels_last",
+    "filled",
+    "pad_attributes",
+    "per_axis",
+    "static_sizes",
+]
+
+
+def static_sizes(ctx: Context, dims: Sequence[Dim]) -> tuple[int, ...]:
+    """The dimensions as numbers; declines where one is symbolic."""
+    sizes = tuple(int(d) for d in dims if is_static(d))
+    if len(sizes) < len(dims):
+        ctx.decline("a size that has to be a number is symbolic")
+    return sizes
+
+
+def filled(ctx: Context, size: int | Sequence[int], value: float, *, like: Value) -> Value:
+    """A constant of one value, of the element type of `like`."""
+    return ctx.constant(np.full(size, value), like=like)
+
+
+def axis_from_end(axis: object, rank: int) -> int | None:
+    """`axis` counted from the end, so that it stays right under a further leading axis; None if it is not one."""
+    if not isinstance(axis, int) or isinstance(axis, bool) or not -rank <= axis < rank:
+        return None
+    return axis if axis < 0 else axis - rank
+
+
+def axes_from_end(axes: object, rank: int) -> tuple[int, ...] | None:
+    """One or several axes (None for every axis) counted from the end, sorted; None if one is not an axis."""
+    if axes is None:
+        return tuple(range(-rank, 0))
+    found = [axis_from_end(axis, rank) for axis in (axes if isinstance(axes, Sequence) else [axes])]
+    return tuple(sorted(axis for axis in found if axis is not None)) if None not in found else None
+
+
+def per_axis(value: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """A stride or dilation for each of `rank` axes; one number is for all, None is 1."""
+    return (value or 1,) * rank if value is None or isinstance(value, int) else tuple(value)
+
+
+def channels_first(rank: int) -> tuple[int, ...]:
+    """The permutation of [B, *space, C] to [B, C, *space], with `rank` spatial axes."""
+    return (0, rank + 1, *range(1, rank + 1))
+
+
+def channels_last(rank: int) -> tuple[int, ...]:
+    """The permutation of [B, C, *space] to [B, *space, C], with `rank` spatial axes."""
+    return (0, *range(2, rank + 2), 1)
+
+
+def pad_attributes(
+    padding: Padding, space: Sequence[Dim], window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[list[int] | None, str | None]:
+    """The attributes `pads` and `auto_pad` of a padding: numbers where they are known, else a mode."""
+    if padding == "VALID":
+        return None, None
+    pairs = static_pairs(same_padding(space, window, strides, dilations) if isinstance(padding, str) else padding)
+    return (None, "SAME_UPPER") if pairs is None else ([pair[side] for side in (0, 1) for pair in pairs], None)

@@ -1,0 +1,95 @@
+"""The layer operation "nn.rnn": a whole sequence by ONNX's LSTM, GRU or RNN.
+
+As a loop over the cell it would take several times as long, the more the smaller the cell is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from jax2onnx_core import Context, Rules, Value
+from jax2onnx_core.jaxprs import Dims
+from jax2onnx_graph.build.builder import Array
+
+__all__ = ["rules"]
+
+rules = Rules()
+
+# The gates in the order in which ONNX wants them: input, output, forget and cell; update, reset and new; new.
+_GATES = {"LSTM": "iofg", "GRU": "zrn", "RNN": "n"}
+
+
+@rules.lower("nn.rnn")
+def rnn(
+    ctx: Context, x: Value, input_kernels: Sequence[Value], hidden_kernels: Sequence[Value],
+    input_biases: Sequence[Value], hidden_biases: Sequence[Value], carry: Sequence[Value], *,
+    operator: Literal["LSTM", "GRU", "RNN"], gates: str, states: str, results: str, reverse: bool, time_major: bool,
+    linear_before_reset: bool = False,
+) -> Value | Sequence[Value]:  # fmt: skip
+    """A sequence of steps of a cell with tanh (and, for its gates, sigmoid) as activation.
+
+    The weights are constants (others are declined). They may come as one array for all gates or as one for each:
+    concatenated along their last axis, they have the order `gates`.
+
+    Args:
+      ctx: the export.
+      x: [B, T, I], or [T, B, I] if `time_major`.
+      input_kernels: [I, gates · H].
+      hidden_kernels: [H, gates · H].
+      input_biases: [gates · H], or no array.
+      hidden_biases: [gates · H], or no array.
+      carry: the first states, each [B, H], in the order of `states`; or none, which is zeros.
+      operator: the kind of cell, by ONNX's name.
+      gates: the order of the gates in the weights, letters of "ifgo" (LSTM: input, forget, cell, output), of "rzn" (GRU:
+        reset, update, new) or "n".
+      states: the order of the states in `carry`, letters of "hc" (hidden state, cell state).
+      results: what the operation returns, in this order: "y" for the hidden states of all steps, "h" and "c" for the
+        last states.
+      reverse: whether the last step comes first; "y" has the order of `x` all the same.
+      time_major: the layout of `x` and of "y".
+      linear_before_reset: of a GRU, whether its reset gate is multiplied with the product of the hidden state rather
+        than with the hidden state.
+
+    Returns:
+      The results: "y" [B, T, H], or [T, B, H] if `time_major`; "h" and "c" [B, H].
+    """
+    ctx.require(operator, x)
+    kernels = [_gates(ctx, arrays, gates, operator).transpose(0, 2, 1) for arrays in (input_kernels, hidden_kernels)]
+    hidden = kernels[1].shape[-1]
+    biases = [_bias(ctx, arrays, gates, operator, kernels[0]) for arrays in (input_biases, hidden_biases)]
+    x = x if time_major else ctx.transpose(x, (1, 0, 2))
+    length, batch, _ = ctx.known_dims(x)
+    initial = [ctx.unsqueeze(carry[states.index(name)], [0]) for name in "hc" if name in states] if carry else []
+    outputs = ctx.op.several(
+        operator, x, *(ctx.constant(array, like=x) for array in (*kernels, np.concatenate(biases, -1))),
+        *([None, *initial] if initial else []),
+        outputs=1 + len(states), hidden_size=hidden, dims=(length, 1, batch, hidden),
+        direction="reverse" if reverse else None, linear_before_reset=1 if linear_before_reset else None,
+    )  # fmt: skip
+    found = {name: _result(ctx, name, outputs, (batch, hidden), time_major) for name in "ych" if name in results}
+    return [found[name] for name in results]
+
+
+def _result(ctx: Context, name: str, outputs: Sequence[Value], dims: Dims, time_major: bool) -> Value:
+    """One of the results "y", "h" and "c", without the axis of directions."""
+    if name == "y":
+        y = ctx.squeeze(outputs[0], [1])
+        return y if time_major else ctx.transpose(y, (1, 0, 2))
+    return ctx.squeeze(ctx.with_dims(outputs["yhc".index(name)], (1, *dims)), [0])
+
+
+def _bias(ctx: Context, arrays: Sequence[Value], gates: str, operator: str, kernel: Array) -> Array:
+    return _gates(ctx, arrays, gates, operator) if arrays else np.zeros(kernel.shape[:2], kernel.dtype)
+
+
+def _gates(ctx: Context, arrays: Sequence[Value], gates: str, operator: str) -> Array:
+    """Kernels [I, gates · H] or biases [gates · H], in one or several pieces, as one with ONNX's order of gates and a
+    leading axis of directions.
+    """
+    known = [array for array in map(ctx.known, arrays) if array is not None]
+    if len(known) < len(arrays):
+        ctx.decline("the weights are not constants")
+    split = np.split(np.concatenate(known, -1), len(gates), -1)
+    return np.concatenate([split[gates.index(gate)] for gate in _GATES[operator]], -1)[None]

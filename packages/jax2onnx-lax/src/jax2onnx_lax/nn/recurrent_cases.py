@@ -1,0 +1,86 @@
+"""Cases of `recurrent`."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax2onnx_core import Call, Case, bind_composite, expect_graph
+from jax2onnx_graph.build.builder import Array
+
+from jax2onnx_lax.nn.weights import weights
+
+__all__ = ["cases"]
+
+_INPUTS, _HIDDEN = 5, 4
+_State = tuple[jax.Array, jax.Array]
+
+
+def _weights(x: jax.Array, gates: int) -> tuple[Array, Array, Array, Array]:
+    """The kernels of the input and of the hidden state, and both biases."""
+    rows = gates * _HIDDEN
+    arrays = weights(_INPUTS, rows), weights(_HIDDEN, rows), weights(rows), weights(rows) / 2
+    kernel, recurrent, bias, other = (array.astype(x.dtype) for array in arrays)
+    return kernel, recurrent, bias, other
+
+
+def _lstm(x: jax.Array, h: jax.Array, c: jax.Array) -> tuple[jax.Array, _State]:
+    """Gates in the order i, g, f, o; two biases; the states (h, c) after the sequence."""
+    kernel, recurrent, bias, other = _weights(x, 4)
+
+    def step(state: _State, row: jax.Array) -> tuple[_State, jax.Array]:
+        i, g, f, o = jnp.split(row @ kernel + state[0] @ recurrent + (bias + other), 4, -1)
+        cell = jax.nn.sigmoid(f) * state[1] + jax.nn.sigmoid(i) * jnp.tanh(g)
+        hidden = jax.nn.sigmoid(o) * jnp.tanh(cell)
+        return (hidden, cell), hidden
+
+    def original() -> tuple[jax.Array, _State]:
+        last, y = lax.scan(step, (h, c), x.swapaxes(0, 1))
+        return y.swapaxes(0, 1), last
+
+    call = Call(
+        x, [kernel], [recurrent], [bias], [other], [h, c], operator="LSTM", gates="igfo", states="hc", results="yhc",
+        reverse=False, time_major=False,
+    )  # fmt: skip
+    return bind_composite("nn.rnn", call, original)
+
+
+def _gru(x: jax.Array) -> jax.Array:
+    """Gates in the order z, r, n, each with weights of its own; the reset gate meets the hidden state itself."""
+    kernel, recurrent, bias, _ = _weights(x, 3)
+    kernels, recurrents = (jnp.split(array, 3, -1) for array in (kernel, recurrent))
+    biases = jnp.split(bias, 3, -1)
+
+    def step(h: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
+        z, r = (jax.nn.sigmoid(row @ kernels[i] + h @ recurrents[i] + biases[i]) for i in (0, 1))
+        n = jnp.tanh(row @ kernels[2] + (r * h) @ recurrents[2] + biases[2])
+        h = (1 - z) * n + z * h
+        return h, h
+
+    def original() -> jax.Array:
+        first = jnp.zeros((x.shape[1], _HIDDEN), x.dtype)
+        return lax.scan(step, first, x, reverse=True)[1]
+
+    call = Call(
+        x, kernels, recurrents, biases, [], [], operator="GRU", gates="zrn", states="h", results="y", reverse=True,
+        time_major=True,
+    )  # fmt: skip
+    return bind_composite("nn.rnn", call, original)
+
+
+cases = [
+    Case(
+        "nn_rnn_lstm",
+        _lstm,
+        [("B", "T", _INPUTS), ("B", _HIDDEN), ("B", _HIDDEN)],
+        covers=("nn.rnn",),
+        expect=expect_graph("Transpose -> LSTM", counts={"LSTM": 1}, absent=["Scan", "Loop"]),
+    ),
+    Case(
+        "nn_rnn_gru_reversed",
+        _gru,
+        [("T", "B", _INPUTS)],
+        covers=("nn.rnn",),
+        expect=expect_graph("GRU -> Squeeze", match="exact"),
+    ),
+]

@@ -1,0 +1,14 @@
+"""Weights for the cases of layer operations."""
+
+from __future__ import annotations
+
+import numpy as np
+from jax2onnx_graph.build.builder import Array
+
+__all__ = ["weights"]
+
+
+def weights(*shape: int) -> Array:
+    """An array of numbers between -1 and 1, all different; a case converts it to the dtype of its input."""
+    size = int(np.prod(shape))
+    return np.sin(np.arange(1, size + 1) * 1.3).reshape(shape)

@@ -1,0 +1,78 @@
+"""Cases of `reduce_window` and `pooling`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax2onnx_core import Case, expect_graph
+
+__all__ = ["cases"]
+
+
+def _window(
+    initial: Any, computation: Any, window: Any, strides: Any = None, padding: Any = "VALID", **params: Any
+) -> Any:
+    return lambda x: lax.reduce_window(
+        x, np.asarray(initial, x.dtype), computation, window, strides or (1,) * len(window), padding, **params
+    )
+
+
+def _max_pool(window: Any, strides: Any = None, padding: Any = "VALID", **params: Any) -> Any:
+    return _window(-np.inf, lax.max, window, strides, padding, **params)
+
+
+def _pair(x: jax.Array) -> Any:
+    """Sum and greatest element of each window at once."""
+    initial = np.asarray(0, x.dtype), np.asarray(-np.inf, x.dtype)
+    return lax.reduce_window(
+        (x, x), initial, lambda a, b: (a[0] + b[0], jnp.maximum(a[1], b[1])), (2, 3), (1, 2), "SAME"
+    )
+
+
+_sum, _max, _min = ("reduce_window_sum",), ("reduce_window_max",), ("reduce_window_min",)
+_any = ("reduce_window",)
+_infinite = np.array([[1, -np.inf, -np.inf, 2, np.nan, 0, 3], [-np.inf, -np.inf, -np.inf, 0, 1, 2, np.inf]], np.float32)
+
+cases = [
+    Case("max_nchw", _max_pool((1, 1, 2, 2), (1, 1, 2, 2)), [("B", 3, 8, 8)], _max,
+         expect_graph("MaxPool:Bx3x4x4", "ReduceL1 -> Less -> If:Bx3x4x4", match="exact")),
+    Case("max_nhwc_same", _max_pool((1, 3, 3, 1), (1, 2, 2, 1), "SAME"), [("B", 9, 8, 3)], _max,
+         expect_graph("Transpose -> MaxPool:Bx3x5x4", "Transpose -> ReduceL1 -> Less -> If:Bx3x5x4 -> Transpose:Bx5x4x3",
+                      match="exact")),
+    Case("max_symbolic_space", _max_pool((1, 2, 2, 1), (1, 2, 2, 1)), [("B", "2*H", "W + 1", 3)], _max,
+         expect_graph("MaxPool")),
+    Case("max_valid_any_size", _max_pool((1, 2, 9, 1), (1, 2, 1, 1)), [("B", "H + 1", "W + 8", 3)], _max),
+    Case("max_symbolic_same", _max_pool((1, 3, 3, 1), (1, 2, 2, 1), "SAME"), [("B", "H", "W", 3)], _max),
+    Case("max_not_finite", _max_pool((1, 2), (1, 1), [(0, 0), (1, 0)]), [_infinite], _max),
+    Case("max_of_everything", _max_pool((1, 6, 7, 1)), [("B", 6, 7, 3)], _max, expect_graph("ReduceMax", counts={"MaxPool": 0})),
+    Case("max_symbolic_window", lambda x: _max_pool((1, x.shape[1]))(x), [("B", "N")], _max),
+    Case("max_dilated", _max_pool((2, 3), (1, 2), [(1, 2), (3, 0)], window_dilation=(2, 1), base_dilation=(1, 2)),
+         [(7, 8)], _max),
+    Case("max_large_window", _max_pool((1, 100)), [(2, 300)], _max),
+    Case("max_int8", _window(-128, lax.max, (1, 1, 2, 2)), [((2, 3, 5, 5), np.int8)], _max,
+         expect_graph("MaxPool", match="exact")),
+    Case("max_int32", _window(-(2**31), lax.max, (2, 2)), [((5, 5), np.int32)], _max),
+    Case("max_complex", _window(-np.inf, lax.max, (2, 1)), [((5, 2), np.complex64)], _any),
+    Case("min", _window(np.inf, lax.min, (1, 3, 3), (1, 1, 2), "SAME"), [("B", 7, 7)], _min, values="special"),
+    Case("min_int32", _window(2**31 - 1, lax.min, (2, 2)), [((5, 5), np.int32)], _min),
+    Case("sum_nchw", _window(0, lax.add, (1, 1, 2, 2), (1, 1, 2, 2)), [("B", 3, 8, 8)], _sum),
+    Case("sum_nhwc_same", _window(0, lax.add, (1, 3, 3, 1), (1, 2, 2, 1), "SAME"), [("B", 9, 8, 3)], _sum),
+    Case("sum_symbolic_same", _window(0, lax.add, (1, 3, 3, 1), (1, 2, 2, 1), "SAME"), [("B", "H", "W", 3)], _sum),
+    Case("sum_of_everything", _window(0, lax.add, (1, 6, 7, 1)), [("B", 6, 7, 3)], _sum, expect_graph("ReduceSum")),
+    Case("sum_dilated", _window(0, lax.add, (3, 2), (2, 1), [(1, 2), (-1, 0)], window_dilation=(2, 2)), [(9, 8)], _sum),
+    Case("sum_int32", _window(0, lax.add, (2, 2)), [((5, 5), np.int32)], _sum),
+    Case("sum_large_window_int32", _window(0, lax.add, (77,), (3,)), [((300,), np.int32)], _sum),
+    Case("sum_complex", _window(0, lax.add, (2, 2)), [((5, 5), np.complex64)], _sum),
+    Case("sum_gradient", jax.grad(lambda x: (_window(0, lax.add, (2, 3), (1, 2))(x) ** 2).sum()), [(6, 7)], _sum),
+    Case("product", _window(1, lax.mul, (2, 3), (1, 2), "SAME"), [(6, 7)], _any),
+    Case("and", _window(True, lax.bitwise_and, (2, 2)), [((5, 5), np.bool_)], _any),
+    Case("or_of_bits", _window(0, lax.bitwise_or, (2, 9)), [((5, 20), np.int32)], _any),
+    Case("from_elsewhere", _window(2, lax.add, (2, 2), (1, 2), [(1, 1), (0, 2)]), [(6, 7)], _any),
+    Case("two_operands", _pair, [(6, 7)], _any),
+    Case("nothing_left", _max_pool((1, 9)), [(2, 5)], _max),
+    Case("vmap", jax.vmap(_max_pool((2, 2), (2, 2)), 1), [(6, "B", 8)], _max),
+]  # fmt: skip

@@ -1,0 +1,72 @@
+"""`OnnxRuntime`: the target, which answers from measured tables and imports the runtime only to run a model."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jax2onnx_graph import ir
+from jax2onnx_graph.errors import TargetError
+from jax2onnx_graph.targets import PassFactory, Property, Session, Target
+
+__all__ = ["OnnxRuntime"]
+
+
+class OnnxRuntime(Target):
+    """ONNX Runtime with its CPU provider: what `to_onnx` exports for unless told otherwise.
+
+    The tables and passes come at first use, so that registering the target is cheap.
+    """
+
+    name = "onnxruntime"
+    is_default = True
+
+    def supports(self, op_type: str, dtype: np.dtype[Any], opset: int) -> bool:
+        """Whether the operator is computed exactly on this element type, natively or after legalisation."""
+        from jax2onnx_onnxruntime.kernels import supports
+
+        return supports(op_type, dtype, opset)
+
+    def guarantees(self, op_type: str, dtype: np.dtype[Any], kept: Property) -> bool:
+        """Whether the kernel that computes the operator keeps the property; see `guarantees.json`."""
+        from jax2onnx_onnxruntime.guarantees import guarantees
+
+        return guarantees(op_type, dtype, kept)
+
+    def prefers(self, *forms: str) -> str:
+        """The fastest of several forms of equal meaning, by the names of `jax2onnx_onnxruntime.forms`."""
+        from jax2onnx_onnxruntime.forms import preferred
+
+        return preferred(forms)
+
+    def passes(self) -> Sequence[PassFactory]:
+        """Legalisation, then the passes that keep the runtime's own optimiser from mistakes."""
+        from jax2onnx_onnxruntime.fusions import VectorProductsPass
+        from jax2onnx_onnxruntime.legalise import LegalisePass
+        from jax2onnx_onnxruntime.neutral_constants import NeutralConstantsPass
+
+        return (LegalisePass, VectorProductsPass, NeutralConstantsPass)
+
+    @property
+    def can_run(self) -> bool:
+        """Whether `onnxruntime` can be imported: which of its builds is installed is the user's choice."""
+        return importlib.util.find_spec("onnxruntime") is not None
+
+    def load(self, model: ir.Model | Path) -> Session:
+        """Open a session on a model, or on the file of one.
+
+        Raises:
+          TargetError: ONNX Runtime is not installed, or it refuses the model.
+        """
+        from jax2onnx_onnxruntime._compat import refusals
+        from jax2onnx_onnxruntime.runner import load
+
+        try:
+            return load(model)
+        except ModuleNotFoundError as error:
+            raise TargetError(str(error)) from error
+        except refusals() as error:
+            raise TargetError(f"ONNX Runtime cannot load the model: {error}") from error

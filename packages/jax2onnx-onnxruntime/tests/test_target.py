@@ -1,0 +1,170 @@
+"""The target: what it answers, and that it loads nothing before it is needed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import pathlib
+import subprocess
+import sys
+
+import jax2onnx_onnxruntime
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+import pytest
+from jax2onnx_graph.errors import TargetError
+from jax2onnx_graph.targets import Target, standard_target
+from jax2onnx_onnxruntime import OnnxRuntime
+from jax2onnx_onnxruntime.forms import FORMS
+from jax2onnx_onnxruntime.guarantees import concerns
+
+TARGET = OnnxRuntime()
+
+
+@pytest.mark.parametrize(
+    ("op_type", "dtype", "kept"),
+    [
+        ("ReduceMax", np.float32, "nan"),
+        ("ArgMin", np.float64, "nan"),
+        ("TopK", np.float16, "nan"),
+        ("MaxPool", np.float32, "nan"),
+        ("MaxPool", np.float32, "inf"),
+        ("Sign", np.float16, "nan"),
+        ("ScatterElements_max", np.float32, "nan"),
+        ("ScatterND_min", np.float64, "nan"),
+        ("ReduceSum", np.int32, "wraps"),
+        ("ReduceProd", np.int64, "wraps"),
+        ("ReduceMean", np.float32, "empty"),
+        ("ReduceLogSumExp", np.float32, "empty"),
+        ("LayerNormalization", np.float32, "empty"),
+        ("ReduceMax", np.bool_, "empty"),
+        ("LogSoftmax", np.float64, "inf"),
+        ("Gelu", np.float64, "accurate"),
+        ("DFT", np.float32, "accurate"),
+        ("RMSNormalization", np.float64, "accurate"),
+        ("ScatterND", np.float32, "order"),
+        ("ScatterND_add", np.int64, "order"),
+        ("Where", np.float32, "signed_zero"),
+        ("Cast", ml_dtypes.float8_e4m3fn, "signed_zero"),
+    ],
+)
+def test_what_the_kernels_lose_is_not_guaranteed(op_type, dtype, kept):
+    assert not TARGET.guarantees(op_type, np.dtype(dtype), kept)
+    assert standard_target.guarantees(op_type, np.dtype(dtype), kept)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "dtype", "kept"),
+    [
+        ("Max", np.float32, "nan"),
+        ("Clip", np.float64, "nan"),
+        ("Relu", np.float16, "nan"),
+        ("Sign", np.float32, "nan"),
+        ("CumSum", np.int32, "wraps"),
+        ("MatMul", np.uint64, "wraps"),
+        ("LogSoftmax", np.float32, "inf"),
+        ("Gelu", np.float32, "accurate"),
+        ("RMSNormalization", np.float32, "accurate"),
+        ("ScatterElements", np.float32, "order"),
+        ("ScatterElements_add", np.bool_, "order"),
+    ],
+)
+def test_what_the_kernels_keep_is_guaranteed(op_type, dtype, kept):
+    assert TARGET.guarantees(op_type, np.dtype(dtype), kept)
+
+
+def test_a_property_that_the_numbers_of_a_type_cannot_show_is_kept():
+    assert TARGET.guarantees("ReduceMax", np.dtype(np.int32), "nan")
+    assert TARGET.guarantees("ReduceSum", np.dtype(np.float32), "wraps")
+
+
+def test_a_type_without_a_kernel_loses_what_the_wider_type_loses():
+    assert not TARGET.guarantees("ReduceMax", np.dtype(ml_dtypes.bfloat16), "nan")
+    assert not TARGET.guarantees("ReduceSum", np.dtype(np.int8), "wraps")
+    assert TARGET.guarantees("Relu", np.dtype(ml_dtypes.bfloat16), "nan")
+
+
+def test_the_guarantees_name_the_version_they_were_measured_with():
+    data = json.loads(pathlib.Path(jax2onnx_onnxruntime.__path__[0], "guarantees.json").read_text())
+    assert data["onnxruntime"].count(".") == 2
+
+
+def test_no_type_is_both_kept_and_lost():
+    data = json.loads(pathlib.Path(jax2onnx_onnxruntime.__path__[0], "guarantees.json").read_text())
+    for properties in data["guarantees"].values():
+        for kept, types in properties.items():
+            assert not set(types["kept"].split()) & set(types["lost"].split())
+            for name in (*types["kept"].split(), *types["lost"].split()):
+                assert concerns(kept, ir.DataType.from_short_name(name))
+
+
+@pytest.mark.parametrize(
+    ("forms", "fastest"),
+    [
+        (("Swish", "Mul(x, Sigmoid(x))"), "Mul(x, Sigmoid(x))"),
+        (("GroupNormalization", "InstanceNormalization"), "InstanceNormalization"),
+        (("Softmax(axis)", "Softmax(axis=-1)"), "Softmax(axis=-1)"),
+        (("Softmax(axis=0)", "Exp, ReduceSum, Div"), "Exp, ReduceSum, Div"),
+        (("Einsum", "MatMul"), "MatMul"),
+        (("Max", "Relu"), "Relu"),
+    ],
+)
+def test_the_fastest_form_is_preferred(forms, fastest):
+    assert TARGET.prefers(*forms) == fastest
+    assert standard_target.prefers(*forms) == forms[0]
+
+
+def test_the_first_form_is_preferred_where_nothing_was_measured():
+    assert TARGET.prefers("Add(axis)", "Add(axis=-1)") == "Add(axis)"
+    assert TARGET.prefers("Einsum", "Swish") == "Einsum"
+
+
+def test_each_form_is_in_one_group():
+    names = [form for group in FORMS for form in group]
+    assert len(names) == len(set(names))
+
+
+def test_its_passes_take_the_target():
+    assert [type(factory(TARGET)).__name__ for factory in TARGET.passes()] == [
+        "LegalisePass", "VectorProductsPass", "NeutralConstantsPass",
+    ]  # fmt: skip
+
+
+def test_it_runs_a_model():
+    model = ir.from_onnx_text('<ir_version: 10, opset_import: ["" : 23]> g (float[N] x) => (float[N] y) { y = Neg(x) }')
+    (result,) = TARGET.load(model)({"x": np.array([1.0], np.float32)})
+    assert TARGET.can_run
+    np.testing.assert_array_equal(result, [-1.0])
+
+
+def test_a_model_that_the_runtime_refuses_is_an_error_of_the_target():
+    model = ir.from_onnx_text(
+        '<ir_version: 10, opset_import: ["" : 23]> g (float[N] x) => (float[N] y) { y = Nonsense(x) }'
+    )
+    with pytest.raises(TargetError, match=r"ONNX Runtime cannot load the model: .*Nonsense"):
+        TARGET.load(model)
+
+
+def test_without_the_runtime_it_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    model = ir.from_onnx_text('<ir_version: 10, opset_import: ["" : 23]> g (float[N] x) => (float[N] y) { y = Neg(x) }')
+    assert not TARGET.can_run
+    with pytest.raises(TargetError, match=r"pip install 'jax2onnx-onnxruntime\[cpu\]'"):
+        TARGET.load(model)
+
+
+def test_registering_imports_neither_the_runtime_nor_core():
+    code = (
+        "import sys\nfrom jax2onnx_onnxruntime import plugin\n"
+        "class Registry:\n    def target(self, target): print(target.name, target.is_default)\n"
+        "plugin.jax2onnx_register(Registry())\n"
+        "print(*({'onnxruntime', 'jax2onnx_core', 'jax'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["onnxruntime True", ""]
+
+
+def test_it_is_a_target():
+    assert isinstance(TARGET, Target)

@@ -1,0 +1,234 @@
+"""The rules of the house that a linter does not know: names, sizes, imports, types."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = {path.name: path for path in sorted(ROOT.glob("packages/*/src/jax2onnx_*"))}
+CORE = SOURCES["jax2onnx_core"]
+
+MOST_ANY = 400
+MOST_LINES_OF_CORE = 4500
+MOST_LINES_OF_A_FOLDER = 2500
+MOST_MODULES_OF_A_FOLDER = 20
+MOST_LINES_OF_A_FUNCTION = 60
+
+# Strings of core that are names of primitives too, and mean something else.
+NOT_PRIMITIVES = {
+    "name",  # a param of equations
+    "max", "min",  # operations on symbolic dimensions
+}  # fmt: skip
+
+FRAMEWORKS = r"flax|nnx|linen|equinox|haiku|keras|penzai|optax"
+RUNTIMES = r"onnx[ _-]?runtime|openvino|tensorrt|iree"
+PLUGINS = "|".join(name.replace("_", "[_-]") for name in SOURCES if name not in ("jax2onnx_core", "jax2onnx_graph"))
+
+
+@cache
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(), str(file))
+
+
+def modules(package: Path) -> list[Path]:
+    return sorted(package.rglob("*.py"))
+
+
+def place(file: Path, node: ast.AST) -> str:
+    return f"{file.relative_to(ROOT)}:{vars(node).get('lineno', 1)}"
+
+
+def line_count(file: Path) -> int:
+    return len(file.read_text().splitlines())
+
+
+# -- types ----------------------------------------------------------------------------------
+
+
+def test_any_is_rare() -> None:
+    files = [file for source in SOURCES.values() for file in modules(source)]
+    counts = {str(file.relative_to(ROOT)): len(re.findall(r"\bAny\b", file.read_text())) for file in files}
+    total = sum(counts.values())
+    worst = sorted(counts.items(), key=lambda item: -item[1])[:10]
+    assert total < MOST_ANY, worst
+
+
+def test_the_context_is_typed() -> None:
+    files = [file for source in SOURCES.values() for file in modules(source)]
+    found = [str(file.relative_to(ROOT)) for file in files if re.search(r"\bctx: Any\b", file.read_text())]
+    assert not found, "\n".join(found)
+
+
+# -- names ----------------------------------------------------------------------------------
+
+
+def docstrings(module: ast.Module) -> set[int]:
+    """The ids of the constants that are docstrings."""
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    bodies = (node.body for node in ast.walk(module) if isinstance(node, owners))
+    return {id(body[0].value) for body in bodies if body and isinstance(body[0], ast.Expr)}
+
+
+def exported(module: ast.Module) -> set[int]:
+    """The ids of the constants in `__all__`."""
+    lists = (n.value for n in module.body if isinstance(n, ast.Assign) and "__all__" in map(ast.unparse, n.targets))
+    return {id(node) for value in lists for node in ast.walk(value)}
+
+
+def strings(file: Path) -> Iterator[tuple[str, str]]:
+    """Each string constant of the module that is neither a docstring nor a public name, and its place."""
+    spared = docstrings(tree(file)) | exported(tree(file))
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in spared:
+            yield node.value, place(file, node)
+
+
+def test_core_names_no_plugin_framework_or_runtime() -> None:
+    foreign = re.compile(rf"\b({FRAMEWORKS}|{RUNTIMES}|{PLUGINS})\b", re.IGNORECASE)
+    found = [f"{where}: {text!r}" for file in modules(CORE) for text, where in strings(file) if foreign.search(text)]
+    assert not found, "\n".join(found)
+
+
+def test_core_names_no_operation() -> None:
+    from jax2onnx_core.plugins.discovery import installed_plugins
+
+    operations = set(installed_plugins().registry.operations())
+    named = [(text, where) for file in modules(CORE) for text, where in strings(file) if text in operations]
+    found = [f"{where}: {text!r}" for text, where in named if text not in NOT_PRIMITIVES]
+    assert not found, "\n".join(found)
+    assert {text for text, _ in named} == NOT_PRIMITIVES
+
+
+@pytest.mark.parametrize("package", ["jax2onnx_graph", "jax2onnx_lax", "jax2onnx_nnx", "jax2onnx_functions"])
+def test_only_a_target_names_a_runtime(package: str) -> None:
+    runtime = re.compile(RUNTIMES, re.IGNORECASE)
+    found = [
+        f"{file.relative_to(ROOT)}:{number}: {line.strip()}"
+        for file in modules(SOURCES[package])
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if runtime.search(line)
+    ]
+    assert not found, "\n".join(found)
+
+
+# -- sizes ----------------------------------------------------------------------------------
+
+
+def test_core_can_be_read_in_a_sitting() -> None:
+    lines = sum(line_count(file) for file in modules(CORE))
+    assert lines <= MOST_LINES_OF_CORE
+
+
+@pytest.mark.parametrize("package", SOURCES)
+def test_a_folder_can_be_seen_at_a_glance(package: str) -> None:
+    folders: dict[Path, list[Path]] = defaultdict(list)
+    for file in modules(SOURCES[package]):
+        if not file.stem.endswith("_cases") and file.stem != "__init__":
+            folders[file.parent].append(file)
+    sizes = {str(folder.relative_to(ROOT)): (len(files), sum(map(line_count, files))) for folder, files in folders.items()}
+    large = {
+        folder: size for folder, size in sizes.items() if size[0] > MOST_MODULES_OF_A_FOLDER or size[1] > MOST_LINES_OF_A_FOLDER
+    }
+    assert large == {}
+
+
+def function_length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function, its decorators and its docstring apart."""
+    first = node.body[0]
+    docstring = first if isinstance(first, ast.Expr) and ast.get_docstring(node, clean=False) is not None else None
+    spared = (docstring.end_lineno or 0) - docstring.lineno + 1 if docstring else 0
+    return (node.end_lineno or node.lineno) - node.lineno + 1 - spared
+
+
+@pytest.mark.parametrize("package", SOURCES)
+def test_functions_are_short(package: str) -> None:
+    long = [
+        f"{place(file, node)}: {node.name} has {function_length(node)} lines"
+        for file in modules(SOURCES[package])
+        for node in ast.walk(tree(file))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and function_length(node) > MOST_LINES_OF_A_FUNCTION
+    ]
+    assert not long, "\n".join(long)
+
+
+# -- imports --------------------------------------------------------------------------------
+
+
+def module_name(package: Path, file: Path) -> str:
+    parts = file.relative_to(package.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(file: Path) -> Iterator[tuple[str, str | None, ast.AST]]:
+    """Every import of the module, also those inside functions and `if TYPE_CHECKING`: (module, name or None, node)."""
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, None, node) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{place(file, node)}: a relative import"
+            yield from ((str(node.module), alias.name, node) for alias in node.names)
+
+
+def import_graph(package: Path) -> dict[str, set[str]]:
+    """Which modules of its own package each module imports."""
+    names = {module_name(package, file): file for file in modules(package)}
+    graph: dict[str, set[str]] = {name: set() for name in names}
+    for name, file in names.items():
+        for module, member, _ in imported(file):
+            target = f"{module}.{member}" if f"{module}.{member}" in names else module
+            if target in names:
+                graph[name].add(target)
+    return graph
+
+
+@pytest.mark.parametrize("package", SOURCES)
+def test_imports_have_no_circle(package: str) -> None:
+    circle: list[str] = []
+    try:
+        TopologicalSorter(import_graph(SOURCES[package])).prepare()
+    except CycleError as error:
+        circle = error.args[1]
+    assert not circle, " -> ".join(reversed(circle))  # the way of the imports
+
+
+@pytest.mark.parametrize("package", SOURCES)
+def test_no_package_imports_private_names_of_another(package: str) -> None:
+    found = [
+        f"{place(file, node)}: {module} {member or ''}"
+        for file in modules(SOURCES[package])
+        for module, member, node in imported(file)
+        if module.split(".")[0] in SOURCES
+        and module.split(".")[0] != package
+        and any(part.startswith("_") and not part.endswith("__") for part in [*module.split("."), member or ""])
+    ]
+    assert not found, "\n".join(found)
+
+
+ABOVE = {
+    "jax2onnx_graph": set(),
+    "jax2onnx_onnxruntime": {"jax2onnx_graph", "jax2onnx_core"},
+    "jax2onnx_core": {"jax2onnx_graph"},
+    "jax2onnx_lax": {"jax2onnx_graph", "jax2onnx_core"},
+    "jax2onnx_nnx": {"jax2onnx_graph", "jax2onnx_core", "jax2onnx_lax"},
+    "jax2onnx_functions": {"jax2onnx_graph", "jax2onnx_core"},
+    "jax2onnx_testing": set(SOURCES),
+}
+
+
+@pytest.mark.parametrize("package", SOURCES)
+def test_packages_import_only_what_lies_below_them(package: str) -> None:
+    found = [
+        f"{place(file, node)}: {module}"
+        for file in modules(SOURCES[package])
+        for module, _, node in imported(file)
+        if module.split(".")[0] in SOURCES.keys() - ABOVE[package] - {package}
+    ]
+    assert not found, "\n".join(found)
