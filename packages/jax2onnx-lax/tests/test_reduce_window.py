@@ -156,3 +156,30 @@ def test_scans_are_right_at_every_symbolic_length():
         x = _values((2, length), np.float32, length)
         for got, want in zip(program(x), fn(x), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_gradient_of_pooling_over_windows_of_symbolic_size_equals_jax():
+    def loss(x):
+        return (lax.reduce_window(x, -np.inf, lax.max, (1, x.shape[1] - 1), (1, 1), "VALID") ** 2).sum()
+
+    program = to_onnx(jax.grad(loss), [("B", "N + 2")])
+    for length in (3, 6):
+        x = np.random.default_rng(length).standard_normal((2, length)).astype(np.float32)
+        np.testing.assert_allclose(program(x), jax.grad(loss)(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("fn", "dtype", "operators"),
+    [
+        (lambda x: lax.reduce_max(x, (1,)), np.float32, ["ReduceMax"]),
+        (lambda x: lax.reduce_sum(x, (1,)), np.int32, ["ReduceSum"]),
+        (lambda x: lax.reduce_prod(x, (1,)), np.int64, ["ReduceProd"]),
+        (lambda x: lax.reduce_or(x, (1,)), np.bool_, ["ReduceMax"]),
+        (lambda x: lax.reduce_window(x, -np.inf, lax.max, (1, 2), (1, 1), "VALID"), np.float32,
+         ["Reshape", "MaxPool", "Reshape"]),
+    ],
+)  # fmt: skip
+def test_target_that_keeps_the_meaning_of_operators_gets_them_plain(fn, dtype, operators):
+    with jax.enable_x64(True):
+        program = to_onnx(fn, [((3, 5), dtype)], target="onnx")
+    assert [node.op_type for node in program.model.graph] == operators

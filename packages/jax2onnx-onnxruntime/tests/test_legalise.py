@@ -215,3 +215,9 @@ def test_positions_of_the_largest_elements_are_small():
 def test_a_type_that_cannot_be_cast_has_no_carrier():
     assert find_carrier("Add", "T", ir.DataType.BFLOAT16, 23) is not None
     assert find_carrier("Add", "T", ir.DataType.FLOAT4E2M1, 23) is None
+
+
+def test_a_rewrite_of_the_first_node_reads_casts_of_inputs_that_come_before_it():
+    """`legalised` checks that the nodes are in an order in which they can run."""
+    body = "g (uint64[B,7] x) => (uint64[B] y) <int64[1] a = {1}> { y = ReduceMax<keepdims = 0>(x, a) }"
+    assert "ArgMax <axis=1, keepdims=1> (x_i64_flipped)" in legalised(body)

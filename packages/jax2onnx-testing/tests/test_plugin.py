@@ -63,7 +63,7 @@ def test_the_command_says_when_there_is_no_such_case(demo, capsys):
 
 
 def test_modules_are_named_shortly():
-    assert module_label("jax2onnx_lax.elementwise.arithmetic_cases") == "lax.elementwise"
+    assert module_label("jax2onnx_lax.elementwise.arithmetic_cases") == "lax.elementwise.arithmetic"
     assert module_label("my_plugin.layers_cases") == "my_plugin.layers"
 
 

@@ -9,7 +9,6 @@ import jax
 from jax import lax
 from jax._src import core as _core
 from jax._src.core import max_dim, min_dim
-from jax._src.export import shape_poly as _shape_poly
 from jax._src.lax import special as _special
 from jax._src.lax.lax import _ragged_dot_general_impl as ragged_dot_general
 from jax._src.random import core as _random
@@ -26,8 +25,6 @@ __all__ = [
     "bessel_i0e",
     "betainc",
     "closed_call",
-    "flat_function",
-    "greatest",
     "igamma",
     "igamma_grad_a",
     "igammac",
@@ -52,12 +49,6 @@ def open_jaxpr(jaxpr: Any, consts: Sequence[Any] = ()) -> tuple[Any, Sequence[An
     if isinstance(jaxpr, _ClosedJaxpr) and not consts:
         return jaxpr.jaxpr, jaxpr.consts
     return jaxpr, consts
-
-
-def flat_function(jaxpr: Any, consts: Sequence[Any] = ()) -> Callable[..., list[Any]]:
-    """The jaxpr as a function of its flat operands."""
-    inner, constants = open_jaxpr(jaxpr, consts)
-    return lambda *operands: _core.eval_jaxpr(inner, constants, *operands)
 
 
 ArrayFn = Callable[..., jax.Array]
@@ -131,12 +122,6 @@ def closed_call(fun: ArrayFn, *operands: jax.Array) -> jax.Array:
     if _AFTER_0_11:
         return _core.closed_call_p.bind(*operands, call_jaxpr=jaxpr)[0]
     return _core.closed_call_p.bind(*operands, **_core.closed_call_p.get_bind_params({"call_jaxpr": jaxpr}))[0]
-
-
-def greatest(dim: Any) -> float:
-    """An upper bound of a symbolic dimension, as far as JAX can tell."""
-    upper: float = _shape_poly._bounds_decision(dim, _shape_poly.BoundsPrecision.BEST)[1]
-    return upper
 
 
 _AFTER_0_11 = jax.__version_info__ >= (0, 11)

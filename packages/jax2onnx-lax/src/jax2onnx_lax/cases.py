@@ -18,6 +18,6 @@ Values = Literal["special", "finite", "positive", "unit"]
 
 
 def only_once(*dtypes: DtypeLike) -> Mapping[Literal["f32", "f64"], str]:
-    """`Case.skip` for a case of fixed dtypes: it runs as f64 (64-bit types enabled) if one of them has 64 bits, else as f32."""
+    """`Case.skip` of a case whose dtypes are fixed: it runs as f64 if one of them has 64 bits, else as f32."""
     reason = "The dtypes are fixed."
     return {"f32": reason} if any(np.dtype(d).itemsize == 8 for d in dtypes) else {"f64": reason}

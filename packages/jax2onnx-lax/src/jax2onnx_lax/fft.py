@@ -75,7 +75,7 @@ def _is_short(length: Dim) -> TypeGuard[int]:
 
 
 def _is_accurate(ctx: Context, x: Value, length: Dim) -> bool:
-    """Whether the target's DFT of this length has the precision of the dtype of `x`; for powers of two every one has."""
+    """Whether the target's DFT of this length has the precision of the dtype of `x`; that of a power of two has."""
     is_power_of_two = isinstance(length, int) and length & (length - 1) == 0
     return is_power_of_two or ctx.guarantees("DFT", ctx.dtype(x), "accurate")
 

@@ -8,7 +8,15 @@ from typing import TypeAlias, cast
 from jax import lax
 from jax2onnx_core.jaxprs import Dim, is_static
 
-__all__ = ["Padding", "Pairs", "canonical_padding", "is_same_padding", "same_padding", "static_pairs", "transposed_padding"]
+__all__ = [
+    "Padding",
+    "Pairs",
+    "canonical_padding",
+    "is_same_padding",
+    "same_padding",
+    "static_pairs",
+    "transposed_padding",
+]
 
 #: (low, high) for each spatial axis.
 Pairs: TypeAlias = tuple[tuple[int, int], ...]

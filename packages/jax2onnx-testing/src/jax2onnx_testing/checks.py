@@ -1,19 +1,19 @@
-"""What every case is tested for without saying so."""
+"""The checks that every case gets: a valid model, declared types and shapes, reproducible bytes, and JAX's values."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import jax
-import numpy as np
 import onnx
 import onnx_ir as ir
 from jax2onnx_core import Case, OnnxProgram, Target
+from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_core.plugins.cases import ExpectGraph
 from jax2onnx_core.program.verification import choose_sizes
+from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.comparison import compare
 from jax2onnx_onnxruntime import LegalisePass, load
 
@@ -22,11 +22,11 @@ from jax2onnx_testing.reference import Reference
 from jax2onnx_testing.values import Distribution, arguments
 from jax2onnx_testing.variants import Variant, build
 
-__all__ = ["CheckFailedError", "assert_close", "check_program", "check_variant"]
+__all__ = ["CheckFailedError", "assert_close", "check_program", "check_variant", "run_program"]
 
 
 class CheckFailedError(AssertionError):
-    """A program is not what its case says, or what every program must be."""
+    """A program fails a check of its case, or one that every program must pass."""
 
 
 def check_variant(variant: Variant) -> None:
@@ -40,7 +40,7 @@ def check_variant(variant: Variant) -> None:
     with jax.enable_x64(variant.x64):
         for run, sizes in enumerate(choose_sizes(program.inputs, program.traced.out_avals)):
             args, kwargs = arguments(program, built.inputs, sizes, case.values, seed + run)
-            _check_values(program, reference(args, kwargs), case, sizes, _run(program, args, kwargs))
+            _check_values(program, reference(args, kwargs), case, sizes, run_program(program, args, kwargs))
     if variant.is_expected:
         for expectation in _expectations(case):
             match_graph(program.model, expectation)
@@ -51,7 +51,11 @@ def _expectations(case: Case) -> Sequence[ExpectGraph]:
 
 
 def check_program(program: OnnxProgram, output_names: Sequence[str] | None = None) -> None:
-    """The model is valid, its outputs are declared as JAX has them, and no dimension has lost its name."""
+    """Check what every program must be, without running it.
+
+    The model is valid, the outputs (`output_names` if given) have JAX's types and shapes, and each symbolic dimension
+    has the name that it has in JAX. Raises `CheckFailedError`.
+    """
     onnx.checker.check_model(program.model_proto, full_check=True)
     _check_outputs(program, output_names or program.traced.out_names)
     lost = program.check_symbols()
@@ -83,9 +87,9 @@ def _check_same_bytes(program: OnnxProgram, again: OnnxProgram) -> None:
 
 
 def _check_values(
-    program: OnnxProgram, want: Sequence[np.ndarray[Any, Any]], case: Case, sizes: Mapping[str, int],
-    got: Sequence[np.ndarray[Any, Any]],
-) -> None:  # fmt: skip
+    program: OnnxProgram, want: Sequence[Array], case: Case, sizes: Mapping[str, int], got: Sequence[Array]
+) -> None:
+    """The outputs are those of JAX, within the tolerance of the case."""
     where = ", ".join(f"{k} = {v}" for k, v in sizes.items()) or "the exported shapes"
     if len(want) != len(got):
         raise CheckFailedError(f"The model has {len(got)} outputs, JAX {len(want)}.")
@@ -93,18 +97,29 @@ def _check_values(
         assert_close(array, wanted, f"Output {name!r} at {where}", case.values, case.rtol, case.atol)
 
 
-def _run(program: OnnxProgram, args: Any, kwargs: Any) -> list[np.ndarray[Any, Any]]:
+def run_program(program: OnnxProgram, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> list[Array]:
+    """The flat outputs of a program; one for the standard target is legalised for ONNX Runtime and runs there."""
     session = load(LegalisePass()(program.model.clone()).model) if type(program.target) is Target else program.session
     return session(program.feeds(*args, **kwargs))
 
 
 def assert_close(
-    got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], what: str, values: Distribution = "finite",
+    got: Array, want: Array, what: str, values: Distribution = "finite",
     rtol: float | None = None, atol: float | None = None,
 ) -> None:  # fmt: skip
-    """Both arrays are of the same dtype, shape and, within the tolerance of the dtype, values.
+    """Check that two arrays have the same dtype and shape, and values that are close.
 
-    The absolute tolerance is relative to the largest number, unless extremes were fed in ("special").
+    Args:
+      got: the array of the model.
+      want: the array of JAX.
+      what: the subject of the error's sentence.
+      values: how the inputs were drawn; the absolute tolerance is relative to the largest number in `want`, except for
+        "special" inputs, which are extreme.
+      rtol: the relative tolerance; that of the dtype if not given.
+      atol: the absolute tolerance.
+
+    Raises:
+      CheckFailedError: they differ.
     """
     if got.dtype != want.dtype:
         raise CheckFailedError(f"{what} has dtype {got.dtype}, but JAX has {want.dtype}.")

@@ -4,7 +4,7 @@
 * `jax2onnx-testing check PATTERN` runs the tests whose id contains PATTERN, without pytest.
 * `jax2onnx-testing emit CASE` prints the `expect_graph` snippet for what the case is exported to now.
 
-A case is named by its id (`lax.elementwise::exp`), or by what is unique in it. `--module` takes the cases from one
+A case is named by its id (`lax.elementwise.arithmetic::exp`), or by a part that is unique. `--module` takes the cases from one
 module (`jax2onnx_lax.elementwise.arithmetic_cases`) instead of all installed plugins.
 """
 

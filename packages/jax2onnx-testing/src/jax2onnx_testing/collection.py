@@ -19,7 +19,7 @@ _SUFFIX = "_cases"
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """A case, the distribution it belongs to, and the short name of its module (`lax.elementwise`)."""
+    """A case, the distribution it belongs to, and the short name of its module (`lax.elementwise.arithmetic`)."""
 
     distribution: str
     module: str
@@ -27,7 +27,7 @@ class Found:
 
     @property
     def id(self) -> str:
-        """`lax.elementwise::exp`"""
+        """`lax.elementwise.arithmetic::exp`"""
         return f"{self.module}::{self.case.name}"
 
 
@@ -45,7 +45,7 @@ class Broken:
 
 
 def module_label(module: str) -> str:
-    """`jax2onnx_lax.elementwise.arithmetic_cases` → `lax.elementwise`."""
+    """`jax2onnx_lax.elementwise.arithmetic_cases` → `lax.elementwise.arithmetic`."""
     return module.removeprefix("jax2onnx_").removesuffix(_SUFFIX)
 
 
@@ -73,8 +73,7 @@ def _of_plugin(plugins: Plugins, name: str, distribution: str) -> list[Found | B
     hooks = [h for h in plugins.manager.hook.jax2onnx_testcases.get_hookimpls() if h.plugin is plugin]
     cases: list[Case] = []
     for hook in hooks:
-        # A plugin of a stranger may fail in any way here; the others' tests must run, and this one
-        # becomes a failing test.
+        # A third party's plugin may fail in any way here: it becomes one failing test, and the others' tests run.
         try:
             cases += cast("list[Case]", hook.function())
         except Exception as error:  # noqa: BLE001

@@ -1,24 +1,46 @@
-"""Comparing the results of JAX's primitive harness; factorisations by what they reconstruct."""
+"""Comparing the results of JAX's primitive harness; factorisations by the matrices that their factors give."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import jax
 import numpy as np
-from jax2onnx_core.program.verification import tolerance
+from jax2onnx_core.jax_types import PyTree
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.comparison import compare, tolerance
 
-__all__ = ["compare_harness"]
+__all__ = ["Harness", "compare_harness"]
 
 
-def compare_harness(harness: Any, args: Sequence[Any], expected: Any, actual: Any) -> str | None:
-    """None if the results agree, else a sentence that says where they do not.
+class Harness(Protocol):
+    """The part of JAX's `Harness` that a comparison reads."""
 
-    Signs, order and phases of factorisations are free, so those are compared by their product.
+    @property
+    def group_name(self) -> str: ...
+    @property
+    def params(self) -> Mapping[str, object]: ...
+
+
+Results = list[Array]
+
+#: Compares factorisations: `reconstruct(harness, arguments, wanted results, results)`.
+Reconstruction = Callable[[Harness, Results, Results, Results], str | None]
+
+
+def compare_harness(harness: Harness, args: Sequence[PyTree], expected: PyTree, actual: PyTree) -> str | None:
+    """None if the results agree, else a phrase that says where they do not.
+
+    Signs, order and phases of factorisations are free, so that products of their factors are compared.
+
+    Args:
+      harness: one of JAX's harnesses.
+      args: the arguments of its function.
+      expected: the results of JAX.
+      actual: the results to compare with them.
     """
-    want = [_plain(x) for x in jax.tree_util.tree_leaves(expected)]
-    got = [_plain(x) for x in jax.tree_util.tree_leaves(actual)]
+    want, got = ([_plain(x) for x in jax.tree_util.tree_leaves(results)] for results in (expected, actual))
     if len(want) != len(got):
         return f"{len(got)} results instead of {len(want)}"
     for i, (w, g) in enumerate(zip(want, got, strict=True)):
@@ -34,41 +56,28 @@ def compare_harness(harness: Any, args: Sequence[Any], expected: Any, actual: An
     return None
 
 
-def _plain(x: Any) -> np.ndarray[Any, Any]:
+def _plain(x: PyTree) -> Array:
+    """A leaf as a NumPy array, typed keys as their words."""
     if isinstance(x, jax.Array) and jax.numpy.issubdtype(x.dtype, jax.dtypes.extended):
         x = jax.random.key_data(x)
     return np.asarray(x)
 
 
-def _difference(want: np.ndarray[Any, Any], got: np.ndarray[Any, Any], loosen: float = 1.0) -> str | None:
-    is_complex = np.issubdtype(want.dtype, np.complexfloating)
-    wide = np.complex128 if is_complex else np.float64
-    if want.dtype.kind in "biu":
-        wrong = want != got
-        return f"{int(wrong.sum())} of {wrong.size} integers differ" if wrong.any() else None
-    w, g = want.astype(wide), got.astype(wide)
-    rtol = tolerance(want.dtype) * loosen
-    finite = np.abs(w[np.isfinite(w)])
-    atol = rtol * max(1e-30, float(finite.max(initial=0.0)) * 0.1)
-    close = np.isclose(g, w, rtol=rtol, atol=atol, equal_nan=True)
-    if close.all():
-        return None
-    index = tuple(int(i) for i in np.argwhere(~close)[0])
-    return (
-        f"{int((~close).sum())} of {close.size} differ, the first at {index}: {got[index]!r} instead of {want[index]!r}"
-    )
+def _difference(want: Array, got: Array, loosen: float = 1.0) -> str | None:
+    """How `got` differs beyond `loosen` times the tolerance of its dtype; None if it does not."""
+    wide = np.complex128 if np.issubdtype(want.dtype, np.complexfloating) else np.float64
+    magnitudes = np.abs(want.astype(wide))
+    largest = float(magnitudes.max(initial=0.0, where=np.isfinite(magnitudes)))
+    found = compare(got, want, rtol=tolerance(want.dtype) * loosen, scale=0.1 * largest)
+    return None if found.is_close else found.detail
 
 
-Reconstruction = Callable[
-    [Any, list[np.ndarray[Any, Any]], list[np.ndarray[Any, Any]], list[np.ndarray[Any, Any]]], str | None
-]
-
-
-def _adjoint(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _adjoint(x: Array) -> Array:
     return np.conj(np.swapaxes(x, -1, -2))
 
 
-def _eigenvalues(_: Any, args: list[Any], want: list[Any], got: list[Any]) -> str | None:
+def _eigenvalues(_: Harness, args: Results, want: Results, got: Results) -> str | None:
+    """Results are eigenvalues, then left or right eigenvectors; eigenvalues in any order."""
     matrix, values = args[0], got[0]
     if not np.isfinite(want[0]).all():
         return None if not np.isfinite(values).all() else "finite where JAX is not"
@@ -77,9 +86,13 @@ def _eigenvalues(_: Any, args: list[Any], want: list[Any], got: list[Any]) -> st
     problem = _difference(want_sorted.astype(dtype), got_sorted.astype(dtype), 100.0)
     if problem:
         return f"eigenvalues: {problem}"
-    vectors = [v for v in got[1:] if v.shape == matrix.shape]
+    return _eigenvectors(matrix, values, [v for v in got[1:] if v.shape == matrix.shape])
+
+
+def _eigenvectors(matrix: Array, values: Array, candidates: Results) -> str | None:
+    """Each of the matrices must have left or right eigenvectors in its columns."""
     eps = 1e4 * np.finfo(values.dtype).eps * max(1.0, float(np.abs(matrix).max(initial=0.0)))
-    for v in vectors:
+    for v in candidates:
         right = np.allclose(matrix @ v, v * values[..., None, :], atol=eps)
         left = np.allclose(_adjoint(v) @ matrix, values[..., :, None] * _adjoint(v), atol=eps)
         if not right and not left:
@@ -87,8 +100,8 @@ def _eigenvalues(_: Any, args: list[Any], want: list[Any], got: list[Any]) -> st
     return None
 
 
-def _eigh(harness: Any, args: list[Any], want: list[Any], got: list[Any]) -> str | None:
-    """Vectors come first, and are orthonormal."""
+def _eigh(harness: Harness, args: Results, want: Results, got: Results) -> str | None:
+    """Results are eigenvectors, which must be orthonormal, then eigenvalues: the reverse of `eig`."""
     vectors = got[0]
     eps = 1e4 * np.finfo(vectors.dtype).eps
     if np.isfinite(want[0]).all() and not np.allclose(_adjoint(vectors) @ vectors, np.eye(vectors.shape[-1]), atol=eps):
@@ -96,29 +109,31 @@ def _eigh(harness: Any, args: list[Any], want: list[Any], got: list[Any]) -> str
     return _eigenvalues(harness, args, want[::-1], got[::-1])
 
 
-def _svd(_: Any, args: list[Any], want: list[Any], got: list[Any]) -> str | None:
+def _svd(_: Harness, args: Results, want: Results, got: Results) -> str | None:
+    """Results are the singular values, then U and Vᴴ where they were asked for."""
     if len(want) == 1:
         return _difference(want[0], got[0], 10.0)
     s, u, v = got[0], got[1], got[2]
     problem = _difference(want[0], s, 10.0)
     if problem:
         return f"singular values: {problem}"
-    if s.shape[-1] == 0:
-        return None
     k = s.shape[-1]
+    if k == 0:
+        return None
     return _difference(args[0].astype(u.dtype), ((u[..., :k] * s[..., None, :]) @ v[..., :k, :]).astype(u.dtype), 100.0)
 
 
-def _qr(_: Any, args: list[Any], want: list[Any], got: list[Any]) -> str | None:
+def _qr(_: Harness, args: Results, want: Results, got: Results) -> str | None:
+    """Results are Q and R, then the pivots where there was pivoting."""
     q, r = got[0], got[1]
     if len(got) == 3:
-        same = _difference(want[2], got[2])
-        if same:
-            return f"pivots: {same}"
+        problem = _difference(want[2], got[2])
+        if problem:
+            return f"pivots: {problem}"
     return _difference((want[0] @ want[1]).astype(q.dtype), (q @ r).astype(q.dtype), 10.0)
 
 
-def _sort(harness: Any, _: list[Any], want: list[Any], got: list[Any]) -> str | None:
+def _sort(harness: Harness, _: Results, want: Results, got: Results) -> str | None:
     """Rows with equal keys may come in any order from a sort that is not stable."""
     if not harness.params["is_stable"]:
         want, got = _rows_in_order(want), _rows_in_order(got)
@@ -126,7 +141,8 @@ def _sort(harness: Any, _: list[Any], want: list[Any], got: list[Any]) -> str | 
     return next((problem for problem in problems if problem), None)
 
 
-def _rows_in_order(arrays: list[Any]) -> list[Any]:
+def _rows_in_order(arrays: Results) -> Results:
+    """The arrays sorted by all of them, the first one first."""
     if len(arrays) == 1:
         return arrays
     order = np.lexsort(arrays[::-1], axis=-1)

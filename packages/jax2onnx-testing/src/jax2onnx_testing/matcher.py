@@ -18,7 +18,7 @@ _ENUMERATED = 2000
 
 
 class GraphMismatchError(AssertionError):
-    """A graph is not as expected; the message shows the graph and where it parted."""
+    """A graph is not as expected; the message shows the graph, and how far the path fits."""
 
 
 class Step(NamedTuple):
@@ -94,7 +94,7 @@ def _path_problems(nodes: Sequence[ir.Node], expected: ExpectGraph) -> Iterator[
         steps = parse_path(path)
         matches = list(itertools.islice(_matches(nodes, steps, following, expected.symbols), _ENUMERATED))
         if not matches:
-            yield _parting(path, nodes, steps, following, expected.symbols)
+            yield _path_problem(path, nodes, steps, following, expected.symbols)
         else:
             covered.update(max(matches, key=lambda match: len(set(match) - covered)))
     if expected.match == "exact":
@@ -162,11 +162,11 @@ def _matches(
     return extend(())
 
 
-def _parting(
+def _path_problem(
     path: str, nodes: Sequence[ir.Node], steps: Sequence[Step], following: Mapping[ir.Node, list[ir.Node]],
     symbols: Mapping[str, int | None],
 ) -> str:  # fmt: skip
-    """Where a path that does not fit leaves the graph."""
+    """The sentence that says how far a path fits into the graph."""
     for length in range(len(steps) - 1, 0, -1):
         match = next(_matches(nodes, steps[:length], following, symbols), None)
         if match is not None:

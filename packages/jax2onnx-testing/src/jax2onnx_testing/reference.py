@@ -1,13 +1,13 @@
-"""What JAX computes: the reference of every test."""
+"""`Reference`: the results of JAX, with which every test compares."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import jax
-import numpy as np
+from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.lowering.physical import physical_array
+from jax2onnx_graph.arrays import Array
 
 __all__ = ["Reference"]
 
@@ -16,19 +16,19 @@ _COMPILER_OPTIONS = {"xla_backend_optimization_level": 0, "xla_allow_excess_prec
 
 
 class Reference:
-    """A function evaluated by JAX: compiled, or step by step where it cannot be compiled.
+    """A function evaluated by JAX: compiled, or equation by equation where it cannot be compiled.
 
     A model that changes its own state (a random stream, running statistics) cannot be compiled as a closure.
     """
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(self, fn: Function) -> None:
         self._eager = fn
         self._compiled = jax.jit(lambda args, kwargs: fn(*args, **kwargs), compiler_options=_COMPILER_OPTIONS)
 
-    def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[np.ndarray[Any, Any]]:
-        """The flat results in their carried form (complex numbers as pairs, keys as words)."""
-        # Each framework has errors of its own for a change of state while compiling; one that also
-        # comes up step by step is raised there.
+    def __call__(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> list[Array]:
+        """The flat results as physical arrays: a trailing axis of 2 for complex numbers, the words of keys."""
+        # Each framework has errors of its own for a change of state while compiling; any other error is raised
+        # again by the evaluation without compiling.
         try:
             result = self._compiled(args, kwargs)
         except Exception:  # noqa: BLE001

@@ -1,4 +1,4 @@
-"""What is converted must also convert under JAX's transformations: generated tests for composites."""
+"""Generated tests of composites: their cases under JAX's transformations, in threads, and after errors."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax2onnx_core import Target, to_onnx
+from jax2onnx_core import to_onnx
 from jax2onnx_core.frontend.activation import activation_window, find_target
+from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 from jax2onnx_core.plugins.rules import CompositeSpec
-from jax2onnx_onnxruntime import load
+from jax2onnx_graph.arrays import Array
 
-from jax2onnx_testing.checks import CheckFailedError, assert_close
+from jax2onnx_testing.checks import CheckFailedError, assert_close, run_program
 from jax2onnx_testing.collection import Found
 from jax2onnx_testing.reference import Reference
 from jax2onnx_testing.values import arguments
@@ -29,7 +28,8 @@ from jax2onnx_testing.variants import Built, Variant, build
 __all__ = ["TRANSFORMS", "NotApplicableError", "Transformed", "check_alias", "check_transformed", "composite_names", "patched_targets",
            "transformed_of"]  # fmt: skip
 
-Function = Callable[..., Any]
+Arguments = Sequence[PyTree]
+Transform = Callable[[Function, Arguments], tuple[Function, Arguments]]
 
 
 class NotApplicableError(Exception):
@@ -45,7 +45,7 @@ class Transformed:
 
     @property
     def id(self) -> str:
-        """`lax.nn::gelu[vmap]`"""
+        """`lax.nn.activations::gelu[vmap]`"""
         return f"{self.found.id}[{self.transform}]"
 
 
@@ -61,27 +61,27 @@ def transformed_of(found: Found, composites: set[str]) -> Iterator[Transformed]:
             yield Transformed(found, name)
 
 
-# The transformations: a function and its arguments → a function and its arguments.
+# The transformations: from a function and its arguments to the transformed function and its arguments.
 
 
-def _stacked(args: Sequence[Any], count: int = 2) -> list[Any]:
+def _stacked(args: Arguments, count: int = 2) -> list[PyTree]:
     return [jax.tree.map(lambda x: jnp.stack([x] * count), arg) for arg in args]
 
 
-def _vmap(fn: Function, args: Sequence[Any]) -> tuple[Function, Sequence[Any]]:
+def _vmap(fn: Function, args: Arguments) -> tuple[Function, Arguments]:
     return jax.vmap(fn), _stacked(args)
 
 
-def _vmap_twice(fn: Function, args: Sequence[Any]) -> tuple[Function, Sequence[Any]]:
+def _vmap_twice(fn: Function, args: Arguments) -> tuple[Function, Arguments]:
     return jax.vmap(jax.vmap(fn)), _stacked(_stacked(args, 3))
 
 
-def _is_float(x: Any) -> bool:
+def _is_float(x: jax.Array) -> bool:
     return bool(jnp.issubdtype(jnp.asarray(x).dtype, jnp.floating))
 
 
 def _float_sum(fn: Function) -> Function:
-    def total(*args: Any) -> Any:
+    def total(*args: PyTree) -> PyTree:
         leaves = [leaf for leaf in jax.tree.leaves(fn(*args)) if _is_float(leaf)]
         if not leaves:
             raise NotApplicableError("The function has no float output.")
@@ -92,22 +92,22 @@ def _float_sum(fn: Function) -> Function:
     return total
 
 
-def _float_positions(args: Sequence[Any]) -> tuple[int, ...]:
+def _float_positions(args: Arguments) -> tuple[int, ...]:
     positions = tuple(i for i, arg in enumerate(args) if all(map(_is_float, jax.tree.leaves(arg))))
     if not positions:
         raise NotApplicableError("The function has no float input.")
     return positions
 
 
-def _grad(fn: Function, args: Sequence[Any]) -> tuple[Function, Sequence[Any]]:
+def _grad(fn: Function, args: Arguments) -> tuple[Function, Arguments]:
     return jax.grad(_float_sum(fn), argnums=_float_positions(args)), args
 
 
-def _jvp(fn: Function, args: Sequence[Any]) -> tuple[Function, Sequence[Any]]:
+def _jvp(fn: Function, args: Arguments) -> tuple[Function, Arguments]:
     positions = _float_positions(args)
 
-    def pushed(*operands: Any) -> Any:
-        def of_floats(*floats: Any) -> Any:
+    def pushed(*operands: PyTree) -> PyTree:
+        def of_floats(*floats: PyTree) -> PyTree:
             full = list(operands)
             for position, value in zip(positions, floats, strict=True):
                 full[position] = value
@@ -119,29 +119,29 @@ def _jvp(fn: Function, args: Sequence[Any]) -> tuple[Function, Sequence[Any]]:
     return pushed, args
 
 
-def _scan(fn: Function, args: Sequence[Any]) -> tuple[Function, Sequence[Any]]:
-    def scanned(*stacked: Any) -> Any:
+def _scan(fn: Function, args: Arguments) -> tuple[Function, Arguments]:
+    def scanned(*stacked: PyTree) -> PyTree:
         return jax.lax.scan(lambda carry, xs: (carry + 1, fn(*xs)), 0, stacked)[1]
 
     return scanned, _stacked(args)
 
 
-def _cond(fn: Function, args: Sequence[Any]) -> tuple[Function, Sequence[Any]]:
-    def chosen(predicate: Any, *operands: Any) -> Any:
+def _cond(fn: Function, args: Arguments) -> tuple[Function, Arguments]:
+    def chosen(predicate: jax.Array, *operands: PyTree) -> PyTree:
         zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(fn, *operands))
         return jax.lax.cond(predicate, lambda *xs: fn(*xs), lambda *xs: zeros, *operands)
 
     return chosen, [jnp.asarray(True), *args]
 
 
-def _jitted(fn: Function, args: Sequence[Any]) -> tuple[Function, Sequence[Any]]:
+def _jitted(fn: Function, args: Arguments) -> tuple[Function, Arguments]:
     jitted = jax.jit(fn)
     # What JAX cached before the export must not hide the composites, nor the other way round.
     jitted(*args)
     return jitted, args
 
 
-TRANSFORMS: Mapping[str, Callable[[Function, Sequence[Any]], tuple[Function, Sequence[Any]]]] = {
+TRANSFORMS: Mapping[str, Transform] = {
     "vmap": _vmap,
     "vmap_vmap": _vmap_twice,
     "grad": _grad,
@@ -173,20 +173,19 @@ def check_transformed(test: Transformed) -> None:
         program = to_onnx(function, specs, **options)
         if patched_targets() != before:
             raise CheckFailedError("After the export, a function of the user's framework is still replaced.")
-        session = load(program.model) if type(program.target) is Target else program.session
-        got = session(program.feeds(*args))
+        got = run_program(program, args, {})
         for name, wanted, array in zip(program.output_names, want, got, strict=True):
             assert_close(array, wanted, f"Output {name!r} under {test.transform}", case.values, case.rtol, case.atol)
 
 
 def _as_function(built: Built) -> Function:
-    def function(*args: Any) -> Any:
+    def function(*args: PyTree) -> PyTree:
         return built.fn(*args)
 
     return function
 
 
-def _arguments(built: Built, test: Transformed) -> list[Any]:
+def _arguments(built: Built, test: Transformed) -> list[PyTree]:
     if built.options.get("kwargs"):
         raise NotApplicableError("The case has keyword inputs.")
     program = built.export()
@@ -194,7 +193,7 @@ def _arguments(built: Built, test: Transformed) -> list[Any]:
     return [jax.tree.map(jnp.asarray, arg) for arg in args]
 
 
-def _reference(function: Function, args: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+def _reference(function: Function, args: Arguments) -> list[Array]:
     # The user's frameworks and JAX raise what they like where a transformation does not exist
     # for a function; there is nothing to convert then, and the test says why.
     try:
@@ -205,17 +204,17 @@ def _reference(function: Function, args: Sequence[Any]) -> list[np.ndarray[Any, 
         raise NotApplicableError(f"JAX itself cannot: {type(error).__name__}: {error}") from error
 
 
-# What goes on around an export.
+# Tests of an export's surroundings.
 
 
 class _StopError(Exception):
     pass
 
 
-def _check_exception(built: Built, args: Sequence[Any]) -> None:
-    """An export that fails in the user's code leaves nothing behind."""
+def _check_exception(built: Built, args: Arguments) -> None:
+    """After an error in the user's function, nothing is patched any more."""
 
-    def failing(*operands: Any) -> Any:
+    def failing(*operands: PyTree) -> PyTree:
         built.fn(*operands)
         raise _StopError
 
@@ -230,8 +229,8 @@ def _check_exception(built: Built, args: Sequence[Any]) -> None:
         raise CheckFailedError("After a failed export, a function of the user's framework is still replaced.")
 
 
-def _check_threads(built: Built, args: Sequence[Any]) -> None:
-    """Two threads export while a third computes: each gets what it would get alone."""
+def _check_threads(built: Built, args: Arguments) -> None:
+    """Two threads export while a third computes: each gets the result that it gets alone."""
     before, reference = patched_targets(), Reference(built.fn)
     alone, want = built.export().model_proto.SerializeToString(deterministic=True), reference(tuple(args), {})
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
@@ -245,14 +244,19 @@ def _check_threads(built: Built, args: Sequence[Any]) -> None:
         raise CheckFailedError("After exports in threads, a function of the user's framework is still replaced.")
 
 
-_SURROUNDINGS: Mapping[str, Callable[[Built, Sequence[Any]], None]] = {
+_SURROUNDINGS: Mapping[str, Callable[[Built, Arguments], None]] = {
     "exception": _check_exception,
     "threads": _check_threads,
 }
 
 
 def check_alias(spec: CompositeSpec) -> None:
-    """During an export, a module-level target is replaced in a module that holds it under another name; not after."""
+    """Check that a module-level target is replaced where a module holds it under another name, during an export only.
+
+    Raises:
+      NotApplicableError: the library is not installed.
+      CheckFailedError: it is not replaced, or stays so.
+    """
     module = spec.target.partition(":")[0]
     try:
         importlib.import_module(module)
@@ -273,6 +277,6 @@ def check_alias(spec: CompositeSpec) -> None:
 
 
 def patched_targets() -> dict[str, int]:
-    """Target → identity of what stands there now, for every composite's target that is imported."""
+    """Target → the `id` of the function that is there now, for every composite whose module is imported."""
     specs = installed_plugins().registry.composites
     return {s.target: id(find_target(s.target)[2]) for s in specs if s.target.partition(":")[0] in sys.modules}

@@ -1,17 +1,19 @@
-"""Random inputs: ordinary ones, and ones mixed with what breaks implementations."""
+"""Random inputs: ordinary numbers, or numbers mixed with NaN, infinities, signed zeros and extremes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 from jax2onnx_core import OnnxProgram
+from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.symbols.symbols import evaluate_dim
+from jax2onnx_graph.arrays import Array, Dtype
 
 __all__ = ["Distribution", "arguments", "random_array"]
 
@@ -19,8 +21,8 @@ Distribution = Literal["special", "finite", "positive", "unit"]
 
 
 def arguments(
-    program: OnnxProgram, specs: Sequence[Any], sizes: Mapping[str, int], values: Distribution, seed: int
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    program: OnnxProgram, specs: Sequence[PyTree], sizes: Mapping[str, int], values: Distribution, seed: int
+) -> tuple[tuple[PyTree, ...], dict[str, PyTree]]:
     """`(args, kwargs)` for a program at these sizes of its symbols.
 
     Inputs that were given as arrays (`specs`) keep their values; the others are random.
@@ -35,8 +37,8 @@ def arguments(
     return tuple(_given(spec, arg) for spec, arg in zip(specs, args, strict=True)), kwargs
 
 
-def _given(spec: Any, argument: Any) -> Any:
-    """The array of a specification where it is one (at any depth), else the random argument."""
+def _given(spec: PyTree, argument: PyTree) -> PyTree:
+    """The argument, with its random arrays replaced where the specification has an array."""
     if isinstance(spec, (np.ndarray, jax.Array, np.generic)):
         return jnp.asarray(spec)
     if isinstance(spec, dict) and isinstance(argument, dict):
@@ -46,8 +48,10 @@ def _given(spec: Any, argument: Any) -> Any:
     return argument
 
 
-def random_array(random: np.random.Generator, dtype: Any, shape: tuple[int, ...], values: Distribution) -> Any:
-    """An array of any dtype that JAX has; typed random keys come as JAX arrays."""
+def random_array(
+    random: np.random.Generator, dtype: Dtype, shape: tuple[int, ...], values: Distribution
+) -> Array | jax.Array:
+    """An array of any dtype that JAX has; typed random keys are JAX arrays."""
     if jnp.issubdtype(dtype, jax.dtypes.prng_key):
         key = jax.random.key(int(random.integers(2**31)), impl=jax.random.key_impl(jnp.empty(0, dtype)))
         return jax.random.split(key, max(1, math.prod(shape)))[: math.prod(shape)].reshape(shape)
@@ -64,8 +68,8 @@ def random_array(random: np.random.Generator, dtype: Any, shape: tuple[int, ...]
 
 
 def _integers(
-    random: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ...], values: Distribution
-) -> np.ndarray[Any, Any]:
+    random: np.random.Generator, dtype: Dtype, shape: tuple[int, ...], values: Distribution
+) -> Array:
     info = ml_dtypes.iinfo(dtype)
     low, high = {"special": (-8, 9), "finite": (-5, 6), "positive": (1, 6), "unit": (0, 2)}[values]
     low, high = max(low, int(info.min)), min(high, int(info.max))
@@ -77,8 +81,8 @@ def _integers(
 
 
 def _floats(
-    random: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ...], values: Distribution
-) -> np.ndarray[Any, Any]:
+    random: np.random.Generator, dtype: Dtype, shape: tuple[int, ...], values: Distribution
+) -> Array:
     if values in ("positive", "unit"):
         low, high = (0.01, 3) if values == "positive" else (-1, 1)
         return random.uniform(low, high, shape).astype(dtype)
@@ -92,8 +96,8 @@ def _floats(
 
 
 def _mixed(
-    random: np.random.Generator, array: np.ndarray[Any, Any], extremes: np.ndarray[Any, Any]
-) -> np.ndarray[Any, Any]:
+    random: np.random.Generator, array: Array, extremes: Array
+) -> Array:
     """About a third of the elements replaced by extremes, every extreme used where there is room."""
     count = min(array.size, max(len(extremes), array.size // 3))
     places = random.permutation(array.size)[:count]

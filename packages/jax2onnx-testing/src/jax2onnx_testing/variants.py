@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import jax
 import numpy as np
 from jax2onnx_core import Case, OnnxProgram, to_onnx, with_dtype, with_rngs
 from jax2onnx_core.frontend.inputs import Inputs, parse_inputs
+from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.cases import Construct
 from jax2onnx_core.plugins.errors import SymbolError
+from jax2onnx_core.program.verification import find_sizes
 from jax2onnx_core.symbols.symbols import evaluate_dim
 
 from jax2onnx_testing.collection import Found
@@ -36,7 +38,7 @@ class Variant:
 
     @property
     def id(self) -> str:
-        """`lax.elementwise::exp[f32-static]`"""
+        """`lax.elementwise.arithmetic::exp[f32-static]`"""
         return f"{self.found.id}[{self.precision}-{'symbolic' if self.symbolic else 'static'}]"
 
     @property
@@ -51,7 +53,7 @@ class Variant:
 
     @property
     def is_expected(self) -> bool:
-        """Whether the structural expectation of the case speaks of this variant: float32, symbolic if possible."""
+        """Whether the structural expectation of the case is checked on this variant: float32, symbolic if possible."""
         return self.precision == "f32" and self.symbolic == is_symbolic(self.found.case)
 
 
@@ -60,12 +62,12 @@ class Built:
     """A variant ready to export: the callable anew, inputs and options as `to_onnx` takes them."""
 
     variant: Variant
-    fn: Callable[..., Any]
-    inputs: Sequence[Any]
+    fn: Function
+    inputs: Sequence[PyTree]
     options: Mapping[str, Any]
 
     def export(self) -> OnnxProgram:
-        """Convert."""
+        """Convert it."""
         return to_onnx(self.fn, self.inputs, **self.options)
 
 
@@ -81,7 +83,7 @@ def is_symbolic(case: Case) -> bool:
     return any(map(has_symbols, [*case.inputs, *case.options.get("kwargs", {}).values()]))
 
 
-def has_symbols(specs: Any) -> bool:
+def has_symbols(specs: PyTree) -> bool:
     """Whether a shape in these input specifications has a name or None for a dimension."""
     if isinstance(specs, Mapping):
         return any(has_symbols(v) for v in specs.values())
@@ -124,14 +126,17 @@ def build(variant: Variant) -> Built:
     return Built(variant, fn, inputs, options)
 
 
-def _in_precision(spec: Any, precision: Precision) -> Any:
+def _in_precision(spec: PyTree, precision: Precision) -> PyTree:
+    """An array with the float dtype of the variant; other specifications as they are."""
     if isinstance(spec, (np.ndarray, jax.Array)) and spec.dtype in (np.float32, np.float64):
         return spec.astype(np.float64 if precision == "f64" else np.float32)
     return spec
 
 
-def _fixed(fn: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The inputs with a number for each symbol, and the options without what speaks of symbols."""
+def _fixed(
+    fn: Function, inputs: Sequence[PyTree], options: Mapping[str, Any]
+) -> tuple[list[PyTree], dict[str, Any]]:
+    """The inputs with a number for each symbol, and the options without those about symbols."""
     parsed = parse_inputs(fn, list(inputs), options.get("kwargs", {}), options.get("constraints", ()))
     traced = parsed.symbols.traced_values(_sizes(parsed, options.get("specialize") or {}))
     leaves = [
@@ -146,22 +151,13 @@ def _fixed(fn: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> tuple[
 
 
 def _sizes(parsed: Inputs, given: Mapping[str, int]) -> dict[str, int]:
-    """Small sizes that the constraints allow, another one for each symbol."""
-    names = [n for n in parsed.symbols.names([d for aval in parsed.avals for d in aval.shape]) if n not in given]
-    rotations = [_SIZES[i:] + _SIZES[:i] for i in range(len(names))]
-    different = (sizes for sizes in itertools.product(*rotations) if len(set(sizes)) == len(sizes))
-    candidates = itertools.chain(itertools.islice(different, 2_000), itertools.product(*rotations))
-    for sizes in itertools.islice(candidates, 10_000):
-        values = {**given, **dict(zip(names, sizes, strict=True))}
-        if _allowed(parsed, values):
-            return values
+    """Small sizes that the constraints allow, another one for each symbol if possible."""
+    shapes = [aval.shape for aval in parsed.avals]
+    names = [n for n in parsed.symbols.names([d for shape in shapes for d in shape]) if n not in given]
+    shifts = [i % len(_SIZES) for i in range(len(names))]
+    candidates = {name: _SIZES[k:] + _SIZES[:k] for name, k in zip(names, shifts, strict=True)}
+    for distinct in (True, False):
+        sizes = find_sizes(parsed.symbols, shapes, candidates, given, distinct=distinct)
+        if sizes is not None:
+            return sizes
     raise SymbolError(f"No small sizes of {', '.join(names)} satisfy the constraints of the case.")
-
-
-def _allowed(parsed: Inputs, values: Mapping[str, int]) -> bool:
-    try:
-        parsed.symbols.check_constraints(values)
-    except SymbolError:
-        return False
-    traced = parsed.symbols.traced_values(values)
-    return all(evaluate_dim(d, traced) >= 0 for aval in parsed.avals for d in aval.shape)

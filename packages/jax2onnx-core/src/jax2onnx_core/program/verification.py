@@ -18,7 +18,7 @@ from jax2onnx_core.jaxprs import Dims
 from jax2onnx_core.plugins.errors import SymbolError, VerificationError
 from jax2onnx_core.symbols.symbols import Symbols, evaluate_dim
 
-__all__ = ["choose_sizes", "random_arguments", "verify"]
+__all__ = ["choose_sizes", "find_sizes", "random_arguments", "verify"]
 
 
 _CANDIDATES = (1, 7, 12, 2, 3, 4, 5, 6, 8, 9, 10, 11, 13, 14, 15, 16, 0)
@@ -65,13 +65,11 @@ def choose_sizes(inputs: Inputs, out_avals: Sequence[Aval]) -> list[dict[str, in
     Raises:
       SymbolError: no small sizes satisfy the constraints.
     """
-    names = inputs.symbols.names([d for aval in inputs.avals for d in aval.shape])
-    if not names:
-        return [{}]
-    shapes = [aval.shape for aval in (*inputs.avals, *out_avals)]
+    symbols, shapes = inputs.symbols, [aval.shape for aval in (*inputs.avals, *out_avals)]
+    names = symbols.names([d for aval in inputs.avals for d in aval.shape])
     found: list[dict[str, int]] = []
     for start in (0, 1, 2):
-        values = _search(inputs.symbols, shapes, names, start)
+        values = find_sizes(symbols, shapes, _candidates(symbols, names, start))
         if values is not None and values not in found:
             found.append(values)
     if not found:
@@ -79,18 +77,41 @@ def choose_sizes(inputs: Inputs, out_avals: Sequence[Aval]) -> list[dict[str, in
     return found
 
 
-def _search(symbols: Symbols, shapes: Sequence[Dims], names: Sequence[str], start: int) -> dict[str, int] | None:
-    """Depth-first over small candidates, rotated for each symbol so that symbols differ."""
+def _candidates(symbols: Symbols, names: Sequence[str], start: int) -> dict[str, Sequence[int]]:
+    """Sizes to try for each symbol: the smallest first for `start` 0, else rotated, so that symbols differ."""
+    if start == 0:
+        return {name: ((0,) if symbols.minimum(name) == 0 else ()) + _CANDIDATES for name in names}
+    shifts = [(start + i) % len(_CANDIDATES) for i in range(len(names))]
+    return {name: _CANDIDATES[k:] + _CANDIDATES[:k] for name, k in zip(names, shifts, strict=True)}
 
-    def extend(values: dict[str, int]) -> dict[str, int] | None:
-        if len(values) == len(names):
-            return values if _fits(symbols, shapes, values) else None
-        name = names[len(values)]
-        shift = 0 if start == 0 else start + len(values)
-        order = (_CANDIDATES[-1:] if start == 0 and symbols.minimum(name) == 0 else ()) + _CANDIDATES
-        for k in range(len(order)):
-            candidate = {**values, name: order[(k + shift) % len(order)]}
-            if _allowed(symbols, candidate) and (result := extend(candidate)):
+
+def find_sizes(
+    symbols: Symbols, shapes: Sequence[Dims], candidates: Mapping[str, Sequence[int]],
+    given: Mapping[str, int] | None = None, *, distinct: bool = False,
+) -> dict[str, int] | None:  # fmt: skip
+    """The first sizes of the symbols that satisfy the constraints and make every dimension of `shapes` at least 0.
+
+    Args:
+      symbols: the symbols with their constraints.
+      shapes: shapes in terms of the symbols.
+      candidates: symbol → the sizes to try, in order; those of the last symbol vary fastest.
+      given: sizes of further symbols.
+      distinct: whether no two of `candidates` may get the same size.
+
+    Returns:
+      The sizes of all symbols; None if none of the candidates fit.
+    """
+    names, given = list(candidates), given or {}
+
+    def extend(chosen: dict[str, int]) -> dict[str, int] | None:
+        if len(chosen) == len(names):
+            return {**given, **chosen} if _fits(symbols, shapes, {**given, **chosen}) else None
+        name = names[len(chosen)]
+        for size in candidates[name]:
+            if (distinct and size in chosen.values()) or not _allowed(symbols, {**given, **chosen, name: size}):
+                continue
+            result = extend({**chosen, name: size})
+            if result is not None:
                 return result
         return None
 

@@ -15,14 +15,17 @@ from jax2onnx_graph.build.names import Names
 from jax2onnx_graph.errors import RuleError
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 from jax2onnx_graph.facts.values import LabelledDim, dims_of
-from jax2onnx_graph.rewrite.traversal import HAS_SUBGRAPHS, subgraphs, walk
+from jax2onnx_graph.rewrite.root_graph import RootGraph
+from jax2onnx_graph.rewrite.traversal import HAS_SUBGRAPHS, subgraphs
 from jax2onnx_graph.targets import Property, Target, standard_target
 
 __all__ = ["GraphEditor", "InsertionPoint", "labelled"]
 
 
 class GraphEditor:
-    """One graph being rewritten, and the root (main graph or function) that owns its constants.
+    """One graph being rewritten.
+
+    Its constants belong to the main graph or function that it is, or is nested in.
 
     Attributes:
       graph: the graph.
@@ -32,21 +35,17 @@ class GraphEditor:
     """
 
     def __init__(
-        self, graph: ir.Graph, *, opset: int = 1, target: Target = standard_target, root: GraphEditor | None = None,
+        self, graph: ir.Graph, *, opset: int = 1, target: Target = standard_target, root: RootGraph | None = None,
         in_function: bool = False,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.opset = opset
         self.target = target
         self.modified = False
-        self._root = root or self
-        self._in_function = in_function
-        self._constants: dict[tuple[object, ...], ir.Value] = {}
-        self._derived: dict[tuple[ir.Value, str], ir.Value] = {}
+        self._root = root or RootGraph(graph, is_function=in_function)
         self._dead: dict[ir.Node, None] = {}
         self._first = next(iter(graph), None)
         self._node_names: Names | None = None
-        self._value_names: Names | None = None
 
     def supports(self, op_type: str, value: ir.Value | None) -> bool:
         """Whether the target computes the operator at the element type of `value`."""
@@ -81,7 +80,7 @@ class GraphEditor:
             "", op_type, inputs, attributes_of(attributes or {}), outputs=[output], name=node.name,
             metadata_props=dict(node.metadata_props),
         )  # fmt: skip
-        self.graph.insert_before(node, new)
+        self.insert_before(node, new)
         self.replace(node, output)
         return new
 
@@ -93,11 +92,7 @@ class GraphEditor:
 
     def value_name(self, base: str) -> str:
         """A name for a value: `base`, with a number where a value of the root graph or its subgraphs has it."""
-        if self._root is not self:
-            return self._root.value_name(base)
-        if self._value_names is None:
-            self._value_names = Names(value.name for value in _values(self.graph) if value.name)
-        return self._value_names.unique(base)
+        return self._root.value_name(base)
 
     def nodes(self) -> Iterator[ir.Node]:
         """The nodes in order, without those discarded meanwhile."""
@@ -114,13 +109,9 @@ class GraphEditor:
         for graph in subgraphs(node):
             yield GraphEditor(graph, opset=self.opset, target=self.target, root=self._root)
 
-    def constant(self, array: np.ndarray) -> ir.Value:
+    def constant(self, array: Array) -> ir.Value:
         """A constant holding the small `array`, shared within the root graph."""
-        root = self._root
-        key = (str(array.dtype), array.shape, array.tobytes())
-        if key not in root._constants:
-            root._constants[key] = root.own(ir.Tensor(array))
-        return root._constants[key]
+        return self._root.constant(array)
 
     def ints(self, values: Sequence[int]) -> ir.Value:
         """A constant int64 vector."""
@@ -128,26 +119,11 @@ class GraphEditor:
 
     def own(self, tensor: ir.TensorProtocol) -> ir.Value:
         """A new constant of the root: an initializer, in a function a Constant node."""
-        root = self._root
-        value = ir.Value(type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()))
-        if root._in_function:
-            node = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)], outputs=[value])
-            _insert_first(root.graph, node)
-        else:
-            value.const_value = tensor
-            value.name = _free_name(root.graph)
-            root.graph.register_initializer(value)
-        return value
+        return self._root.own(tensor)
 
     def derived(self, source: ir.Value, tensor: ir.TensorProtocol, what: str) -> ir.Value:
         """The constant `tensor` made from the constant `source`, shared within the root graph and named after it."""
-        root = self._root
-        if (source, what) not in root._derived:
-            value = root._derived[source, what] = root.own(tensor)
-            name = f"{source.name}.{what}"
-            if not root._in_function and name not in root.graph.initializers:
-                value.name = name
-        return root._derived[source, what]
+        return self._root.derived(source, tensor, what)
 
     def discard(self, node: ir.Node) -> None:
         """Take a node out of use now; it leaves the graph when the pass is done."""
@@ -184,8 +160,14 @@ class GraphEditor:
         new.metadata_props.update(value.metadata_props)
         return new
 
+    def insert_before(self, following: ir.Node, node: ir.Node) -> None:
+        """Put a node right before another."""
+        self.graph.insert_before(following, node)
+        if self._first is following:
+            self._first = node
+
     def insert_first(self, node: ir.Node) -> None:
-        """Put a node, which reads no other, before the first node that the graph had when this editor was made."""
+        """Put a node, which reads no other, before the first node that the graph had, or that was put before that one since."""
         if self._first is None:
             self.graph.append(node)
         else:
@@ -286,7 +268,7 @@ class _BeforeNode(InsertionPoint):
         self._next = node
 
     def _place(self, node: ir.Node) -> None:
-        self._editor.graph.insert_before(self._next, node)
+        self._editor.insert_before(self._next, node)
 
 
 class _AfterValue(InsertionPoint):
@@ -307,26 +289,3 @@ def labelled(dims: Sequence[LabelledDim]) -> Dims:
     """Dimensions that may be labels, as a builder takes them: labels can be compared but not computed with."""
     return cast("Dims", tuple(dims))
 
-
-def _values(graph: ir.Graph) -> Iterator[ir.Value]:
-    """The values of a graph and of its subgraphs."""
-    yield from graph.inputs
-    yield from graph.initializers.values()
-    for node in walk(graph):
-        yield from node.outputs
-        for subgraph in subgraphs(node):
-            yield from subgraph.inputs
-
-
-def _insert_first(graph: ir.Graph, node: ir.Node) -> None:
-    for first in graph:
-        graph.insert_before(first, node)
-        return
-    graph.append(node)
-
-
-def _free_name(graph: ir.Graph) -> str:
-    number = len(graph.initializers)
-    while f"constant_{number}" in graph.initializers:
-        number += 1
-    return f"constant_{number}"

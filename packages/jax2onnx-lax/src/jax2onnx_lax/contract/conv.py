@@ -89,9 +89,7 @@ def _operator(ctx: Context) -> tuple[str, tuple[Dtype, Dtype]]:
     return "Conv", (common, common)
 
 
-def _convolve(
-    ctx: Context, op_type: str, x: Value, kernel: Value, window: _Window, groups: int, dims: Dims
-) -> Value:
+def _convolve(ctx: Context, op_type: str, x: Value, kernel: Value, window: _Window, groups: int, dims: Dims) -> Value:
     """The convolution of operands in ONNX's layout; `dims` is the shape of the result."""
     sizes, pairs = [k for k in window.kernel if is_static(k)], static_pairs(window.padding)
     if op_type == "Conv" and pairs is not None and len(sizes) == len(window.kernel) and _is_transposed(ctx, window, x):

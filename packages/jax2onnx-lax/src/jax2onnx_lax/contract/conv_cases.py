@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
+from jax2onnx_graph.build.builder import Array
 
 __all__ = ["cases"]
 
 _NHWC = ("NHWC", "HWIO", "NHWC")
 
 
-def _conv(strides: Any = (1, 1), padding: Any = "VALID", numbers: Any = None, **params: Any) -> Any:
-    return lambda x, w: lax.conv_general_dilated(x, w, strides, padding, dimension_numbers=numbers, **params)
+def _conv(
+    strides: Sequence[int] = (1, 1), padding: str | Sequence[tuple[int, int]] = "VALID",
+    numbers: tuple[str, str, str] | None = None, *, lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None, feature_group_count: int = 1, batch_group_count: int = 1,
+    preferred_element_type: type[np.generic] | None = None,
+) -> Callable[..., jax.Array]:  # fmt: skip
+    return lambda x, w: lax.conv_general_dilated(
+        x, w, strides, padding, lhs_dilation, rhs_dilation, numbers, feature_group_count, batch_group_count,
+        preferred_element_type=preferred_element_type,
+    )  # fmt: skip
 
 
-def _kernel(*shape: int) -> np.ndarray:
+def _kernel(*shape: int) -> Array:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
 _HWIO, _THIN = _kernel(3, 3, 4, 6), _kernel(2, 2, 4, 6)
 
 
-def _same(x: jax.Array, strides: Any = (1, 1)) -> jax.Array:
+def _same(x: jax.Array, strides: Sequence[int] = (1, 1)) -> jax.Array:
     return lax.conv_general_dilated(x, _HWIO.astype(x.dtype), strides, "SAME", dimension_numbers=_NHWC)
 
 

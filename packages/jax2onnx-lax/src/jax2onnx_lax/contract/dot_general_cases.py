@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
+from jax2onnx_graph.build.builder import Array
+
+from jax2onnx_lax.cases import Fn
 
 __all__ = ["cases"]
 
 
-def _weights(*shape: int) -> np.ndarray:
+def _weights(*shape: int) -> Array:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
 _W, _TABLE = _weights(8, 6), _weights(16, 8)
 
 
-def _dot(contracted: Any, batch: Any = ((), ()), **params: Any) -> Any:
-    return lambda x, y: lax.dot_general(x, y, (contracted, batch), **params)
+Axes = tuple[Sequence[int], Sequence[int]]
+
+
+def _dot(contracted: Axes, batch: Axes = ((), ()), preferred_element_type: type[np.generic] | None = None) -> Fn:
+    return lambda x, y: lax.dot_general(x, y, (contracted, batch), preferred_element_type=preferred_element_type)
 
 
 def _loss(w: jax.Array, x: jax.Array) -> jax.Array:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Protocol
 
 import jax
 import numpy as np
 from jax2onnx_core import Context, Jaxpr, Rules, Value
+from jax2onnx_core.jax_types import PyTree, PyTreeDef
 
 from jax2onnx_lax._compat import run_state
 
@@ -16,7 +17,7 @@ __all__ = ["rules"]
 rules = Rules()
 
 # Attributes of `jax.lax.composite`: the name, the leaves and the tree of each.
-_Attributes = Sequence[tuple[str, Sequence[object], jax.tree_util.PyTreeDef]]
+_Attributes = Sequence[tuple[str, Sequence[object], PyTreeDef]]
 
 
 @rules.lower("jit", "remat2", physical=True)
@@ -77,8 +78,16 @@ def platform_index(ctx: Context, *, platforms: Sequence[tuple[str, ...] | None],
 rules.decompose("run_state", run_state)
 
 
+class _HiPrimitive(Protocol):
+    """The part of JAX's `HiPrimitive` that is used: the tree of its operands, and its expansion."""
+
+    @property
+    def in_tree(self) -> PyTreeDef: ...
+    def expand(self, *operands: PyTree) -> PyTree: ...
+
+
 @rules.decompose("call_hi_primitive")
-def call_hi_primitive(*operands: jax.Array, _prim: Any) -> Any:
+def call_hi_primitive(*operands: jax.Array, _prim: _HiPrimitive) -> PyTree:
     """The expansion of a primitive of high-level types, such as `SearchSorted` in `jnp.searchsorted`.
 
     The equation has the leaves of its operands' and its result's pytrees.

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 
 import jax
-from jax.extend.core import Var
 from jax2onnx_core import Aval, Jaxpr
-from jax2onnx_core.jaxprs import Equation, bind_equation, is_drop_var, is_jaxpr, is_literal, open_jaxpr, struct
+from jax2onnx_core.jax_types import Equation, Var
+from jax2onnx_core.jaxprs import bind_equation, is_drop_var, is_jaxpr, is_literal, open_jaxpr, struct
 
 __all__ = ["Hoisted", "hoist"]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jax.extend.core import Var
 from jax2onnx_core import Aval, Context, Jaxpr, Value
-from jax2onnx_core.jaxprs import Equation, is_literal, open_jaxpr
+from jax2onnx_core.jax_types import Equation, Var
+from jax2onnx_core.jaxprs import is_literal, open_jaxpr
 from jax2onnx_core.lowering.context import Subgraph
 
 __all__ = ["LoopBody", "LoopStep", "counter_after", "emit_loop"]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import jax
 from jax2onnx_core import Call, Composites, Context, Rules, Value
+from jax2onnx_core.jax_types import PyTree
 
 __all__ = ["composites", "rules"]
 
@@ -18,18 +19,18 @@ rules = Rules()
 
 
 @composites.call("equinox:error_if", name="equinox.error_if", keep_under_vmap=True)
-def error_if(x: object, pred: jax.Array, msg: str, *, on_error: str = "default") -> Call | None:
+def error_if(x: PyTree, pred: jax.Array, msg: str, *, on_error: str = "default") -> Call | None:
     return _checked(x)
 
 
 @composites.call("equinox.internal:branched_error_if", name="equinox.error_if", keep_under_vmap=True)
 def branched_error_if(
-    x: object, pred: jax.Array, index: jax.Array, msgs: Sequence[str], *, on_error: str = "default"
+    x: PyTree, pred: jax.Array, index: jax.Array, msgs: Sequence[str], *, on_error: str = "default"
 ) -> Call | None:
     return _checked(x)
 
 
-def _checked(x: object) -> Call | None:
+def _checked(x: PyTree) -> Call | None:
     """The call that returns `x`, a pytree of arrays; None if it has other leaves, or none."""
     leaves = jax.tree_util.tree_leaves(x)
     return Call(*leaves) if leaves and all(isinstance(leaf, jax.Array) for leaf in leaves) else None

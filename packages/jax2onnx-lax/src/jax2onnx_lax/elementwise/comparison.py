@@ -35,6 +35,18 @@ def compare_booleans(ctx: Context, x: Value, y: Value) -> Value:
     return less if ctx.primitive in ("lt", "gt") else ctx.op.Not(less)
 
 
+@rules.decompose("le")
+def less_or_equal(x: Array, y: Array) -> Array:
+    """Where the target has no LessOrEqual."""
+    return lax.lt(x, y) | lax.eq(x, y)
+
+
+@rules.decompose("ge")
+def greater_or_equal(x: Array, y: Array) -> Array:
+    """Where the target has no GreaterOrEqual."""
+    return lax.gt(x, y) | lax.eq(x, y)
+
+
 @rules.lower("eq", "ne", physical=True)
 def compare_keys(ctx: Context, x: Value, y: Value) -> Value:
     """Typed random keys are equal if all their words are."""

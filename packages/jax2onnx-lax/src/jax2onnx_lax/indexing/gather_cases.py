@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy.ndimage import map_coordinates
 from jax2onnx_core import Case, expect_graph
+from jax2onnx_core.plugins.cases import ExpectGraph
 
 __all__ = ["cases"]
 
@@ -18,11 +17,11 @@ _GRID = np.array([[3, 0], [-1, 2], [1, 1]], np.int64)
 _WILD = np.array([3, -7, -6, 5, 6, 100], np.int32)
 
 
-def _one(*paths: str) -> Any:
+def _one(*paths: str) -> ExpectGraph:
     return expect_graph(*paths, match="exact")
 
 
-def _windows(x: Any, starts: Any, mode: Any) -> Any:
+def _windows(x: jax.Array, starts: jax.Array, mode: str) -> jax.Array:
     numbers = lax.GatherDimensionNumbers(offset_dims=(1, 2), collapsed_slice_dims=(), start_index_map=(1, 0))
     return lax.gather(x, starts, numbers, (2, 3), mode=mode)
 

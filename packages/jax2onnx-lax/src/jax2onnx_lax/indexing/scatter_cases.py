@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
+from jax2onnx_core.plugins.cases import ExpectGraph
+from jax2onnx_graph.build.builder import Array
 
 __all__ = ["cases"]
 
@@ -17,11 +17,11 @@ _WILD = np.array([3, -7, 3, 6], np.int32)
 _GRID = np.array([[3, 0], [-1, 2], [9, 1]], np.int32)
 
 
-def _one(*paths: str) -> Any:
+def _one(*paths: str) -> ExpectGraph:
     return expect_graph(*paths, match="exact")
 
 
-def _at(number: int) -> Any:
+def _at(number: int) -> Array:
     return np.asarray(number, np.int32)
 
 

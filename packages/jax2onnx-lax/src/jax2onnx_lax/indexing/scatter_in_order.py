@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
-
-from jax2onnx_lax._compat import flat_function
+from jax2onnx_core import Jaxpr
+from jax2onnx_core.jaxprs import eval_jaxpr
 
 __all__ = ["apply_in_order"]
 
+_Combine = Callable[[jax.Array, jax.Array], jax.Array]
+
 
 def apply_in_order(
-    x: Any, indices: Any, updates: Any, *, update_jaxpr: Any, update_consts: Sequence[Any] = (),
-    dimension_numbers: ScatterDimensionNumbers, mode: GatherScatterMode, unique_indices: bool = False, **_: Any,
-) -> Any:  # fmt: skip
+    x: jax.Array, indices: jax.Array, updates: jax.Array, *, update_jaxpr: Jaxpr,
+    update_consts: Sequence[jax.Array] = (), dimension_numbers: ScatterDimensionNumbers, mode: GatherScatterMode,
+    unique_indices: bool = False, **_: object,
+) -> jax.Array:  # fmt: skip
     """`x[i] = f(x[i], update)` for one update after another, as XLA defines scatter.
 
-    At once where no place can be met twice, else in a loop over the batch.
+    All at once where no place can be met twice, else in a loop over the batch. The arguments are those of the
+    scatter primitives; `update_jaxpr` is f, of two scalars.
     """
-    combine = _elementwise(flat_function(update_jaxpr, update_consts))
+    combine = _elementwise(update_jaxpr, update_consts)
     indices, numbers = _without_batching(indices, dimension_numbers)
     batch = indices.shape[:-1]
     if unique_indices or all(size == 1 for size in batch):
@@ -37,26 +40,28 @@ def apply_in_order(
     indices = indices.reshape(count, indices.shape[-1])
     one = numbers._replace(update_window_dims=tuple(range(len(window))))
 
-    def step(i: Any, state: Any) -> Any:
+    def step(i: jax.Array, state: jax.Array) -> jax.Array:
         index, update = (lax.dynamic_index_in_dim(v, i, 0, keepdims=False) for v in (indices, updates))
         return _apply_at(state, index, update, combine, one, mode)
 
     return lax.fori_loop(0, count, step, x)
 
 
-def _elementwise(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """A function of two scalars on whole arrays."""
+def _elementwise(jaxpr: Jaxpr, consts: Sequence[jax.Array]) -> _Combine:
+    """The jaxpr of a function of two scalars as a function of two arrays of one shape."""
 
-    def combine(current: Any, update: Any) -> Any:
-        return jax.vmap(lambda a, b: function(a, b)[0])(current.ravel(), update.ravel()).reshape(current.shape)
+    def combine(current: jax.Array, update: jax.Array) -> jax.Array:
+        of_scalars = jax.vmap(lambda a, b: eval_jaxpr(jaxpr, a, b, consts=consts)[0])
+        return of_scalars(current.ravel(), update.ravel()).reshape(current.shape)
 
     return combine
 
 
 def _apply_at(
-    x: Any, indices: Any, updates: Any, combine: Callable[[Any, Any], Any], numbers: ScatterDimensionNumbers,
+    x: jax.Array, indices: jax.Array, updates: jax.Array, combine: _Combine, numbers: ScatterDimensionNumbers,
     mode: GatherScatterMode,
-) -> Any:  # fmt: skip
+) -> jax.Array:  # fmt: skip
+    """`x` with windows combined with the updates; no place may be in two windows."""
     take = GatherDimensionNumbers(
         offset_dims=numbers.update_window_dims,
         collapsed_slice_dims=numbers.inserted_window_dims,
@@ -68,8 +73,10 @@ def _apply_at(
     return lax.scatter(x, indices, combine(current, updates), numbers, mode=mode, unique_indices=True)
 
 
-def _without_batching(indices: Any, numbers: ScatterDimensionNumbers) -> tuple[Any, ScatterDimensionNumbers]:
-    """The positions along batched axes as further columns of the indices."""
+def _without_batching(
+    indices: jax.Array, numbers: ScatterDimensionNumbers
+) -> tuple[jax.Array, ScatterDimensionNumbers]:
+    """Indices and numbers without batching dimensions: positions along these become further indices."""
     if not numbers.operand_batching_dims:
         return indices, numbers
     shape = (*indices.shape[:-1], 1)

@@ -4,218 +4,258 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 from jax.lax import GatherScatterMode
-from jax2onnx_core import Rules
+from jax2onnx_core import Context, Dim, Rules, Value
+from jax2onnx_core.jaxprs import bounds
+from jax2onnx_graph.build.builder import Array
 
-from jax2onnx_lax._compat import greatest, max_dim
+from jax2onnx_lax._compat import max_dim
+from jax2onnx_lax.indexing.generated_arrays import arange
 from jax2onnx_lax.indexing.index_analysis import as_dimension, to_index
-from jax2onnx_lax.indexing.start_indices import Column, Label, batch_index, counted, linear_index, settle
+from jax2onnx_lax.indexing.labels import Label
+from jax2onnx_lax.indexing.start_indices import StartIndex, linear_index, resolve_out_of_bounds, window_positions
 
-__all__ = ["from_end", "rules", "scatter_rows", "slice_along", "take_windows"]
+__all__ = ["from_end", "rules", "slice_along", "take_windows"]
 
 rules = Rules()
 rules.componentwise("slice", "dynamic_slice", "dynamic_update_slice")
 
-INT64 = np.dtype(np.int64)
 _TO_THE_END = 2**63 - 1
+CLIP = GatherScatterMode.CLIP
 
 
 @rules.lower("slice")
 def slice_(
-    ctx: Any, x: Any, *, start_indices: Sequence[Any], limit_indices: Sequence[Any], strides: Any = None, **_: Any
-) -> Any:
-    dims = ctx.dims(x)
-    steps = [1] * len(dims) if strides is None else list(strides)
+    ctx: Context, x: Value, *, start_indices: Sequence[Dim], limit_indices: Sequence[Dim],
+    strides: Sequence[Dim] | None = None, **_: object,
+) -> Value:  # fmt: skip
+    """`x[start:limit:stride, …]`, one of each for every axis."""
+    dims = ctx.known_dims(x)
+    steps = [1] * len(dims) if strides is None else strides
     axes = [
         d
         for d, (start, limit, step) in enumerate(zip(start_indices, limit_indices, steps, strict=True))
-        if not (_is(start, 0) and _is(limit, dims[d]) and (_is(step, 1) or _is(dims[d], 1)))
+        if not (start == 0 and limit == dims[d] and (step == 1 or dims[d] == 1))
     ]
-    pick = [[values[d] for d in axes] for values in (start_indices, limit_indices, steps, ctx.avals_out[0].shape)]
-    return slice_along(ctx, x, axes, *pick)
+    every = (start_indices, limit_indices, steps, ctx.avals_out[0].shape)
+    starts, ends, steps, sizes = ([values[d] for d in axes] for values in every)
+    return slice_along(ctx, x, axes, starts, ends, steps, sizes)
 
 
 @rules.numpy_evaluator("slice")
-def _fold_slice(
-    x: np.ndarray, *, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Any = None, **_: Any
-) -> np.ndarray:
+def _evaluate_slice(
+    x: Array, *, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None = None,
+    **_: object,
+) -> Array:  # fmt: skip
     steps = [1] * x.ndim if strides is None else strides
     parts = zip(start_indices, limit_indices, steps, strict=True)
     return x[tuple(slice(int(start), int(limit), int(step)) for start, limit, step in parts)]
 
 
 def slice_along(
-    ctx: Any, x: Any, axes: Sequence[int], starts: Sequence[Any], ends: Sequence[Any], steps: Any, sizes: Sequence[Any]
-) -> Any:
-    """`x[..., start:end:step, ...]` along `axes`, `sizes` long; starts and ends are dimensions or values [1].
+    ctx: Context, x: Value, axes: Sequence[int], starts: Sequence[Dim | Value], ends: Sequence[Dim | Value],
+    steps: Sequence[Dim] | None, sizes: Sequence[Dim],
+) -> Value:  # fmt: skip
+    """`x[..., start:end:step, ...]` along `axes`.
 
     Bounds at a fixed distance from the end of an axis are written as such, so that no shape arithmetic is needed.
+
+    Args:
+      ctx: the context of the rule.
+      x: the operand.
+      axes: the axes that are sliced; for none, the result is `x`.
+      starts: dimensions, or int64 tensors of shape [1], one for each of the axes.
+      ends: likewise.
+      steps: None for 1 everywhere.
+      sizes: the dimensions of the result along the axes.
     """
     if not axes:
         return x
-    dims = ctx.dims(x)
+    dims = ctx.known_dims(x)
     length = dict(zip(axes, sizes, strict=True))
-    result = tuple(length.get(d, size) for d, size in enumerate(dims))
-    starts = [from_end(start, dims[axis], 0) for axis, start in zip(axes, starts, strict=True)]
-    ends = [from_end(end, dims[axis], _TO_THE_END) for axis, end in zip(axes, ends, strict=True)]
-    inputs = [x, _vector(ctx, starts), _vector(ctx, ends), ctx.ints(list(axes))]
-    if steps is not None and not all(_is(step, 1) for step in steps):
-        inputs.append(_vector(ctx, steps))
-    return ctx.op.Slice(*inputs, dims=result)
+    extents = [dims[axis] for axis in axes]
+    starts = [s if isinstance(s, Value) else from_end(s, n, 0) for s, n in zip(starts, extents, strict=True)]
+    ends = [e if isinstance(e, Value) else from_end(e, n, _TO_THE_END) for e, n in zip(ends, extents, strict=True)]
+    operands = [x, _vector(ctx, starts), _vector(ctx, ends), ctx.ints(axes)]
+    if steps is not None and any(step != 1 for step in steps):
+        operands.append(_vector(ctx, steps))
+    return ctx.op.Slice(*operands, dims=tuple(length.get(d, size) for d, size in enumerate(dims)))
 
 
-def from_end(bound: Any, extent: Any, at_end: int) -> Any:
-    """A symbolic `extent - n` or `max(0, extent - n)` as `-n`, where Slice stops at 0 by itself."""
-    if _is_value(bound) or isinstance(bound, int) or isinstance(extent, int):
+def from_end(bound: Dim, extent: Dim, at_end: int) -> Dim:
+    """A bound of a slice along an axis, counted from its end if it is a symbolic number at a fixed distance from it.
+
+    Args:
+      bound: `extent - n` or `max(0, extent - n)`, where Slice stops at 0 by itself, become `-n`; others are kept.
+      extent: the size of the axis.
+      at_end: what is written for `extent` itself; 0 keeps it.
+    """
+    if isinstance(bound, int) or isinstance(extent, int):
         return bound
     distance = extent - bound
     if isinstance(distance, int):
-        return bound if distance < 0 or (distance == 0 and not at_end) else -distance if distance else at_end
-    limit = greatest(distance)
+        if distance == 0:
+            return at_end or bound
+        return -distance if distance > 0 else bound
+    limit = bounds(distance)[1]
     cut = 0 < limit < _TO_THE_END and _is_cut(bound, extent - int(limit))
     return -int(limit) if cut else bound
 
 
-def _window_end(start: Any, size: Any, extent: Any) -> Any:
+def _window_end(start: Dim, size: Dim, extent: Dim) -> Dim:
     """`start + size`, or for a size of `max(0, extent - n - start)` the dimension `extent - n`."""
     rest = extent - start - size
     if isinstance(rest, int):
         return start + size
-    limit = greatest(rest)
+    limit = bounds(rest)[1]
     cut = 0 <= limit < _TO_THE_END and _is_cut(size, extent - start - int(limit))
     return extent - int(limit) if cut else start + size
 
 
-def _is_cut(dim: Any, whole: Any) -> bool:
-    """Is `dim` the larger of 0 and `whole`? JAX tells their order apart."""
-    return _is(dim, max_dim(0, whole)) or _is(dim, max_dim(whole, 0))
+def _is_cut(dim: Dim, whole: Dim) -> bool:
+    """Whether `dim` is the larger of 0 and `whole`, in either order, which JAX distinguishes."""
+    return bool(dim == max_dim(0, whole) or dim == max_dim(whole, 0))
 
 
-def _vector(ctx: Any, items: Sequence[Any]) -> Any:
+def _vector(ctx: Context, items: Sequence[Dim | Value]) -> Value:
     """Dimensions and values of shape [1] as one int64 vector."""
-    if not any(_is_value(item) for item in items):
-        return ctx.shape(tuple(items))
-    return ctx.concat([ctx.cast(i, INT64) if _is_value(i) else ctx.shape((i,)) for i in items], 0)
-
-
-def _is_value(item: Any) -> bool:
-    return isinstance(item, ir.Value)
-
-
-def _is(dim: Any, number: Any) -> bool:
-    return bool(dim == number)
+    dims = [item for item in items if not isinstance(item, Value)]
+    if len(dims) == len(items):
+        return ctx.shape(dims)
+    return ctx.concat([ctx.cast(i, np.int64) if isinstance(i, Value) else ctx.shape((i,)) for i in items], 0)
 
 
 # ---------------------------------------------------------------------------------------- dynamic slices
 
 
 @rules.lower("dynamic_slice")
-def dynamic_slice(ctx: Any, x: Any, *starts: Any, slice_sizes: Sequence[Any], **_: Any) -> Any:
-    windows: list[Column] = []
-    ones: list[Column] = []
-    for column in _partial(ctx, x, starts, slice_sizes):
-        dimension = as_dimension(ctx, column.value)
-        (ones if _is(column.size, 1) and dimension is None else windows).append(column)
-    x = take_windows(ctx, x, [column.axis for column in windows], windows, GatherScatterMode.CLIP)[0]
-    for column in ones:
-        index, _valid = settle(ctx, column, GatherScatterMode.CLIP, native=True)
-        dims = tuple(1 if d == column.axis else size for d, size in enumerate(ctx.dims(x)))
-        x = ctx.op.Gather(x, ctx.unsqueeze(index, [0]), axis=column.axis, dims=dims)
+def dynamic_slice(ctx: Context, x: Value, *starts: Value, slice_sizes: Sequence[Dim], **_: object) -> Value:
+    """A window of `x` that starts at the scalars `starts`, moved into the operand where it reaches out of it.
+
+    Along axes where the window has size 1 it is a Gather, along all others together one Slice.
+    """
+    windows: list[StartIndex] = []
+    ones: list[StartIndex] = []
+    for start in _partial(ctx, x, starts, slice_sizes):
+        dim = as_dimension(ctx, start.value)
+        (ones if start.size == 1 and dim is None else windows).append(start)
+    x = take_windows(ctx, x, [start.axis for start in windows], windows, CLIP)[0]
+    for start in ones:
+        index, _valid = resolve_out_of_bounds(ctx, start, CLIP, native=True)
+        dims = tuple(1 if d == start.axis else size for d, size in enumerate(ctx.known_dims(x)))
+        x = ctx.op.Gather(x, ctx.unsqueeze(index, [0]), axis=start.axis, dims=dims)
     return x
 
 
-def _partial(ctx: Any, x: Any, starts: Sequence[Any], sizes: Sequence[Any]) -> list[Column]:
+def _partial(ctx: Context, x: Value, starts: Sequence[Value], sizes: Sequence[Dim]) -> list[StartIndex]:
     """The axes along which only a part of `x` is meant, with their starts as int32 or int64."""
-    dims = ctx.dims(x)
-    parts = [d for d in range(len(dims)) if not _is(sizes[d], dims[d])]
-    return [Column(d, sizes[d], dims[d], to_index(ctx, starts[d])) for d in parts]
+    dims = ctx.known_dims(x)
+    parts = [d for d in range(len(dims)) if sizes[d] != dims[d]]
+    return [StartIndex(d, sizes[d], dims[d], to_index(ctx, starts[d])) for d in parts]
 
 
 def take_windows(
-    ctx: Any, x: Any, places: Sequence[int], windows: Sequence[Column], mode: GatherScatterMode
-) -> tuple[Any, list[Any]]:
-    """One Slice of `x` for columns with scalar starts, at axes `places`; and whether each start was in range."""
-    starts, ends, valid = [], [], []
-    for column in windows:
-        start, ok = settle(ctx, column, mode, native=False)
-        dimension = as_dimension(ctx, start)
-        starts.append(ctx.cast(ctx.unsqueeze(start, [0]), INT64) if dimension is None else dimension)
-        ends.append(_end(ctx, starts[-1], column))
+    ctx: Context, x: Value, places: Sequence[int], windows: Sequence[StartIndex], mode: GatherScatterMode
+) -> tuple[Value, list[Value | None]]:
+    """One Slice of `x` for windows with scalar starts, and whether each start was in range.
+
+    Args:
+      ctx: the context of the rule.
+      x: the operand.
+      places: the axis of `x` of each window.
+      windows: their starts and sizes.
+      mode: what happens to starts out of range.
+
+    Returns:
+      The slice; for each window a boolean scalar, or None where it is in range or the mode does not ask.
+    """
+    starts: list[Dim | Value] = []
+    ends: list[Dim | Value] = []
+    valid = []
+    for window in windows:
+        index, ok = resolve_out_of_bounds(ctx, window, mode, native=False)
+        dim = as_dimension(ctx, index)
+        start = ctx.cast(ctx.unsqueeze(index, [0]), np.int64) if dim is None else dim
+        starts.append(start)
+        ends.append(_end(ctx, start, window))
         valid.append(ok)
-    sizes = [column.size for column in windows]
-    return slice_along(ctx, x, places, starts, ends, None, sizes), valid
+    return slice_along(ctx, x, places, starts, ends, None, [window.size for window in windows]), valid
 
 
-def _end(ctx: Any, start: Any, column: Column) -> Any:
-    if _is_value(start):
-        return ctx.op.Add(start, ctx.shape((column.size,)))
-    return _window_end(start, column.size, column.extent)
+def _end(ctx: Context, start: Dim | Value, window: StartIndex) -> Dim | Value:
+    if isinstance(start, Value):
+        return ctx.op.Add(start, ctx.shape((window.size,)))
+    return _window_end(start, window.size, window.extent)
 
 
 # ---------------------------------------------------------------------------------------- dynamic updates
 
 
 @rules.lower("dynamic_update_slice")
-def dynamic_update_slice(ctx: Any, x: Any, update: Any, *starts: Any, **_: Any) -> Any:
-    if any(_is(size, 0) for size in ctx.dims(update)):
+def dynamic_update_slice(ctx: Context, x: Value, update: Value, *starts: Value, **_: object) -> Value:
+    """`x` with `update` written at the scalars `starts`, which are moved so that it fits.
+
+    Along one axis it is a Concat where the start is known, else TensorScatter or ScatterElements.
+    """
+    if any(size == 0 for size in ctx.known_dims(update)):
         return x
-    parts = _partial(ctx, x, starts, ctx.dims(update))
+    parts = _partial(ctx, x, starts, ctx.known_dims(update))
     if not parts:
         return update
-    if len(parts) > 1:
-        return _update_block(ctx, x, update, parts)
-    (column,) = parts
-    scatters_tensor = ctx.opset >= 24 and column.axis > 0
-    start, _valid = settle(ctx, column, GatherScatterMode.CLIP, native=not scatters_tensor)
-    known = as_dimension(ctx, start)
+    return _update_along(ctx, x, update, parts[0]) if len(parts) == 1 else _update_block(ctx, x, update, parts)
+
+
+def _update_along(ctx: Context, x: Value, update: Value, start: StartIndex) -> Value:
+    """An update that is smaller than `x` along one axis only."""
+    axis, dims = start.axis, ctx.known_dims(x)
+    scatters_tensor = axis > 0 and ctx.supports("TensorScatter", ctx.dtype(x))
+    index, _valid = resolve_out_of_bounds(ctx, start, CLIP, native=not scatters_tensor)
+    known = as_dimension(ctx, index)
     if known is not None:
-        return _update_along(ctx, x, update, column, known)
+        return _replace_part(ctx, x, update, start, known)
     if scatters_tensor:
-        rows = ctx.broadcast(ctx.cast(start, INT64), ctx.dims(x)[:1])
-        return ctx.op.TensorScatter(x, update, rows, axis=column.axis, dims=ctx.dims(x))
-    start = ctx.unsqueeze(start, [0])
-    index = start if _is(column.size, 1) else ctx.op.Add(start, counted(ctx, column.size, ctx.dtype(start)))
-    return scatter_rows(ctx, x, column.axis, index, update)
+        rows = ctx.broadcast(ctx.cast(index, np.int64), dims[:1])
+        return ctx.op.TensorScatter(x, update, rows, axis=axis, dims=dims)
+    index = ctx.unsqueeze(index, [0])
+    if start.size != 1:
+        index = ctx.op.Add(index, arange(ctx, start.size, ctx.dtype(index)))
+    return _scatter_rows(ctx, x, axis, index, update)
 
 
-def _update_along(ctx: Any, x: Any, update: Any, column: Column, start: Any) -> Any:
-    """`x` with `update` from the dimension `start` on, along one axis."""
-    axis, extent = column.axis, column.extent
-    end = start + column.size
+def _replace_part(ctx: Context, x: Value, update: Value, start: StartIndex, begin: Dim) -> Value:
+    """`x` with `update` from the dimension `begin` on, along one axis."""
+    axis, extent = start.axis, start.extent
+    end = begin + start.size
     pieces = [update]
-    if not _is(start, 0):
-        pieces.insert(0, slice_along(ctx, x, [axis], [0], [start], None, [start]))
-    if not _is(end, extent):
+    if begin != 0:
+        pieces.insert(0, slice_along(ctx, x, [axis], [0], [begin], None, [begin]))
+    if end != extent:
         pieces.append(slice_along(ctx, x, [axis], [end], [extent], None, [extent - end]))
     return ctx.concat(pieces, axis)
 
 
-def scatter_rows(ctx: Any, x: Any, axis: int, index: Any, update: Any, reduction: str = "none") -> Any:
-    """Put `update` [..., m, ...] at the positions `index` [m] along `axis` of `x`, one after another."""
-    dims = ctx.dims(update)
-    after = len(dims) - 1 - axis
-    index = ctx.unsqueeze(index, list(range(1, after + 1))) if after else index
-    index, reduction_ = ctx.broadcast(index, dims), None if reduction == "none" else reduction
-    return ctx.op.ScatterElements(x, index, update, axis=axis, reduction=reduction_, dims=ctx.dims(x))
+def _scatter_rows(ctx: Context, x: Value, axis: int, index: Value, update: Value) -> Value:
+    """Write `update` [..., m, ...] at the positions `index` [m] along `axis` of `x`."""
+    dims = ctx.known_dims(update)
+    index = ctx.broadcast(ctx.unsqueeze(index, range(1, len(dims) - axis)), dims)
+    return ctx.op.ScatterElements(x, index, update, axis=axis, dims=ctx.known_dims(x))
 
 
-def _update_block(ctx: Any, x: Any, update: Any, parts: Sequence[Column]) -> Any:
+def _update_block(ctx: Context, x: Value, update: Value, parts: Sequence[StartIndex]) -> Value:
     """An update that is smaller than `x` along several axes: they are merged into one."""
-    dims, sizes = ctx.dims(x), ctx.dims(update)
+    dims, sizes = ctx.known_dims(x), ctx.known_dims(update)
     first, after = parts[0].axis, parts[-1].axis + 1
     axes = range(first, after)
     labels: list[Label] = [("axis", d) for d in axes]
     positions = {}
-    for column in parts:
-        start, _valid = settle(ctx, column, GatherScatterMode.CLIP, native=False)
-        positions[column.axis] = batch_index(ctx, start, labels, 0, ("axis", column.axis), column.size)
+    for start in parts:
+        index, _valid = resolve_out_of_bounds(ctx, start, CLIP, native=False)
+        positions[start.axis] = window_positions(ctx, index, labels, 0, ("axis", start.axis), start.size)
     whole = {d: ("axis", d) for d in axes if d not in positions}
-    index = linear_index(ctx, axes, dims[first:after], positions, whole, labels)
+    merged = linear_index(ctx, axes, dims[first:after], positions, whole, labels)
     count = math.prod(sizes[first:after])
     flat = ctx.reshape(x, (*dims[:first], math.prod(dims[first:after]), *dims[after:]))
     update = ctx.reshape(update, (*sizes[:first], count, *sizes[after:]))
-    return ctx.reshape(scatter_rows(ctx, flat, first, ctx.reshape(index, (count,)), update), dims)
+    return ctx.reshape(_scatter_rows(ctx, flat, first, ctx.reshape(merged, (count,)), update), dims)

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
+from jax2onnx_core.plugins.cases import ExpectGraph
+from jax2onnx_graph.build.builder import Array
 
 __all__ = ["cases"]
 
 
-def _one(*paths: str) -> Any:
+def _one(*paths: str) -> ExpectGraph:
     return expect_graph(*paths, match="exact")
 
 
-def _at(*numbers: int) -> list[Any]:
+def _at(*numbers: int) -> list[Array]:
     return [np.asarray(number, np.int32) for number in numbers]
 
 
-def _cache(cache: Any, new: Any, position: Any) -> Any:
+def _cache(cache: jax.Array, new: jax.Array, position: jax.Array) -> jax.Array:
     return lax.dynamic_update_slice_in_dim(cache, new, position, 1)
 
 
-def _rows(x: Any, u: Any, i: Any) -> Any:
+def _rows(x: jax.Array, u: jax.Array, i: jax.Array) -> jax.Array:
     return lax.dynamic_update_slice_in_dim(x, u, i, 0)
 
 

@@ -1,9 +1,7 @@
-"""Start indices along single axes of an operand: clamped, checked, and merged into one linear index.
+"""Start indices of windows along single axes: brought into range, checked, and merged into one linear index.
 
-`gather`, the `scatter` family and dynamic slices see an index array as *columns*: column j holds, for
-each position of the batch, where the window starts along one axis of the operand. A *label* names an
-axis of an intermediate array: `("batch", i)` is axis i of the index array, `("axis", d)` is axis d of
-the operand.
+`gather`, the `scatter` family and dynamic slices see an index array [*batch, k] as k start indices: number j
+holds, for each position of the batch, where the window starts along one axis of the operand.
 """
 
 from __future__ import annotations
@@ -11,59 +9,72 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from jax.lax import GatherScatterMode
+from jax2onnx_core import Context, Dim, Value
+from jax2onnx_core.jaxprs import definitely_le
+from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax.indexing.index_analysis import before_normalisation, bounds, definitely_le, in_range
+from jax2onnx_lax.indexing.generated_arrays import arange
+from jax2onnx_lax.indexing.index_analysis import before_normalisation
+from jax2onnx_lax.indexing.labels import Label
+from jax2onnx_lax.indexing.value_bounds import is_in_range, value_bounds
 
 __all__ = [
-    "Column",
-    "Label",
-    "always_in_range",
-    "arrange",
-    "batch_index",
+    "StartIndex",
+    "as_value",
     "clip",
-    "contiguous",
-    "counted",
-    "keeps_promise",
+    "is_always_in_range",
+    "is_promise_checked",
     "linear_index",
-    "settle",
-    "stacked",
+    "resolve_out_of_bounds",
+    "stack_indices",
+    "window_positions",
 ]
-
-Label = tuple[str, int]
-INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
-PROMISE = GatherScatterMode.PROMISE_IN_BOUNDS
 
 
 @dataclasses.dataclass(frozen=True)
-class Column:
+class StartIndex:
     """Where windows of `size` start along `axis` of an operand that is `extent` long there.
 
     `value` is int32 or int64 with the shape of the batch.
     """
 
     axis: int
-    size: Any
-    extent: Any
-    value: Any
+    size: Dim
+    extent: Dim
+    value: Value
 
 
-def settle(ctx: Any, column: Column, mode: GatherScatterMode, *, native: bool) -> tuple[Any, Any]:
-    """The starts that an operator may use, and whether each was in range (None: all are, or nobody asks).
+# ---------------------------------------------------------------------------------------- out of range
 
-    With `native`, the operator counts negative indices from the end itself, and refuses what is out of range.
-    Starts out of range are moved into it, unless the caller has promised that there are none and the
-    operator would notice if the promise were broken.
+
+def resolve_out_of_bounds(
+    ctx: Context, start: StartIndex, mode: GatherScatterMode, *, native: bool
+) -> tuple[Value, Value | None]:
+    """Start indices that an operator can take, and whether each of them was in range.
+
+    Indices out of range are moved into it, unless the mode promises that there are none and the operator would
+    refuse them if the promise were broken.
+
+    Args:
+      ctx: the context of the rule.
+      start: the indices and the range they may be in.
+      mode: what JAX does with indices out of range; only FILL_OR_DROP asks which these are.
+      native: the operator counts negative indices from the end itself, and refuses what is out of range.
+
+    Returns:
+      The indices, and booleans of the same shape or None: all are in range, or the mode does not ask.
     """
-    low, index = 0, column.value
-    if native and column.size == 1:
-        original = before_normalisation(ctx, column.value, column.extent)
-        low, index = (low, index) if original is None else (-column.extent, original)
-    high = column.extent - column.size
-    if in_range(ctx, index, low, high) or (mode == PROMISE and native and _is_noticed(ctx, column, index)):
+    low: Dim = 0
+    index = start.value
+    original = before_normalisation(ctx, index, start.extent) if native and start.size == 1 else None
+    if original is not None:
+        low, index = -start.extent, original
+    high = start.extent - start.size
+    is_promised = mode == GatherScatterMode.PROMISE_IN_BOUNDS and native
+    if is_in_range(ctx, index, low, high) or (is_promised and _is_refused(ctx, start, index)):
         return index, None
     clipped = clip(ctx, index, low, high)
     if mode != GatherScatterMode.FILL_OR_DROP:
@@ -74,105 +85,116 @@ def settle(ctx: Any, column: Column, mode: GatherScatterMode, *, native: bool) -
     return clipped, ctx.op.Equal(clipped, ctx.cast(index, ctx.dtype(clipped)))
 
 
-def _is_noticed(ctx: Any, column: Column, index: Any) -> bool:
-    """Would an index out of range be an error, and not something else that the operator understands?"""
-    if index is not column.value:
+def _is_refused(ctx: Context, start: StartIndex, index: Value) -> bool:
+    """Whether an operator refuses `index` out of range, instead of counting it from the end."""
+    if index is not start.value:
         return True
-    found = bounds(ctx, index) if ctx.known(index) is None else None
+    found = value_bounds(ctx, index) if ctx.known(index) is None else None
     return found is not None and definitely_le(0, found[0])
 
 
-def keeps_promise(ctx: Any, column: Column) -> bool:
-    """Does `settle` leave the starts alone if they are promised to be in range and the operator is `native`?"""
-    return column.size == 1 and (
-        before_normalisation(ctx, column.value, column.extent) is not None or _is_noticed(ctx, column, column.value)
-    )
+def is_promise_checked(ctx: Context, start: StartIndex) -> bool:
+    """Whether a native operator refuses these start indices if the promise that they are in range is broken."""
+    if start.size != 1:
+        return False
+    return before_normalisation(ctx, start.value, start.extent) is not None or _is_refused(ctx, start, start.value)
 
 
-def always_in_range(ctx: Any, column: Column) -> bool:
-    """Can it be seen that every window lies within the operand?"""
-    if in_range(ctx, column.value, 0, column.extent - column.size):
+def is_always_in_range(ctx: Context, start: StartIndex) -> bool:
+    """Whether every window can be seen to lie within the operand."""
+    if is_in_range(ctx, start.value, 0, start.extent - start.size):
         return True
-    original = before_normalisation(ctx, column.value, column.extent)
-    return original is not None and column.size == 1 and in_range(ctx, original, -column.extent, column.extent - 1)
+    original = before_normalisation(ctx, start.value, start.extent)
+    return original is not None and start.size == 1 and is_in_range(ctx, original, -start.extent, start.extent - 1)
 
 
-def stacked(ctx: Any, parts: Sequence[Any], axis: int) -> Any:
-    """Columns side by side along `axis`, as int64."""
-    if len({ctx.dtype(part) for part in parts}) > 1:
-        parts = [ctx.cast(part, INT64) for part in parts]
-    return ctx.cast(ctx.concat(parts, axis), INT64)
-
-
-def clip(ctx: Any, index: Any, low: Any, high: Any) -> Any:
-    """`index` moved into low … high (dimensions)."""
+def clip(ctx: Context, index: Value, low: Dim, high: Dim) -> Value:
+    """Integers moved into low … high; int64 where one of these is symbolic."""
     if isinstance(low, int) and isinstance(high, int):
         known = ctx.known(index)
         if known is not None:
             return ctx.constant(np.clip(known, low, high), like=index)
         return ctx.op.Clip(index, ctx.constant(low, like=index), ctx.constant(high, like=index))
-    return ctx.op.Clip(ctx.cast(index, INT64), ctx.dim(low), ctx.dim(high))
+    return ctx.op.Clip(ctx.cast(index, np.int64), ctx.dim(low), ctx.dim(high))
 
 
-def counted(ctx: Any, count: Any, dtype: np.dtype) -> Any:
-    """0, 1, …, count - 1 as [count]."""
-    if isinstance(count, int):
-        return ctx.constant(np.arange(count, dtype=dtype))
-    start, step = ctx.constant(0, dtype=INT64), ctx.constant(1, dtype=INT64)
-    return ctx.cast(ctx.op.Range(start, ctx.dim(count), step, dims=(count,)), dtype)
+# ---------------------------------------------------------------------------------------- positions
 
 
-def batch_index(ctx: Any, value: Any, labels: Sequence[Label], batch_rank: int, window: Label | None, size: Any) -> Any:
-    """Starts [batch] as indices over `labels` (the batch's, then those of windows): start + offset in the window."""
-    value = ctx.unsqueeze(value, list(range(batch_rank, len(labels)))) if len(labels) > batch_rank else value
+def stack_indices(ctx: Context, parts: Sequence[Value], axis: int) -> Value:
+    """Index arrays concatenated along `axis`, as int64."""
+    if len({ctx.dtype(part) for part in parts}) > 1:
+        parts = [ctx.cast(part, np.int64) for part in parts]
+    return ctx.cast(ctx.concat(parts, axis), np.int64)
+
+
+def window_positions(
+    ctx: Context, value: Value, labels: Sequence[Label], batch_rank: int, window: Label | None, size: Dim
+) -> Value:
+    """Start indices [*batch] as positions over `labels`: start + offset in the window.
+
+    Args:
+      ctx: the context of the rule.
+      value: the start indices.
+      labels: the axes of the result: those of the batch, then those of windows.
+      batch_rank: the number of axes of the batch.
+      window: the axis of these indices' own window; None where it has size 1.
+      size: the size of that window.
+
+    Returns:
+      Positions that broadcast to the shape of the labels.
+    """
+    if len(labels) > batch_rank:
+        value = ctx.unsqueeze(value, range(batch_rank, len(labels)))
     if window is None or size == 1:
         return value
-    return ctx.op.Add(value, _along(ctx, counted(ctx, size, ctx.dtype(value)), labels, window))
-
-
-def _along(ctx: Any, line: Any, labels: Sequence[Label], label: Label) -> Any:
-    """[n] as [1, …, n, …, 1], broadcasting over `labels` with n at `label`."""
-    after = len(labels) - 1 - list(labels).index(label)
-    return ctx.unsqueeze(line, list(range(1, after + 1))) if after else line
+    return ctx.op.Add(value, _along(ctx, arange(ctx, size, ctx.dtype(value)), labels, window))
 
 
 def linear_index(
-    ctx: Any,
+    ctx: Context,
     axes: Sequence[int],
-    extents: Sequence[Any],
-    parts: Mapping[int, Any],
+    extents: Sequence[Dim],
+    parts: Mapping[int, Value],
     batching: Mapping[int, Label],
     labels: Sequence[Label],
-) -> Any:
-    """Σ index · stride over `axes` of an operand (row-major), over `labels`.
+) -> Value:
+    """Indices along several axes as one index into these axes merged: Σ index · stride, row-major.
 
-    `parts` holds the indices of an axis; an axis in `batching` is indexed by the position along that label.
+    Args:
+      ctx: the context of the rule.
+      axes: operand axes that are next to each other.
+      extents: their sizes.
+      parts: operand axis → indices along it, which broadcast to the shape of the labels.
+      batching: operand axis → the label whose position is the index along it.
+      labels: the axes of the result.
+
+    Returns:
+      int32 where all parts are and the merged axis is short enough, else int64.
     """
     total = math.prod(extents)
-    narrow = isinstance(total, int) and total < 2**31 and all(ctx.dtype(p) == INT32 for p in parts.values())
-    dtype, result, stride = (INT32 if narrow else INT64), None, 1
+    is_narrow = isinstance(total, int) and total < 2**31 and all(ctx.dtype(part) == np.int32 for part in parts.values())
+    dtype = np.int32 if is_narrow else np.int64
+    result: Value | None = None
+    stride: Dim = 1
     for axis, extent in reversed(list(zip(axes, extents, strict=True))):
         if axis in batching:
-            term = _along(ctx, counted(ctx, extent, dtype), labels, batching[axis])
+            term = _along(ctx, arange(ctx, extent, dtype), labels, batching[axis])
         else:
             term = ctx.cast(parts[axis], dtype)
-        term = term if isinstance(stride, int) and stride == 1 else ctx.op.Mul(term, _number(ctx, stride, dtype))
+        term = term if isinstance(stride, int) and stride == 1 else ctx.op.Mul(term, as_value(ctx, stride, dtype))
         result = term if result is None else ctx.op.Add(term, result)
         stride = stride * extent
+    assert result is not None, "at least one axis is merged"
     return result
 
 
-def _number(ctx: Any, dim: Any, dtype: np.dtype) -> Any:
+def as_value(ctx: Context, dim: Dim, dtype: DtypeLike) -> Value:
+    """A dimension as a scalar of an integer type."""
     return ctx.constant(dim, dtype=dtype) if isinstance(dim, int) else ctx.cast(ctx.dim(dim), dtype)
 
 
-def contiguous(axes: Sequence[Any], some: Sequence[Any]) -> bool:
-    """Are `some` neighbours in `axes`?"""
-    places = sorted(list(axes).index(a) for a in some)
-    return places == list(range(places[0], places[0] + len(places)))
-
-
-def arrange(ctx: Any, x: Any, labels: Sequence[Label], wanted: Sequence[Label]) -> Any:
-    """`x`, whose axes are called `labels`, with its axes in the order `wanted`."""
-    order = list(labels)
-    return ctx.transpose(x, tuple(order.index(label) for label in wanted))
+def _along(ctx: Context, line: Value, labels: Sequence[Label], label: Label) -> Value:
+    """A vector as an array that broadcasts over `labels`, lying along `label`."""
+    after = len(labels) - 1 - list(labels).index(label)
+    return ctx.unsqueeze(line, range(1, after + 1)) if after else line

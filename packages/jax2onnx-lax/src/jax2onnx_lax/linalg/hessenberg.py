@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Rules
-from jax2onnx_graph.build.builder import Array
+from jax2onnx_graph.arrays import Array
 
 from jax2onnx_lax.linalg.eigh import hermitian_from_triangle
 from jax2onnx_lax.linalg.householder import apply_left, apply_right, reflector

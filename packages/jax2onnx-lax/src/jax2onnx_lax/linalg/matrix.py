@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core.jaxprs import is_static
-from jax2onnx_graph.build.builder import Array
+from jax2onnx_graph.arrays import Array
 
 from jax2onnx_lax._compat import min_dim
 

@@ -9,13 +9,13 @@ leaves a matrix unchanged where a step is not for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Rules
+from jax2onnx_core.jax_types import Function
 
 from jax2onnx_lax.linalg.blocks import standardize_blocks
 from jax2onnx_lax.linalg.hessenberg import hessenberg_mask, reduce_to_hessenberg
@@ -45,7 +45,7 @@ _PATIENCE = 10
 
 @rules.decompose("schur")
 def schur(
-    a: jax.Array, *, compute_schur_vectors: bool, sort_eig_vals: bool, select_callable: Callable[..., object] | None
+    a: jax.Array, *, compute_schur_vectors: bool, sort_eig_vals: bool, select_callable: Function | None
 ) -> tuple[jax.Array, ...]:
     """`(t, q)` or `(t,)` with a = q t qᴴ for `a` `[..., n, n]`; NaN where the iteration does not converge.
 

@@ -36,7 +36,7 @@ def _rotate_left(x: A, distance: int) -> A:
 
 
 def threefry2x32(key0: A, key1: A, x0: A, x1: A) -> tuple[A, A]:
-    """The Threefry hash of the counters (x0, x1) under the key; all are uint32 arrays of JAX or NumPy that broadcast."""
+    """The Threefry hash of the counters (x0, x1) under the key; all uint32, of JAX or of NumPy, broadcast together."""
     keys = (key0, key1, key0 ^ key1 ^ _PARITY)
     x0, x1 = x0 + key0, x1 + key1
     for block in range(5):

@@ -25,7 +25,7 @@ def _wider(dtype: Dtype) -> Dtype:
 
 
 def flip_sign(ctx: Context, x: Value) -> Value:
-    """uint64 → int64 of the same order, for targets that do not compare uint64."""
+    """uint64, which few runtimes compare, as int64 of the same order."""
     return ctx.cast(ctx.op.BitwiseXor(x, ctx.constant(1 << 63, dtype=np.uint64)), np.int64)
 
 
@@ -69,4 +69,4 @@ def keys(ctx: Context, x: Value) -> list[Value]:
         return [replace_nan(ctx, x)]
     if is_bool(dtype):
         return [ctx.cast(x, np.uint8)]
-    return [flip_sign(ctx, x) if dtype == np.uint64 and not ctx.supports("TopK", dtype) else x]
+    return [flip_sign(ctx, x) if dtype == np.uint64 else x]

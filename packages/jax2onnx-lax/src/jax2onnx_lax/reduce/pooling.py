@@ -59,9 +59,7 @@ class _Pooling:
         ones = (1,) * (len(self.axes) + 2)
         return Windows((1, 1, *self.kernel), (1, 1, *self.strides), ((0, 0), (0, 0), *padding), ones, ones)
 
-    def emit(
-        self, ctx: Context, op_type: str, x: Value, dims: Dims, count_include_pad: int | None = None
-    ) -> Value:
+    def emit(self, ctx: Context, op_type: str, x: Value, dims: Dims, count_include_pad: int | None = None) -> Value:
         """The pooling operator on an operand in ONNX's layout."""
         pads = None if self.pairs is None else [pair[side] for side in (0, 1) for pair in self.pairs]
         return ctx.op(

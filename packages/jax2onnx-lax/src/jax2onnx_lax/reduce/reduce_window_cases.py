@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -12,20 +12,25 @@ from jax2onnx_core import Case, expect_graph
 
 __all__ = ["cases"]
 
+Padding = str | Sequence[tuple[int, int]]
+
 
 def _window(
-    initial: Any, computation: Any, window: Any, strides: Any = None, padding: Any = "VALID", **params: Any
-) -> Any:
+    initial: float, computation: Callable[..., jax.Array], window: Sequence[int], strides: Sequence[int] | None = None,
+    padding: Padding = "VALID", **params: Sequence[int],
+) -> Callable[..., jax.Array]:  # fmt: skip
     return lambda x: lax.reduce_window(
         x, np.asarray(initial, x.dtype), computation, window, strides or (1,) * len(window), padding, **params
     )
 
 
-def _max_pool(window: Any, strides: Any = None, padding: Any = "VALID", **params: Any) -> Any:
+def _max_pool(
+    window: Sequence[int], strides: Sequence[int] | None = None, padding: Padding = "VALID", **params: Sequence[int]
+) -> Callable[..., jax.Array]:
     return _window(-np.inf, lax.max, window, strides, padding, **params)
 
 
-def _pair(x: jax.Array) -> Any:
+def _pair(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Sum and greatest element of each window at once."""
     initial = np.asarray(0, x.dtype), np.asarray(-np.inf, x.dtype)
     return lax.reduce_window(

@@ -91,6 +91,8 @@ def _extremum(ctx: Context, op_type: str, x: Value, axes: Sequence[int], identit
     dims, dtype = ctx.avals_in[0].shape, ctx.dtype(x)
     if any(isinstance(dims[axis], int) and dims[axis] == 0 for axis in axes):
         return ctx.broadcast(ctx.constant(identity, dtype=dtype), ctx.avals_out[0].shape)
+    if dtype == np.uint64:
+        ctx.decline("uint64 is compared as int64 of the same order")
     if is_bool(dtype):
         return _boolean_extremum(ctx, op_type, x, axes)
     result = _reduce(ctx, op_type, x, axes)
@@ -126,7 +128,7 @@ def min_by_pairs(x: Array, *, axes: Sequence[int], **_: object) -> Array:
 
 
 def _extremum_by_pairs(x: Array, axes: Sequence[int], monoid: Monoid) -> Array:
-    """Reduce by `monoid`; uint64, which fewer targets compare, as int64 with the sign bit flipped."""
+    """Reduce by `monoid`; uint64, which few runtimes compare, as int64 of the same order."""
     if x.dtype != np.uint64:
         return fold_axes(x, axes, monoid)
     sign = np.uint64(1 << 63)
@@ -185,9 +187,7 @@ def reduce(ctx: Context, *operands: Value, jaxpr: Jaxpr, dimensions: Sequence[in
 
 
 @rules.decompose("reduce")
-def reduce_by_computation(
-    *operands: Array, jaxpr: Jaxpr, dimensions: Sequence[int], **_: object
-) -> Sequence[Array]:
+def reduce_by_computation(*operands: Array, jaxpr: Jaxpr, dimensions: Sequence[int], **_: object) -> Sequence[Array]:
     """`lax.reduce` with any associative computation on any number of operands."""
     values, initial = operands[: len(operands) // 2], operands[len(operands) // 2 :]
     monoid = recognise(jaxpr)
@@ -221,7 +221,7 @@ def _arg_extremum(ctx: Context, op_type: str, x: Value, axis: int) -> Value:
         x = replace_nan(ctx, x, greatest=op_type == "ArgMax")
     elif is_bool(dtype):
         x = ctx.cast(x, np.uint8)
-    elif dtype == np.uint64 and not ctx.supports(op_type, dtype):
+    elif dtype == np.uint64:
         x = flip_sign(ctx, x)
     return ctx.op(op_type, x, axis=axis, keepdims=0, dims=ctx.avals_out[0].shape)
 

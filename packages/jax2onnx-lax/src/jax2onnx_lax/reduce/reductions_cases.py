@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
+from jax2onnx_graph.expectation import ExpectGraph
 
 __all__ = ["cases"]
 
+Pair = tuple[jax.Array, jax.Array]
 
-def _first_of_equals(x: jax.Array) -> Any:
+
+def _first_of_equals(x: jax.Array) -> Pair:
     """The greatest element and its place: a reduction of two operands that is not commutative."""
     place = lax.broadcasted_iota(np.int32, x.shape, 1)
 
-    def later(left: Any, right: Any) -> Any:
+    def later(left: Pair, right: Pair) -> Pair:
         keep = left[0] >= right[0]
         return jnp.where(keep, left[0], right[0]), jnp.where(keep, left[1], right[1])
 
     return lax.reduce((x, place), (np.asarray(-np.inf, x.dtype), np.int32(-1)), later, (1,))
 
 
-def _exact(op_type: str) -> Any:
+def _exact(op_type: str) -> ExpectGraph:
     return expect_graph(op_type, match="exact")
 
 

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax2onnx_core import Case
+from jax2onnx_core import Case, Jaxpr
+from jax2onnx_graph.build.builder import DtypeLike
+
+from jax2onnx_lax.cases import Fn
 
 __all__ = ["cases"]
 
 
-def _pool(x: jax.Array, window: Any, strides: Any, padding: Any = "VALID", least: bool = False) -> jax.Array:
+def _pool(
+    x: jax.Array, window: Sequence[int], strides: Sequence[int], padding: str = "VALID", least: bool = False
+) -> jax.Array:
     initial = np.asarray(np.inf if least else -np.inf, x.dtype)
     return lax.reduce_window(x, initial, lax.min if least else lax.max, window, strides, padding)
 
 
-def _gradient(*shape: Any, **options: Any) -> Any:
-    return jax.grad(lambda x: (_pool(x, *shape, **options) ** 2).sum())
+def _gradient(window: Sequence[int], strides: Sequence[int], padding: str = "VALID", *, least: bool = False) -> Fn:
+    return jax.grad(lambda x: (_pool(x, window, strides, padding, least) ** 2).sum())
 
 
-def _derivative(*shape: Any, **options: Any) -> Any:
-    return lambda x, t: jax.jvp(lambda y: _pool(y, *shape, **options), (x,), (t,))[1]
+def _derivative(window: Sequence[int], strides: Sequence[int], padding: str = "VALID", *, least: bool = False) -> Fn:
+    return lambda x, t: jax.jvp(lambda y: _pool(y, window, strides, padding, least), (x,), (t,))[1]
 
 
 def _scatter_from(x: jax.Array) -> jax.Array:
@@ -34,7 +39,7 @@ def _scatter_from(x: jax.Array) -> jax.Array:
     )  # fmt: skip
 
 
-def _jaxprs(dtype: Any) -> dict[str, Any]:
+def _jaxprs(dtype: DtypeLike) -> dict[str, Jaxpr | tuple[()]]:
     scalar = jax.ShapeDtypeStruct((), dtype)
     select, add = jax.make_jaxpr(lax.ge)(scalar, scalar), jax.make_jaxpr(lax.add)(scalar, scalar)
     return {"select_jaxpr": select.jaxpr, "select_consts": (), "scatter_jaxpr": add.jaxpr, "scatter_consts": ()}

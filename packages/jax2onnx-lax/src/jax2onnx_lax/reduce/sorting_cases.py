@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +13,11 @@ from jax2onnx_core import Case, expect_graph
 __all__ = ["cases"]
 
 
-def _arg_sort(x: jax.Array) -> Any:
+def _arg_sort(x: jax.Array) -> Sequence[jax.Array]:
     return lax.sort((x, lax.broadcasted_iota(np.int32, x.shape, 1)), num_keys=1)
 
 
-def _two_keys(x: jax.Array, y: jax.Array) -> Any:
+def _two_keys(x: jax.Array, y: jax.Array) -> Sequence[jax.Array]:
     return lax.sort((y, x, lax.broadcasted_iota(np.int32, x.shape, 0)), dimension=0, num_keys=2)
 
 

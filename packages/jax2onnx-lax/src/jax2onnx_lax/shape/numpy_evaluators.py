@@ -1,49 +1,47 @@
 """NumPy evaluation of cheap primitives on constants: XLA would compile a program for each.
 
-Only what NumPy computes bit for bit as XLA's CPU backend does; anything else is left to JAX.
+Only what NumPy computes bit for bit as XLA's CPU backend does; a function raises NotImplementedError for anything
+else, which is left to JAX.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from jax2onnx_core import Rules
+from jax2onnx_graph.build.builder import Array, DtypeLike
 
 __all__ = ["rules"]
 
 rules = Rules()
 
-Array = np.ndarray[Any, Any]
+Evaluator = Callable[..., Array]
 
-# Extension types (bfloat16, float8, int4, …) have kind "V" or their own arithmetic.
+# Kinds of NumPy's own real dtypes; extension types (bfloat16, float8, int4, …) have kind "V" or their own arithmetic.
 _PLAIN = frozenset("biuf")
 
 
-def _plain(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn` where all operands have NumPy's own real dtypes; JAX evaluates the others."""
+def _on_plain_arrays(fn: Evaluator) -> Evaluator:
+    """`fn` for operands of NumPy's own real dtypes, without `out_dtype`; raises NotImplementedError otherwise."""
 
-    def fold(*operands: Array, out_dtype: Any = None, **_: Any) -> Any:
+    def evaluate(*operands: Array, out_dtype: DtypeLike | None = None, **_: object) -> Array:
         if out_dtype is not None or any(x.dtype.kind not in _PLAIN or not x.dtype.isbuiltin for x in operands):
             raise NotImplementedError
         return fn(*operands)
 
-    return fold
+    return evaluate
 
 
-def _shift(fn: Callable[[Array, Array], Any]) -> Callable[[Array, Array], Any]:
-    """A shift by less than the width, of unsigned numbers."""
-
-    def shift(x: Array, amount: Array) -> Any:
-        if x.dtype.kind != "u" or np.any(amount >= x.dtype.itemsize * 8):
-            raise NotImplementedError
-        return fn(x, amount)
-
-    return shift
+def _shift_left(x: Array, amount: Array) -> Array:
+    """A shift of unsigned numbers by less than their width."""
+    if x.dtype.kind != "u" or np.any(amount >= x.dtype.itemsize * 8):
+        raise NotImplementedError
+    return x << amount
 
 
-def _shift_right_logical(x: Array, amount: Array) -> Any:
+def _shift_right_logical(x: Array, amount: Array) -> Array:
+    """A shift that fills with zeros, by 0 or more; zero where `amount` reaches the width."""
     bits = x.dtype.itemsize * 8
     if np.any(amount < 0):
         raise NotImplementedError
@@ -52,13 +50,14 @@ def _shift_right_logical(x: Array, amount: Array) -> Any:
     return np.where(amount < bits, x.astype(unsigned) >> inside, 0).astype(x.dtype)
 
 
-def _mulhi(x: Array, y: Array) -> Any:
+def _mulhi(x: Array, y: Array) -> Array:
+    """The upper 32 bits of the product of uint32 arrays."""
     if x.dtype != np.uint32:
         raise NotImplementedError
     return ((x.astype(np.uint64) * y) >> np.uint64(32)).astype(np.uint32)
 
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
+_FUNCTIONS: Mapping[str, Evaluator] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
@@ -75,25 +74,29 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "le": np.less_equal,
     "gt": np.greater,
     "ge": np.greater_equal,
-    "shift_left": _shift(np.left_shift),
+    "shift_left": _shift_left,
     "shift_right_logical": _shift_right_logical,
     "mulhi": _mulhi,
 }
 for _name, _fn in _FUNCTIONS.items():
-    rules.numpy_evaluator(_name, _plain(_fn))
+    rules.numpy_evaluator(_name, _on_plain_arrays(_fn))
 
 
 @rules.numpy_evaluator("select_n")
 def select_n(which: Array, *cases: Array) -> Array:
-    """A Boolean choice; more than two cases are left to JAX."""
+    """A choice by booleans between two arrays; raises NotImplementedError for more."""
     if which.dtype != np.bool_ or len(cases) != 2:
         raise NotImplementedError
     return np.where(which, cases[1], cases[0])
 
 
 @rules.numpy_evaluator("convert_element_type")
-def convert_element_type(x: Array, *, new_dtype: Any, **_: Any) -> Array:
-    """Between integers (wrapping), to Boolean, and from anything to a float that holds it exactly."""
+def convert_element_type(x: Array, *, new_dtype: DtypeLike, **_: object) -> Array:
+    """Between integers (wrapping), to bool, and to a float type that holds all values of the old one.
+
+    Raises:
+      NotImplementedError: another conversion.
+    """
     new = np.dtype(new_dtype)
     if x.dtype == new:
         return x
@@ -105,12 +108,14 @@ def convert_element_type(x: Array, *, new_dtype: Any, **_: Any) -> Array:
 
 
 @rules.numpy_evaluator("bitcast_convert_type")
-def bitcast_convert_type(x: Array, *, new_dtype: Any) -> Array:
-    """Between types of one width."""
+def bitcast_convert_type(x: Array, *, new_dtype: DtypeLike) -> Array:
+    """Bitcast arrays of equal itemsize.
+
+    Raises:
+      NotImplementedError: the itemsizes differ, or a dtype is bool or not NumPy's own.
+    """
     new = np.dtype(new_dtype)
-    if not (x.dtype.isbuiltin and new.isbuiltin and x.dtype.itemsize == new.itemsize) or "b" in (
-        x.dtype.kind,
-        new.kind,
-    ):
+    is_plain = x.dtype.isbuiltin and new.isbuiltin and "b" not in (x.dtype.kind, new.kind)
+    if not is_plain or x.dtype.itemsize != new.itemsize:
         raise NotImplementedError
     return np.ascontiguousarray(x).view(new).reshape(x.shape)

@@ -1,4 +1,4 @@
-"""Cases of `folds`: computations on constants leave nothing in the graph."""
+"""Cases of `numpy_evaluators`: computations on constants leave nothing in the graph."""
 
 from __future__ import annotations
 

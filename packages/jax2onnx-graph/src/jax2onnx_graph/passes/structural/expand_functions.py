@@ -60,7 +60,9 @@ def _body(node: ir.Node, opset: int) -> ir.Function | None:
         )
     if not data:
         return None
-    body = ir.from_proto(onnx.FunctionProto.FromString(data))
+    proto = onnx.FunctionProto.FromString(data)
+    del proto.output[len(node.outputs) :]  # results that the node does not have, and the body need not compute
+    body = ir.from_proto(proto)
     return body if all(_means_the_same(inner, written, opset) for inner in body) else None
 
 

@@ -12,7 +12,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.layouts import (
+from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known
+from jax2onnx_graph.passes.structural.merge_reshapes import view_of
+from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
+from jax2onnx_graph.rewrite.layouts import (
     Layout,
     compose,
     inverse,
@@ -22,9 +25,6 @@ from jax2onnx_graph.facts.layouts import (
     remaining,
     rewrite_axes,
 )
-from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known
-from jax2onnx_graph.passes.structural.merge_reshapes import view_of
-from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import operation, permutation_of
 
@@ -163,7 +163,7 @@ class _Region:
         """Add `node`, a neighbour of the value `through`, to the region if it fits; returns the values it brings."""
         if node in self.nodes or node.graph is not self.editor.graph:
             return []
-        indices = layout_agnostic_inputs(node, self.layout)
+        indices = layout_agnostic_inputs(node, self.layout, self.editor.target)
         if indices is None:
             return []
         values = [value for i in indices if (value := node.inputs[i]) is not None and self._has_layout(value)]

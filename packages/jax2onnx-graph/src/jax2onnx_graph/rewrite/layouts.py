@@ -25,11 +25,9 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import Operands, facts_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
 from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.targets import Target
 
 Layout = tuple[int, ...]
-
-# Along the last axis, whose elements are adjacent, kernels compute these several times faster than along any other.
-_BEST_LAST = frozenset({"Softmax", "LogSoftmax", "Hardmax", "TopK"})
 
 
 def inverse(perm: Sequence[int]) -> Layout:
@@ -56,7 +54,7 @@ def moves_only_ones(dims: Sequence[LabelledDim], perm: Sequence[int]) -> bool:
     return kept == sorted(kept)
 
 
-def layout_agnostic_inputs(node: ir.Node, perm: Layout) -> range | None:
+def layout_agnostic_inputs(node: ir.Node, perm: Layout, target: Target) -> range | None:
     """The places of the inputs of `node` that may be kept in layout `perm`; None if none may.
 
     All its outputs have that layout then, and `rewrite_axes` makes the rest of the node fit.
@@ -68,17 +66,20 @@ def layout_agnostic_inputs(node: ir.Node, perm: Layout) -> range | None:
         return None
     if facts.reduces and not node.attributes.get_int("keepdims", 1):
         return None
-    if facts.axis is not None and not _is_best_along(node, perm):
+    if facts.axis is not None and not _is_as_fast(node, perm, target):
         return None
     if (facts.axes_input is not None or facts.per_axis_inputs) and not _operands_can_be_adapted(node, perm):
         return None
     return range(len(node.inputs)) if facts.layout_operands is Operands.ALL else range(1)
 
 
-def _is_best_along(node: ir.Node, perm: Layout) -> bool:
+def _is_as_fast(node: ir.Node, perm: Layout, target: Target) -> bool:
     """Whether the operator is as fast along the axis that it would be computed along in layout `perm`."""
     axis = _axis(node, len(perm))
-    return node.op_type not in _BEST_LAST or axis != len(perm) - 1 or perm[axis] == axis
+    if axis != len(perm) - 1 or perm[axis] == axis:
+        return True
+    last = f"{node.op_type}(axis=-1)"
+    return target.prefers(f"{node.op_type}(axis)", last) != last
 
 
 def _operands_can_be_adapted(node: ir.Node, perm: Layout) -> bool:

@@ -1,0 +1,83 @@
+"""`RootGraph`: a main graph or function, which owns the constants and names of all graphs nested in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.build.names import Names
+from jax2onnx_graph.rewrite.traversal import subgraphs, walk
+
+__all__ = ["RootGraph"]
+
+
+class RootGraph:
+    """What the editors of a root graph and of its subgraphs share.
+
+    In the main graph constants are initializers; a function, which has none, gets Constant nodes.
+    """
+
+    def __init__(self, graph: ir.Graph, *, is_function: bool) -> None:
+        self._graph = graph
+        self._is_function = is_function
+        self._constants: dict[tuple[object, ...], ir.Value] = {}
+        self._derived: dict[tuple[ir.Value, str], ir.Value] = {}
+        self._value_names: Names | None = None
+
+    def constant(self, array: Array) -> ir.Value:
+        """The constant that holds the small `array`; equal ones are stored once."""
+        key = (str(array.dtype), array.shape, array.tobytes())
+        if key not in self._constants:
+            self._constants[key] = self.own(ir.Tensor(array))
+        return self._constants[key]
+
+    def own(self, tensor: ir.TensorProtocol) -> ir.Value:
+        """A new constant."""
+        value = ir.Value(type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()))
+        if self._is_function:
+            _put_first(self._graph, ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)], outputs=[value]))
+        else:
+            value.const_value = tensor
+            value.name = _free_name(self._graph)
+            self._graph.register_initializer(value)
+        return value
+
+    def derived(self, source: ir.Value, tensor: ir.TensorProtocol, what: str) -> ir.Value:
+        """The constant `tensor` made from the constant `source`, stored once and named after it."""
+        if (source, what) not in self._derived:
+            value = self._derived[source, what] = self.own(tensor)
+            name = f"{source.name}.{what}"
+            if not self._is_function and name not in self._graph.initializers:
+                value.name = name
+        return self._derived[source, what]
+
+    def value_name(self, base: str) -> str:
+        """A name for a value: `base`, with a number where a value of the root graph or its subgraphs has it."""
+        if self._value_names is None:
+            self._value_names = Names(value.name for value in _values(self._graph) if value.name)
+        return self._value_names.unique(base)
+
+
+def _values(graph: ir.Graph) -> Iterator[ir.Value]:
+    """The values of a graph and of its subgraphs."""
+    yield from graph.inputs
+    yield from graph.initializers.values()
+    for node in walk(graph):
+        yield from node.outputs
+        for subgraph in subgraphs(node):
+            yield from subgraph.inputs
+
+
+def _put_first(graph: ir.Graph, node: ir.Node) -> None:
+    for first in graph:
+        graph.insert_before(first, node)
+        return
+    graph.append(node)
+
+
+def _free_name(graph: ir.Graph) -> str:
+    number = len(graph.initializers)
+    while f"constant_{number}" in graph.initializers:
+        number += 1
+    return f"constant_{number}"

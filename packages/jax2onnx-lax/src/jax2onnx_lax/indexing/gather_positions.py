@@ -1,0 +1,153 @@
+"""Single positions of an operand by Gather, GatherElements or GatherND, whichever fits plainly.
+
+If none does, the indexed axes are merged into one and a Gather of linear indices is left (the reduction of a
+general gather to a flat take is the usual one, e.g. in XLA's gather expander).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from jax.lax import GatherDimensionNumbers, GatherScatterMode
+from jax2onnx_core import Context, Value
+
+from jax2onnx_lax.indexing.labels import Label, Labelled, are_adjacent, axes_of, rearrange
+from jax2onnx_lax.indexing.start_indices import (
+    StartIndex,
+    linear_index,
+    resolve_out_of_bounds,
+    stack_indices,
+    window_positions,
+)
+
+__all__ = ["gather_along", "take_positions"]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Positions:
+    """Which positions to take: `along` maps operand axes to indices that broadcast to the shape of `labels`.
+
+    Operand axes in `batching` follow the label that they are mapped to.
+    """
+
+    along: Mapping[int, Value]
+    batching: Mapping[int, Label]
+    labels: tuple[Label, ...]
+
+    @property
+    def extra(self) -> list[Label]:
+        """The labels that no operand axis follows."""
+        return [label for label in self.labels if label not in self.batching.values()]
+
+
+_Take = Callable[[Context, Labelled, _Positions], Labelled]
+
+
+def take_positions(
+    ctx: Context, operand: Labelled, starts: Sequence[StartIndex], batch_rank: int, mode: GatherScatterMode,
+    numbers: GatherDimensionNumbers,
+) -> tuple[Labelled, list[Value]]:  # fmt: skip
+    """Take, for each position of the batch, what its start indices say.
+
+    Returns:
+      The result, whose batched and indexed axes are replaced by those of the batch and of windows; and for each of
+      the start indices that may be out of range whether they are not.
+    """
+    batched = zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
+    batching: dict[int, Label] = {d: ("batch", i) for d, i in batched}
+    if not starts:
+        return _follow_batch(operand, batching), []
+    windows = sorted(start.axis for start in starts if start.axis not in numbers.collapsed_slice_dims)
+    labels: tuple[Label, ...] = (*(("batch", i) for i in range(batch_rank)), *(("axis", d) for d in windows))
+    take = _choose(operand, _Positions({start.axis: start.value for start in starts}, batching, labels))
+    if mode == GatherScatterMode.PROMISE_IN_BOUNDS and take is _take_nd:
+        # JAX breaks its own promise here (jax.scipy.ndimage.map_coordinates), and so do users' masks: it clamps.
+        mode = GatherScatterMode.CLIP
+    resolved = [resolve_out_of_bounds(ctx, start, mode, native=take is not _take_linear) for start in starts]
+    along = {
+        start.axis: window_positions(
+            ctx, index, labels, batch_rank, ("axis", start.axis) if start.axis in windows else None, start.size
+        )
+        for start, (index, _) in zip(starts, resolved, strict=True)
+    }
+    result = take(ctx, operand, _Positions(along, batching, labels))
+    return result, [valid for _, valid in resolved if valid is not None]
+
+
+def gather_along(ctx: Context, operand: Labelled, index: Value, label: Label, new: Sequence[Label]) -> Labelled:
+    """Gather along the axis `label`, which the axes of `index`, with labels `new`, replace."""
+    place = operand.place(label)
+    dims = ctx.known_dims(operand.value)
+    dims = (*dims[:place], *ctx.known_dims(index), *dims[place + 1 :])
+    value = ctx.op.Gather(operand.value, index, axis=place, dims=dims)
+    return Labelled(value, (*operand.labels[:place], *new, *operand.labels[place + 1 :]))
+
+
+def _follow_batch(operand: Labelled, batching: Mapping[int, Label]) -> Labelled:
+    """The operand with the labels of the batch on its batched axes."""
+    labels = [batching.get(i, (kind, i)) if kind == "axis" else (kind, i) for kind, i in operand.labels]
+    return Labelled(operand.value, tuple(labels))
+
+
+def _choose(operand: Labelled, positions: _Positions) -> _Take:
+    """The plainest operator that can take these positions."""
+    axes, batching, labels = axes_of(operand.labels), positions.batching, positions.labels
+    indexed = list(positions.along)
+    if len(indexed) == 1 and not batching:
+        return _take_axis
+    if len(indexed) == 1 and set(axes) == {*batching, *indexed} and len(positions.extra) <= 1:
+        return _take_elements
+    leading = [batching[d] for d in axes[: len(batching)] if d in batching]
+    in_front = leading == list(labels[: len(batching)])
+    following = set(axes[len(batching) : len(batching) + len(indexed)]) == set(indexed)
+    if in_front and following and (len(indexed) == 1 or not axes_of(labels)):
+        return _take_nd
+    return _take_linear
+
+
+def _take_axis(ctx: Context, operand: Labelled, positions: _Positions) -> Labelled:
+    """One axis is indexed, none is batched: Gather."""
+    ((axis, index),) = positions.along.items()
+    return gather_along(ctx, operand, index, ("axis", axis), positions.labels)
+
+
+def _take_elements(ctx: Context, operand: Labelled, positions: _Positions) -> Labelled:
+    """One axis is indexed, all others are batched: GatherElements."""
+    ((axis, index),) = positions.along.items()
+    labels, added = positions.labels, not positions.extra
+    label = ("axis", axis) if added else positions.extra[0]
+    if added:
+        index, labels = ctx.unsqueeze(index, [len(labels)]), (*labels, label)
+    order = tuple(label if d == axis else positions.batching[d] for d in axes_of(operand.labels))
+    index = rearrange(ctx, index, labels, order)
+    value = ctx.op.GatherElements(operand.value, index, axis=order.index(label), dims=ctx.known_dims(index))
+    taken = Labelled(value, order)
+    return taken.without(ctx, [label]) if added else taken
+
+
+def _take_nd(ctx: Context, operand: Labelled, positions: _Positions) -> Labelled:
+    """The batched axes come first, then the indexed ones: GatherND."""
+    batched, count, last = len(positions.batching), len(positions.along), len(positions.labels)
+    axes = axes_of(operand.labels[batched : batched + count])
+    index = stack_indices(ctx, [ctx.unsqueeze(positions.along[axis], [last]) for axis in axes], last)
+    dims = (*ctx.known_dims(index)[:-1], *ctx.known_dims(operand.value)[batched + count :])
+    value = ctx.op.GatherND(operand.value, index, batch_dims=batched or None, dims=dims)
+    return Labelled(value, (*positions.labels, *operand.labels[batched + count :]))
+
+
+def _take_linear(ctx: Context, operand: Labelled, positions: _Positions) -> Labelled:
+    """Merge the batched and the indexed axes into one and Gather along that."""
+    merged = [("axis", d) for d in axes_of(operand.labels) if d in positions.along or d in positions.batching]
+    if not are_adjacent(merged, operand.labels):
+        wanted = (*merged, *(label for label in operand.labels if label not in merged))
+        operand = Labelled(operand.in_order(ctx, wanted), wanted)
+    dims, place = ctx.known_dims(operand.value), operand.place(merged[0])
+    after = place + len(merged)
+    extents = dims[place:after]
+    axes = axes_of(merged)
+    index = linear_index(ctx, axes, extents, positions.along, positions.batching, positions.labels)
+    flat = ctx.reshape(operand.value, (*dims[:place], math.prod(extents), *dims[after:]))
+    labels = (*operand.labels[:place], merged[0], *operand.labels[after:])
+    return gather_along(ctx, Labelled(flat, labels), index, merged[0], positions.labels)
