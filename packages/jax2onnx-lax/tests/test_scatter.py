@@ -116,3 +116,11 @@ def test_complex_apply():
         return x.at[i].apply(lambda v: v * (1 + 2j))
 
     np.testing.assert_allclose(to_onnx(fn, [x, indices])(x, indices), np.asarray(fn(jnp.asarray(x), indices)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["add", "mul", "max", "min"])
+def test_repeated_indices_are_one_scatternd_where_the_target_keeps_their_order(name):
+    x, updates = filled((4, 3)), filled((3, 3), seed=1)
+    indices = np.array([2, 0, 2], np.int32)
+    program = assert_equals_jax(lambda x, i, u: getattr(x.at[i], name)(u), x, indices, updates, target="onnx")
+    assert [node.op_type for node in program.model.graph].count("ScatterND") == 1

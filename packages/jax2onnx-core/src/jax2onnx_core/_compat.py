@@ -6,7 +6,7 @@ import functools
 import os
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -20,7 +20,7 @@ from jax._src.interpreters import mlir as _mlir
 from jax._src.interpreters import partial_eval as _partial_eval
 from jax._src.state import discharge as _discharge
 from jax2onnx_graph.arrays import Array, Dtype
-from jax2onnx_graph.facts.dims import Dim, Dims, SymbolicDim, is_static
+from jax2onnx_graph.facts.dims import Dim, Dims, SymbolicDim, Term, is_static
 
 from jax2onnx_core.jax_types import (
     Atom,
@@ -36,8 +36,11 @@ from jax2onnx_core.jax_types import (
     Var,
 )  # fmt: skip
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
 __all__ = [
-    "Factor", "ShapedArray", "Term", "abstract_results", "bind_equation",
+    "ShapedArray", "abstract_results", "bind_equation",
     "bind_primitive", "binds", "bounds", "canonical_dtype", "closed", "convert_constvars", "default_float",
     "definition", "dim_expression", "eval_jaxpr", "inconclusive_dimension_error", "is_drop_var",
     "is_extended_dtype", "is_jaxpr", "is_literal", "is_symbolic_dim", "is_user_file", "jaxpr_of",
@@ -85,10 +88,6 @@ def without_references(jaxpr: Jaxpr) -> Jaxpr:
     if not any(isinstance(effect, _core.InternalMutableArrayEffect) for effect in jaxpr.effects):
         return jaxpr
     return _discharge.discharge_state(jaxpr if isinstance(jaxpr, _ClosedJaxpr) else closed(jaxpr, ()))
-
-
-def jaxpr_of(jaxpr: Jaxpr) -> jax.extend.core.Jaxpr:
-    return open_jaxpr(jaxpr)[0]
 
 
 def closed(jaxpr: Jaxpr, consts: Sequence[PyTree]) -> Jaxpr:
@@ -163,7 +162,7 @@ def random_keys(seed: int, count: int, aval: _core.ShapedArray) -> jax.Array:
     return jax.random.split(jax.random.key(seed, impl=aval.dtype._impl), max(count, 1))[:count]
 
 
-def is_symbolic_dim(dim: object) -> TypeGuard[SymbolicDim]:
+def is_symbolic_dim(dim: object) -> TypeIs[SymbolicDim]:
     """Whether a dimension is an expression of symbols."""
     return isinstance(dim, _shape_poly._DimExpr)
 
@@ -177,18 +176,8 @@ def symbols_of(dim: _shape_poly._DimExpr) -> set[str]:
     return dim._get_vars()
 
 
-# A symbol's name, or an operation and its operand expressions.
-Factor = str | tuple[str, Sequence[Dim]]
-# A coefficient and a product of factors, each with its exponent.
-Term = tuple[int, list[tuple[Factor, int]]]
-
-
 def dim_expression(dim: _shape_poly._DimExpr) -> list[Term]:
-    """A dimension expression as a sum: [(coefficient, [(factor, exponent), …]), …].
-
-    A factor is a symbol's name or `(operation, operand expressions)` with operation one of
-    "floordiv", "mod", "max", "min"; an empty product is 1.
-    """
+    """The terms that a dimension expression is the sum of."""
     return [
         (coefficient, [(f.var if f.var is not None else (f.operation, f.operands), e) for f, e in term._factors])
         for term, coefficient in dim._sorted_terms

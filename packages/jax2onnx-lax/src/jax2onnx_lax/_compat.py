@@ -17,7 +17,6 @@ from jax._src.random import philox4x32 as _philox4x32
 from jax._src.random import prng as _prng
 from jax._src.random import threefry4x32 as _threefry4x32
 from jax._src.state import discharge as _discharge
-from jax.extend.core import ClosedJaxpr as _ClosedJaxpr
 from jax2onnx_core import Dim
 
 __all__ = [
@@ -31,7 +30,6 @@ __all__ = [
     "lax_function",
     "max_dim",
     "min_dim",
-    "open_jaxpr",
     "philox2x32",
     "philox4x32",
     "ragged_dot_general",
@@ -42,13 +40,6 @@ __all__ = [
     "random_split",
     "threefry4x32",
 ]
-
-
-def open_jaxpr(jaxpr: Any, consts: Sequence[Any] = ()) -> tuple[Any, Sequence[Any]]:
-    """The equations and constants of a jaxpr, whether it carries its constants itself or not."""
-    if isinstance(jaxpr, _ClosedJaxpr) and not consts:
-        return jaxpr.jaxpr, jaxpr.consts
-    return jaxpr, consts
 
 
 ArrayFn = Callable[..., jax.Array]

@@ -6,9 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jax2onnx_onnxruntime.kernels import supports
     from jax2onnx_onnxruntime.legalise import LegalisePass
     from jax2onnx_onnxruntime.runner import Runner, load
+    from jax2onnx_onnxruntime.support import supports
     from jax2onnx_onnxruntime.target import OnnxRuntime
 
 __all__ = ["LegalisePass", "OnnxRuntime", "Runner", "load", "supports"]
@@ -20,7 +20,7 @@ _LAZY = {
     "OnnxRuntime": "jax2onnx_onnxruntime.target",
     "Runner": "jax2onnx_onnxruntime.runner",
     "load": "jax2onnx_onnxruntime.runner",
-    "supports": "jax2onnx_onnxruntime.kernels",
+    "supports": "jax2onnx_onnxruntime.support",
 }
 
 

@@ -16,7 +16,7 @@ import onnx
 import onnx_ir as ir
 from jax2onnx_graph.facts.operators import facts_of, split_reduction
 
-__all__ = ["Signature", "element_type", "kernels", "measured_version", "operator_key", "signature", "supports"]
+__all__ = ["Signature", "element_type", "kernels", "measured_version", "operator_key", "signature"]
 
 
 class Signature(NamedTuple):
@@ -100,29 +100,3 @@ def kernels(key: str, variable: str, opset: int) -> frozenset[ir.DataType] | Non
     measured = max((int(key) for key in versions if int(key) <= opset), default=None)
     names = None if measured is None else versions[str(measured)].get(variable)
     return None if names is None else frozenset(map(ir.DataType.from_short_name, names.split()))
-
-
-@functools.cache
-def supports(op_type: str, dtype: np.dtype[Any], opset: int) -> bool:
-    """Whether ONNX Runtime computes the operator on `dtype` exactly, natively or after legalisation.
-
-    `dtype` is that of the operator's main operand (the values of `Where`, the data of `Gather`, the
-    result of `ConstantOfShape`). An operator that nothing is known about is not supported.
-    """
-    from jax2onnx_onnxruntime.carriers import find_carrier
-    from jax2onnx_onnxruntime.rewrites import find_rewrite
-
-    element, found = element_type(dtype), signature(op_type, opset)
-    if element is None or found is None:
-        return False
-    if find_rewrite(op_type, element) is not None:
-        return True
-    variables = ("T1", "T2") if op_type == "Cast" else (found.main,)
-    return all(_reachable(op_type, variable, element, opset, find_carrier) for variable in variables)
-
-
-def _reachable(key: str, variable: str, element: ir.DataType, opset: int, find_carrier: Any) -> bool:
-    native = kernels(key, variable, opset)
-    if native is None:
-        return False
-    return element in native or find_carrier(key, variable, element, opset) is not None

@@ -26,7 +26,7 @@ class OnnxRuntime(Target):
 
     def supports(self, op_type: str, dtype: np.dtype[Any], opset: int) -> bool:
         """Whether the operator is computed exactly on this element type, natively or after legalisation."""
-        from jax2onnx_onnxruntime.kernels import supports
+        from jax2onnx_onnxruntime.support import supports
 
         return supports(op_type, dtype, opset)
 

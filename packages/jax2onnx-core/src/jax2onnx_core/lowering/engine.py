@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.builder import Value
+from jax2onnx_graph.build.names import Origin
 from jax2onnx_graph.targets import Target
 
 from jax2onnx_core import _compat
@@ -21,7 +22,7 @@ from jax2onnx_core.lowering.dispatch import Dispatcher
 from jax2onnx_core.lowering.functions import FunctionTable
 from jax2onnx_core.lowering.log import LoweringLog
 from jax2onnx_core.lowering.model_state import ModelState
-from jax2onnx_core.lowering.operation import Operation, Origin
+from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import physical_array, physical_type
 from jax2onnx_core.lowering.results import accept_results
 from jax2onnx_core.lowering.scope import Scope

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.extend import linear_util
 
 from jax2onnx_core.jax_types import Jaxpr, Params
 from jax2onnx_core.jaxprs import StaticParams, is_jaxpr, is_literal, open_jaxpr
@@ -62,5 +63,9 @@ def _fingerprint(value: Any) -> Hashable:
 def _equation_params(params: Params) -> Hashable:
     """Parameters; functions beside a jaxpr say how a call transforms, not what it computes."""
     calls = any(map(is_jaxpr, params.values()))
-    kept = {key: value for key, value in params.items() if not (calls and callable(value))}
+    kept = {key: value for key, value in params.items() if not (calls and _is_function(value))}
     return params_fingerprint(kept)
+
+
+def _is_function(value: object) -> bool:
+    return callable(value) or isinstance(value, linear_util.WrappedFun)

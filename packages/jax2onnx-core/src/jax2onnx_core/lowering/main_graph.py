@@ -5,7 +5,6 @@ from __future__ import annotations
 from jax2onnx_graph.build.builder import Value
 
 from jax2onnx_core.frontend.inputs import Inputs
-from jax2onnx_core.lowering.dim_lowerer import DimLowerer
 from jax2onnx_core.lowering.model_state import ModelState
 from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_core.lowering.scope import Scope
@@ -28,6 +27,6 @@ def main_scope(state: ModelState, inputs: Inputs) -> Scope:
         index, axis = solution.places[variable]
         return builder.op.Shape(scope.inputs[index], start=axis, end=axis + 1)
 
-    sizes = DimLowerer(builder, axis_size)
+    sizes = scope.dim_lowerer(axis_size)
     scope.define_symbols(lambda symbol: sizes.vector(solution.expressions[symbol]))
     return scope

@@ -1,4 +1,4 @@
-"""`Operation`: what is to be lowered, and `Origin`: where in the user's program it stands."""
+"""`Operation`: what is to be lowered."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jax2onnx_graph.build.builder import Value
 
 from jax2onnx_core.jax_types import Aval, Jaxpr, Params, Primitive
 
-__all__ = ["Operation", "Origin"]
+__all__ = ["Operation"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,24 +25,3 @@ class Operation:
     avals_out: Sequence[Aval]
     primitive: Primitive
     body: tuple[Jaxpr, Sequence[Value]] | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Origin:
-    """What nodes are named after, and the user's line, if the model is to tell it.
-
-    Nodes are called `<name stack>/<operation>.<operator>`.
-    """
-
-    stack: str = ""
-    operation: str = ""
-    line: str | None = None
-
-    def within(self, stack: str, operation: str, line: str | None) -> Origin:
-        """The origin of an operation in a jaxpr that has this origin; `stack` is its own name stack there."""
-        return Origin("/".join(part for part in (self.stack, stack) if part), operation, line or self.line)
-
-    def node_name(self, op_type: str) -> str:
-        """A name for a node, not yet unique."""
-        prefix = "/".join(part for part in (self.stack, self.operation) if part)
-        return f"{prefix}.{op_type}" if prefix else op_type

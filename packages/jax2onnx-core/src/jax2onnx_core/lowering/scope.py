@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.builder import Array, GraphBuilder, Value
+from jax2onnx_graph.build.dim_lowerer import DimLowerer
+from jax2onnx_graph.build.names import Origin
 
+from jax2onnx_core import _compat
 from jax2onnx_core.jaxprs import Dim, Dims, bounds
-from jax2onnx_core.lowering.dim_lowerer import DimLowerer
 from jax2onnx_core.lowering.model_state import ModelState
-from jax2onnx_core.lowering.operation import Origin
 
 __all__ = ["Scope", "ScopeBuilder"]
 
@@ -41,7 +42,11 @@ class Scope:
 
     def define_symbols(self, symbol: Callable[[str], Value]) -> None:
         """Say how the value of a symbol, an int64 tensor of shape [1], is made in this main graph or function."""
-        self._dims = DimLowerer(self.prologue_builder(), symbol)
+        self._dims = self.dim_lowerer(symbol)
+
+    def dim_lowerer(self, symbol: Callable[[str], Value]) -> DimLowerer:
+        """What computes dimensions in the prologue from the values of symbols."""
+        return DimLowerer(self.prologue_builder(), symbol, terms=_compat.dim_expression, bounds=bounds)
 
     def prologue_builder(self) -> ScopeBuilder:
         """A builder whose nodes go into the prologue."""

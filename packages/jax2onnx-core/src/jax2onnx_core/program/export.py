@@ -10,6 +10,7 @@ from typing import Any
 import jax
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.model import assemble_model
+from jax2onnx_graph.build.names import Origin
 from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.targets import Target, standard_target
 
@@ -21,7 +22,6 @@ from jax2onnx_core.jax_types import Function
 from jax2onnx_core.lowering.engine import Engine
 from jax2onnx_core.lowering.log import LoweringLog
 from jax2onnx_core.lowering.main_graph import main_scope
-from jax2onnx_core.lowering.operation import Origin
 from jax2onnx_core.lowering.scope import Scope
 from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 from jax2onnx_core.plugins.errors import OptionError, UnsupportedError

@@ -1,10 +1,11 @@
-"""`Names`: deterministic, unique names for the values and nodes of one model."""
+"""`Names`: deterministic, unique names for values and nodes, and `Origin`: what nodes are named after."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
-__all__ = ["Names"]
+__all__ = ["Names", "Origin"]
 
 
 class Names:
@@ -26,3 +27,24 @@ class Names:
                 self._counts[base] = count
                 self._counts[candidate] = 0
                 return candidate
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """What nodes are named after, and the user's line, if the model is to tell it.
+
+    Nodes are called `<name stack>/<operation>.<operator>`.
+    """
+
+    stack: str = ""
+    operation: str = ""
+    line: str | None = None
+
+    def within(self, stack: str, operation: str, line: str | None) -> Origin:
+        """The origin of an operation in a jaxpr that has this origin; `stack` is its own name stack there."""
+        return Origin("/".join(part for part in (self.stack, stack) if part), operation, line or self.line)
+
+    def node_name(self, op_type: str) -> str:
+        """A name for a node, not yet unique."""
+        prefix = "/".join(part for part in (self.stack, self.operation) if part)
+        return f"{prefix}.{op_type}" if prefix else op_type

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeGuard
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-__all__ = ["Dim", "Dims", "SymbolicDim", "is_static"]
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+__all__ = ["Dim", "Dims", "Factor", "SymbolicDim", "Term", "is_static"]
 
 
 class SymbolicDim(Protocol):
@@ -36,7 +40,12 @@ class SymbolicDim(Protocol):
 Dim = int | SymbolicDim
 Dims = tuple[Dim, ...]
 
+#: A symbol's name, or an operation ("floordiv", "mod", "max", "min") and its operands.
+Factor = str | tuple[str, Sequence[Dim]]
+#: A coefficient and a product of factors, each with its exponent; an empty product is 1.
+Term = tuple[int, Sequence[tuple[Factor, int]]]
 
-def is_static(dim: Dim) -> TypeGuard[int]:
+
+def is_static(dim: Dim) -> TypeIs[int]:
     """Whether a dimension is a number, not an expression of symbols."""
     return isinstance(dim, (int, np.integer))

@@ -5,21 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from jax2onnx_graph.build.builder import GraphBuilder, Value
 
-from jax2onnx_core import _compat
-from jax2onnx_core.jaxprs import Dim, Dims, bounds, is_static
+from jax2onnx_graph.build.builder import GraphBuilder, Value
+from jax2onnx_graph.facts.dims import Dim, Dims, Factor, SymbolicDim, Term, is_static
 
 __all__ = ["DimLowerer"]
 
 
 class DimLowerer:
-    """Dimension expressions → int64 values of shape [1], each computed once per main graph or function."""
+    """Dimension expressions → int64 values of shape [1], each computed once per main graph or function.
 
-    def __init__(self, builder: GraphBuilder, symbol: Callable[[str], Value]) -> None:
-        """`builder` writes the arithmetic; `symbol(name)` is the value of a symbol, an int64 tensor of shape [1]."""
+    Args:
+      builder: writes the arithmetic.
+      symbol: the value of a symbol, an int64 tensor of shape [1].
+      terms: what a symbolic dimension is the sum of.
+      bounds: the least and the greatest value that a dimension can have.
+    """
+
+    def __init__(
+        self, builder: GraphBuilder, symbol: Callable[[str], Value], *, terms: Callable[[SymbolicDim], Sequence[Term]],
+        bounds: Callable[[Dim], tuple[float, float]],
+    ) -> None:  # fmt: skip
         self._builder = builder
         self._symbol = symbol
+        self._terms, self._bounds = terms, bounds
         self._vectors: dict[Dim, Value] = {}
         self._scalars: dict[Dim, Value] = {}
         self._shapes: dict[Dims, Value] = {}
@@ -36,7 +45,7 @@ class DimLowerer:
         if is_static(dim):
             return self._builder.ints([dim])
         if dim not in self._vectors:
-            self._vectors[dim] = self._sum(_compat.dim_expression(dim))
+            self._vectors[dim] = self._sum(self._terms(dim))
         return self._vectors[dim]
 
     def scalar(self, dim: Dim) -> Value:
@@ -73,7 +82,7 @@ class DimLowerer:
             pieces.append(self._builder.ints(numbers))
         return pieces
 
-    def _sum(self, terms: Sequence[_compat.Term]) -> Value:
+    def _sum(self, terms: Sequence[Term]) -> Value:
         """Positive terms first, so that `T - 1` is one Sub and no negative intermediate arises needlessly."""
         terms = sorted(terms, key=lambda t: t[0] < 0)
         total: Value | None = None
@@ -94,7 +103,7 @@ class DimLowerer:
             total = self._builder.op("Add" if constant > 0 else "Sub", total, operand)
         return total
 
-    def _product(self, coefficient: int, factors: Sequence[tuple[_compat.Factor, int]]) -> Value:
+    def _product(self, coefficient: int, factors: Sequence[tuple[Factor, int]]) -> Value:
         values = [self._factor(factor) for factor, exponent in factors for _ in range(exponent)]
         if coefficient != 1:
             values.append(self._builder.ints([coefficient]))
@@ -103,14 +112,14 @@ class DimLowerer:
             product = self._builder.op.Mul(product, value)
         return product
 
-    def _factor(self, factor: _compat.Factor) -> Value:
+    def _factor(self, factor: Factor) -> Value:
         if isinstance(factor, str):
             return self.symbol(factor)
         operation, operands = factor
         a, b = (self.vector(o) for o in operands)
         if operation == "floordiv":
             # ONNX's Div truncates; its Mod follows the divisor's sign, as Python's does.
-            if bounds(operands[0])[0] >= 0 and bounds(operands[1])[0] > 0:
+            if self._bounds(operands[0])[0] >= 0 and self._bounds(operands[1])[0] > 0:
                 return self._builder.op.Div(a, b)
             exact = self._builder.op.Sub(a, self._builder.op.Mod(a, b))
             return self._builder.op.Div(exact, b)

@@ -1,0 +1,38 @@
+"""Which operators run with which element types, by a kernel or after legalisation."""
+
+from __future__ import annotations
+
+import functools
+
+import onnx_ir as ir
+from jax2onnx_graph.arrays import Dtype
+
+from jax2onnx_onnxruntime.carriers import find_carrier
+from jax2onnx_onnxruntime.kernels import element_type, kernels, signature
+from jax2onnx_onnxruntime.rewrites import find_rewrite
+
+__all__ = ["supports"]
+
+
+@functools.cache
+def supports(op_type: str, dtype: Dtype, opset: int) -> bool:
+    """Whether ONNX Runtime computes the operator on `dtype` exactly, natively or after legalisation.
+
+    `dtype` is that of the operator's main operand (the values of `Where`, the data of `Gather`, the
+    result of `ConstantOfShape`). An operator that nothing is known about is not supported.
+    """
+    element, found = element_type(dtype), signature(op_type, opset)
+    if element is None or found is None:
+        return False
+    if find_rewrite(op_type, element) is not None:
+        return True
+    variables = ("T1", "T2") if op_type == "Cast" else (found.main,)
+    return all(_reachable(op_type, variable, element, opset) for variable in variables)
+
+
+def _reachable(key: str, variable: str, element: ir.DataType, opset: int) -> bool:
+    """Whether there is a kernel for the element type, or for one that carries it."""
+    native = kernels(key, variable, opset)
+    if native is None:
+        return False
+    return element in native or find_carrier(key, variable, element, opset) is not None
