@@ -14,7 +14,10 @@ nox.options.sessions = ["tests"]
 nox.options.default_venv_backend = "none"  # sessions of one Python share an environment, see `environment`
 
 ROOT = Path(__file__).parent
+INTEGRATION = ROOT / "tests-integration"
 PACKAGES = ["graph", "core", "onnxruntime", "lax", "nnx", "functions", "testing"]
+# Those with cases.
+PLUGINS = ["lax", "nnx", "functions"]
 PRECISIONS = ["f32", "f64"]
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 PYTHONS = sorted({"3.11", "3.12", "3.13", THIS_PYTHON}, key=lambda v: tuple(map(int, v.split("."))))
@@ -65,32 +68,43 @@ def workspace(session: nox.Session, version: str = THIS_PYTHON) -> str:
     return environment(session, "workspace", [*editable, *TEST_TOOLS, *EXAMPLES], version)
 
 
+def pytest(session: nox.Session, version: str, *arguments: str) -> None:
+    """Run pytest on all cores with these arguments and those that were given to the session."""
+    python = workspace(session, version)
+    posargs = [a for a in session.posargs if a != "--all-pythons"]
+    command = ["-m", "pytest", "-q", "-n", WORKERS, "--dist=worksteal", *arguments, *posargs]
+    session.run(python, *command, external=True)
+
+
+@nox.session(python=False)
+def tests(session: nox.Session) -> None:
+    """The tests of all packages, one variant of each case in each precision, the integration tests."""
+    directories = [str(package(name) / "tests") for name in PACKAGES]
+    pytest(session, THIS_PYTHON, *directories, str(INTEGRATION), "--pyargs", "jax2onnx_testing.suite", "--jax2onnx-quick")
+
+
 @nox.session(python=False)
 @nox.parametrize("version", PYTHONS)
 @nox.parametrize("precision", PRECISIONS)
 @nox.parametrize("name", [*PACKAGES, "integration"])
-def tests(session: nox.Session, name: str, precision: str, version: str) -> None:
-    """All tests: each package's own and its plugin's cases, in both precisions; the integration tests."""
+def exhaustive(session: nox.Session, name: str, precision: str, version: str) -> None:
+    """All tests of one package: its own, and every variant and transformation of its plugin's cases."""
     if version != THIS_PYTHON and os.environ.get("CI") and "--all-pythons" not in session.posargs:
         session.skip("one Python per CI job")
-    python = workspace(session, version)
-    own = [str(ROOT / "tests-integration")] if name == "integration" else [str(package(name) / "tests")]
+    own = INTEGRATION if name == "integration" else package(name) / "tests"
     # Tests that are no cases have no precision: they run in the f32 session.
-    selected = own if precision == "f32" else []
-    if name not in ("integration", "core", "testing", "onnxruntime"):
+    selected = [str(own)] if precision == "f32" else []
+    if name in PLUGINS:
         selected += ["--pyargs", "jax2onnx_testing.suite", f"--jax2onnx-dist=jax2onnx-{name}", f"--jax2onnx-precision={precision}"]
     if not selected:
         session.skip("these tests have no precision of their own")
-    posargs = [a for a in session.posargs if a != "--all-pythons"]
-    session.run(python, "-m", "pytest", "-q", "-n", WORKERS, "--dist=worksteal", *selected, *posargs, external=True)
+    pytest(session, version, *selected)
 
 
 @nox.session(python=False)
 def integration(session: nox.Session) -> None:
     """The integration tests alone: whole models, other libraries, symbolic sizes."""
-    python = workspace(session)
-    directory = str(ROOT / "tests-integration")
-    session.run(python, "-m", "pytest", "-q", "-n", WORKERS, "--dist=worksteal", directory, *session.posargs, external=True)
+    pytest(session, THIS_PYTHON, str(INTEGRATION))
 
 
 @nox.session(python=False)

@@ -76,7 +76,8 @@ def test_a_target_with_primitives_only(variant: Variant) -> None:
     try:
         program = export(built)
     except errors.ConversionError as error:
-        assert f"for opset {OPSET}" in str(error)
+        if f"for opset {OPSET}" not in str(error):
+            raise
         pytest.skip("the case has an element type of a later opset")
     used = {node.op_type for graph in all_graphs(program.model) for node in graph if not node.domain}
     assert not {op_type for op_type in used if not is_primitive(op_type)}

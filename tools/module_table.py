@@ -1,7 +1,7 @@
 """The table of modules in docs/architecture.md, from the first sentences of their docstrings.
 
-    python tools/module_table.py            exits with 1 where the table is not that of the tree
-    python tools/module_table.py --update   writes it
+python tools/module_table.py            exits with 1 where the table is not that of the tree
+python tools/module_table.py --update   writes it
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ __all__ = [
     "ShapedArray", "abstract_results", "bind_equation",
     "bind_primitive", "binds", "bounds", "canonical_dtype", "closed", "convert_constvars", "default_float",
     "definition", "dim_expression", "eval_jaxpr", "inconclusive_dimension_error", "is_drop_var",
-    "is_extended_dtype", "is_jaxpr", "is_literal", "is_symbolic_dim", "is_user_file", "jaxpr_of",
+    "is_extended_dtype", "is_jaxpr", "is_literal", "is_symbolic_dim", "is_user_file", 
     "key_physical_aval", "name_stack", "open_jaxpr", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
     "solve_dims", "substitute", "symbol", "symbols_of", "trace_thunk", "unknown_symbol_error", "user_frame",
     "with_exact_shape", "without_dead_equations", "without_references", "wrap_key",
@@ -136,7 +136,8 @@ def binds(jaxpr: Jaxpr, primitive: Primitive) -> bool:
 
 def trace_thunk(thunk: Callable[[], PyTree]) -> tuple[Jaxpr, list[jax.Array], PyTree]:
     """Trace a function of no arguments: its jaxpr, with everything it closed over (tracers of the
-    surrounding trace included) turned into operands; those operands; the result's pytree of avals."""
+    surrounding trace included) turned into operands; those operands; the result's pytree of avals.
+    """
     traced, out = jax.make_jaxpr(thunk, return_shape=True)()
     inner, consts = open_jaxpr(traced)
     return closed(_partial_eval.convert_constvars_jaxpr(inner), ()), list(consts), out
@@ -285,7 +286,8 @@ def canonical_dtype(dtype: Dtype) -> Dtype:
 def register_composite_rules(primitive: Primitive, batch: Callable[..., list[jax.Array]]) -> None:
     """Make a primitive whose `jaxpr` parameter is its meaning (of the operands after the first `count`)
     behave as that jaxpr under every transform: evaluation, jit, grad, jvp; under vmap it becomes
-    `batch(size, axis name, operands, axes, **params)`."""
+    `batch(size, axis name, operands, axes, **params)`.
+    """
 
     def inline(*operands: jax.Array, jaxpr: Jaxpr, count: int, **_: object) -> list[jax.Array]:
         return eval_jaxpr(jaxpr, *operands[count:])

@@ -45,7 +45,11 @@ cases = [
     Case("conv_of_volumes", construct(nnx.Conv, 2, 3, (3, 3, 2), **_OPTIONS), [("B", 5, 6, 4, 2)], expect=_CONV),
     Case("conv_of_one_image", construct(nnx.Conv, 4, 6, (3, 3), **_OPTIONS), [(9, 7, 4)]),
     Case("conv_of_videos", construct(nnx.Conv, 4, 6, (3, 3), **_OPTIONS), [("B", "T", 9, 7, 4)]),
-    Case("conv_dilated_input", construct(nnx.Conv, 4, 6, (3, 3), input_dilation=2, padding=((1, 1), (2, 0)), **_OPTIONS), _IMAGES),
+    Case(
+        "conv_dilated_input",
+        construct(nnx.Conv, 4, 6, (3, 3), input_dilation=2, padding=((1, 1), (2, 0)), **_OPTIONS),
+        _IMAGES,
+    ),
     Case(
         "conv_transpose",
         construct(nnx.ConvTranspose, 4, 6, (3, 3), strides=2, **_OPTIONS),

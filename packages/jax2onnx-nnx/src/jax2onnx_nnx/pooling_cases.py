@@ -30,7 +30,12 @@ cases = [
     Case("avg_pool_of_one_image", _average, [(9, 7, 4)]),
     Case("max_pool", _max, _IMAGES, covers=("nn.max_pool",), expect=_MAX),
     Case("max_pool_same_any_size", functools.partial(_max, padding="SAME"), _ANY_SIZE, expect=_MAX),
-    Case("max_pool_of_linen", functools.partial(nn.max_pool, window_shape=(2, 2), strides=(2, 2)), _IMAGES, expect=_MAX),
+    Case(
+        "max_pool_of_linen",
+        functools.partial(nn.max_pool, window_shape=(2, 2), strides=(2, 2)),
+        _IMAGES,
+        expect=_MAX,
+    ),
     Case("max_pool_of_one_image", _max, [(9, 7, 4)]),
     Case(
         "min_pool",

@@ -42,7 +42,8 @@ def rnn(
     arguments = {"return_carry": return_carry, "time_major": time_major, "reverse": reverse, "keep_order": keep_order}
     options = {name: bool(vars(self)[name] if value is None else value) for name, value in arguments.items()}
     cell = _weights(self.cell)
-    if cell is None or seq_lengths is not None or inputs.ndim != 3 or (options["reverse"] and not options["keep_order"]):
+    reorders = options["reverse"] and not options["keep_order"]
+    if cell is None or seq_lengths is not None or inputs.ndim != 3 or reorders:
         return None
     start = () if initial_carry is None else initial_carry
     carry = start if isinstance(start, tuple) else (start,)

@@ -2,7 +2,7 @@
 
 * `pytest --pyargs jax2onnx_testing.suite` runs all of them, and the tests about the plugins as a whole.
 * `pytest path/to/layers_cases.py` runs the cases of one module.
-* `--jax2onnx-dist NAME` (repeatable) and `--jax2onnx-precision f32|f64` restrict what is run.
+* `--jax2onnx-dist NAME` (repeatable), `--jax2onnx-precision f32|f64` and `--jax2onnx-quick` restrict what is run.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--jax2onnx-precision", action="append", default=[], choices=["f32", "f64"],
         help="only this precision; both by default",
     )  # fmt: skip
+    group.addoption(
+        "--jax2onnx-quick", action="store_true",
+        help="one variant of each case per precision, and transformations of the first case of each composite only",
+    )  # fmt: skip
 
 
 def pytest_collect_file(file_path: pathlib.Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -42,15 +46,16 @@ class CaseFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         """One item per variant of each case."""
         from jax2onnx_testing.collection import of_module
-        from jax2onnx_testing.transforms import Transformed, composite_names, transformed_of
+        from jax2onnx_testing.transforms import Transformed, transformations
         from jax2onnx_testing.variants import PRECISIONS, Variant, variants_of
 
         precisions = self.config.getoption("--jax2onnx-precision") or PRECISIONS
-        composites = composite_names()
-        for found in of_module(_import_name(self.path)):
+        quick = self.config.getoption("--jax2onnx-quick")
+        cases = of_module(_import_name(self.path))
+        for found in cases:
             tests: list[Variant | Transformed] = [
-                *variants_of(found, precisions),
-                *transformed_of(found, composites),
+                *variants_of(found, precisions, quick=quick),
+                *transformations([found]),
             ]
             for test in tests:
                 yield CaseItem.from_parent(self, name=test.id.partition("::")[2], test=test)

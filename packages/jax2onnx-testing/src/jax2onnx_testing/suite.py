@@ -18,8 +18,7 @@ from jax2onnx_testing.transforms import (
     Transformed,
     check_alias,
     check_transformed,
-    composite_names,
-    transformed_of,
+    transformations,
 )
 from jax2onnx_testing.variants import PRECISIONS, Variant, variants_of
 
@@ -31,16 +30,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One parameter per variant, transformation or distribution; nothing is built here."""
     distributions = metafunc.config.getoption("--jax2onnx-dist")
     precisions = metafunc.config.getoption("--jax2onnx-precision") or PRECISIONS
+    quick = metafunc.config.getoption("--jax2onnx-quick")
     if "variant" in metafunc.fixturenames:
         tests: list[Variant | Transformed | Broken] = []
         for found in find_cases(distributions):
-            tests += [found] if isinstance(found, Broken) else variants_of(found, precisions)
+            tests += [found] if isinstance(found, Broken) else variants_of(found, precisions, quick=quick)
         metafunc.parametrize("variant", tests, ids=[t.id for t in tests])
     if "transformed" in metafunc.fixturenames:
-        composites = composite_names()
         cases = [f for f in find_cases(distributions) if isinstance(f, Found)]
         # Transformations are about structure, not precision: one of them is enough.
-        more = [t for found in cases for t in transformed_of(found, composites)] if "f32" in precisions else []
+        more = list(transformations(cases, quick=quick)) if "f32" in precisions else []
         metafunc.parametrize("transformed", more, ids=[t.id for t in more])
     if "composite" in metafunc.fixturenames:
         owners = installed_plugins().registry.owners

@@ -26,7 +26,7 @@ from jax2onnx_testing.values import arguments
 from jax2onnx_testing.variants import Built, Variant, build
 
 __all__ = ["TRANSFORMS", "NotApplicableError", "Transformed", "check_alias", "check_transformed", "composite_names", "patched_targets",
-           "transformed_of"]  # fmt: skip
+           "transformations"]  # fmt: skip
 
 Arguments = Sequence[PyTree]
 Transform = Callable[[Function, Arguments], tuple[Function, Arguments]]
@@ -54,11 +54,13 @@ def composite_names(plugins: Plugins | None = None) -> set[str]:
     return {spec.name for spec in (plugins or installed_plugins()).registry.composites}
 
 
-def transformed_of(found: Found, composites: set[str]) -> Iterator[Transformed]:
-    """Every transformation of a case that covers a composite; none for other cases."""
-    if composites.intersection(found.case.covers):
-        for name in (*TRANSFORMS, *_SURROUNDINGS):
-            yield Transformed(found, name)
+def transformations(cases: Sequence[Found], *, quick: bool = False) -> Iterator[Transformed]:
+    """Every transformation of each case that covers a composite; if `quick`, of the first case of each composite."""
+    remaining = composite_names()
+    for found in cases:
+        if covered := remaining.intersection(found.case.covers):
+            remaining -= covered if quick else set()
+            yield from (Transformed(found, name) for name in (*TRANSFORMS, *_SURROUNDINGS))
 
 
 # The transformations: from a function and its arguments to the transformed function and its arguments.

@@ -71,11 +71,12 @@ class Built:
         return to_onnx(self.fn, self.inputs, **self.options)
 
 
-def variants_of(found: Found, precisions: Sequence[Precision] = PRECISIONS) -> Iterator[Variant]:
-    """Every variant of a case, in a fixed order."""
-    kinds = (False, True) if is_symbolic(found.case) else (False,)
-    for precision, symbolic in itertools.product(precisions, kinds):
-        yield Variant(found, precision, symbolic)
+def variants_of(found: Found, precisions: Sequence[Precision] = PRECISIONS, *, quick: bool = False) -> Iterator[Variant]:
+    """Every variant of a case, in a fixed order; of each precision the symbolic one alone, where there is one, if `quick`."""
+    symbolic = is_symbolic(found.case)
+    kinds = (False, True) if symbolic and not quick else (symbolic,)
+    for precision, kind in itertools.product(precisions, kinds):
+        yield Variant(found, precision, kind)
 
 
 def is_symbolic(case: Case) -> bool:

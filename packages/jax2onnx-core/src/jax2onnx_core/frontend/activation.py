@@ -61,7 +61,8 @@ def activation_window(specs: Sequence[CompositeSpec], token: object) -> Iterator
 
 def patched(fn: Function) -> Function:
     """The wrapper that stands for `fn` inside the window, also for one that was bound to a method or to arguments
-    before it: the callable handed to `to_onnx` is looked up by no name."""
+    before it: the callable handed to `to_onnx` is looked up by no name.
+    """
     wrappers = {id(patch.original): patch.wrapper for patch in _installed.values()}
     if isinstance(fn, functools.partial):
         func = patched(fn.func)

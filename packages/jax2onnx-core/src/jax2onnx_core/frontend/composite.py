@@ -68,7 +68,8 @@ def bind_composite(
 @dataclasses.dataclass(frozen=True)
 class TracedOriginal:
     """A traced original: its jaxpr, the tree of its result, and which operand of the call is each of the
-    things that it closed over (None if one is not an operand)."""
+    things that it closed over (None if one is not an operand).
+    """
 
     jaxpr: Jaxpr
     tree: PyTreeDef

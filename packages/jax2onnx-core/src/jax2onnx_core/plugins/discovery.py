@@ -31,7 +31,8 @@ class Hooks:
     @hookspec
     def jax2onnx_register(self, registry: Registry) -> None:
         """Contribute rules, composites, adapters, passes and targets. Called once; must be cheap and must
-        not import a framework that the user's program has not imported."""
+        not import a framework that the user's program has not imported.
+        """
 
     @hookspec
     def jax2onnx_testcases(self) -> Sequence[Any]:  # type: ignore[empty-body]  # a specification has no body

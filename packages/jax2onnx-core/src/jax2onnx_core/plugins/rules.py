@@ -109,7 +109,8 @@ class Rules:
 
     def componentwise(self, *names: str) -> None:
         """Primitives that only move data: the engine applies them to each component of a complex
-        number or of a random key separately."""
+        number or of a random key separately.
+        """
         self.componentwise_names.update(names)
 
     def numpy_evaluator(self, *names_and_fn: Any) -> Callable[[F], F]:

@@ -38,7 +38,8 @@ class ConstantPool:
 
     def weight(self, array: Array, name: str | None) -> ir.Value:
         """The value of a weight: a small one with a name keeps it, though another may be equal; large ones are
-        stored once."""
+        stored once.
+        """
         if array.nbytes <= _LARGE:
             return self._new(array, name) if name is not None else self.constant(array)
         alike = self._large.setdefault((array.dtype, array.shape, _sample(array)), [])

@@ -32,6 +32,11 @@ def _of_inputs(x: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
 cases = [
     Case("nn_linear", _linear, [("B", 5, 8)], covers=("nn.linear",), expect=_DENSE),
     Case("nn_linear_of_one_vector", _linear, [(8,)], expect=_DENSE),
-    Case("nn_linear_from_heads", _from_heads, [("B", "T", 2, 3)], expect=expect_graph("Reshape -> MatMul", match="exact")),
+    Case(
+        "nn_linear_from_heads",
+        _from_heads,
+        [("B", "T", 2, 3)],
+        expect=expect_graph("Reshape -> MatMul", match="exact"),
+    ),
     Case("nn_linear_of_inputs", _of_inputs, [("B", 4), (4, 2, 3), (2, 3)]),
 ]

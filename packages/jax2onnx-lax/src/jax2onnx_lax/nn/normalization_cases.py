@@ -88,7 +88,14 @@ _layer_covers, _rms_covers, _group_covers = ("nn.layer_norm",), ("nn.rms_norm",)
 
 cases = [
     Case("nn_layer_norm", _layer_norm(1, scaled=True), _TOKENS, covers=_layer_covers, expect=_LAYER_NORM, rtol=1e-5),
-    Case("nn_layer_norm_bare", _layer_norm(1, scaled=False), _TOKENS, covers=_layer_covers, expect=_LAYER_NORM, rtol=1e-5),
+    Case(
+        "nn_layer_norm_bare",
+        _layer_norm(1, scaled=False),
+        _TOKENS,
+        covers=_layer_covers,
+        expect=_LAYER_NORM,
+        rtol=1e-5,
+    ),
     Case(
         "nn_layer_norm_over_two_axes",
         _layer_norm(2, scaled=True),
@@ -115,5 +122,12 @@ cases = [
     ),
     Case("nn_batch_norm_of_inputs", _batch_norm_of_inputs, [("B", 3, "T"), (3,), abs(weights(3)) + 0.5]),
     Case("nn_group_norm", _group_norm(2), [("B", "H", "W", 8)], covers=_group_covers, expect=_GROUP_NORM, rtol=1e-5),
-    Case("nn_group_norm_of_each_channel", _group_norm(8), _IMAGES, covers=_group_covers, expect=_INSTANCE_NORM, rtol=1e-4),
+    Case(
+        "nn_group_norm_of_each_channel",
+        _group_norm(8),
+        _IMAGES,
+        covers=_group_covers,
+        expect=_INSTANCE_NORM,
+        rtol=1e-4,
+    ),
 ]

@@ -42,8 +42,8 @@ def rnn(
       hidden_biases: [gates · H], or no array.
       carry: the first states, each [B, H], in the order of `states`; or none, which is zeros.
       operator: the kind of cell, by ONNX's name.
-      gates: the order of the gates in the weights, letters of "ifgo" (LSTM: input, forget, cell, output), of "rzn" (GRU:
-        reset, update, new) or "n".
+      gates: the order of the gates in the weights, letters of "ifgo" (LSTM: input, forget, cell, output), of "rzn"
+        (GRU: reset, update, new) or "n".
       states: the order of the states in `carry`, letters of "hc" (hidden state, cell state).
       results: what the operation returns, in this order: "y" for the hidden states of all steps, "h" and "c" for the
         last states.

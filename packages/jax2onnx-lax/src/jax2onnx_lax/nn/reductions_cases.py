@@ -32,7 +32,12 @@ cases = [
         _X,
         expect=expect_graph("Softmax", match="exact"),
     ),
-    Case("softmax_over_the_first", functools.partial(jax.nn.softmax, axis=0), _X, expect=expect_graph(absent=["Softmax"])),
+    Case(
+        "softmax_over_the_first",
+        functools.partial(jax.nn.softmax, axis=0),
+        _X,
+        expect=expect_graph(absent=["Softmax"]),
+    ),
     Case("softmax_over_two_axes", functools.partial(jax.nn.softmax, axis=(1, 2)), _X),
     Case("softmax_masked", lambda x: jax.nn.softmax(x, where=x > 0), _X),
     Case(
