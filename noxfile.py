@@ -44,7 +44,9 @@ def interpreter(version: str) -> str | None:
     return None
 
 
-def environment(session: nox.Session, name: str, requirements: list[str], version: str = THIS_PYTHON, *flags: str) -> str:
+def environment(
+    session: nox.Session, name: str, requirements: list[str], version: str = THIS_PYTHON, *flags: str
+) -> str:
     """The Python of the environment `.nox/<name>-<version>`, made once, brought up to date when its list changes."""
     base = interpreter(version)
     if base is None:
@@ -57,7 +59,9 @@ def environment(session: nox.Session, name: str, requirements: list[str], versio
         shutil.rmtree(directory, ignore_errors=True)
         session.run(base, "-m", "venv", str(directory), external=True, silent=True)
         session.run(python, "-m", "pip", "install", "-q", "uv", external=True, silent=True)
-        session.run(python, "-m", "uv", "pip", "install", "-q", "--python", python, *flags, *requirements, external=True)
+        session.run(
+            python, "-m", "uv", "pip", "install", "-q", "--python", python, *flags, *requirements, external=True
+        )
         stamp.write_text(wanted)
     return python
 
@@ -80,7 +84,9 @@ def pytest(session: nox.Session, version: str, *arguments: str) -> None:
 def tests(session: nox.Session) -> None:
     """The tests of all packages, one variant of each case in each precision, the integration tests."""
     directories = [str(package(name) / "tests") for name in PACKAGES]
-    pytest(session, THIS_PYTHON, *directories, str(INTEGRATION), "--pyargs", "jax2onnx_testing.suite", "--jax2onnx-quick")
+    pytest(
+        session, THIS_PYTHON, *directories, str(INTEGRATION), "--pyargs", "jax2onnx_testing.suite", "--jax2onnx-quick"
+    )
 
 
 @nox.session(python=False)
@@ -95,7 +101,12 @@ def exhaustive(session: nox.Session, name: str, precision: str, version: str) ->
     # Tests that are no cases have no precision: they run in the f32 session.
     selected = [str(own)] if precision == "f32" else []
     if name in PLUGINS:
-        selected += ["--pyargs", "jax2onnx_testing.suite", f"--jax2onnx-dist=jax2onnx-{name}", f"--jax2onnx-precision={precision}"]
+        selected += [
+            "--pyargs",
+            "jax2onnx_testing.suite",
+            f"--jax2onnx-dist=jax2onnx-{name}",
+            f"--jax2onnx-precision={precision}",
+        ]
     if not selected:
         session.skip("these tests have no precision of their own")
     pytest(session, version, *selected)

@@ -47,7 +47,9 @@ def test_solve():
 def test_normal_numbers_of_a_key(make):
     """The words of the random numbers are JAX's; the last steps to a normal number round as the runtime does."""
     key = make(7)
-    assert_same(to_onnx(lambda k: jax.random.normal(k, (1000,)), [key])(key), jax.random.normal(key, (1000,)), rtol=1e-5)
+    assert_same(
+        to_onnx(lambda k: jax.random.normal(k, (1000,)), [key])(key), jax.random.normal(key, (1000,)), rtol=1e-5
+    )
 
 
 def test_random_bits_are_the_same():
@@ -86,9 +88,7 @@ def test_lstm_scanned_in_reverse(length):
 
 
 def initial_mlp(*widths: int) -> list[dict[str, np.ndarray]]:
-    return [
-        {"w": normal(a, b) / np.float32(np.sqrt(a)), "b": normal(b)} for a, b in itertools.pairwise(widths)
-    ]
+    return [{"w": normal(a, b) / np.float32(np.sqrt(a)), "b": normal(b)} for a, b in itertools.pairwise(widths)]
 
 
 def mlp(params, x):

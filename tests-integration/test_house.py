@@ -133,9 +133,13 @@ def test_a_folder_can_be_seen_at_a_glance(package: str) -> None:
     for file in modules(SOURCES[package]):
         if not file.stem.endswith("_cases") and file.stem != "__init__":
             folders[file.parent].append(file)
-    sizes = {str(folder.relative_to(ROOT)): (len(files), sum(map(line_count, files))) for folder, files in folders.items()}
+    sizes = {
+        str(folder.relative_to(ROOT)): (len(files), sum(map(line_count, files))) for folder, files in folders.items()
+    }
     large = {
-        folder: size for folder, size in sizes.items() if size[0] > MOST_MODULES_OF_A_FOLDER or size[1] > MOST_LINES_OF_A_FOLDER
+        folder: size
+        for folder, size in sizes.items()
+        if size[0] > MOST_MODULES_OF_A_FOLDER or size[1] > MOST_LINES_OF_A_FOLDER
     }
     assert large == {}
 

@@ -154,7 +154,11 @@ def caches(length: int, seed: int = 0) -> tuple[Any, Any]:
 def test_one_controller_for_every_length(
     control: ControlTransformer, controller: OnnxProgram, steps: int, cached: int
 ) -> None:
-    arguments: tuple[Any, ...] = timesteps(steps), *caches(cached), np.asarray(causal_mask(9 * steps, cached + 9 * steps))
+    arguments: tuple[Any, ...] = (
+        timesteps(steps),
+        *caches(cached),
+        np.asarray(causal_mask(9 * steps, cached + 9 * steps)),
+    )
     expected = control(*arguments)
     actual = controller(*arguments)
     assert actual["projected_embeddings"].shape == (1, cached + 9 * steps, 24)

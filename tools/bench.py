@@ -24,7 +24,8 @@ GIB = 1 << 30
 def in_fresh_process(code: str) -> float:
     """The number that `code` prints last, the median of three processes."""
     outputs = [
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout for _ in range(3)
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        for _ in range(3)
     ]
     return statistics.median(float(out.split()[-1]) for out in outputs)
 
@@ -43,9 +44,7 @@ def startup() -> None:
         "    def __call__(self, x): return self.second(nnx.relu(self.first(x)))\n"
         "model = MLP(nnx.Rngs(0))\n"
     )
-    first = in_fresh_process(
-        model + clock + "from jax2onnx_core import to_onnx; to_onnx(model, [('B', 8)])" + done
-    )
+    first = in_fresh_process(model + clock + "from jax2onnx_core import to_onnx; to_onnx(model, [('B', 8)])" + done)
     print(f"import and first export of an MLP after jax and flax: {first:.3f} s (at most 0.5)")
 
 
@@ -108,7 +107,9 @@ def memory() -> None:
         to_onnx(model, [("B", 8192)]).save(Path(directory) / "big.onnx")
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
     size = 8 * weights[0].nbytes
-    print(f"saving {size / GIB:.1f} GiB: resident memory grows by {grown / 1e6:.0f} MB (at most {(0.05 * size + 2e8) / 1e6:.0f})")
+    print(
+        f"saving {size / GIB:.1f} GiB: resident memory grows by {grown / 1e6:.0f} MB (at most {(0.05 * size + 2e8) / 1e6:.0f})"
+    )
 
 
 def dynamic() -> None:

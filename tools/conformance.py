@@ -40,9 +40,7 @@ def harnesses() -> list[Any]:
 
 def is_reference_missing(harness: Any) -> bool:
     """Whether JAX itself declares that the harness does not run on CPU."""
-    return any(
-        limitation.filter(device="cpu", dtype=harness.dtype) for limitation in harness.jax_unimplemented
-    )
+    return any(limitation.filter(device="cpu", dtype=harness.dtype) for limitation in harness.jax_unimplemented)
 
 
 def batched(harness: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], list[Any]]:
@@ -88,7 +86,9 @@ def run_one(harness: Any, symbolic: bool) -> dict[str, Any]:
             outcome.update(status="wrong", detail=problem[:500])
     except Exception as error:  # noqa: BLE001 (what the table lists)
         where = traceback.extract_tb(error.__traceback__)[-1]
-        outcome.update(status="error", detail=f"{type(error).__name__}: {error} [{where.filename}:{where.lineno}]"[:700])
+        outcome.update(
+            status="error", detail=f"{type(error).__name__}: {error} [{where.filename}:{where.lineno}]"[:700]
+        )
     return outcome
 
 
@@ -179,7 +179,9 @@ def summary(entries: list[dict[str, Any]]) -> str:
         ),
     ]
     if seconds:
-        lines.append(f"Conversion takes {seconds[len(seconds) // 2] * 1e3:.0f} ms in the median, {seconds[-1]:.1f} s at most.")
+        lines.append(
+            f"Conversion takes {seconds[len(seconds) // 2] * 1e3:.0f} ms in the median, {seconds[-1]:.1f} s at most."
+        )
     lines += table("group", entries, "group")
     lines += table("dtype", entries, "dtype")
     lines += ["\n## What does not pass\n"]

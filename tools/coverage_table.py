@@ -44,7 +44,9 @@ def lines() -> Iterator[str]:
     yield "|---|---|---|---:|"
     targets = {s.name: s.target for s in registry.composites}
     for name in registry.operations():
-        owner = registry.owners.get(f"primitive {name}") or registry.owners.get(f"composite target {targets.get(name)}", "")
+        owner = registry.owners.get(f"primitive {name}") or registry.owners.get(
+            f"composite target {targets.get(name)}", ""
+        )
         yield f"| `{name}` | {owner} | {ways(registry, name)} | {len(evidence.get(name, []))} |"
     yield "\n## Not in a file\n"
     yield "| primitive | why | instead |"

@@ -340,7 +340,11 @@ def computes_right(schema: onnx.defs.OpSchema, dtype: ir.DataType, opset: int) -
         return True
     attributes = {"axis": 1} if schema.name in ("ArgMax", "ArgMin") else {}
     for operands, arguments_ in probe_operands(schema.name, dtype.numpy()):
-        arity = reference.__code__.co_argcount if isinstance(reference, types.FunctionType) else cast("np.ufunc", reference).nin
+        arity = (
+            reference.__code__.co_argcount
+            if isinstance(reference, types.FunctionType)
+            else cast("np.ufunc", reference).nin
+        )
         want = reference(*arguments_[:arity])
         model = onnx.helper.make_model(
             onnx.helper.make_graph(

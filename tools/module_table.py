@@ -53,7 +53,9 @@ def main() -> int:
         PAGE.write_text(updated(page))
         return 0
     if updated(page) != page:
-        print("The table of modules in docs/architecture.md is not that of the tree: python tools/module_table.py --update")
+        print(
+            "The table of modules in docs/architecture.md is not that of the tree: python tools/module_table.py --update"
+        )
         return 1
     return 0
 

@@ -115,9 +115,13 @@ def test_a_question_is_asked_in_the_users_own_symbols():
         to_onnx(needs_a_number, [("S", 3)], constraints=["S >= 0"])
 
 
-@pytest.mark.parametrize("fn", [lambda x: jnp.zeros(list(range(x.shape[0]))), lambda x: [x[i] for i in range(x.shape[0])]])
+@pytest.mark.parametrize(
+    "fn", [lambda x: jnp.zeros(list(range(x.shape[0]))), lambda x: [x[i] for i in range(x.shape[0])]]
+)
 def test_a_loop_over_a_symbol(fn):
-    with pytest.raises(errors.UndecidedDimensionError, match=r"needs the number behind.*test_bad_input.py.*specialize="):
+    with pytest.raises(
+        errors.UndecidedDimensionError, match=r"needs the number behind.*test_bad_input.py.*specialize="
+    ):
         to_onnx(fn, [("T", 3)])
 
 
@@ -162,7 +166,12 @@ def test_symbols_that_no_input_determines():
 
 @pytest.mark.parametrize(
     ("constraints", "message"),
-    [(["T > 2"], "not of the form"), (["T >= "], "not a dimension"), (["2 == 3"], "cannot be used"), ("T >= 2", "sequence of texts")],
+    [
+        (["T > 2"], "not of the form"),
+        (["T >= "], "not a dimension"),
+        (["2 == 3"], "cannot be used"),
+        ("T >= 2", "sequence of texts"),
+    ],
 )
 def test_unusable_constraints(constraints, message):
     with pytest.raises(errors.SymbolError, match=message):

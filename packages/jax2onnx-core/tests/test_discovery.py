@@ -8,7 +8,7 @@ import types
 from typing import Any, cast
 
 import pytest
-from jax2onnx_core import Composites, Rules, errors, hookimpl
+from jax2onnx_core import Composites, Rules, errors, hookimpl, to_onnx
 from jax2onnx_core.plugins.discovery import Hooks, load_plugins
 
 
@@ -97,7 +97,61 @@ def test_a_broken_plugin_does_not_stop_the_others_and_is_remembered():
 
     found = load_plugins([cast("Any", EntryPoint("a", broken, "dist-a")), entry("b", plugin(rules_for("p")), "dist-b")])
     assert "p" in found.registry.rules
-    assert found.failure_notes() == ["The plugin of dist-a could not be loaded (ImportError: no module named nonsense)."]
+    (note,) = found.failure_notes()
+    assert note.startswith("The plugin of dist-a could not be loaded (ImportError: no module named nonsense).")
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), SystemExit(3)])
+def test_a_hook_that_fails_leaves_nothing_behind_and_is_remembered(error):
+    def register(registry):
+        registry.add(rules_for("half"))
+        raise error
+
+    found = load_plugins(
+        [entry("a", plugin(jax2onnx_register=register), "dist-a"), entry("b", plugin(rules_for("p")), "dist-b")]
+    )
+    assert found.registry.rules.keys() == {"p"}
+    assert found.failures == {"dist-a": error}
+
+
+def test_a_misspelt_name_in_the_allow_list():
+    with pytest.raises(errors.PluginError, match=r"JAX2ONNX_PLUGINS names lex, but the installed plugins are lax"):
+        load_plugins([entry("lax", plugin(), "dist-a")], "lex")
+
+
+def test_two_rules_objects_of_one_distribution_for_one_primitive():
+    with pytest.raises(errors.PluginError, match="dist-a declares rules for p in two of its Rules"):
+        load_plugins([entry("a", plugin(rules_for("p"), rules_for("p")), "dist-a")])
+
+
+def test_an_adapter_that_fails():
+    class Model:
+        def __call__(self, x):
+            return x
+
+    class Plugin:
+        @hookimpl
+        def jax2onnx_register(self, registry):
+            registry.adapter(f"{__name__}:Model", lambda model: model.nothing)
+
+    vars(sys.modules[__name__])["Model"] = Model
+    with pytest.raises(
+        errors.PluginError,
+        match=r"The adapter of the inline plugin Plugin for .*:Model failed on a Model \(AttributeError",
+    ):
+        to_onnx(Model(), [(3,)], plugins=[Plugin()])
+
+
+def test_a_pass_that_cannot_be_made():
+    class Plugin:
+        @hookimpl
+        def jax2onnx_register(self, registry):
+            registry.graph_pass(lambda target: target.nothing)
+
+    with pytest.raises(
+        errors.PassError, match="A graph pass of the inline plugin Plugin could not be made: AttributeError"
+    ):
+        to_onnx(lambda x: x, [(3,)], plugins=[Plugin()])
 
 
 @pytest.mark.parametrize(("allowed", "loaded"), [("a", {"a"}), ("a, b", {"a", "b"}), ("", set()), (None, {"a", "b"})])
@@ -113,7 +167,11 @@ def test_core_without_plugins_says_what_is_missing():
         "except NotImplementedError as error: print(error)"
     )
     result = subprocess.run(
-        [sys.executable, "-c", code], env={"JAX2ONNX_PLUGINS": "", "PATH": ""}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        env={"JAX2ONNX_PLUGINS": "", "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "tanh: once" in result.stdout
 

@@ -95,7 +95,9 @@ def test_variants_into_a_missing_directory(program, tmp_path):
 
 def test_the_same_bytes_twice(program, tmp_path):
     again = to_onnx(lambda x: x @ WEIGHT, [("B", 64)])
-    assert again.model_proto.SerializeToString(deterministic=True) == program.model_proto.SerializeToString(deterministic=True)
+    assert again.model_proto.SerializeToString(deterministic=True) == program.model_proto.SerializeToString(
+        deterministic=True
+    )
 
 
 def test_tied_and_equal_weights_are_stored_once():

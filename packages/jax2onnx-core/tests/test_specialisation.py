@@ -32,7 +32,14 @@ class TestSpecializedDim:
     @given(st.integers(1, 10_000), st.integers(1, 10_000))
     def test_arithmetic_gives_plain_ints(self, a, b):
         d = SpecializedDim(a, "N")
-        for result, expected in [(d + b, a + b), (b - d, b - a), (d * b, a * b), (d // b, a // b), (d % b, a % b), (-d, -a)]:
+        for result, expected in [
+            (d + b, a + b),
+            (b - d, b - a),
+            (d * b, a * b),
+            (d // b, a // b),
+            (d % b, a % b),
+            (-d, -a),
+        ]:
             assert result == expected
             assert type(result) is int
 
@@ -118,7 +125,9 @@ def test_specialised_at_export():
 
 
 def test_an_unknown_symbol(dynamic):
-    with pytest.raises(errors.SymbolError, match=r"Cannot specialise 'Q': no input has that symbol\. There are: K, M, N"):
+    with pytest.raises(
+        errors.SymbolError, match=r"Cannot specialise 'Q': no input has that symbol\. There are: K, M, N"
+    ):
         dynamic.specialize(Q=3)
 
 

@@ -38,7 +38,9 @@ def test_gather_equals_jax_for_any_dimension_numbers(data):
         assert_equals_jax(fn, *args)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int8, np.uint16, np.uint32, np.int64, np.bool_, jnp.bfloat16])
+@pytest.mark.parametrize(
+    "dtype", [np.float16, np.float64, np.int8, np.uint16, np.uint32, np.int64, np.bool_, jnp.bfloat16]
+)
 def test_fill_value_is_jax_s_for_every_dtype(dtype):
     with jax.enable_x64(True):
         x = np.arange(6).astype(dtype)

@@ -115,7 +115,9 @@ def test_complex_apply():
     def fn(x, i):
         return x.at[i].apply(lambda v: v * (1 + 2j))
 
-    np.testing.assert_allclose(to_onnx(fn, [x, indices])(x, indices), np.asarray(fn(jnp.asarray(x), indices)), rtol=1e-6)
+    np.testing.assert_allclose(
+        to_onnx(fn, [x, indices])(x, indices), np.asarray(fn(jnp.asarray(x), indices)), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", ["add", "mul", "max", "min"])

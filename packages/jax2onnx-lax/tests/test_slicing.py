@@ -50,7 +50,9 @@ def test_dynamic_slice_equals_jax(block, dtype):
     shape, sizes, starts, known = block
     starts = [abs(start) for start in starts] if dtype == np.uint8 else starts
     dynamic = [dtype(start) for start, fixed in zip(starts, known, strict=True) if not fixed]
-    assert_equals_jax(lambda x, *given: lax.dynamic_slice(x, _mixed(starts, known, given), sizes), filled(shape), *dynamic)
+    assert_equals_jax(
+        lambda x, *given: lax.dynamic_slice(x, _mixed(starts, known, given), sizes), filled(shape), *dynamic
+    )
 
 
 @pytest.mark.parametrize("opset", [18, 24])

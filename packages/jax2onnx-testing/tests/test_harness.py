@@ -25,7 +25,9 @@ def test_equal_results_agree():
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64", "int32", "bool", "bfloat16"])
 def test_different_results_are_located(dtype):
-    want = np.array([0, 1, 1]).astype(np.dtype(dtype) if dtype != "bfloat16" else pytest.importorskip("ml_dtypes").bfloat16)
+    want = np.array([0, 1, 1]).astype(
+        np.dtype(dtype) if dtype != "bfloat16" else pytest.importorskip("ml_dtypes").bfloat16
+    )
     got = want.copy()
     got[2] = 0
     problem = compare_harness(Harness("sin"), [], want, got)

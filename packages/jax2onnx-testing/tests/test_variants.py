@@ -78,7 +78,9 @@ def test_a_function_that_gives_another_result_each_time_fails():
 
 
 def test_wrong_values_fail():
-    with pytest.raises(CheckFailedError, match=r"differs from JAX in 1 of 2 elements, largest difference 0\.1; the first is at \(1,\)"):
+    with pytest.raises(
+        CheckFailedError, match=r"differs from JAX in 1 of 2 elements, largest difference 0\.1; the first is at \(1,\)"
+    ):
         assert_close(np.array([1.0, 2.0]), np.array([1.0, 2.1]), "Output 'y'")
 
 

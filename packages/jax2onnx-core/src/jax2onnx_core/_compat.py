@@ -43,7 +43,7 @@ __all__ = [
     "ShapedArray", "abstract_results", "bind_equation",
     "bind_primitive", "binds", "bounds", "canonical_dtype", "closed", "convert_constvars", "default_float",
     "definition", "dim_expression", "eval_jaxpr", "inconclusive_dimension_error", "is_drop_var",
-    "is_extended_dtype", "is_jaxpr", "is_literal", "is_symbolic_dim", "is_user_file", 
+    "is_extended_dtype", "is_jaxpr", "is_literal", "is_symbolic_dim", "is_user_file",
     "key_physical_aval", "name_stack", "open_jaxpr", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
     "solve_dims", "substitute", "symbol", "symbols_of", "trace_thunk", "unknown_symbol_error", "user_frame",
     "with_exact_shape", "without_dead_equations", "without_references", "wrap_key",
@@ -251,12 +251,15 @@ def _unshared(aval: TraceableAval) -> TraceableAval:
 
 
 def rebuild_jaxpr(
-    jaxpr: Jaxpr, *, invars: Sequence[Var], outvars: Sequence[Atom], eqns: Sequence[Equation], consts: Sequence[PyTree], closed_form: bool
-) -> Jaxpr:
+    jaxpr: Jaxpr, *, invars: Sequence[Var], outvars: Sequence[Atom], eqns: Sequence[Equation],
+    consts: Sequence[PyTree], closed_form: bool,
+) -> Jaxpr:  # fmt: skip
     """A jaxpr of the kind of `jaxpr` with other variables; `invars` begins with those of the constants."""
     count = len(jaxpr.constvars)
     if _UNIFIED:
-        rebuilt = _core.Jaxpr([], list(invars), list(outvars), list(eqns), jaxpr.effects, jaxpr.debug_info.with_unknown_names())
+        rebuilt = _core.Jaxpr(
+            [], list(invars), list(outvars), list(eqns), jaxpr.effects, jaxpr.debug_info.with_unknown_names()
+        )
         return rebuilt.with_consts(list(consts)) if consts else rebuilt
     opened = jaxpr.replace(
         constvars=list(invars[:count]), invars=list(invars[count:]), outvars=list(outvars), eqns=list(eqns),
@@ -296,7 +299,9 @@ def register_composite_rules(primitive: Primitive, batch: Callable[..., list[jax
         tangents = [_ad.instantiate_zeros(t) for t in tangents]
         return jax.jvp(functools.partial(inline, **params), tuple(primals), tuple(tangents))
 
-    def batcher(axis_data: _batching.AxisData, operands: Sequence[jax.Array], dims: Sequence[int | None], **params: Any) -> PyTree:
+    def batcher(
+        axis_data: _batching.AxisData, operands: Sequence[jax.Array], dims: Sequence[int | None], **params: Any
+    ) -> PyTree:
         axes = [None if d is None or d is _NOT_MAPPED else d for d in dims]
         outs = batch(axis_data.size, axis_data.name, operands, axes, **params)
         return outs, [0] * len(outs)

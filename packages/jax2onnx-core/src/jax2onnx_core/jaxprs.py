@@ -27,6 +27,7 @@ __all__ = [
     "is_symbolic_dim", "open_jaxpr", "struct",
 ]  # fmt: skip
 
+
 def struct(aval: Aval) -> jax.ShapeDtypeStruct:
     """The aval as something to trace with."""
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)

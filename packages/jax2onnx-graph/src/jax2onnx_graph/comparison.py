@@ -1,4 +1,4 @@
-"""Comparing the arrays that a model gives with those that it should give."""
+"""Comparing the arrays that a model gives with those that it should give, on random inputs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import dataclasses
 
 import numpy as np
 
-from jax2onnx_graph.arrays import Array, Dtype
+from jax2onnx_graph.arrays import Array, Dtype, DtypeLike
 
-__all__ = ["Comparison", "compare", "tolerance"]
+__all__ = ["Comparison", "compare", "random_array", "tolerance"]
 
 
 # Relative tolerance by dtype: about four decimal digits less than the dtype has.
-_TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 6e-2, "complex128": 1e-9, "complex64": 1e-4}
+_TOLERANCES = {
+    "float64": 1e-9,
+    "float32": 1e-4,
+    "float16": 2e-2,
+    "bfloat16": 6e-2,
+    "complex128": 1e-9,
+    "complex64": 1e-4,
+}
 
 
 def tolerance(dtype: Dtype) -> float:
@@ -68,3 +75,15 @@ def compare(
         f"{int((~close).sum())} of {close.size} elements, largest difference {largest:.3g}; the first is at {index}: "
         f"{got[index]!r} instead of {want[index]!r}",
     )  # fmt: skip
+
+
+def random_array(rng: np.random.Generator, dtype: DtypeLike, shape: tuple[int, ...]) -> Array:
+    """A random input: standard normal numbers, integers from 0 to 4, or booleans."""
+    dtype = np.dtype(dtype)
+    if dtype == np.bool_:
+        return rng.integers(0, 2, shape).astype(bool)
+    if dtype.kind in "iu":
+        return rng.integers(0, 5, shape).astype(dtype)
+    if dtype.kind == "c":
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)

@@ -87,7 +87,9 @@ _EXTERNAL_FROM = 1024
 
 def _weights(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
     tensors = {value: value.const_value for value in model.graph.initializers.values()}
-    return {value: tensor for value, tensor in tensors.items() if tensor is not None and tensor.nbytes >= _EXTERNAL_FROM}
+    return {
+        value: tensor for value, tensor in tensors.items() if tensor is not None and tensor.nbytes >= _EXTERNAL_FROM
+    }
 
 
 def _write_weights(models: Iterable[ir.Model], path: Path) -> dict[tuple[Any, ...], tuple[int, int]]:

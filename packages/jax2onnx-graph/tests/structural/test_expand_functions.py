@@ -13,7 +13,10 @@ HEAD = '<ir_version: 10, opset_import: ["" : 18]>'
     [
         ("Clip", "low = Constant<value = float {-1.0}>() y = Clip(x, low)"),
         ("Softmax", "y = Softmax<axis = 1>(x)"),
-        ("LayerNormalization", "s = Constant<value = float[3] {1.0, 2.0, 3.0}>() y = LayerNormalization<epsilon = 0.5>(x, s)"),
+        (
+            "LayerNormalization",
+            "s = Constant<value = float[3] {1.0, 2.0, 3.0}>() y = LayerNormalization<epsilon = 0.5>(x, s)",
+        ),
         ("Relu", "y = Relu(x)"),
         ("LeakyRelu", "y = LeakyRelu<alpha = 0.3>(x)"),
     ],

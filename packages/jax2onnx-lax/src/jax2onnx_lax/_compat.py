@@ -81,9 +81,7 @@ def random_fold_in(dtype: object, words: jax.Array, data: jax.Array, key_shape: 
     return _prng.random_fold_in_impl_base(_generator(dtype), words, data, key_shape)
 
 
-def random_bits(
-    dtype: object, words: jax.Array, key_rank: int, bit_width: int, shape: Sequence[Dim]
-) -> jax.Array:
+def random_bits(dtype: object, words: jax.Array, key_rank: int, bit_width: int, shape: Sequence[Dim]) -> jax.Array:
     """Unsigned integers of `shape` from the words of each key."""
     return _prng.random_bits_impl_base(_generator(dtype), words, key_rank, bit_width=bit_width, shape=shape)
 

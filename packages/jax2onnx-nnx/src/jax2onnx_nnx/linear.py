@@ -50,8 +50,6 @@ def einsum(
     return _projection(self, inputs, count)
 
 
-def _projection(
-    layer: nnx.Linear | nnx.LinearGeneral | nnx.Einsum, inputs: jax.Array, contracted: int
-) -> Call | None:
+def _projection(layer: nnx.Linear | nnx.LinearGeneral | nnx.Einsum, inputs: jax.Array, contracted: int) -> Call | None:
     arrays = promoted(layer, inputs, parameter(layer.kernel), parameter(layer.bias))
     return None if arrays is None else Call(*arrays, contracted=contracted)

@@ -67,9 +67,7 @@ def random_array(
     return _floats(random, dtype, shape, values)
 
 
-def _integers(
-    random: np.random.Generator, dtype: Dtype, shape: tuple[int, ...], values: Distribution
-) -> Array:
+def _integers(random: np.random.Generator, dtype: Dtype, shape: tuple[int, ...], values: Distribution) -> Array:
     info = ml_dtypes.iinfo(dtype)
     low, high = {"special": (-8, 9), "finite": (-5, 6), "positive": (1, 6), "unit": (0, 2)}[values]
     low, high = max(low, int(info.min)), min(high, int(info.max))
@@ -80,9 +78,7 @@ def _integers(
     return array
 
 
-def _floats(
-    random: np.random.Generator, dtype: Dtype, shape: tuple[int, ...], values: Distribution
-) -> Array:
+def _floats(random: np.random.Generator, dtype: Dtype, shape: tuple[int, ...], values: Distribution) -> Array:
     if values in ("positive", "unit"):
         low, high = (0.01, 3) if values == "positive" else (-1, 1)
         return random.uniform(low, high, shape).astype(dtype)
@@ -95,9 +91,7 @@ def _floats(
     return array
 
 
-def _mixed(
-    random: np.random.Generator, array: Array, extremes: Array
-) -> Array:
+def _mixed(random: np.random.Generator, array: Array, extremes: Array) -> Array:
     """About a third of the elements replaced by extremes, every extreme used where there is room."""
     count = min(array.size, max(len(extremes), array.size // 3))
     places = random.permutation(array.size)[:count]

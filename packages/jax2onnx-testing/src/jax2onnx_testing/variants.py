@@ -71,7 +71,9 @@ class Built:
         return to_onnx(self.fn, self.inputs, **self.options)
 
 
-def variants_of(found: Found, precisions: Sequence[Precision] = PRECISIONS, *, quick: bool = False) -> Iterator[Variant]:
+def variants_of(
+    found: Found, precisions: Sequence[Precision] = PRECISIONS, *, quick: bool = False
+) -> Iterator[Variant]:
     """Every variant of a case, in a fixed order; of each precision the symbolic one alone, where there is one, if `quick`."""
     symbolic = is_symbolic(found.case)
     kinds = (False, True) if symbolic and not quick else (symbolic,)
@@ -134,9 +136,7 @@ def _in_precision(spec: PyTree, precision: Precision) -> PyTree:
     return spec
 
 
-def _fixed(
-    fn: Function, inputs: Sequence[PyTree], options: Mapping[str, Any]
-) -> tuple[list[PyTree], dict[str, Any]]:
+def _fixed(fn: Function, inputs: Sequence[PyTree], options: Mapping[str, Any]) -> tuple[list[PyTree], dict[str, Any]]:
     """The inputs with a number for each symbol, and the options without those about symbols."""
     parsed = parse_inputs(fn, list(inputs), options.get("kwargs", {}), options.get("constraints", ()))
     traced = parsed.symbols.traced_values(_sizes(parsed, options.get("specialize") or {}))

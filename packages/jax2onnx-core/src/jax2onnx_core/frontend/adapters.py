@@ -13,7 +13,7 @@ import jax
 
 from jax2onnx_core.frontend.inputs import path_name
 from jax2onnx_core.jax_types import Function, PyTree
-from jax2onnx_core.plugins.errors import OptionError
+from jax2onnx_core.plugins.errors import OptionError, PluginError
 from jax2onnx_core.plugins.registry import Adapted, Adapter
 
 __all__ = ["AdaptedCallable", "adapt_callable"]
@@ -46,7 +46,7 @@ class AdaptedCallable:
             return self._adapted[id(value)]
         for cls, adapter in self.classes:
             if isinstance(value, cls):
-                made = adapter.adapt(value)
+                made = _adapted(adapter, value)
                 self._record(made)
                 # One object found in several places stays one object.
                 self._adapted[id(value)] = made.fresh
@@ -86,7 +86,9 @@ class AdaptedCallable:
 
         def fresh() -> functools.partial[PyTree]:
             func, *args = (make() if make else old for make, old in zip(makers, (value.func, *value.args), strict=True))
-            return functools.partial(func, *args, **{k: make() if make else value.keywords[k] for k, make in keywords.items()})
+            return functools.partial(
+                func, *args, **{k: make() if make else value.keywords[k] for k, make in keywords.items()}
+            )
 
         return fresh
 
@@ -116,6 +118,16 @@ class AdaptedCallable:
             return fresh
 
         return make
+
+
+def _adapted(adapter: Adapter, value: object) -> Adapted:
+    try:
+        return adapter.adapt(value)
+    except Exception as error:
+        raise PluginError(
+            f"The adapter of {adapter.owner} for {adapter.target} failed on a {type(value).__name__} "
+            f"({type(error).__name__}: {error})."
+        ) from error
 
 
 def adapt_callable(fn: Function, adapters: Sequence[Adapter]) -> AdaptedCallable:

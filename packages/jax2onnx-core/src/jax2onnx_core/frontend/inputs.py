@@ -53,7 +53,9 @@ class _Spec:
     weak_type: bool = False
 
 
-def parse_inputs(fn: Function, specs: Sequence[PyTree], kwargs: Mapping[str, PyTree], constraints: Sequence[str]) -> Inputs:
+def parse_inputs(
+    fn: Function, specs: Sequence[PyTree], kwargs: Mapping[str, PyTree], constraints: Sequence[str]
+) -> Inputs:
     """Read `to_onnx`'s `inputs`, `kwargs` and `constraints`.
 
     A leaf is a shape `("B", 28, None)` (of JAX's default float dtype), `(shape, dtype)`, anything

@@ -27,8 +27,9 @@ Evaluator = Function
 
 
 def evaluate_equation(
-    state: ModelState, evaluators: Mapping[str, Evaluator], operation: Operation, eqn: Equation, operands: Sequence[Value]
-) -> list[Value] | None:
+    state: ModelState, evaluators: Mapping[str, Evaluator], operation: Operation, eqn: Equation,
+    operands: Sequence[Value],
+) -> list[Value] | None:  # fmt: skip
     """The results as constants, or None where the equation has to be lowered.
 
     Evaluated are first-order equations on constants, without effects, when their results are static and small or not
@@ -59,7 +60,8 @@ def _static_size(operation: Operation) -> int | None:
             return None
     types = map(physical_type, operation.avals_out)
     return sum(
-        int(np.prod([d for d in dims if is_static(d)], dtype=np.int64)) * max(1, dtype.itemsize) for dtype, dims in types
+        int(np.prod([d for d in dims if is_static(d)], dtype=np.int64)) * max(1, dtype.itemsize)
+        for dtype, dims in types
     )
 
 

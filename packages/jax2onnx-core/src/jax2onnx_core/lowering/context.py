@@ -12,7 +12,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.build.builder import DtypeLike, Value
 from jax2onnx_graph.build.names import Origin
 
-from jax2onnx_core.jax_types import Aval, Function, Jaxpr, Params, Var
+from jax2onnx_core.jax_types import Aval, Function, Jaxpr, Var
 from jax2onnx_core.jaxprs import Dim, is_literal
 from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import physical_array, physical_type
@@ -45,6 +45,8 @@ class Context(ScopeBuilder):
 
     Attributes:
       op: emits nodes: `ctx.op.Add(x, y)`.
+      primitive, params: the name and the parameters of the operation.
+      avals_in, avals_out: JAX's abstract values of its operands and results.
       opset: the version of the standard operators to export for.
       target: the runtime to export for; rules ask `supports`, `guarantees`, `prefers` and `require`.
     """
@@ -53,26 +55,8 @@ class Context(ScopeBuilder):
         super().__init__(scope, origin)
         self._lowerer = lowerer
         self._operation = operation
-
-    @property
-    def avals_in(self) -> Sequence[Aval]:
-        """JAX's abstract values of the operands."""
-        return self._operation.avals_in
-
-    @property
-    def avals_out(self) -> Sequence[Aval]:
-        """JAX's abstract values of the results."""
-        return self._operation.avals_out
-
-    @property
-    def primitive(self) -> str:
-        """The name of the operation."""
-        return self._operation.name
-
-    @property
-    def params(self) -> Params:
-        """The parameters of the operation."""
-        return self._operation.params
+        self.primitive, self.params = operation.name, operation.params
+        self.avals_in, self.avals_out = operation.avals_in, operation.avals_out
 
     # -- declining -----------------------------------------------------------------------------
 

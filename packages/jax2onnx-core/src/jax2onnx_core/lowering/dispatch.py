@@ -77,9 +77,7 @@ class Dispatcher:
 
     # -- decompositions ----------------------------------------------------------------------------
 
-    def _decompose(
-        self, ctx: Context, fn: Function, operation: Operation, operands: Sequence[Value]
-    ) -> list[Value]:
+    def _decompose(self, ctx: Context, fn: Function, operation: Operation, operands: Sequence[Value]) -> list[Value]:
         return list(ctx.inline(self._trace(fn, operation), *operands))
 
     def _trace(self, fn: Function, operation: Operation) -> Jaxpr:
@@ -162,5 +160,3 @@ class Dispatcher:
 def _flat_jaxpr(fn: Function, operation: Operation, examples: Any) -> Jaxpr:
     """The jaxpr of `fn` with the parameters of the operation; the leaves of its result."""
     return jax.make_jaxpr(lambda *xs: jax.tree_util.tree_leaves(fn(*xs, **operation.params)))(*examples)
-
-

@@ -78,5 +78,3 @@ class ModelState:
     def weights(self) -> list[Value]:
         """The values of all weights so far, in use or not."""
         return list(self._weights.values())
-
-

@@ -51,7 +51,8 @@ class Plugins:
     def failure_notes(self) -> list[str]:
         """One sentence per plugin that could not be loaded."""
         return [
-            f"The plugin of {owner} could not be loaded ({type(error).__name__}: {error})."
+            f"The plugin of {owner} could not be loaded ({type(error).__name__}: {error}). Mend or uninstall it, or leave it out "
+            "with JAX2ONNX_PLUGINS."
             for owner, error in self.failures.items()
         ]
 
@@ -87,11 +88,11 @@ def _check(manager: pluggy.PluginManager, owner: str) -> None:
         raise PluginError(f"{owner} implements a hook that does not exist: {error}") from error
 
 
-def _register(manager: pluggy.PluginManager, plugin: Any, registry: Registry, owner: str) -> None:
-    hooks = [c for c in manager.hook.jax2onnx_register.get_hookimpls() if c.plugin is plugin]
+def _register(manager: pluggy.PluginManager, plugin: object, registry: Registry, owner: str) -> None:
     with registry.owned_by(owner):
-        for hook in hooks:
-            hook.function(registry)
+        for hook in manager.hook.jax2onnx_register.get_hookimpls():
+            if hook.plugin is plugin:
+                hook.function(registry)
 
 
 @functools.cache
@@ -105,9 +106,14 @@ def load_plugins(entry_points: Sequence[importlib.metadata.EntryPoint], allow: s
     """Load the plugins behind `entry_points`.
 
     `allow` is a comma-separated list of entry point names; the empty string loads none, None loads all.
-    A plugin whose import fails is remembered in `failures` and does not stop the others.
+    A plugin whose import or hook fails is remembered in `failures` and does not stop the others.
     """
-    wanted = None if allow is None else {name.strip() for name in allow.split(",")}
+    wanted = None if allow is None else {name.strip() for name in allow.split(",")} - {""}
+    if unknown := (wanted or set()) - {entry_point.name for entry_point in entry_points}:
+        raise PluginError(
+            f"JAX2ONNX_PLUGINS names {', '.join(sorted(unknown))}, but the installed plugins are "
+            f"{', '.join(sorted(e.name for e in entry_points)) or 'none'}."
+        )
     manager, registry = _manager(), Registry()
     found: dict[str, str] = {}
     failures: dict[str, BaseException] = {}
@@ -123,23 +129,29 @@ def load_plugins(entry_points: Sequence[importlib.metadata.EntryPoint], allow: s
         if entry_point.name in found:
             continue
         found[entry_point.name] = owner
-        plugin = _load(entry_point, owner, failures)
-        if plugin is not None:
-            _check_api(plugin, owner)
-            manager.register(plugin, name=entry_point.name)
-            _check(manager, owner)
-            _register(manager, plugin, registry, owner)
+        attempt = registry.copy()
+        # A stranger's import or hook may fail in any way; the others must still work, and the failure is
+        # kept for the error that names it when something it might have supplied is missing.
+        try:
+            _add(manager, entry_point, attempt, owner)
+        except PluginError:
+            raise
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (kept and shown)
+            failures[owner] = error
+        else:
+            registry = attempt
     return Plugins(manager, registry, found, failures)
 
 
-def _load(entry_point: importlib.metadata.EntryPoint, owner: str, failures: dict[str, BaseException]) -> Any:
-    # A stranger's import may fail in any way; the others must still work, and the failure is
-    # kept for the error that names it when something it might have supplied is missing.
-    try:
-        return entry_point.load()
-    except Exception as error:  # noqa: BLE001 (kept and shown)
-        failures[owner] = error
-        return None
+def _add(
+    manager: pluggy.PluginManager, entry_point: importlib.metadata.EntryPoint, registry: Registry, owner: str
+) -> None:
+    """Load a plugin and let it fill the registry."""
+    plugin = entry_point.load()
+    _check_api(plugin, owner)
+    manager.register(plugin, name=entry_point.name)
+    _check(manager, owner)
+    _register(manager, plugin, registry, owner)
 
 
 def _check_api(plugin: Any, owner: str) -> None:

@@ -33,10 +33,11 @@ class Adapted:
 
 @dataclasses.dataclass(frozen=True)
 class Adapter:
-    """`target` ("module:qualified.name") names the class whose instances `adapt` takes."""
+    """`target` ("module:qualified.name") names the class whose instances `adapt` takes; `owner` contributed it."""
 
     target: str
     adapt: Callable[[Any], Adapted]
+    owner: str
 
 
 class Registry:
@@ -140,7 +141,7 @@ class Registry:
     def adapter(self, target: str, adapt: Callable[[Any], Adapted]) -> None:
         """Instances of the class `target` ("module:Class") are models that `adapt` takes apart."""
         self._claim(f"adapter {target}", override=False)
-        self.adapters.append(Adapter(target, adapt))
+        self.adapters.append(Adapter(target, adapt, self._owner))
 
     def graph_pass(self, factory: PassFactory, *, after: str | None = None) -> None:
         """Run a pass in every export, after the default pass of class name `after` (or after all of them).

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["OnnxProgram"]
 
 
-
 class OnnxProgram:
     """An exported function.
 
@@ -203,7 +202,10 @@ class OnnxProgram:
         `sizes` maps symbols to numbers, one mapping per run; None chooses the smallest allowed, a prime and a
         larger one. Returns the largest absolute difference; raises VerificationError naming the worst output.
         """
-        return verify(self.fn, self, self.inputs, self.traced.out_avals, self.output_names, x64=self.x64, sizes=sizes, seed=seed, rtol=rtol, atol=atol)
+        return verify(
+            self.fn, self, self.inputs, self.traced.out_avals, self.output_names,
+            x64=self.x64, sizes=sizes, seed=seed, rtol=rtol, atol=atol,
+        )  # fmt: skip
 
     def report(self) -> str:
         """A readable summary: operators, how each operation was lowered, what declined and why, symbols, sizes."""

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.comparison import compare
+from jax2onnx_graph.comparison import compare, random_array
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.inputs import Inputs
@@ -73,7 +73,7 @@ def choose_sizes(inputs: Inputs, out_avals: Sequence[Aval]) -> list[dict[str, in
         if values is not None and values not in found:
             found.append(values)
     if not found:
-        raise SymbolError(f"No small sizes of {', '.join(names)} satisfy the constraints; give them: verify(sizes=[…]).")
+        raise SymbolError(f"No small sizes of {', '.join(names)} fit the constraints; give them: verify(sizes=[…]).")
     return found
 
 
@@ -144,11 +144,4 @@ def random_arguments(inputs: Inputs, values: Mapping[str, int], seed: int) -> tu
 def _random(rng: np.random.Generator, aval: jax.ShapeDtypeStruct, shape: tuple[int, ...]) -> Any:
     if _compat.is_extended_dtype(aval.dtype):
         return _compat.random_keys(int(rng.integers(2**31)), math.prod(shape), aval).reshape(shape)
-    dtype = np.dtype(aval.dtype)
-    if dtype == np.bool_:
-        return rng.integers(0, 2, shape).astype(bool)
-    if dtype.kind in "iu":
-        return rng.integers(0, 5, shape).astype(dtype)
-    if dtype.kind == "c":
-        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
-    return rng.standard_normal(shape).astype(dtype)
+    return random_array(rng, aval.dtype, shape)

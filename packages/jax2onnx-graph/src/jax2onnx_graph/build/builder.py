@@ -164,7 +164,9 @@ class GraphBuilder(abc.ABC):
         self, op_type: str, inputs: Sequence[Value | None], attributes: dict[str, Attribute]
     ) -> Dims | None:
         """The dimensions of the first result, where they follow from those of the operands."""
-        return infer_dims(op_type, inputs, attributes, {v: d for v in inputs if v is not None and (d := self.dims(v)) is not None})
+        return infer_dims(
+            op_type, inputs, attributes, {v: d for v in inputs if v is not None and (d := self.dims(v)) is not None}
+        )
 
     # -- constants and what is known of values ---------------------------------------------------
 

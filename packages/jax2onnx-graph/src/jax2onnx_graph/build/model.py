@@ -13,6 +13,7 @@ from jax2onnx_graph.rewrite.traversal import walk
 
 __all__ = ["assemble_model"]
 
+
 def assemble_model(
     inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], nodes: Sequence[ir.Node], functions: Sequence[ir.Function],
     *, opset: int, weights: Iterable[ir.Value], producer: str,

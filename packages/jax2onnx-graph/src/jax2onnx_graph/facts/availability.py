@@ -51,7 +51,9 @@ def check_attributes(op_type: str, opset: int, names: Iterable[str]) -> None:
     _, _, known = _form(op_type, opset)
     for name in names:
         if name not in known:
-            raise RuleError(f"{op_type} of opset {opset} has no attribute {name!r}; it has: {', '.join(sorted(known))}.")
+            raise RuleError(
+                f"{op_type} of opset {opset} has no attribute {name!r}; it has: {', '.join(sorted(known))}."
+            )
 
 
 def check_element_types(opset: int, dtypes: Iterable[ir.DataType | None]) -> None:

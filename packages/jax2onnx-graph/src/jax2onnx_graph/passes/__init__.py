@@ -94,7 +94,7 @@ def optimise(model: ir.Model, target: Target, contributed: Sequence[ContributedP
     """Run the default passes, those of plugins at their places, and the target's own; names are unique afterwards.
 
     Raises:
-      PassError: a pass failed; the error names it and its owner.
+      PassError: a pass failed, or could not be made; the error names its owner.
     """
     for graph_pass, owner in _in_order(target, contributed):
         _run(model, graph_pass, owner)
@@ -110,13 +110,20 @@ def _in_order(target: Target, contributed: Iterable[ContributedPass]) -> Iterato
         yield graph_pass, _SELF
         for one in [c for c in remaining if c.after == type(graph_pass).__name__]:
             remaining.remove(one)
-            yield one.factory(target), one.owner
+            yield _make(one.factory, target, one.owner), one.owner
     for one in remaining:
-        yield one.factory(target), one.owner
+        yield _make(one.factory, target, one.owner), one.owner
     yield ExpandFunctions(target), _SELF
     for factory in target.passes():
-        yield factory(target), f"target {target.name}"
+        yield _make(factory, target, f"target {target.name}"), f"target {target.name}"
     yield ir.passes.common.RemoveUnusedNodesPass(), "onnx-ir"
+
+
+def _make(factory: PassFactory, target: Target, owner: str) -> ir.passes.PassBase:
+    try:
+        return factory(target)
+    except Exception as error:
+        raise PassError(f"A graph pass of {owner} could not be made: {type(error).__name__}: {error}") from error
 
 
 def _run(model: ir.Model, graph_pass: ir.passes.PassBase, owner: str) -> None:

@@ -71,7 +71,11 @@ class GraphEditor:
         return _AfterValue(self, value, origin or value.producer())
 
     def put(
-        self, node: ir.Node, op_type: str, inputs: Sequence[ir.Value | None], attributes: Mapping[str, Attribute] | None = None
+        self,
+        node: ir.Node,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        attributes: Mapping[str, Attribute] | None = None,
     ) -> ir.Node:
         """Put one operator in the place of `node`, with its name, type and shape; `node` is discarded."""
         old = node.outputs[0]
@@ -288,4 +292,3 @@ class _AfterValue(InsertionPoint):
 def labelled(dims: Sequence[LabelledDim]) -> Dims:
     """Dimensions that may be labels, as a builder takes them: labels can be compared but not computed with."""
     return cast("Dims", tuple(dims))
-

@@ -38,9 +38,7 @@ class LoopBody:
         made_by = {var: eqn for eqn in inner.eqns for var in eqn.outvars}
         carry = list(enumerate(zip(inner.invars[first : first + num_carry], inner.outvars[:num_carry], strict=True)))
         invariant = frozenset(k for k, (old, new) in carry if old is new)
-        counters = frozenset(
-            k for k, (old, new) in carry if not is_literal(new) and _increments(made_by.get(new), old)
-        )
+        counters = frozenset(k for k, (old, new) in carry if not is_literal(new) and _increments(made_by.get(new), old))
         return LoopBody(jaxpr, num_carry, invariant, counters)
 
     def without_counters(self) -> LoopBody:

@@ -64,9 +64,7 @@ def tridiagonal_solve(
     return nan_unless(jnp.all(pivots != 0, axis=0), stacked(x, -2))
 
 
-def _eliminate(
-    state: _Equation, xs: tuple[jax.Array, ...], tiny: jax.Array | None
-) -> tuple[_Equation, _Equation]:
+def _eliminate(state: _Equation, xs: tuple[jax.Array, ...], tiny: jax.Array | None) -> tuple[_Equation, _Equation]:
     """Eliminate the entry below the pivot of the current row, after swapping if that entry is the larger one.
 
     `xs` is the next row of A (its entries below, on and right of the diagonal) and its right-hand side. Returns the

@@ -5,6 +5,4 @@ from __future__ import annotations
 __all__ = ["MODULES"]
 
 #: The modules that declare rules or composites; `<module>_cases` holds their cases.
-MODULES = (
-    "keys",
-)
+MODULES = ("keys",)
