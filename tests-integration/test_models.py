@@ -23,7 +23,7 @@ BLOCK = Counter({"LayerNormalization": 2, "MatMul": 6, "Add": 8, "Attention": 1,
 
 @pytest.fixture(params=["f32", "f64"])
 def precision(request: pytest.FixtureRequest) -> Any:
-    """ "f32" or "f64", with JAX's 64-bit types enabled for the latter alone."""
+    """The precision, "f32" or "f64", with JAX's 64-bit types enabled for the latter alone."""
     with jax.enable_x64(request.param == "f64"):
         yield request.param
 

@@ -34,7 +34,7 @@ def model_of(line: str) -> ir.Model:
 
 def computed(line: str) -> np.ndarray | None:
     node = model_of(line).graph[0]
-    return evaluate(node, [None if value is None else ARRAYS[value.name] for value in node.inputs])
+    return evaluate(node, [None if value is None else ARRAYS[value.name or ""] for value in node.inputs])
 
 
 @pytest.mark.parametrize(

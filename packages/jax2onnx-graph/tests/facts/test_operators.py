@@ -36,7 +36,7 @@ def test_an_operator_without_an_entry_has_the_default_facts():
 
 def test_facts_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        facts_of("Add").keeps_shape = True
+        facts_of("Add").keeps_shape = True  # type: ignore[misc]  # that is what is tested
 
 
 @pytest.mark.parametrize("op_type", OPERATORS)

@@ -7,14 +7,17 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_graph.facts.operators import Elementwise, facts_of, operators_where
 from jax2onnx_graph.facts.shapes import broadcast_dims, infer_dims
-from jax2onnx_graph.facts.values import dims_of
+from jax2onnx_graph.facts.values import LabelledDim, dims_of
+from jax2onnx_graph.rewrite.editor import labelled
 from onnx_ir.passes.common import ShapeInferencePass
 
 HEAD = '<ir_version: 10, opset_import: ["" : 26]>\n'
 
 
 def inferred(node: ir.Node) -> tuple[object, ...] | None:
-    known = {value: value.shape.dims for value in node.inputs if value is not None and value.shape is not None}
+    known = {
+        value: labelled(value.shape.dims) for value in node.inputs if value is not None and value.shape is not None
+    }
     attributes = {name: attribute.value for name, attribute in node.attributes.items()}
     return infer_dims(node.op_type, node.inputs, attributes, known)
 
@@ -161,7 +164,9 @@ def test_shapes_broadcast_as_in_numpy():
 
 def test_labels_broadcast_where_they_are_certainly_equal():
     n, m, unknown = ir.SymbolicDim("N"), ir.SymbolicDim("M"), ir.SymbolicDim(None)
-    assert broadcast_dims([(n, 1), (n, 3)]) == (n, 3)
-    assert broadcast_dims([(1,), (unknown,)]) == (unknown,)
+    pairs: list[tuple[LabelledDim, ...]] = [(n, 1), (n, 3)]
+    assert broadcast_dims(pairs) == (n, 3)
+    singles: list[tuple[LabelledDim, ...]] = [(1,), (unknown,)]
+    assert broadcast_dims(singles) == (unknown,)
     assert broadcast_dims([(n,), (m,)]) is None
     assert broadcast_dims([(unknown,), (unknown,)]) is None
