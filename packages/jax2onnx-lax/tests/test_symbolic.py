@@ -49,7 +49,7 @@ class TestDimensionsOfJaxExport:
         program.verify()
 
 
-@pytest.mark.parametrize("names", itertools.permutations(["A", "B", "C"]))
+@pytest.mark.parametrize("names", list(itertools.permutations(["A", "B", "C"])))
 def test_names_do_not_matter(names: tuple[str, ...]) -> None:
     a, b, c = names
     program = to_onnx(lambda x, y: jnp.einsum("ab,bc->ca", x, y), [(a, b), (b, c)])

@@ -14,7 +14,7 @@ __all__ = ["ConstantPool"]
 
 # Constants of up to this many bytes are shared wherever they are equal.
 _SMALL = 1024
-# Weights beyond this many bytes are compared with each other, so that equal ones are stored once.
+# Weights with a name, beyond this many bytes, are compared with each other, so that equal ones are stored once.
 _LARGE = 16_384
 
 
@@ -24,7 +24,7 @@ class ConstantPool:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._small: dict[tuple[object, ...], ir.Value] = {}
-        self._large: dict[tuple[object, ...], list[tuple[Array, ir.Value]]] = {}
+        self._weights: dict[tuple[object, ...], list[tuple[Array, ir.Value]]] = {}
 
     def constant(self, array: Array, name: str = "const") -> ir.Value:
         """The value that holds `array`; equal small arrays share one."""
@@ -37,12 +37,14 @@ class ConstantPool:
         return value
 
     def weight(self, array: Array, name: str | None) -> ir.Value:
-        """The value of a weight: a small one with a name keeps it, though another may be equal; large ones are
-        stored once.
+        """The value of a weight: a small one with a name keeps it, though another may be equal; large ones, and
+        those without a name, are stored once.
         """
-        if array.nbytes <= _LARGE:
-            return self._new(array, name) if name is not None else self.constant(array)
-        alike = self._large.setdefault((array.dtype, array.shape, _sample(array)), [])
+        if name is None and array.nbytes <= _SMALL:
+            return self.constant(array)
+        if name is not None and array.nbytes <= _LARGE:
+            return self._new(array, name)
+        alike = self._weights.setdefault((array.dtype, array.shape, _sample(array)), [])
         for other, value in alike:
             if np.array_equal(_bytes(other), _bytes(array)):
                 return value
