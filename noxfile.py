@@ -82,7 +82,7 @@ def pytest(session: nox.Session, version: str, *arguments: str) -> None:
 
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
-    """The tests of all packages, one variant of each case in each precision, the integration tests."""
+    """The tests of all packages, at least one variant of each case, the integration tests: what a change has to pass."""
     directories = [str(package(name) / "tests") for name in PACKAGES]
     pytest(
         session, THIS_PYTHON, *directories, str(INTEGRATION), "--pyargs", "jax2onnx_testing.suite", "--jax2onnx-quick"

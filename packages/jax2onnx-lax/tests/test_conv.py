@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from indexing_strategies import assert_equals_jax
 from jax import lax
@@ -57,7 +57,6 @@ def _axis(draw):
     return {"size": size, "kernel": kernel, "stride": stride, "lhs": lhs, "rhs": rhs, "padding": (low, high)}
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
 @given(convolutions(), st.sampled_from([np.float32, np.float32, np.float64, np.int8, np.int32]), st.booleans())
 def test_conv_equals_jax_for_any_parameters(convolution, dtype, constant):
     lhs_shape, rhs_shape, params = convolution

@@ -13,7 +13,7 @@ import jax
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 from jax2onnx_core import to_onnx
@@ -78,7 +78,6 @@ def test_conversion_equals_jax(source: str, target: str) -> None:
         pytest.skip("A conversion to the same dtype is the identity.")
     reference, exported = _programs(source, target)
 
-    @settings(max_examples=25, deadline=None, derandomize=True)
     @given(_numbers(source))
     def check(values: list[Any]) -> None:
         with np.errstate(all="ignore"):

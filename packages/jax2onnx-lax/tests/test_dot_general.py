@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from indexing_strategies import assert_equals_jax
 from jax import lax
@@ -36,7 +36,6 @@ def contractions(draw):
     return shapes, ((lhs_contracted, rhs_contracted), (lhs_batch, rhs_batch))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(contractions(), st.sampled_from(DTYPES), st.booleans())
 def test_dot_general_equals_jax_for_any_dimension_numbers(contraction, dtype, constant):
     shapes, numbers = contraction
@@ -49,7 +48,6 @@ def test_dot_general_equals_jax_for_any_dimension_numbers(contraction, dtype, co
         assert_equals_jax(fn, lhs) if constant else assert_equals_jax(fn, lhs, rhs)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.sampled_from(DTYPES[:-1]), st.sampled_from(DTYPES[:-1]))
 def test_preferred_element_type_accumulates_in_it(dtype, preferred):
     with jax.enable_x64(True):

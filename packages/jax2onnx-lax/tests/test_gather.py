@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from indexing_strategies import MODES, assert_equals_jax, filled, index_arrays, windows
 from jax import lax
@@ -27,7 +27,6 @@ def _gather(chosen, indices, mode, *, constant):
     return (fn, x) if constant else (fn, x, indices)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.data())
 def test_gather_equals_jax_for_any_dimension_numbers(data):
     chosen = data.draw(windows())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from indexing_strategies import assert_equals_jax, filled
 from jax import lax
@@ -25,7 +25,6 @@ def paddings(draw):
     return tuple(shape), config
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
 @given(paddings(), st.sampled_from([np.float32, np.int32, np.int16, np.bool_]), st.sampled_from([0, 1, "operand"]))
 def test_pad_equals_jax(padding, dtype, value):
     shape, config = padding

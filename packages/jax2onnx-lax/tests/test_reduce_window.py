@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from indexing_strategies import assert_equals_jax
 from jax import lax
@@ -49,7 +49,6 @@ def windows(draw, dilated=True):
                           "base_dilation": base, "window_dilation": window}  # fmt: skip
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
 @given(windows(), st.sampled_from(sorted(COMPUTATIONS)), st.sampled_from([np.float32, np.float64, np.int8, np.int32]))
 def test_reduce_window_equals_jax_for_any_window(window, name, dtype):
     shape, params = window
@@ -60,7 +59,6 @@ def test_reduce_window_equals_jax_for_any_window(window, name, dtype):
         assert_equals_jax(lambda x: lax.reduce_window(x, _initial(name, dtype), COMPUTATIONS[name][0], **params), x)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
 @given(windows(dilated=False), st.booleans())
 def test_gradient_of_pooling_equals_jax(window, least):
     shape, params = window

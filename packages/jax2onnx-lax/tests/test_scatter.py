@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from indexing_strategies import MODES, assert_equals_jax, filled, index_arrays, windows
 from jax import lax
@@ -22,7 +22,6 @@ SCATTERS = {
 }
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.data())
 def test_scatter_equals_jax_for_any_dimension_numbers(data):
     chosen = data.draw(windows())

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from indexing_strategies import assert_equals_jax, filled
 from jax import lax
@@ -22,7 +22,6 @@ def bounds(draw):
     return shape, starts, limits, strides
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
 @given(bounds(), st.sampled_from([np.float32, np.int8, np.bool_]))
 def test_slice_equals_jax(parameters, dtype):
     shape, starts, limits, strides = parameters
@@ -44,7 +43,6 @@ def _mixed(values, known, given):
     return [dtype.type(value) if fixed else next(rest) for value, fixed in zip(values, known, strict=True)]
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
 @given(blocks(), st.sampled_from([np.int32, np.int8, np.uint8]))
 def test_dynamic_slice_equals_jax(block, dtype):
     shape, sizes, starts, known = block
@@ -56,7 +54,6 @@ def test_dynamic_slice_equals_jax(block, dtype):
 
 
 @pytest.mark.parametrize("opset", [18, 24])
-@settings(max_examples=30, deadline=None, derandomize=True)
 @given(block=blocks())
 def test_dynamic_update_slice_equals_jax(opset, block):
     shape, sizes, starts, known = block
@@ -90,7 +87,6 @@ def test_zero_length_cache_takes_the_new_rows():
         np.testing.assert_array_equal(program(cache, new), np.concatenate([cache, new], axis=1))
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.data())
 def test_broadcast_in_dim_equals_jax(data):
     shape = data.draw(st.lists(st.integers(0, 4), min_size=0, max_size=4))

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from indexing_strategies import assert_equals_jax
 from jax import lax
@@ -28,7 +28,6 @@ def _values(shape, dtype, seed):
     return generator.choice(edges, shape)
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
 @given(st.data())
 def test_sort_equals_jax_for_any_keys(data):
     rank = data.draw(st.integers(1, 3))

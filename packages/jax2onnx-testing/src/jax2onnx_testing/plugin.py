@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
     group.addoption(
         "--jax2onnx-quick", action="store_true",
-        help="one variant of each case per precision, and transformations of the first case of each composite only",
+        help="fewer tests: one variant of each case, a quarter of them in double precision, some transformations",
     )  # fmt: skip
 
 
@@ -50,11 +50,10 @@ class CaseFile(pytest.File):
         from jax2onnx_testing.variants import PRECISIONS, Variant, variants_of
 
         precisions = self.config.getoption("--jax2onnx-precision") or PRECISIONS
-        quick = self.config.getoption("--jax2onnx-quick")
         cases = of_module(_import_name(self.path))
         for found in cases:
             tests: list[Variant | Transformed] = [
-                *variants_of(found, precisions, quick=quick),
+                *variants_of(found, precisions),
                 *transformations([found]),
             ]
             for test in tests:

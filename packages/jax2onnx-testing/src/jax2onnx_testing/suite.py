@@ -20,7 +20,7 @@ from jax2onnx_testing.transforms import (
     check_transformed,
     transformations,
 )
-from jax2onnx_testing.variants import PRECISIONS, Variant, variants_of
+from jax2onnx_testing.variants import PRECISIONS, Variant, quick_variants_of, variants_of
 
 __all__ = ["pytest_generate_tests", "run_test", "test_a_composite_is_found_under_every_name", "test_case", "test_every_case_has_its_own_name",
            "test_every_operation_is_covered", "test_under_transformation"]  # fmt: skip
@@ -33,8 +33,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     quick = metafunc.config.getoption("--jax2onnx-quick")
     if "variant" in metafunc.fixturenames:
         tests: list[Variant | Transformed | Broken] = []
-        for found in find_cases(distributions):
-            tests += [found] if isinstance(found, Broken) else variants_of(found, precisions, quick=quick)
+        for number, found in enumerate(find_cases(distributions)):
+            if isinstance(found, Broken):
+                tests.append(found)
+            else:
+                tests += quick_variants_of(found, precisions, number) if quick else variants_of(found, precisions)
         metafunc.parametrize("variant", tests, ids=[t.id for t in tests])
     if "transformed" in metafunc.fixturenames:
         cases = [f for f in find_cases(distributions) if isinstance(f, Found)]

@@ -55,12 +55,17 @@ def composite_names(plugins: Plugins | None = None) -> set[str]:
 
 
 def transformations(cases: Sequence[Found], *, quick: bool = False) -> Iterator[Transformed]:
-    """Every transformation of each case that covers a composite; if `quick`, of the first case of each composite."""
+    """Every transformation of each case that covers a composite.
+
+    If `quick`, three of the first case of each composite, others for each.
+    """
+    names = (*TRANSFORMS, *_SURROUNDINGS)
     remaining = composite_names()
-    for found in cases:
+    for number, found in enumerate(cases):
         if covered := remaining.intersection(found.case.covers):
+            chosen = [names[(number + k) % len(names)] for k in (0, 3, 6)] if quick else names
             remaining -= covered if quick else set()
-            yield from (Transformed(found, name) for name in (*TRANSFORMS, *_SURROUNDINGS))
+            yield from (Transformed(found, name) for name in chosen)
 
 
 # The transformations: from a function and its arguments to the transformed function and its arguments.

@@ -19,12 +19,14 @@ from jax2onnx_core.symbols.symbols import evaluate_dim
 
 from jax2onnx_testing.collection import Found
 
-__all__ = ["Built", "Precision", "Variant", "build", "fill_in", "is_symbolic", "variants_of"]
+__all__ = ["Built", "Precision", "Variant", "build", "fill_in", "is_symbolic", "quick_variants_of", "variants_of"]
 
 Precision = Literal["f32", "f64"]
 PRECISIONS: tuple[Precision, ...] = ("f32", "f64")
 
 _DTYPE_PLACEHOLDER, _RNGS_PLACEHOLDER = type(with_dtype()), type(with_rngs(0))
+# Of so many cases the quick suite checks one in double precision.
+_EVERY = 4
 _SIZES = (3, 5, 7, 4, 6, 8, 2, 9, 12, 1)
 
 
@@ -71,14 +73,18 @@ class Built:
         return to_onnx(self.fn, self.inputs, **self.options)
 
 
-def variants_of(
-    found: Found, precisions: Sequence[Precision] = PRECISIONS, *, quick: bool = False
-) -> Iterator[Variant]:
-    """Every variant of a case, in a fixed order; of each precision the symbolic one alone, where there is one, if `quick`."""
-    symbolic = is_symbolic(found.case)
-    kinds = (False, True) if symbolic and not quick else (symbolic,)
-    for precision, kind in itertools.product(precisions, kinds):
-        yield Variant(found, precision, kind)
+def variants_of(found: Found, precisions: Sequence[Precision] = PRECISIONS) -> Iterator[Variant]:
+    """Every variant of a case, in a fixed order."""
+    kinds = (False, True) if is_symbolic(found.case) else (False,)
+    for precision, symbolic in itertools.product(precisions, kinds):
+        yield Variant(found, precision, symbolic)
+
+
+def quick_variants_of(found: Found, precisions: Sequence[Precision], number: int) -> Iterator[Variant]:
+    """One variant of a case as float32, symbolic if it can be; of every fourth case, by `number`, one as float64 too."""
+    for precision in precisions:
+        if precision == "f32" or number % _EVERY == 0:
+            yield Variant(found, precision, is_symbolic(found.case))
 
 
 def is_symbolic(case: Case) -> bool:
