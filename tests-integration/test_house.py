@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -204,6 +206,18 @@ def test_imports_have_no_circle(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", SOURCES)
+def test_rooms_are_passed_in_one_direction(package: str) -> None:
+    """The folders of a package import each other without a circle, too: a reader walks forward."""
+    rooms: dict[str, set[str]] = {}
+    for name, targets in import_graph(SOURCES[package]).items():
+        own = name.split(".")[1:2]
+        wanted = {target.split(".")[1] for target in targets if target.count(".") > 1 and own}
+        if name.count(".") > 1:
+            rooms.setdefault(own[0], set()).update(wanted - set(own))
+    TopologicalSorter(rooms).prepare()  # raises CycleError
+
+
+@pytest.mark.parametrize("package", SOURCES)
 def test_no_package_imports_private_names_of_another(package: str) -> None:
     found = [
         f"{place(file, node)}: {module} {member or ''}"
@@ -236,3 +250,9 @@ def test_packages_import_only_what_lies_below_them(package: str) -> None:
         if module.split(".")[0] in SOURCES.keys() - ABOVE[package] - {package}
     ]
     assert not found, "\n".join(found)
+
+
+def test_the_table_of_modules_in_the_documentation_is_that_of_the_tree() -> None:
+    tool = ROOT / "tools" / "module_table.py"
+    result = subprocess.run([sys.executable, str(tool)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout

@@ -17,7 +17,7 @@ from jax2onnx_core.program.verification import choose_sizes
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.comparison import tolerance
 from jax2onnx_graph.facts.operators import split_reduction
-from jax2onnx_graph.rewrite.traversal import all_graphs
+from jax2onnx_graph.traversal import all_graphs
 from jax2onnx_onnxruntime import LegalisePass, load
 from jax2onnx_testing.checks import assert_close
 from jax2onnx_testing.collection import Found, find_cases

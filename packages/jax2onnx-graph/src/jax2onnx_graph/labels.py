@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.rewrite.traversal import all_graphs
+from jax2onnx_graph.traversal import all_graphs
 
 __all__ = ["check_labels", "symbols_in"]
 

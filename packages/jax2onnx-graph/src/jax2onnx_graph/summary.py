@@ -6,8 +6,8 @@ import collections
 from collections.abc import Iterator
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.rewrite.traversal import all_graphs
 from jax2onnx_graph.saving import weights_size
+from jax2onnx_graph.traversal import all_graphs
 
 __all__ = ["interface_lines", "operators", "size_lines"]
 

@@ -19,7 +19,7 @@ from jax2onnx_graph.facts.operators import (
     value_use,
 )
 from jax2onnx_graph.facts.schemas import value_inputs
-from jax2onnx_graph.rewrite.traversal import HAS_SUBGRAPHS
+from jax2onnx_graph.traversal import HAS_SUBGRAPHS
 
 SCHEMAS = {schema.name: schema for schema in onnx.defs.get_all_schemas() if schema.domain == ""}
 

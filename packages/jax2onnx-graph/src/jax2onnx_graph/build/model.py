@@ -9,7 +9,7 @@ import onnx
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.availability import check_element_types
-from jax2onnx_graph.rewrite.traversal import walk
+from jax2onnx_graph.traversal import walk
 
 __all__ = ["assemble_model"]
 

@@ -30,8 +30,8 @@ from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcas
 from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.passes.structural.shape_folding import FoldConstants
-from jax2onnx_graph.rewrite.traversal import walk
 from jax2onnx_graph.targets import PassFactory, Target
+from jax2onnx_graph.traversal import walk
 
 __all__ = ["ContributedPass", "default_passes", "optimise"]
 

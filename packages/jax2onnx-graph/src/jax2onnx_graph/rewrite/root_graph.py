@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.names import Names
-from jax2onnx_graph.rewrite.traversal import subgraphs, walk
+from jax2onnx_graph.traversal import subgraphs, walk
 
 __all__ = ["RootGraph"]
 

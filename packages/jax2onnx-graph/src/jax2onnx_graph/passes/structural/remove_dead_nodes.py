@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["RemoveDeadNodes"]
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.rewrite.traversal import subgraphs
+from jax2onnx_graph.traversal import subgraphs
 
 
 class RemoveDeadNodes(ir.passes.InPlacePass):
