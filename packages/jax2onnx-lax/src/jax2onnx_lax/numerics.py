@@ -39,8 +39,11 @@ def computed_in(dtype: DtypeLike) -> Callable[[JaxFn], JaxFn]:
 
 def horner(x: Array, coefficients: Sequence[float | Array]) -> Array:
     """The polynomial in `x` by Horner's scheme; coefficients from the highest degree down."""
-    result = jnp.full_like(x, coefficients[0])
-    for coefficient in coefficients[1:]:
+    first, *rest = coefficients
+    if not rest:
+        return jnp.full_like(x, first)
+    result = jnp.asarray(first, x.dtype)  # a scalar: a whole array would be a constant of the model
+    for coefficient in rest:
         result = result * x + coefficient
     return result
 

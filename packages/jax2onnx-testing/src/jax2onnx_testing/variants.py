@@ -167,4 +167,4 @@ def _sizes(parsed: Inputs, given: Mapping[str, int]) -> dict[str, int]:
         sizes = find_sizes(parsed.symbols, shapes, candidates, given, distinct=distinct)
         if sizes is not None:
             return sizes
-    raise SymbolError(f"No small sizes of {', '.join(names)} satisfy the constraints of the case.")
+    raise SymbolError(f"No small sizes of {', '.join(names)} fit the constraints of the case.")
