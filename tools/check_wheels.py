@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 WHEELS = Path(os.environ["JAX2ONNX_WHEELS"])
-DISTRIBUTIONS = ["core", "lax", "nnx", "functions", "onnxruntime", "testing"]
+DISTRIBUTIONS = ["graph", "core", "lax", "nnx", "functions", "onnxruntime", "testing"]
 
 ENTRY_POINTS = """
 import importlib.metadata
@@ -88,6 +88,10 @@ def test_its_entry_point_loads(environments, name):
 
 def test_core_alone_says_what_is_missing(environments):
     run(environments("jax2onnx-core"), CORE_ALONE)
+
+
+def test_graph_pulls_no_jax(environments):
+    assert not installed(environments("jax2onnx-graph")) & {"jax", "jaxlib", "jax2onnx-core", "onnxruntime"}
 
 
 def test_core_and_nnx_pull_nothing_that_they_do_not_use(environments):
