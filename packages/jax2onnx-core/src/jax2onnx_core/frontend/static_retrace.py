@@ -14,30 +14,30 @@ from jax2onnx_core.jaxprs import Dim, Dims, is_jaxpr, is_literal, is_static, is_
 from jax2onnx_core.plugins.errors import UndecidedDimensionError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.symbols.jaxpr_rewriter import JaxprRewriter
-from jax2onnx_core.symbols.specialise import check_specialisation, fixed_dim, specialised_aval, specialised_jaxpr
+from jax2onnx_core.symbols.specialize import check_specialization, fixed_dim, specialized_aval, specialized_jaxpr
 
-__all__ = ["specialise", "trace_specialised"]
+__all__ = ["specialize_traced", "trace_specialized"]
 
 
-def specialise(traced: Traced, inputs: Inputs, values: Mapping[str, int]) -> tuple[Traced, Inputs]:
+def specialize_traced(traced: Traced, inputs: Inputs, values: Mapping[str, int]) -> tuple[Traced, Inputs]:
     """The traced function and its inputs with the user's symbols `values` replaced by numbers.
 
     Raises SymbolError for unknown symbols and values that break a constraint.
     """
-    check_specialisation(inputs.avals, inputs.symbols, values)
-    avals = [specialised_aval(aval, inputs.symbols, values) for aval in inputs.avals]
-    jaxpr = specialised_jaxpr(traced.jaxpr, inputs.symbols, values)
+    check_specialization(inputs.avals, inputs.symbols, values)
+    avals = [specialized_aval(aval, inputs.symbols, values) for aval in inputs.avals]
+    jaxpr = specialized_jaxpr(traced.jaxpr, inputs.symbols, values)
     return traced.with_jaxpr(jaxpr), dataclasses.replace(inputs, avals=avals)
 
 
-def trace_specialised(
+def trace_specialized(
     adapted: AdaptedCallable, inputs: Inputs, registry: Registry, values: Mapping[str, int]
 ) -> tuple[Traced, Inputs]:
     """The traced function and its inputs with the symbols `values` fixed to numbers.
 
     They are fixed after tracing, but for those that the trace asks about: it sees their numbers.
     """
-    check_specialisation(inputs.avals, inputs.symbols, values)
+    check_specialization(inputs.avals, inputs.symbols, values)
     needed: dict[str, int] = {}
     while True:
         try:
@@ -49,7 +49,7 @@ def trace_specialised(
             if not more:
                 raise
             needed.update(more)
-    return specialise(traced, fixed, {name: value for name, value in values.items() if name not in needed})
+    return specialize_traced(traced, fixed, {name: value for name, value in values.items() if name not in needed})
 
 
 def _trace_with(

@@ -19,7 +19,7 @@ from jax2onnx_core.symbols.symbols import SpecializedDim, Symbols
 
 __all__ = ["PROVENANCE_KEY", "ModelState"]
 
-# The metadata of a value whose dimensions were specialised: the expressions that they were.
+# The metadata of a value whose dimensions were specialized: the expressions that they were.
 PROVENANCE_KEY = "jax2onnx.dims"
 
 

@@ -1,4 +1,4 @@
-"""Values that no ONNX tensor type can hold: carried as one tensor with a trailing axis of components."""
+"""`Complex`: the components of complex values, as complex rules get and return them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from jax2onnx_graph.targets import Target, standard_target
 
 from jax2onnx_core.frontend.adapters import adapt_callable
 from jax2onnx_core.frontend.inputs import Inputs, parse_inputs
-from jax2onnx_core.frontend.static_retrace import specialise, trace_specialised
+from jax2onnx_core.frontend.static_retrace import specialize_traced, trace_specialized
 from jax2onnx_core.frontend.tracing import Traced, trace
 from jax2onnx_core.jax_types import Function
 from jax2onnx_core.lowering.engine import Engine
@@ -35,7 +35,7 @@ _PRODUCER = "jax2onnx-core"
 
 @dataclasses.dataclass(frozen=True)
 class _Lowering:
-    """What `to_onnx` was told about lowering, kept for specialisations of the same program."""
+    """What `to_onnx` was told about lowering, kept for specializations of the same program."""
 
     fn: Function
     plugins: Plugins
@@ -93,7 +93,7 @@ def to_onnx(
     with jax.enable_x64(x64):
         parsed = _renamed(parse_inputs(fn, inputs, kwargs or {}, constraints), input_names)
         if specialize:
-            traced, parsed = trace_specialised(adapted, parsed, found.registry, specialize)
+            traced, parsed = trace_specialized(adapted, parsed, found.registry, specialize)
         else:
             traced = trace(adapted, parsed, found.registry)
     return _lower(lowering, traced, parsed, specialize or {})
@@ -119,7 +119,7 @@ def _check_names(option: str, names: Sequence[str], defaults: Sequence[str]) -> 
         )
 
 
-def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialised: Mapping[str, int]) -> OnnxProgram:
+def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Mapping[str, int]) -> OnnxProgram:
     """Lower a traced function, optimise and finalise it."""
     output_names = lowering.output_names or traced.out_names
     _check_names("output_names", output_names, traced.out_names)
@@ -136,12 +136,12 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialised: Map
     model = _model(engine, scope, outputs, output_names)
     optimise(model, target, registry.passes)
 
-    def lower_specialised(values: Mapping[str, int]) -> OnnxProgram:
-        return _lower(lowering, *specialise(traced, inputs, values), {**specialised, **values})
+    def lower_specialized(values: Mapping[str, int]) -> OnnxProgram:
+        return _lower(lowering, *specialize_traced(traced, inputs, values), {**specialized, **values})
 
     program = OnnxProgram(
         model, lowering.fn, traced, inputs, target, opset=lowering.opset, x64=lowering.x64, log=engine.log,
-        specialised=specialised, lower_specialised=lower_specialised,
+        specialized=specialized, lower_specialized=lower_specialized,
     )  # fmt: skip
     write_metadata(model, program.symbols, [c.text for c in inputs.symbols.constraints])
     return program

@@ -53,7 +53,7 @@ class OnnxProgram:
 
     def __init__(
         self, model: ir.Model, fn: Function, traced: Traced, inputs: Inputs, target: Target, *, opset: int,
-        x64: bool, log: LoweringLog, specialised: Mapping[str, int], lower_specialised: Callable[[Mapping[str, int]], OnnxProgram],
+        x64: bool, log: LoweringLog, specialized: Mapping[str, int], lower_specialized: Callable[[Mapping[str, int]], OnnxProgram],
     ) -> None:  # fmt: skip
         self.model = model
         self.fn = fn
@@ -63,8 +63,8 @@ class OnnxProgram:
         self.opset = opset
         self.x64 = x64
         self.log = log
-        self._specialised = dict(specialised)
-        self._lower_specialised = lower_specialised
+        self._specialized = dict(specialized)
+        self._lower_specialized = lower_specialized
 
     @property
     def model_proto(self) -> onnx.ModelProto:
@@ -98,7 +98,7 @@ class OnnxProgram:
     @functools.cached_property
     def symbols(self) -> dict[str, SymbolInfo]:
         """The symbols of the inputs: least value, the number they were fixed to, where they stand."""
-        return symbol_table(self.inputs.names, self.inputs.avals, self.inputs.symbols, self._specialised)
+        return symbol_table(self.inputs.names, self.inputs.avals, self.inputs.symbols, self._specialized)
 
     def check_symbols(self) -> list[str]:
         """Sentences about dimensions that lost their label or have one that no input explains; empty if none."""
@@ -111,10 +111,10 @@ class OnnxProgram:
 
         Each number remembers its symbol (`SpecializedDim`); the weights are shared with this program.
         """
-        return self._lower_specialised(values)
+        return self._lower_specialized(values)
 
     def save_variants(self, directory: str | os.PathLike[str], **variants: Mapping[str, int]) -> list[Path]:
-        """Save specialisations of this program that share one file of weights.
+        """Save specializations of this program that share one file of weights.
 
         `save_variants("out", full={"T": 6, "S": 0}, incremental={"T": 1, "S": 5})` writes `full.onnx`,
         `incremental.onnx` and `weights.data`.

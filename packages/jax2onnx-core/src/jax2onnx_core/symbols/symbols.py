@@ -1,4 +1,4 @@
-"""Symbolic dimensions: one scope per export, labels, origins, specialisation, run-time checks."""
+"""Symbolic dimensions: one scope per export, labels, origins, specialization, run-time checks."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class SymbolInfo:
 def symbol_table(
     names: Sequence[str], avals: Sequence[Aval], symbols: Symbols, values: Mapping[str, int]
 ) -> dict[str, SymbolInfo]:
-    """Symbol → what is known of it, for inputs of these names and avals; `values` are the specialised symbols."""
+    """Symbol → what is known of it, for inputs of these names and avals; `values` are the specialized symbols."""
     origins: dict[str, list[tuple[str, int, str]]] = {}
     for name, aval in zip(names, avals, strict=True):
         for axis, dim in enumerate(aval.shape):

@@ -1,4 +1,4 @@
-"""Specialisation with provenance: symbols fixed to numbers; every number remembers its symbol."""
+"""Specialization with provenance: symbols fixed to numbers; every number remembers its symbol."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from jax2onnx_core.plugins.errors import SymbolError
 from jax2onnx_core.symbols.jaxpr_rewriter import JaxprRewriter
 from jax2onnx_core.symbols.symbols import SpecializedDim, Symbols
 
-__all__ = ["check_specialisation", "fixed_dim", "specialised_aval", "specialised_jaxpr"]
+__all__ = ["check_specialization", "fixed_dim", "specialized_aval", "specialized_jaxpr"]
 
 
-def specialised_jaxpr(jaxpr: Jaxpr, symbols: Symbols, values: Mapping[str, int]) -> Jaxpr:
+def specialized_jaxpr(jaxpr: Jaxpr, symbols: Symbols, values: Mapping[str, int]) -> Jaxpr:
     """The jaxpr with the user's symbols `values` replaced by numbers, nested jaxprs and parameters included."""
     return _Substitution(symbols, values).jaxpr(jaxpr)
 
 
-def specialised_aval(aval: TraceableAval, symbols: Symbols, values: Mapping[str, int]) -> TraceableAval:
+def specialized_aval(aval: TraceableAval, symbols: Symbols, values: Mapping[str, int]) -> TraceableAval:
     """The aval with the user's symbols `values` replaced by numbers."""
     return _Substitution(symbols, values).struct(aval)
 
@@ -30,13 +30,13 @@ def fixed_dim(dim: Dim, symbols: Symbols, values: Mapping[str, int]) -> Dim:
     return _Substitution(symbols, values).dim(dim)
 
 
-def check_specialisation(avals: Sequence[Aval], symbols: Symbols, values: Mapping[str, int]) -> None:
+def check_specialization(avals: Sequence[Aval], symbols: Symbols, values: Mapping[str, int]) -> None:
     """Raise SymbolError for symbols that no input has, and values that break a constraint."""
     known = symbols.names([d for aval in avals for d in aval.shape])
     for name in values:
         if name not in known:
             raise SymbolError(
-                f"Cannot specialise {name!r}: no input has that symbol. There are: {', '.join(known) or 'none'}."
+                f"Cannot specialize {name!r}: no input has that symbol. There are: {', '.join(known) or 'none'}."
             )
     symbols.check_constraints(values)
 

@@ -1,4 +1,4 @@
-"""Specialised dimensions remember their symbols; symbols of equal value stay two symbols."""
+"""Specialized dimensions remember their symbols; symbols of equal value stay two symbols."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_the_table_is_in_the_file(dynamic, tmp_path):
     assert symbols == {"K": None, "M": None, "N": 8}
 
 
-def test_specialising_in_steps_equals_at_once(dynamic):
+def test_specializing_in_steps_equals_at_once(dynamic):
     at_once, in_steps = dynamic.specialize(M=3, N=4), dynamic.specialize(M=3).specialize(N=4)
     assert dims_of(at_once) == dims_of(in_steps)
     assert in_steps.symbols["M"].value == 3
@@ -119,14 +119,14 @@ def test_expressions_and_zero():
     program.verify()
 
 
-def test_specialised_at_export():
+def test_specialized_at_export():
     program = to_onnx(lambda x: x * 2, [("A", "B")], specialize={"A": 4})
     assert dims_of(program) == {"output": ["4", "B"]}
 
 
 def test_an_unknown_symbol(dynamic):
     with pytest.raises(
-        errors.SymbolError, match=r"Cannot specialise 'Q': no input has that symbol\. There are: K, M, N"
+        errors.SymbolError, match=r"Cannot specialize 'Q': no input has that symbol\. There are: K, M, N"
     ):
         dynamic.specialize(Q=3)
 
