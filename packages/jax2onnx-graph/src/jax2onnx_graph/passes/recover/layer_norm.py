@@ -5,7 +5,13 @@ from __future__ import annotations
 __all__ = ["RecoverLayerNorm"]
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.passes.recover.normalised import Normalised, absorb_bias, absorb_scale, put_normalisation, scale_of
+from jax2onnx_graph.passes.recover.normalised import (
+    Normalised,
+    absorb_bias,
+    absorb_scale,
+    put_normalisation,
+    scale_and_root,
+)
 from jax2onnx_graph.passes.recover.row_statistics import RowStatistics
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
@@ -47,10 +53,7 @@ def _read(node: ir.Node) -> Normalised | None:
         if x is None or not (rows := RowStatistics(x)).is_centred(centred):
             continue
         factor = other_operand(node, centred)
-        if node.op_type == "Div":
-            scale, shifted = None, rows.root(factor)
-        else:
-            scale, shifted = scale_of(rows, factor)
+        scale, shifted = scale_and_root(rows, node, factor)
         variance, epsilon = rows.plus_number(shifted)
         if rows.is_variance(variance):
             return Normalised(x, scale, epsilon)

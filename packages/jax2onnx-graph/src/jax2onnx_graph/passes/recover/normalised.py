@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Normalised", "absorb_bias", "absorb_scale", "put_normalisation", "scale_of"]
+__all__ = ["Normalised", "absorb_bias", "absorb_scale", "put_normalisation", "scale_and_root"]
 
 import dataclasses
 
@@ -31,15 +31,23 @@ class Normalised:
     epsilon: float
 
 
-def scale_of(rows: RowStatistics, value: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None]:
-    """(scale, v) where `value` is 1 / sqrt(v), or that times a scale [C], which may have leading axes of size 1."""
-    if (direct := rows.inverse_root(value)) is not None:
+def scale_and_root(
+    rows: RowStatistics, node: ir.Node, factor: ir.Value | None
+) -> tuple[ir.Value | None, ir.Value | None]:
+    """(scale, v) where the `factor` of `node` normalises by sqrt(v).
+
+    That is the divisor sqrt(v) of a Div, or the factor 1 / sqrt(v) of a Mul, perhaps times a scale [C], which may have
+    leading axes of size 1.
+    """
+    if node.op_type == "Div":
+        return None, rows.root(factor)
+    if (direct := rows.inverse_root(factor)) is not None:
         return None, direct
-    node = operation(value, "Mul")
-    if node is not None:
-        for factor in node.inputs:
-            scale = other_operand(node, factor)
-            if _is_vector(scale, rows.x) and (shifted := rows.inverse_root(factor)) is not None:
+    product = operation(factor, "Mul")
+    if product is not None:
+        for operand in product.inputs:
+            scale = other_operand(product, operand)
+            if _is_vector(scale, rows.x) and (shifted := rows.inverse_root(operand)) is not None:
                 return scale, shifted
     return None, None
 

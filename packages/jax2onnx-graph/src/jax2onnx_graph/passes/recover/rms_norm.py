@@ -6,7 +6,7 @@ __all__ = ["RecoverRmsNorm"]
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of
-from jax2onnx_graph.passes.recover.normalised import Normalised, absorb_scale, put_normalisation, scale_of
+from jax2onnx_graph.passes.recover.normalised import Normalised, absorb_scale, put_normalisation, scale_and_root
 from jax2onnx_graph.passes.recover.row_statistics import RowStatistics
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
@@ -43,10 +43,7 @@ def _read(node: ir.Node) -> Normalised | None:
         if x is None or not dims_of(x):
             continue
         rows, factor = RowStatistics(x), other_operand(node, x)
-        if node.op_type == "Div":
-            scale, shifted = None, rows.root(factor)
-        else:
-            scale, shifted = scale_of(rows, factor)
+        scale, shifted = scale_and_root(rows, node, factor)
         mean_square, epsilon = rows.plus_number(shifted)
         if mean_square is not None and rows.is_mean_square(mean_square):
             return Normalised(x, scale, epsilon)
