@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import numpy as np
 from jax2onnx_core import Case, OnnxProgram, to_onnx, with_dtype, with_rngs
 from jax2onnx_core.frontend.inputs import Inputs, parse_inputs
 from jax2onnx_core.jax_types import Function, PyTree
-from jax2onnx_core.plugins.cases import Construct
+from jax2onnx_core.plugins.cases import Construct, Precision
 from jax2onnx_core.plugins.errors import SymbolError
 from jax2onnx_core.program.verification import find_sizes
 from jax2onnx_core.symbols.symbols import evaluate_dim
@@ -21,7 +21,6 @@ from jax2onnx_testing.collection import Found
 
 __all__ = ["Built", "Precision", "Variant", "build", "fill_in", "is_symbolic", "quick_variants_of", "variants_of"]
 
-Precision = Literal["f32", "f64"]
 PRECISIONS: tuple[Precision, ...] = ("f32", "f64")
 
 _DTYPE_PLACEHOLDER, _RNGS_PLACEHOLDER = type(with_dtype()), type(with_rngs(0))

@@ -15,6 +15,7 @@ __all__ = [
     "Construct",
     "ExpectGraph",
     "Limitation",
+    "Precision",
     "construct",
     "expect_graph",
     "with_dtype",
