@@ -6,9 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 
-__all__ = ["BiLstm", "Gpt", "HandWrittenGpt", "ResNet", "UNet", "ViT"]
+__all__ = ["BiLstm", "Gpt", "HandWrittenGpt", "ResNet", "UNet", "ViT", "as_trained"]
 
 
 class Mlp(nnx.Module):
@@ -198,3 +199,14 @@ class HandWrittenGpt(nnx.Module):
         h = self.norm(x) @ self.up[...]
         h = 0.5 * h * (1 + jnp.tanh(0.7978845608 * (h + 0.044715 * h**3)))
         return x + h @ self.down[...]
+
+
+def as_trained(model: nnx.Module, seed: int) -> nnx.Module:
+    """The model at inference, with biases, scales and statistics that are not those of initialisation."""
+    noise = np.random.default_rng(seed)
+    for path, variable in nnx.to_flat_state(nnx.state(model)):
+        if isinstance(variable, nnx.BatchStat) or path[-1] in ("bias", "scale"):
+            old = variable[...]
+            variable.set_value(jnp.asarray(noise.uniform(0.5, 1.5, old.shape), old.dtype))
+    model.eval()
+    return model

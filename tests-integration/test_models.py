@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from flax import nnx
 from jax2onnx_core import to_onnx
-from models import BiLstm, Gpt, HandWrittenGpt, ResNet, UNet, ViT
+from models import BiLstm, Gpt, HandWrittenGpt, ResNet, UNet, ViT, as_trained
 
 DTYPES = {"f32": jnp.float32, "f64": jnp.float64}
 
@@ -29,15 +29,8 @@ def precision(request: pytest.FixtureRequest) -> Any:
 
 
 def trained(model: Callable[..., nnx.Module], precision: str, **options: Any) -> nnx.Module:
-    """A model whose parameters and statistics are not those of initialisation, at inference."""
-    made = model(rngs=nnx.Rngs(0), param_dtype=DTYPES[precision], **options)
-    noise = np.random.default_rng(1)
-    for path, variable in nnx.to_flat_state(nnx.state(made)):
-        if isinstance(variable, nnx.BatchStat) or path[-1] in ("bias", "scale"):
-            old = variable[...]
-            variable.set_value(jnp.asarray(noise.uniform(0.5, 1.5, old.shape), old.dtype))
-    made.eval()
-    return made
+    """A model of the precision, with its parameters as after training."""
+    return as_trained(model(rngs=nnx.Rngs(0), param_dtype=DTYPES[precision], **options), seed=1)
 
 
 def operators(program: Any) -> Counter[str]:

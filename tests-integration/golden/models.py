@@ -10,12 +10,11 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from cached_models import DecoderLayer
 from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_functions import onnx_function
-from models import BiLstm, Block, ConvNorm, Double, Mlp
+from models import BiLstm, Block, ConvNorm, Double, Mlp, as_trained
 
 __all__ = ["EXPORTS"]
 
@@ -121,15 +120,8 @@ def sample(key: jax.Array, logits: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def trained(make: Callable[[nnx.Rngs], nnx.Module]) -> nnx.Module:
-    """The model at inference, with biases, scales and statistics that are not those of initialisation."""
-    model = make(nnx.Rngs(0))
-    noise = np.random.default_rng(0)
-    for path, variable in nnx.to_flat_state(nnx.state(model)):
-        if isinstance(variable, nnx.BatchStat) or path[-1] in ("bias", "scale"):
-            old = variable[...]
-            variable.set_value(jnp.asarray(noise.uniform(0.5, 1.5, old.shape), old.dtype))
-    model.eval()
-    return model
+    """The model with its parameters as after training."""
+    return as_trained(make(nnx.Rngs(0)), seed=0)
 
 
 def mlp() -> OnnxProgram:
