@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from indexing_strategies import assert_equals_jax
 from jax import lax
 from jax2onnx_core import to_onnx
+from jax2onnx_graph import ir
 
 FLOATS = [np.float16, np.float32, np.float64, jnp.bfloat16]
 INTEGERS = [np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
@@ -42,6 +43,96 @@ def test_sort_equals_jax_for_any_keys(data):
 
     with jax.enable_x64(True):
         assert_equals_jax(fn, *operands)
+
+
+ORDERINGS = {
+    "sort": lambda x: lax.sort(x, dimension=1),
+    "argsort": lambda x: jnp.argsort(x, 1),
+    "two keys": lambda x: lax.sort((x, -x, lax.broadcasted_iota(np.int32, x.shape, 1)), dimension=1, num_keys=2),
+    "top_k": lambda x: lax.top_k(x, 3),
+    "top_k of everything": lambda x: lax.top_k(x, x.shape[1]),
+    "top_k of nothing": lambda x: lax.top_k(x, 0),
+    "top_k of a negation": lambda x: lax.top_k(-x, 3),
+    "argmax": lambda x: lax.argmax(x, 1, np.int32),
+    "argmin": lambda x: lax.argmin(x, 1, np.int32),
+    "partition": lambda x: jnp.partition(x, 3, 1),
+    "argpartition": lambda x: jnp.argpartition(x, 3, 1),
+}
+
+
+def _with_signs(x, is_negative):
+    """Floats of which every NaN has the given sign."""
+    bits = x.view(f"uint{8 * x.itemsize}")
+    sign = np.array(1, bits.dtype) << np.array(8 * x.itemsize - 1, bits.dtype)
+    return np.where(np.isnan(x.astype(np.float64)), np.where(is_negative, bits | sign, bits & ~sign), bits).view(
+        x.dtype
+    )
+
+
+def _assert_identical(got, want):
+    """The same numbers with the same signs of zeros."""
+    for result, expected in zip(jax.tree.leaves(got), map(np.asarray, jax.tree.leaves(want)), strict=True):
+        assert result.dtype == expected.dtype
+        np.testing.assert_array_equal(np.float64(result), np.float64(expected))
+        number = ~np.isnan(np.float64(expected))
+        np.testing.assert_array_equal(np.signbit(np.float64(result))[number], np.signbit(np.float64(expected))[number])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("opset", [18, 23, 26])
+@pytest.mark.parametrize("name", ORDERINGS)
+def test_order_of_special_values_is_that_of_jax(name, opset, dtype):
+    fn, generator = ORDERINGS[name], np.random.default_rng(0)
+    with jax.enable_x64(dtype == np.float64):
+        program = to_onnx(fn, [(("B", "N + 8"), dtype)], opset=opset)
+        for first in (0, 1, 4, 5):  # with NaN, then without, without negative zeros and infinities, without zeros
+            x = _with_signs(generator.choice(SPECIAL[first:], (40, 9)).astype(dtype), False)
+            _assert_identical(program(x), jax.jit(fn)(x))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ORDERINGS)
+def test_order_depends_on_the_sign_of_nan_from_opset_26(name, dtype):
+    fn, generator = ORDERINGS[name], np.random.default_rng(1)
+    with jax.enable_x64(dtype == np.float64):
+        x = _with_signs(generator.choice(SPECIAL, (40, 9)).astype(dtype), generator.random((40, 9)) < 0.5)
+        _assert_identical(to_onnx(fn, [x], opset=26)(x), jax.jit(fn)(x))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("negative", [False, True])
+def test_partition_keeps_all_values_whatever_the_sign_of_nan(negative, dtype):
+    with jax.enable_x64(dtype == np.float64):
+        x = _with_signs(np.random.default_rng(2).choice(SPECIAL, (40, 9)).astype(dtype), negative)
+        program = to_onnx(lambda x: (jnp.partition(x, 3, 1), jnp.argpartition(x, 3, 1)), [x])
+        values, places = (np.float64(result) for result in program(x))
+        np.testing.assert_array_equal(np.sort(values), np.sort(x.astype(np.float64)))
+        np.testing.assert_array_equal(np.sort(places), np.broadcast_to(np.arange(9), (40, 9)))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, jnp.bfloat16])
+@pytest.mark.parametrize("opset", [23, 26])
+def test_no_ordering_computes_in_double_precision(dtype, opset):
+    for fn in ORDERINGS.values():
+        graph = to_onnx(fn, [(("B", "N + 8"), dtype)], opset=opset).model.graph
+        types = {value.dtype for node in graph.all_nodes() for value in (*node.inputs, *node.outputs) if value}
+        assert ir.DataType.DOUBLE not in types
+
+
+@pytest.mark.parametrize("fn", [lax.approx_max_k, lax.approx_min_k])
+def test_approx_top_k_loses_no_number_beside_nan(fn):
+    x = np.array([np.nan, 1, 2, np.nan, 5, 4, 3], np.float32)
+    values, places = to_onnx(lambda x: fn(x, 7), [x])(x)
+    np.testing.assert_array_equal(np.sort(values), np.sort(x))
+    assert sorted(places) == list(range(7))
+
+
+def test_a_position_found_by_argmax_or_top_k_is_known_to_be_within_the_axis():
+    def fn(x):
+        return x[jnp.argmax(x)], x[lax.top_k(x, 2)[1]]
+
+    graph = to_onnx(fn, [(("N + 1",), np.float32)]).model.graph
+    assert not {"Clip", "Min", "Max", "And"} & {node.op_type for node in graph}
 
 
 @pytest.mark.parametrize("dtype", FLOATS + INTEGERS)

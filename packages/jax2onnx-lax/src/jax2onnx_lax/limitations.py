@@ -7,9 +7,11 @@ from jax2onnx_core import Limitation
 __all__ = ["LIMITATIONS"]
 
 LIMITATIONS = (
-    Limitation("top_k", "XLA puts a NaN whose sign bit is set last; before opset 26 no ONNX operator shows the sign of a NaN, "
-               "so that every NaN counts as the greatest.", ("float16", "bfloat16", "float32", "float64")),
-    Limitation("approx_top_k", "Where the operand has a NaN, XLA leaves the result open; in a model it is that of top_k."),
+    Limitation("top_k", "XLA puts a NaN first or last by its sign. Before opset 26 no ONNX operator shows that sign: a NaN "
+               "is taken to be negative in the result of a negation, else positive, so that top_k of x and of -x agree.",
+               ("float16", "bfloat16", "float32", "float64")),
+    Limitation("approx_top_k", "Where the operand has a NaN, XLA leaves the result open; in a model NaN is greater than "
+               "every number."),
     Limitation("bitcast_convert_type", "Below opset 26 (BitCast) the payload of a NaN is not kept.",
                ("float16", "bfloat16", "float32", "float64")),
     Limitation("subnormal numbers", "XLA on CPU flushes them to zero, a model computes with them."),

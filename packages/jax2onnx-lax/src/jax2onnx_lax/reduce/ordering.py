@@ -1,27 +1,20 @@
-"""Keys on which ONNX's comparing operators agree with JAX's order.
+"""JAX's order of numbers, for TopK, ArgMax and ArgMin: ONNX leaves open where these put NaN.
 
-ONNX leaves open where TopK, ArgMax and ArgMin put NaN. To JAX a NaN is greater than every number in a sort, and
-wins both argmax and argmin.
+Tensors without NaN, the usual ones, are compared as they are; others by keys. Which they are is found at run time.
 """
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 from jax2onnx_core import Context, Value
+from jax2onnx_graph.rewrite.patterns import operation
 
-from jax2onnx_lax.dtypes import Dtype, is_bool, is_float
+from jax2onnx_lax.dtypes import is_bool, is_float
 
-__all__ = ["flip_sign", "keys", "replace_nan", "total_keys"]
+__all__ = ["comparable", "flip_sign", "has_nan", "has_negative_zero", "nan_last", "total_order"]
 
-_NEEDS_FLOAT64 = (np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16))
-# Stand-ins of infinity and NaN in a wider type: beyond every finite value of the narrower one.
-_STAND_INS = {np.dtype(np.float32): (1e30, 2e30), np.dtype(np.float64): (1e300, 2e300)}
-
-
-def _wider(dtype: Dtype) -> Dtype:
-    """A float type with room for several values beyond those of `dtype`, which is not float64."""
-    return np.dtype(np.float64 if dtype in _NEEDS_FLOAT64 else np.float32)
+# Operators whose result holds elements of their first operand and nothing else.
+_COPIES = ("Expand", "Gather", "GatherElements", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 
 
 def flip_sign(ctx: Context, x: Value) -> Value:
@@ -29,44 +22,83 @@ def flip_sign(ctx: Context, x: Value) -> Value:
     return ctx.cast(ctx.op.BitwiseXor(x, ctx.constant(1 << 63, dtype=np.uint64)), np.int64)
 
 
-def replace_nan(ctx: Context, x: Value, *, greatest: bool = True) -> Value:
-    """Floats other than float64 in a wider type and in the same order, NaN as the greatest or the least value."""
-    wide = ctx.cast(x, _wider(ctx.dtype(x)))
-    infinity, nan = _STAND_INS[ctx.dtype(wide)]
-    is_nan = ctx.op.IsNaN(wide)
-    if greatest:
-        return ctx.op.Where(is_nan, ctx.constant(nan, like=wide), ctx.op.Min(wide, ctx.constant(infinity, like=wide)))
-    return ctx.op.Where(is_nan, ctx.constant(-nan, like=wide), ctx.op.Max(wide, ctx.constant(-infinity, like=wide)))
-
-
-def _is_negative_zero(ctx: Context, x: Value) -> Value:
-    """Whether `x` is -0.0, or a negative number whose reciprocal overflows (no value of a narrower type is one)."""
-    return ctx.op.Equal(ctx.op.Reciprocal(x), ctx.constant(-np.inf, like=x))
-
-
-def total_keys(ctx: Context, x: Value) -> list[Value]:
-    """Like `keys`, in the order of `lax.top_k`: -0.0 is less than 0.0."""
+def comparable(ctx: Context, op_type: str, x: Value) -> Value:
+    """`x` in a type that the operator compares, in the same order."""
     dtype = ctx.dtype(x)
-    if dtype == np.float64:
-        zero = ctx.op.Equal(x, ctx.constant(0, like=x))
-        positive = ctx.op.Not(ctx.op.And(zero, _is_negative_zero(ctx, x)))
-        value, nan = keys(ctx, x)
-        return [value, nan, ctx.cast(positive, np.uint8)]
-    if not is_float(dtype):
-        return keys(ctx, x)
-    wide = replace_nan(ctx, x)
-    tiny = -1e-300 if ctx.dtype(wide) == np.float64 else -1e-30
-    return [ctx.op.Where(_is_negative_zero(ctx, wide), ctx.constant(tiny, like=wide), wide)]
-
-
-def keys(ctx: Context, x: Value) -> list[Value]:
-    """Tensors, the major one first, whose lexicographic order is JAX's ascending order of `x`."""
-    dtype = ctx.dtype(x)
-    if dtype == np.float64:
-        nan = ctx.op.IsNaN(x)
-        return [ctx.op.Where(nan, ctx.constant(np.inf, like=x), x), ctx.cast(nan, np.uint8)]
-    if is_float(dtype):
-        return [replace_nan(ctx, x)]
     if is_bool(dtype):
-        return [ctx.cast(x, np.uint8)]
-    return [flip_sign(ctx, x) if dtype == np.uint64 else x]
+        return ctx.cast(x, np.uint8)
+    if dtype == np.uint64:
+        return flip_sign(ctx, x)
+    if ctx.supports(op_type, dtype):
+        return x
+    return ctx.cast(x, np.float32 if is_float(dtype) else np.int64)
+
+
+# -- NaN ------------------------------------------------------------------------------------
+
+
+def has_nan(ctx: Context, *xs: Value) -> Value | None:
+    """Whether any element of any tensor is NaN, a bool scalar; None where none can be.
+
+    A sum of magnitudes is NaN exactly then: an infinite one, or one that overflows, is infinite.
+    """
+    condition = None
+    for x in xs:
+        if _may_have_nan(ctx, x):
+            found = ctx.op.IsNaN(ctx.op.ReduceL1(x, keepdims=0, dims=()))
+            condition = found if condition is None else ctx.op.Or(condition, found)
+    return condition
+
+
+def _may_have_nan(ctx: Context, x: Value) -> bool:
+    """False for integers, for constants without NaN, and for what is copied or converted from such."""
+    if not is_float(ctx.dtype(x)):
+        return False
+    known, node = ctx.known(x), operation(x, "Cast", *_COPIES)
+    if known is not None:
+        return bool(np.isnan(known.astype(np.float64)).any())
+    source = None if node is None else node.inputs[0]
+    return source is None or _may_have_nan(ctx, source)
+
+
+def nan_last(ctx: Context, x: Value) -> list[Value]:
+    """Tensors, the major one first, whose lexicographic order is that of `x`, with NaN greater than every number."""
+    if not is_float(ctx.dtype(x)):
+        return [x]
+    nan = ctx.op.IsNaN(x)
+    return [ctx.op.Where(nan, ctx.constant(np.inf, like=x), x), ctx.cast(nan, np.uint8)]
+
+
+# -- the order of lax.top_k -----------------------------------------------------------------
+
+
+def has_negative_zero(ctx: Context, x: Value) -> Value:
+    """Whether any of the floats is -0.0 (or a negative number whose reciprocal overflows), a bool scalar."""
+    least = ctx.op.ReduceMin(ctx.op.Reciprocal(x), keepdims=0, dims=())
+    return ctx.op.Equal(least, ctx.constant(-np.inf, like=x))
+
+
+def total_order(ctx: Context, x: Value) -> list[Value]:
+    """Tensors, the major one first, whose lexicographic order is that of the floats `x` in `lax.top_k`.
+
+    -NaN < -inf < ... < -0.0 < 0.0 < ... < inf < NaN. Before opset 26 no operator shows the sign of a NaN: it is
+    taken to be negative in a negation, else positive, so that the orders of `x` and of `-x` are opposite.
+    """
+    if ctx.opset >= 26 and ctx.supports("BitCast", ctx.dtype(x)):
+        return [comparable(ctx, "TopK", _ordered_bits(ctx, x))]
+    nan_is_greatest = operation(x, "Neg") is None
+    x = comparable(ctx, "TopK", x)
+    nan, zero = ctx.op.IsNaN(x), ctx.op.Equal(x, ctx.constant(0, like=x))
+    negative_zero = ctx.op.And(zero, ctx.op.Equal(ctx.op.Reciprocal(x), ctx.constant(-np.inf, like=x)))
+    extreme = ctx.constant(np.inf if nan_is_greatest else -np.inf, like=x)
+    above, one = ctx.cast(ctx.op.Not(negative_zero), np.int32), ctx.cast(nan, np.int32)
+    minor = ctx.op.Add(above, one) if nan_is_greatest else ctx.op.Sub(above, one)
+    return [ctx.op.Where(nan, extreme, x), minor]
+
+
+def _ordered_bits(ctx: Context, x: Value) -> Value:
+    """Signed integers in the total order of the floats: the bits, inverted but for the sign where that is set."""
+    kind = np.dtype(f"int{8 * ctx.dtype(x).itemsize}")
+    bits = ctx.op.BitCast(x, to=kind)
+    inverted = ctx.op.BitwiseXor(bits, ctx.constant(np.iinfo(kind).max, like=bits))
+    return ctx.op.Where(ctx.op.Less(bits, ctx.constant(0, like=bits)), inverted, bits)

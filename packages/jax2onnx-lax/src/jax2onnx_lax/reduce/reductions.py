@@ -13,9 +13,11 @@ from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax.complex.arrays import on_arrays
 from jax2onnx_lax.dtypes import is_bool, is_float
+from jax2onnx_lax.indexing.value_facts import set_range
+from jax2onnx_lax.reduce.branches import branch
 from jax2onnx_lax.reduce.folds import flatten_axes, fold_axes, fold_axis
 from jax2onnx_lax.reduce.monoids import MONOIDS, Monoid, combiner, from_identity, highest, lowest, recognise
-from jax2onnx_lax.reduce.ordering import flip_sign, replace_nan
+from jax2onnx_lax.reduce.ordering import comparable, has_nan
 
 __all__ = ["rules"]
 
@@ -214,25 +216,26 @@ def argmin(ctx: Context, x: Value, *, axes: Sequence[int], index_dtype: DtypeLik
 
 
 def _arg_extremum(ctx: Context, op_type: str, x: Value, axis: int) -> Value:
-    dtype = ctx.dtype(x)
-    if dtype == np.float64:
-        return _arg_extremum_f64(ctx, op_type, x, axis)
-    if is_float(dtype):
-        x = replace_nan(ctx, x, greatest=op_type == "ArgMax")
-    elif is_bool(dtype):
-        x = ctx.cast(x, np.uint8)
-    elif dtype == np.uint64:
-        x = flip_sign(ctx, x)
+    x = comparable(ctx, op_type, x)
+    condition = None if ctx.guarantees(op_type, ctx.dtype(x), "nan") else has_nan(ctx, x)
+    (index,) = branch(
+        ctx, condition, rare=lambda c: [_arg_nan_or_extremum(c, op_type, x, axis)],
+        usual=lambda c: [_arg_number(c, op_type, x, axis)],
+    )  # fmt: skip
+    set_range(index, 0, ctx.avals_in[0].shape[axis] - 1)
+    return index
+
+
+def _arg_number(ctx: Context, op_type: str, x: Value, axis: int) -> Value:
     return ctx.op(op_type, x, axis=axis, keepdims=0, dims=ctx.avals_out[0].shape)
 
 
-def _arg_extremum_f64(ctx: Context, op_type: str, x: Value, axis: int) -> Value:
-    """Where a row has NaN, the index of the first one; there is no wider type to put them in order."""
-    dims = ctx.avals_out[0].shape
+def _arg_nan_or_extremum(ctx: Context, op_type: str, x: Value, axis: int) -> Value:
+    """The index of the first NaN of a row that has one."""
     nan = ctx.cast(ctx.op.IsNaN(x), np.int32)
-    has_nan = ctx.cast(ctx.op.ReduceMax(nan, ctx.ints([axis]), keepdims=0, dims=dims), np.bool_)
-    first_nan = ctx.op.ArgMax(nan, axis=axis, keepdims=0, dims=dims)
-    return ctx.op.Where(has_nan, first_nan, ctx.op(op_type, x, axis=axis, keepdims=0, dims=dims))
+    has_one = ctx.op.ReduceMax(nan, ctx.ints([axis]), keepdims=0, dims=ctx.avals_out[0].shape)
+    first = _arg_number(ctx, "ArgMax", nan, axis)
+    return ctx.op.Where(ctx.cast(has_one, np.bool_), first, _arg_number(ctx, op_type, x, axis))
 
 
 # -- complex --------------------------------------------------------------------------------

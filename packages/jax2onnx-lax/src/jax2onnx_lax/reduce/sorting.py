@@ -8,8 +8,10 @@ import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Complex, Context, Dim, Rules, Value
 
-from jax2onnx_lax.dtypes import Dtype, is_float, is_integer
-from jax2onnx_lax.reduce.ordering import keys, total_keys
+from jax2onnx_lax.dtypes import is_float
+from jax2onnx_lax.indexing.value_facts import set_range
+from jax2onnx_lax.reduce.branches import branch
+from jax2onnx_lax.reduce.ordering import comparable, has_nan, has_negative_zero, nan_last, total_order
 
 __all__ = ["rules"]
 
@@ -17,9 +19,7 @@ rules = Rules()
 
 
 def _top(ctx: Context, x: Value, count: Dim, axis: int, *, largest: bool) -> tuple[Value, Value]:
-    """The values and the int64 indices of TopK; types that it does not take are widened."""
-    if not ctx.supports("TopK", ctx.dtype(x)):
-        x = ctx.cast(x, np.float32 if is_float(ctx.dtype(x)) else np.int64)
+    """The values and the int64 indices of TopK."""
     dims = ctx.known_dims(x)
     dims = (*dims[:axis], count, *dims[axis + 1 :])
     values, indices = ctx.op.several("TopK", x, ctx.shape((count,)), axis=axis, largest=int(largest), outputs=2)
@@ -30,27 +30,61 @@ def _take(ctx: Context, x: Value, indices: Value, axis: int) -> Value:
     return ctx.op.GatherElements(x, indices, axis=axis, dims=ctx.dims(indices))
 
 
-def _is_ordered_by_topk(ctx: Context, dtype: Dtype) -> bool:
-    """Whether TopK orders the values themselves as JAX does; few runtimes compare uint64."""
-    return is_integer(dtype) and dtype != np.uint64 and ctx.supports("TopK", dtype)
+def _order(ctx: Context, keys: Sequence[Value], axis: int, *, count: Dim | None = None, largest: bool = False) -> Value:
+    """The indices of the first `count` elements by keys, the major one first, of which each is one that TopK compares.
+
+    Stable sorts by one key after another, the last one first (the radix principle).
+    """
+    major, *minor = keys
+    length = ctx.known_dims(major)[axis]
+    order = None
+    for key in (*reversed(minor), major):
+        arranged = key if order is None else _take(ctx, key, order, axis)
+        wanted = length if count is None or key is not major else count
+        indices = _top(ctx, arranged, wanted, axis, largest=largest)[1]
+        order = indices if order is None else _take(ctx, order, indices, axis)
+    assert order is not None, "there is at least one key"
+    return order
+
+
+def _unordered(ctx: Context, *keys: Value) -> Value | None:
+    """Whether a key has a NaN, which TopK need not put where JAX does."""
+    return has_nan(ctx, *(key for key in keys if not ctx.guarantees("TopK", ctx.dtype(key), "nan")))
+
+
+# -- sort -----------------------------------------------------------------------------------
 
 
 @rules.lower("sort")
 def sort(ctx: Context, *operands: Value, dimension: int, num_keys: int, **_: object) -> Sequence[Value]:
-    """Stable sorts by one key after another, the last one first (the radix principle)."""
+    """A stable sort in ascending order: -0.0 is equal to 0.0, NaN greater than every number."""
     length = ctx.avals_in[0].shape[dimension]
     if isinstance(length, int) and length <= 1:
         return operands
-    if len(operands) == 1 and _is_ordered_by_topk(ctx, ctx.dtype(operands[0])):
-        return _top(ctx, operands[0], length, dimension, largest=False)[:1]
-    minor_first = [key for operand in operands[:num_keys] for key in keys(ctx, operand)][::-1]
-    order = None
-    for key in minor_first:
-        arranged = key if order is None else _take(ctx, key, order, dimension)
-        indices = _top(ctx, arranged, length, dimension, largest=False)[1]
-        order = indices if order is None else _take(ctx, order, indices, dimension)
-    assert order is not None, "there is at least one key"
+    keys = [comparable(ctx, "TopK", operand) for operand in operands[:num_keys]]
+    if len(operands) == 1 and _keeps_values(ctx, operands[0]):
+        return [ctx.cast(_sorted_values(ctx, keys[0], dimension), ctx.dtype(operands[0]))]
+    (order,) = branch(
+        ctx, _unordered(ctx, *keys),
+        rare=lambda c: [_order(c, [part for key in keys for part in nan_last(c, key)], dimension)],
+        usual=lambda c: [_order(c, keys, dimension)],
+    )  # fmt: skip
     return [_take(ctx, operand, order, dimension) for operand in operands]
+
+
+def _keeps_values(ctx: Context, x: Value) -> bool:
+    """Whether `comparable` changes the type of `x` at most, so that a cast leads back."""
+    return ctx.dtype(x) != np.uint64
+
+
+def _sorted_values(ctx: Context, x: Value, axis: int) -> Value:
+    length = ctx.known_dims(x)[axis]
+    (values,) = branch(
+        ctx, _unordered(ctx, x),
+        rare=lambda c: [_take(c, x, _order(c, nan_last(c, x), axis), axis)],
+        usual=lambda c: [_top(c, x, length, axis, largest=False)[0]],
+    )  # fmt: skip
+    return values
 
 
 @rules.complex("sort")
@@ -66,36 +100,54 @@ def sort_complex(
     return [Complex(next(rest), next(rest)) if isinstance(x, Complex) else next(rest) for x in operands]
 
 
+# -- top_k ----------------------------------------------------------------------------------
+
+
 @rules.lower("top_k")
 def top_k(ctx: Context, x: Value, *, k: Dim, axis: int = -1, **_: object) -> Sequence[Value]:
-    """The `k` greatest elements along an axis in descending order, NaN first, and their indices."""
+    """The `k` greatest elements along an axis in descending order, and their indices.
+
+    Floats are in IEEE 754's total order, in which -0.0 is less than 0.0, and a NaN is the greatest or the least
+    number by its sign.
+    """
     axis %= len(ctx.avals_in[0].shape)
-    dtype, index_dtype = ctx.dtype(x), ctx.avals_out[1].dtype
-    if _is_ordered_by_topk(ctx, dtype):
-        values, indices = _top(ctx, x, k, axis, largest=True)
-        return values, ctx.cast(indices, index_dtype)
-    if dtype == np.float64:
-        indices = _top_float64(ctx, x, k, axis)
-    else:
-        indices = _top(ctx, total_keys(ctx, x)[0], k, axis, largest=True)[1]
-    return _take(ctx, x, indices, axis), ctx.cast(indices, index_dtype)
+    key = comparable(ctx, "TopK", x)
+    top = _top(ctx, key, k, axis, largest=True)
+    if is_float(ctx.dtype(x)):
+        top = _in_total_order(ctx, x, key, top, axis)
+    values = ctx.cast(top[0], ctx.dtype(x)) if _keeps_values(ctx, x) else _take(ctx, x, top[1], axis)
+    return values, ctx.cast(top[1], ctx.avals_out[1].dtype)
 
 
-def _top_float64(ctx: Context, x: Value, k: Dim, axis: int) -> Value:
-    """Indices by stable sorts by the sign of zeros, value and NaN, as no wider type has room for NaN and -0.0."""
-    value, is_nan, positive = total_keys(ctx, x)
-    length = ctx.avals_in[0].shape[axis]
-    order = _top(ctx, positive, length, axis, largest=True)[1]
-    for key, count in ((value, length), (is_nan, k)):
-        indices = _top(ctx, _take(ctx, key, order, axis), count, axis, largest=True)[1]
-        order = _take(ctx, order, indices, axis)
-    return order
+def _in_total_order(ctx: Context, x: Value, key: Value, top: tuple[Value, Value], axis: int) -> tuple[Value, Value]:
+    """What TopK finds in `key`, the floats `x` in a type that it compares, unless NaN or zeros can be out of order."""
+    nan, zero = has_nan(ctx, key), has_negative_zero(ctx, top[0])
+
+    def exact(c: Context) -> Sequence[Value]:
+        order = _order(c, total_order(c, x), axis, count=c.known_dims(top[1])[axis], largest=True)
+        return _take(c, key, order, axis), order
+
+    values, indices = branch(ctx, zero if nan is None else ctx.op.Or(nan, zero), rare=exact, usual=lambda _: top)
+    set_range(indices, 0, ctx.known_dims(x)[axis] - 1)
+    return values, indices
 
 
 @rules.lower("approx_top_k")
 def approx_top_k(ctx: Context, x: Value, *, reduction_dimension: int, is_max_k: bool, **_: object) -> Sequence[Value]:
-    """Exact, as on XLA's CPU backend; without aggregation there are more results than k."""
+    """Exact, as on XLA's CPU backend; without aggregation there are more results than k.
+
+    A NaN is greater than every number.
+    """
     values, indices = ctx.avals_out
     axis = reduction_dimension % len(values.shape)
-    top, order = _top(ctx, x, values.shape[axis], axis, largest=is_max_k)
+    count, key = values.shape[axis], comparable(ctx, "TopK", x)
+
+    def exact(c: Context) -> Sequence[Value]:
+        order = _order(c, nan_last(c, key), axis, count=count, largest=is_max_k)
+        return _take(c, key, order, axis), order
+
+    top, order = branch(
+        ctx, _unordered(ctx, key), rare=exact, usual=lambda c: _top(c, key, count, axis, largest=is_max_k)
+    )
+    set_range(order, 0, ctx.known_dims(x)[axis] - 1)
     return ctx.cast(top, values.dtype), ctx.cast(order, indices.dtype)

@@ -24,6 +24,7 @@ def _two_keys(x: jax.Array, y: jax.Array) -> Sequence[jax.Array]:
 _few = np.array([3, 1, np.nan, 3, -0.0, 0.0, np.inf, np.nan, -np.inf, 1, 0.0], np.float32)
 _extremes = np.array([5, -(2**63), 2**63 - 1, 0, -1, 2**63 - 2], np.int64)
 _topped = expect_graph("TopK", match="exact")
+_approximate = expect_graph("ReduceL1 -> IsNaN -> If -> Cast", match="exact")
 
 cases = [
     Case("sort", lambda x: lax.sort(x, dimension=1), [("B", "N")], ("sort",), values="special"),
@@ -43,10 +44,16 @@ cases = [
     Case("sort_gradient", jax.grad(lambda x: (lax.sort(x) * jnp.arange(7, dtype=x.dtype)).sum()), [(7,)], ("sort",)),
     Case("top_k", lambda x: lax.top_k(x, 3), [("B", "N + 2")], ("top_k",)),
     Case("top_k_nan", lambda x: lax.top_k(x, 5), [np.array([1, np.inf, np.nan, 3, -np.inf, np.nan], np.float32)], ("top_k",)),
+    Case("top_k_of_negation", lambda x: lax.top_k(-x, 3), [("B", "N + 2")], ("top_k",), values="special"),
+    Case("top_k_of_integers_as_floats", lambda x: lax.top_k((x > 0).astype(x.dtype), 2), [("B", 5)], ("top_k",),
+         expect_graph(counts={"ReduceL1": 0})),
+    Case("partition", lambda x: jnp.partition(x, 2), [np.array([0, np.nan, 6, np.nan, 4], np.float32)], ("top_k",)),
+    Case("sort_of_booleans_as_floats", lambda x: lax.sort((x > 0).astype(x.dtype)), [("B", 5)], ("sort",),
+         expect_graph("Greater -> Cast -> TopK", match="exact")),
     Case("top_k_int32", lambda x: lax.top_k(x, 3), [((3, 9), np.int32)], ("top_k",), expect_graph("TopK -> Cast", match="exact")),
     Case("top_k_uint64", lambda x: lax.top_k(x, 3), [((3, 9), np.uint64)], ("top_k",)),
     Case("top_k_bool", lambda x: lax.top_k(x, 3), [((3, 9), np.bool_)], ("top_k",)),
-    Case("approx_max_k", lambda x: lax.approx_max_k(x, 3), [(2, 50)], ("approx_top_k",), expect_graph("TopK -> Cast", match="exact")),
+    Case("approx_max_k", lambda x: lax.approx_max_k(x, 3), [(2, 50)], ("approx_top_k",), _approximate),
     Case("approx_min_k", lambda x: lax.approx_min_k(x, 3, reduction_dimension=0), [(50, 2)], ("approx_top_k",)),
     Case("approx_not_aggregated", lambda x: lax.approx_max_k(x, 3, recall_target=0.5, aggregate_to_topk=False), [(5000,)],
          ("approx_top_k",)),

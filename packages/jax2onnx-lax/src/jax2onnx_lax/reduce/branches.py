@@ -1,0 +1,32 @@
+"""`branch`: results that are computed one way or another, by a condition that is known at run time only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jax2onnx_core import Context, Value
+
+__all__ = ["Results", "branch"]
+
+#: Computes the results of one way in the context that it gets.
+Results = Callable[[Context], Sequence[Value]]
+
+
+def branch(ctx: Context, condition: Value | None, *, rare: Results, usual: Results) -> Sequence[Value]:
+    """The results of `rare` where the bool scalar `condition` holds, else those of `usual`, by an If.
+
+    Both have the same number of results, of equal types and dimensions; without a condition nothing but `usual` is
+    computed.
+    """
+    if condition is None:
+        return usual(ctx)
+    exceptional, regular = ctx.subgraph("rare"), ctx.subgraph("usual")
+    rare_results, usual_results = rare(exceptional), usual(regular)
+    dims = [regular.known_dims(value) for value in usual_results]
+    results = ctx.op.several(
+        "If", condition, outputs=len(dims), then_branch=exceptional.graph(rare_results),
+        else_branch=regular.graph(usual_results),
+    )  # fmt: skip
+    for result, known in zip(results, dims, strict=True):
+        ctx.set_dims(result, known)
+    return results
