@@ -117,6 +117,38 @@ def test_under_transforms(library, plugin, name):
     to_onnx(fn, [shape], plugins=[plugin]).verify()
 
 
+def _custom_jvp(layer):
+    """The layer with a derivative that is the layer of the tangents, which reverse mode has to transpose."""
+    f = jax.custom_jvp(layer)
+    f.defjvp(lambda primals, tangents: (layer(*primals), layer(*tangents)))
+    return f
+
+
+def _custom_vjp(layer):
+    f = jax.custom_vjp(layer)
+    f.defvjp(lambda x: (layer(x), None), lambda _, ct: jax.linear_transpose(layer, ct)(ct))
+    return f
+
+
+_TRANSPOSES = {
+    "linear_transpose": lambda layer, x: jax.linear_transpose(layer, x)(x),
+    "linear_transpose(vmap)": lambda layer, x: jax.linear_transpose(jax.vmap(layer), x[None])(x[None]),
+    "vmap(linear_transpose)": lambda layer, x: jax.vmap(lambda x: jax.linear_transpose(layer, x)(x))(x[None]),
+    "grad(custom_jvp)": lambda layer, x: jax.grad(lambda x: _custom_jvp(layer)(x).sum())(x),
+    "grad(checkpoint(custom_jvp))": lambda layer, x: jax.grad(lambda x: jax.checkpoint(_custom_jvp(layer))(x).sum())(x),
+    "grad(scan(custom_jvp))": lambda layer, x: jax.grad(
+        lambda x: jax.lax.scan(lambda c, _: (_custom_jvp(layer)(c), None), x, length=3)[0].sum()
+    )(x),
+    "grad(custom_vjp)": lambda layer, x: jax.grad(lambda x: _custom_vjp(layer)(x).sum())(x),
+}
+
+
+@pytest.mark.parametrize("name", _TRANSPOSES)
+def test_a_linear_composite_is_transposed(library, plugin, name):
+    layer = library.Layer()
+    to_onnx(lambda x: _TRANSPOSES[name](layer, x), [(3,)], plugins=[plugin]).verify()
+
+
 def test_a_function_jitted_and_run_before_the_export(library, plugin):
     jitted = jax.jit(lambda x: library.bump(x))
     x = jnp.ones(3)

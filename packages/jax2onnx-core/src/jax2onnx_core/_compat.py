@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ShapedArray", "abstract_results", "bind_equation",
-    "bind_primitive", "binds", "bounds", "canonical_dtype", "closed", "convert_constvars", "default_float",
+    "bind_primitive", "binds", "bounds", "canonical_dtype", "closed", "default_float",
     "definition", "dim_expression", "eval_jaxpr", "inconclusive_dimension_error", "is_drop_var",
     "is_extended_dtype", "is_jaxpr", "is_literal", "is_symbolic_dim", "is_user_file",
     "key_physical_aval", "name_stack", "open_jaxpr", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
@@ -141,11 +141,6 @@ def trace_thunk(thunk: Callable[[], PyTree]) -> tuple[Jaxpr, list[jax.Array], Py
     traced, out = jax.make_jaxpr(thunk, return_shape=True)()
     inner, consts = open_jaxpr(traced)
     return closed(_partial_eval.convert_constvars_jaxpr(inner), ()), list(consts), out
-
-
-def convert_constvars(jaxpr: Jaxpr) -> Jaxpr:
-    """The open jaxpr with its constants as its first operands."""
-    return _partial_eval.convert_constvars_jaxpr(jaxpr)
 
 
 def key_physical_aval(aval: Aval) -> Aval:
@@ -288,7 +283,7 @@ def canonical_dtype(dtype: Dtype) -> Dtype:
 
 def register_composite_rules(primitive: Primitive, batch: Callable[..., list[jax.Array]]) -> None:
     """Make a primitive whose `jaxpr` parameter is its meaning (of the operands after the first `count`)
-    behave as that jaxpr under every transform: evaluation, jit, grad, jvp; under vmap it becomes
+    behave as that jaxpr under every transform: evaluation, jit, grad, jvp, transposition; under vmap it becomes
     `batch(size, axis name, operands, axes, **params)`.
     """
 
@@ -298,6 +293,12 @@ def register_composite_rules(primitive: Primitive, batch: Callable[..., list[jax
     def jvp(primals: Sequence[jax.Array], tangents: Sequence[jax.Array], **params: Any) -> PyTree:
         tangents = [_ad.instantiate_zeros(t) for t in tangents]
         return jax.jvp(functools.partial(inline, **params), tuple(primals), tuple(tangents))
+
+    def transpose(
+        cotangents: Sequence[jax.Array], *operands: jax.Array, jaxpr: Jaxpr, count: int, **_: object
+    ) -> list[jax.Array | None]:
+        inner, consts = open_jaxpr(jaxpr)
+        return [None] * count + _ad.backward_pass(inner, False, consts, operands[count:], cotangents)
 
     def batcher(
         axis_data: _batching.AxisData, operands: Sequence[jax.Array], dims: Sequence[int | None], **params: Any
@@ -311,6 +312,7 @@ def register_composite_rules(primitive: Primitive, batch: Callable[..., list[jax
     primitive.def_abstract_eval(lambda *_, jaxpr, **__: list(jaxpr.out_avals))
     _mlir.register_lowering(primitive, _mlir.lower_fun(inline, multiple_results=True))
     _ad.primitive_jvps[primitive] = jvp
+    _ad.primitive_transposes[primitive] = transpose
     _batching.fancy_primitive_batchers[primitive] = batcher
 
 

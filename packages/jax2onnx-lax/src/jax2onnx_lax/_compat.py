@@ -23,6 +23,7 @@ __all__ = [
     "DIGAMMA_AT_ZERO",
     "bessel_i0e",
     "betainc",
+    "call",
     "closed_call",
     "igamma",
     "igamma_grad_a",
@@ -111,6 +112,14 @@ def closed_call(fun: ArrayFn, *operands: jax.Array) -> jax.Array:
     if _AFTER_0_11:
         return _core.closed_call_p.bind(*operands, call_jaxpr=jaxpr)[0]
     return _core.closed_call_p.bind(*operands, **_core.closed_call_p.get_bind_params({"call_jaxpr": jaxpr}))[0]
+
+
+def call(fun: ArrayFn, *operands: jax.Array) -> jax.Array:
+    """The same with the primitive `call`, which JAX 0.11 dropped for `closed_call`."""
+    if _AFTER_0_11:
+        return closed_call(fun, *operands)
+    jaxpr = jax.make_jaxpr(fun)(*operands).jaxpr
+    return _core.call_p.bind(*operands, **_core.call_p.get_bind_params({"call_jaxpr": jaxpr}))[0]
 
 
 _AFTER_0_11 = jax.__version_info__ >= (0, 11)

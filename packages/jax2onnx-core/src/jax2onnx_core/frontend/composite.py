@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from jax2onnx_core import _compat
 from jax2onnx_core.jax_types import Jaxpr, Primitive, PyTree, PyTreeDef
-from jax2onnx_core.jaxprs import Dim, StaticParams, open_jaxpr
+from jax2onnx_core.jaxprs import Dim, StaticParams
 from jax2onnx_core.plugins.rules import Call
 
 __all__ = ["TracedOriginal", "bind_composite", "composite_p", "is_composite"]
@@ -112,19 +112,12 @@ def _batch(
     def meaning(*args: jax.Array) -> list[jax.Array]:
         return _compat.eval_jaxpr(jaxpr, *args)
 
-    if not params["keep"]:
-        batched = jax.vmap(meaning, tuple(axes[count:]), 0, axis_name=axis_name, axis_size=size)
-        return list(batched(*operands[count:]))
-    front = [_to_front(x, axis, size) for x, axis in zip(operands[:count], axes[:count], strict=True)]
     batched = jax.vmap(meaning, tuple(axes[count:]), 0, axis_name=axis_name, axis_size=size)
-    traced = jax.make_jaxpr(batched)(*(jax.typeof(x) for x in operands[count:]))
-    inner, consts = open_jaxpr(traced)
-    closed_over = _compat.closed(_compat.convert_constvars(inner), ())
-    return list(composite_p.bind(*front, *consts, *operands[count:], **{**params, "jaxpr": closed_over}))
-
-
-def _to_front(x: jax.Array, axis: int | None, size: Dim) -> jax.Array:
-    return jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+    if not params["keep"]:
+        return list(batched(*operands[count:]))
+    front = jax.vmap(lambda *xs: xs, tuple(axes[:count]), 0, axis_name=axis_name, axis_size=size)(*operands[:count])
+    traced, closed_over, _ = _compat.trace_thunk(lambda: batched(*operands[count:]))
+    return list(composite_p.bind(*front, *closed_over, **{**params, "jaxpr": traced}))
 
 
 _compat.register_composite_rules(composite_p, _batch)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from jax2onnx_graph.build.builder import Value
 
-from jax2onnx_core.jaxprs import Aval
+from jax2onnx_core.jaxprs import Aval, Dims
 from jax2onnx_core.lowering.physical import component_count, physical_type
 from jax2onnx_core.lowering.scope import Scope, ScopeBuilder
 
@@ -25,29 +25,32 @@ class Components:
 
     def split(self, builder: ScopeBuilder, value: Value, aval: Aval) -> tuple[Value, ...]:
         """The components of a physical tensor, each computed once."""
+        count = component_count(aval)
         known = builder.known(value)
         if known is not None:
-            return tuple(builder.new_constant(np.asarray(known[..., i])) for i in range(known.shape[-1]))
+            columns = known.reshape(*known.shape[: len(aval.shape)], count)
+            return tuple(builder.new_constant(np.asarray(columns[..., i])) for i in range(count))
         scope, found = self._split.get(value, (None, ()))
         if scope is None or not builder.scope.is_inside(scope):
-            dims = physical_type(aval)[1]
+            flat = _reshaped(builder, value, (*aval.shape, count))
             found = tuple(
-                builder.op.Gather(value, builder.constant(i, np.int64), axis=-1, dims=dims[:-1])
-                for i in range(component_count(aval))
+                builder.op.Gather(flat, builder.constant(i, np.int64), axis=-1, dims=aval.shape) for i in range(count)
             )
             self._split[value] = builder.scope, found
             self._joined[found] = value
         return found
 
     def join(self, builder: ScopeBuilder, components: Sequence[Value], aval: Aval) -> Value:
-        """One tensor with the components on a new last axis; the tensor itself if they are just its components."""
-        whole = self._joined.get(tuple(components))
-        if whole is not None:
-            return whole
-        dims = physical_type(aval)[1]
-        columns = [builder.unsqueeze(builder.broadcast(c, dims[:-1]), [len(dims) - 1]) for c in components]
-        joined = builder.op.Concat(*columns, axis=len(dims) - 1, dims=dims)
-        self._split[joined] = builder.scope, tuple(components)
+        """One physical tensor of these components; the tensor itself if they are just its components."""
+        known = self._joined.get(tuple(components))
+        if known is not None:
+            return known
+        rank = len(aval.shape)
+        whole = tuple(builder.broadcast(c, aval.shape) for c in components)
+        columns = [builder.unsqueeze(c, [rank]) for c in whole]
+        flat = builder.op.Concat(*columns, axis=rank, dims=(*aval.shape, len(columns)))
+        joined = _reshaped(builder, flat, physical_type(aval)[1])
+        self._split[joined] = builder.scope, whole
         return joined
 
     def forget(self, gone: Iterable[Value]) -> None:
@@ -56,3 +59,8 @@ class Components:
         if dead:
             self._split = {v: kept for v, kept in self._split.items() if v not in dead and dead.isdisjoint(kept[1])}
             self._joined = {c: v for c, v in self._joined.items() if v not in dead and dead.isdisjoint(c)}
+
+
+def _reshaped(builder: ScopeBuilder, x: Value, dims: Dims) -> Value:
+    """`x` in another rank: the words of some generators' keys have several axes."""
+    return x if len(builder.known_dims(x)) == len(dims) else builder.reshape(x, dims)

@@ -23,7 +23,7 @@ from jax2onnx_core.lowering.functions import FunctionTable
 from jax2onnx_core.lowering.log import LoweringLog
 from jax2onnx_core.lowering.model_state import ModelState
 from jax2onnx_core.lowering.operation import Operation
-from jax2onnx_core.lowering.physical import physical_array, physical_type
+from jax2onnx_core.lowering.physical import is_token, physical_array, physical_type
 from jax2onnx_core.lowering.results import accept_results
 from jax2onnx_core.lowering.scope import Scope
 from jax2onnx_core.plugins.errors import Jax2OnnxError, RuleError
@@ -83,6 +83,8 @@ class Engine:
 
     def _lower_equation(self, scope: Scope, eqn: Equation, operands: list[Value], outer: Origin) -> list[Value]:
         operation, arguments = _operation(eqn, operands)
+        if any(map(is_token, (*operation.avals_in, *operation.avals_out))):
+            return self._missing(operation, eqn)
         line = _compat.user_frame(eqn.source_info) if self._provenance else None
         origin = outer.within(_compat.name_stack(eqn.source_info), operation.name, line)
         if operation.name not in self._registry.unsupported:  # a callback is not run

@@ -6,6 +6,7 @@ real and imaginary part, or the words of a key.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -14,9 +15,9 @@ from jax2onnx_graph.arrays import Array, Dtype
 
 from jax2onnx_core import _compat
 from jax2onnx_core.jax_types import Aval
-from jax2onnx_core.jaxprs import Dims
+from jax2onnx_core.jaxprs import Dims, is_static
 
-__all__ = ["component_count", "component_struct", "has_components", "physical_array", "physical_type"]
+__all__ = ["component_count", "component_struct", "has_components", "is_token", "physical_array", "physical_type"]
 
 
 _PARTS: dict[object, Dtype] = {
@@ -30,12 +31,19 @@ def has_components(dtype: Dtype) -> bool:
     return dtype in _PARTS or _compat.is_extended_dtype(dtype)
 
 
+def is_token(aval: object) -> bool:
+    """Whether an aval is that of a token, which orders effects and holds nothing."""
+    return isinstance(aval, jax.extend.core.AbstractToken)
+
+
 def physical_type(aval: Aval) -> tuple[Dtype, Dims]:
     """The NumPy dtype and the dimensions of the physical tensor of a value.
 
-    Complex numbers have a trailing axis of 2 (real, imaginary), typed random keys one of uint32
-    words; the float0 tangents of integers are bool.
+    Complex numbers have a trailing axis of 2 (real, imaginary), typed random keys the axes of their
+    words; the float0 tangents of integers are bool. A token is empty.
     """
+    if is_token(aval):
+        return np.dtype(bool), (0,)
     if aval.dtype in _PARTS:
         return _PARTS[aval.dtype], (*aval.shape, 2)
     if _compat.is_extended_dtype(aval.dtype):
@@ -48,15 +56,12 @@ def physical_type(aval: Aval) -> tuple[Dtype, Dims]:
 
 def component_count(aval: Aval) -> int:
     """How many components each element of the value has."""
-    count = physical_type(aval)[1][-1]
-    assert isinstance(count, int), "numbers of components are static"
-    return count
+    return math.prod(d for d in physical_type(aval)[1][len(aval.shape) :] if is_static(d))
 
 
 def component_struct(aval: Aval) -> jax.ShapeDtypeStruct:
     """One component of the value, as something to trace with."""
-    dtype, dims = physical_type(aval)
-    return jax.ShapeDtypeStruct(dims[:-1], dtype)
+    return jax.ShapeDtypeStruct(aval.shape, physical_type(aval)[0])
 
 
 def physical_array(array: Any) -> Array:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import jax
+from jax2onnx_graph.facts.dims import is_static
 
 from jax2onnx_core import _compat
 from jax2onnx_core.plugins.errors import SymbolError
@@ -20,6 +21,7 @@ _AT_LEAST_ZERO = re.compile(r"^\s*(?:([A-Za-z_]\w*)\s*>=\s*0|0\s*<=\s*([A-Za-z_]
 _COMPARISON = re.compile(r"(==|>=|<=)")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _SHIFT = "__plus_1"
+_OPERATIONS = {"floordiv", "mod", "max", "min"}
 
 
 class SpecializedDim(int):
@@ -101,7 +103,7 @@ class Symbols:
 
     def check_known(self) -> None:
         """Raise if a constraint is about a symbol that is in none of the dimensions that were parsed."""
-        known = sorted(self._written - _OPERATIONS.keys())
+        known = sorted(self._written - _OPERATIONS)
         texts = {name: f"{name} >= 0" for name in self.zero}
         texts |= {name: c.text for c in self.constraints for name in self.names([c.left, c.right])}
         for name, text in texts.items():
@@ -207,26 +209,8 @@ def _unshifted(name: str) -> str:
     return f"{name.removesuffix(_SHIFT)} + 1" if name.endswith(_SHIFT) else name
 
 
-_OPERATIONS: dict[str, Callable[[int, int], int]] = {
-    "floordiv": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
-    "max": max,
-    "min": min,
-}
-
-
 def evaluate_dim(dim: Dim, values: Mapping[str, int]) -> int:
     """The number that a dimension is for these values of the (traced) symbols."""
-    if not _compat.is_symbolic_dim(dim):
-        return int(dim)
-    total = 0
-    for coefficient, factors in _compat.dim_expression(dim):
-        for factor, exponent in factors:
-            if isinstance(factor, str):
-                value = values[factor]
-            else:
-                operation, operands = factor
-                value = _OPERATIONS[operation](*(evaluate_dim(o, values) for o in operands))
-            coefficient *= value**exponent
-        total += coefficient
-    return total
+    number = _compat.substitute(dim, values) if _compat.is_symbolic_dim(dim) else dim
+    assert is_static(number), "every symbol has a value"
+    return int(number)

@@ -211,18 +211,34 @@ def _equal(z: Complex, w: Complex) -> Array:
 # -- conversion ---------------------------------------------------------------------------------
 
 
+def _as_pair(z: Complex | Array, dtype: DtypeLike) -> Complex:
+    """A number as a pair of the components' dtype."""
+    if not isinstance(z, Complex):
+        return from_real(lax.convert_element_type(z, dtype))
+    return Complex(*(lax.convert_element_type(x, dtype) for x in z))
+
+
 def _convert_element_type(z: Complex | Array, *, new_dtype: DtypeLike, **_: object) -> Complex | Array:
     """Complex to complex per component, to bool as "not zero", to real by dropping the imaginary part.
 
     The imaginary part of a real number is zero.
     """
-    if not isinstance(z, Complex):
-        return from_real(lax.convert_element_type(z, real_dtype(new_dtype)))
     if np.dtype(new_dtype).kind == "c":
-        return Complex(*(lax.convert_element_type(x, real_dtype(new_dtype)) for x in z))
+        return _as_pair(z, real_dtype(new_dtype))
+    assert isinstance(z, Complex), "one of the two dtypes is complex"
     if np.dtype(new_dtype) == np.bool_:
         return (z.real != 0) | (z.imag != 0)
     return lax.convert_element_type(z.real, new_dtype)
+
+
+def _product(z: Complex | Array, w: Complex | Array, *, out_dtype: DtypeLike | None = None) -> Complex | Array:
+    """`z * w`, of operands that are converted to `out_dtype` first if it is given."""
+    if out_dtype is not None:
+        z, w = (_convert_element_type(x, new_dtype=out_dtype) for x in (z, w))
+    if isinstance(z, Complex) and isinstance(w, Complex):
+        return mul(z, w)
+    assert not isinstance(z, Complex) and not isinstance(w, Complex), "the operands have the same type"
+    return z * w
 
 
 def _conj(z: Complex | Array, **_: object) -> Complex:
@@ -236,7 +252,7 @@ rules.complex("complex", Complex)
 rules.complex("conj", _conj)
 rules.complex("abs", lambda z: hypot(z.real, z.imag))
 rules.complex("sign", _sign)
-rules.complex("mul", lambda z, w, *, out_dtype=None: mul(z, w))
+rules.complex("mul", _product)
 rules.complex("square", square)
 rules.complex("div", div)
 rules.complex("integer_pow", _integer_pow)

@@ -61,6 +61,18 @@ cases = [
     _two("min", lax.min),
     _two("eq", lax.eq, "special"),
     _two("ne", lax.ne, "special"),
+    Case("mul_into_complex", lambda x, y: lax.mul(x, y, out_dtype=np.complex64), _pair, ("mul",)),
+    Case("mul_of_complex_into_real", _binary(lambda z, w: lax.mul(z, w, out_dtype=np.float32)), _pair, ("mul",)),
+    Case("real_vjp", lambda x, y: jax.vjp(jnp.real, lax.complex(x, y))[1](x), [("B", 3)] * 2, ("complex",)),
+    Case(
+        "imag_vjp_of_rows", jax.grad(lambda x, y: jnp.imag(lax.complex(x, y)[0]).sum(), 1), [("B", 3)] * 2, ("complex",)
+    ),
+    Case(
+        "complex_of_a_scalar",
+        lambda x: (lax.complex(x, x.dtype.type(2))[0], lax.complex(x.dtype.type(2), x)[:, 0]),
+        [("B", 3)],
+        ("complex",),
+    ),
     *[
         Case(
             f"integer_pow_{n}".replace("-", "minus_"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -29,6 +30,12 @@ cases = [
         ("sort",),
     ),
     _scattered("add"),
+    Case(
+        "scatter_add_of_a_constant_component",
+        lambda x, y: jax.grad(lambda z: jnp.imag(z[_indices]).sum())(lax.complex(x, y)),
+        [(6, 2), (6, 2)],
+        ("scatter-add",),
+    ),
     _scattered("mul"),
     _scattered("max"),
     _scattered("min"),

@@ -25,7 +25,9 @@ def call_with_jaxpr(ctx: Context, *operands: Value, jaxpr: Jaxpr, **_: object) -
     return ctx.inline(jaxpr, *operands)
 
 
-@rules.lower("closed_call", "custom_jvp_call", "custom_vjp_call", "eval_jaxpr", "xla_metadata_call", physical=True)
+@rules.lower(
+    "call", "closed_call", "custom_jvp_call", "custom_vjp_call", "eval_jaxpr", "xla_metadata_call", physical=True
+)
 def call_with_call_jaxpr(
     ctx: Context, *operands: Value, call_jaxpr: Jaxpr | None = None, jaxpr: Jaxpr | None = None, **_: object
 ) -> Sequence[Value]:

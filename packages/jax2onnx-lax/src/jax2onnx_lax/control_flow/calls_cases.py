@@ -14,7 +14,7 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.experimental.scheduling_groups import xla_metadata_call
 from jax2onnx_core import Case, construct, expect_graph
 
-from jax2onnx_lax._compat import closed_call, run_state_of
+from jax2onnx_lax._compat import call, closed_call, run_state_of
 
 __all__ = ["cases"]
 
@@ -98,6 +98,8 @@ cases = [
          expect=expect_graph("Mul", match="exact")),
     Case("closed_call", lambda x: closed_call(jnp.sin, x), [(2, 3)], covers=("closed_call", "eval_jaxpr"),
          expect=expect_graph("Sin", match="exact")),
+    Case("call", lambda x: call(jnp.sin, x), [("N", 3)], covers=("call",), expect=expect_graph("Sin", match="exact")),
+    Case("call_grad", jax.grad(lambda x: call(jnp.sin, x).sum()), [("N", 3)], covers=("call",)),
     Case("metadata_call", construct(xla_metadata_call, jnp.sin, colour="red"), [(2, 3)], covers=("xla_metadata_call",),
          expect=expect_graph("Sin", match="exact")),
     Case("platform_dependent", lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos), [("N", 3)],

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Context, Rules, Value
+from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax.dtypes import is_bool, is_float
 from jax2onnx_lax.indexing.index_analysis import one_value
@@ -70,6 +71,14 @@ def both(ctx: Context, x: Value, y: Value, **_: object) -> Value:
 
 
 # ---------------------------------------------------------------------------------------- arithmetic
+
+
+@rules.lower("mul")
+def product_of_another_type(ctx: Context, x: Value, y: Value, *, out_dtype: DtypeLike | None = None) -> Value:
+    """The product of the operands converted to `out_dtype`."""
+    if out_dtype is None or ctx.dtype(x) == ctx.dtype(y) == np.dtype(out_dtype):
+        ctx.decline("the product has the type of its operands")
+    return ctx.jax(lambda *xs: lax.mul(*(lax.convert_element_type(v, out_dtype) for v in xs)), x, y)
 
 
 @rules.lower("neg")

@@ -98,6 +98,9 @@ cases = [
     # Integers and booleans.
     _typed("add_of_uint8", lax.add, "add", [np.uint8] * 2),
     _typed("mul_of_int64", lax.mul, "mul", [np.int64] * 2, "Mul"),
+    _typed("mul_into_int32", lambda x, y: lax.mul(x, y, out_dtype=np.int32), "mul", [np.int8] * 2),
+    _typed("mul_into_float32", lambda x, y: lax.mul(x, y, out_dtype=np.float32), "mul", [jnp.bfloat16, np.int8]),
+    _typed("mul_into_int8", lambda x, y: lax.mul(x, y, out_dtype=np.int8), "mul", [np.int32] * 2),
     _typed("neg_of_uint32", lax.neg, "neg", [np.uint32], "Sub"),
     _typed("sign_of_int64", lax.sign, "sign", [np.int64]),
     _typed("sign_of_float16", lax.sign, "sign", [np.float16]),

@@ -52,7 +52,8 @@ def compare_keys(ctx: Context, x: Value, y: Value) -> Value:
     """Typed random keys are equal if all their words are."""
     if not jnp.issubdtype(ctx.avals_in[0].dtype, jax.dtypes.prng_key):
         ctx.decline("not keys")
-    equal = ctx.op.ReduceMin(ctx.cast(ctx.op.Equal(x, y), np.int32), ctx.ints([-1]), keepdims=0)
+    words = ctx.ints(range(len(ctx.avals_out[0].shape), len(ctx.known_dims(x))))
+    equal = ctx.op.ReduceMin(ctx.cast(ctx.op.Equal(x, y), np.int32), words, keepdims=0)
     return ctx.op.Equal(equal, ctx.constant(1 if ctx.primitive == "eq" else 0, np.int32))
 
 

@@ -12,6 +12,7 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 from jax2onnx_core import Complex, Context, Jaxpr, Rules, Value
+from jax2onnx_core.jaxprs import open_jaxpr
 from jax2onnx_graph.build.builder import Array
 
 from jax2onnx_lax.dtypes import is_bool, is_float
@@ -105,9 +106,11 @@ def _complex_scatter(
 def _evaluator(primitive: Primitive) -> Callable[..., Array]:
     """Evaluation by JAX, which the engine does not try because the parameters hold a jaxpr."""
 
-    def evaluate(*arrays: Array, **params: object) -> Array:
+    def evaluate(*arrays: Array, update_jaxpr: Jaxpr | None, **params: object) -> Array:
+        if update_jaxpr is not None and open_jaxpr(update_jaxpr)[0].invars[0].aval.dtype != arrays[0].dtype:
+            raise NotImplementedError("the parameters are those of a complex scatter, the arrays one component")
         with jax.ensure_compile_time_eval():
-            return np.asarray(primitive.bind(*map(jnp.asarray, arrays), **params))
+            return np.asarray(primitive.bind(*map(jnp.asarray, arrays), update_jaxpr=update_jaxpr, **params))
 
     return evaluate
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Complex, Context, Dim, Rules, Value
+from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_graph.build.builder import Array, DtypeLike
 
 from jax2onnx_lax.indexing.generated_arrays import arange, stored_shape, zeros
@@ -17,7 +18,6 @@ from jax2onnx_lax.indexing.value_facts import set_dimension
 __all__ = ["rules"]
 
 rules = Rules()
-rules.componentwise("empty", "empty2", "zeros_like")
 
 
 @rules.lower("iota")
@@ -44,11 +44,10 @@ def _complex_iota(*_: jax.Array, dtype: DtypeLike, shape: Sequence[int], dimensi
     return Complex(real, jnp.zeros_like(real))
 
 
-@rules.lower("empty", "empty2", "zeros_like")
+@rules.lower("empty", "empty2", "zeros_like", physical=True)
 def empty(ctx: Context, *_: Value, **__: object) -> Value:
     """Zeros: what JAX's CPU backend gives for memory that it has not written."""
-    (aval,) = ctx.avals_out
-    return zeros(ctx, aval.dtype, aval.shape)
+    return zeros(ctx, *physical_type(ctx.avals_out[0]))
 
 
 # ---------------------------------------------------------------------------------------- dimension values

@@ -22,6 +22,8 @@ cases = [
     Case("one_hot", lambda i, x: jax.nn.one_hot(i, x.shape[0]), [np.array([0, 2, 9], np.int32), ("N",)]),
     Case("complex_iota", lambda: lax.iota(np.complex64, 5).real, [], covers=("iota",)),
     Case("empty", lambda x: jnp.empty((2, 3), x.dtype) * 0 + x, [(2, 3)], covers=("empty", "empty2")),
+    Case("empty_complex", lambda x: lax.empty(x.shape, np.complex64) + x, [("B", 3)], covers=("empty", "empty2")),
+    Case("empty_keys", lambda: jax.random.key_data(jnp.empty((2, 3), jax.random.key(0).dtype)), []),
     Case("zeros_like", jnp.zeros_like, [("B", 3)], covers=("zeros_like", "broadcast_in_dim")),
     Case("dimension_as_value", lambda x: x * x.shape[0] + x.shape[1], [("B", "N")],
          covers=("dim_as_value", "dimension_size", "shape_assertion")),

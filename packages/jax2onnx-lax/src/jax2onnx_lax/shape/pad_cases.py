@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
 
@@ -31,5 +32,11 @@ cases = [
     Case("pad_reflect", lambda x: jnp.pad(x, 2, mode="reflect"), [(4, 5)]),
     Case("pad_grad", jax.grad(lambda x: (lax.pad(x, jnp.ones((), x.dtype), [(1, -1, 1)]) ** 2).sum()), [(4,)],
          covers=("pad",)),
+    Case("pad_of_a_scalar", lambda x: (lax.pad(x, x, []), lax.pad(np.float32(2), np.float32(3), []) + x), [()],
+         covers=("pad",)),
+    Case("pad_of_a_complex_scalar", lambda x: lax.pad(x.astype(jnp.complex64), jnp.complex64(3), []), [()], covers=("pad",)),
+    Case("pad_vjp_of_a_scalar", lambda x: jax.vjp(lambda x, v: lax.pad(x, v, []), x, x)[1](x), [()], covers=("pad",)),
+    Case("pad_vjp_of_nothing", lambda x, v: jax.vjp(lambda x, v: lax.pad(x, v, [(1, 2, 3)]), x, v)[1](jnp.ones(3, v.dtype)),
+         [(0,), ()], covers=("pad",)),
     Case("pad_of_nothing", lambda x: lax.pad(x, jnp.ones((), x.dtype), [(1, 2, 3)]), [(0,)], covers=("pad",)),
 ]  # fmt: skip
