@@ -303,6 +303,8 @@ def accuracy_probes() -> Iterator[Probe]:
     functions: dict[str, Callable[[Array], Array]] = {
         "Exp": np.exp, "Sigmoid": logistic, "Tanh": np.tanh, "Sin": np.sin, "Cos": np.cos, "Atan": np.arctan,
         "Softplus": lambda v: np.log1p(np.exp(v)), "Sinh": np.sinh, "Cosh": np.cosh, "Erf": np.vectorize(math.erf),
+        "Softsign": lambda v: v / (1 + np.abs(v)), "Mish": lambda v: v * np.tanh(np.log1p(np.exp(v))),
+        "HardSwish": lambda v: v * np.clip(v / 6 + 0.5, 0, 1),
     }  # fmt: skip
     for name, function in functions.items():
         yield Probe(name, "accurate", [x], lambda v, f=function: f(v.astype(np.float64)))

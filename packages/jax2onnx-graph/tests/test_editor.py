@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import onnx
 import onnx_ir as ir
+import pytest
+from jax2onnx_graph.errors import Declined
+from jax2onnx_graph.facts.operators import OPERATORS
 from jax2onnx_graph.rewrite.editor import GraphEditor
 
 TEXT = """<ir_version: 10, opset_import: ["" : 23]>
@@ -68,3 +72,31 @@ def test_the_graphs_of_a_node_share_the_constants_of_the_root():
     editor = edited()
     constants = {nested.ints([1]) for nested in editor.nested_in(editor.graph[1])}
     assert constants == {editor.ints([1])}
+
+
+def _operators_with_numbers() -> list[tuple[str, str, int]]:
+    """Operators of doubles that have an attribute of the type float, the attribute, and how many operands they need."""
+    found = []
+    for op_type in OPERATORS:
+        schema = onnx.defs.get_schema(op_type, 26, "")
+        for name, attribute in schema.attributes.items():
+            takes_doubles = schema.inputs and "tensor(double)" in schema.inputs[0].types
+            if takes_doubles and attribute.type == onnx.defs.OpSchema.AttrType.FLOAT:
+                found.append((op_type, name, schema.min_input))
+    return found
+
+
+@pytest.mark.parametrize(("op_type", "name", "operands"), _operators_with_numbers())
+def test_a_double_that_an_attribute_cannot_hold_is_declined(op_type, name, operands):
+    text = TEXT.replace("float", "double").replace("23", "26")
+    editor = GraphEditor(ir.from_onnx_text(text).graph, opset=26)
+    builder, x = editor.after(editor.graph.inputs[0]), editor.graph.inputs[0]
+    with pytest.raises(Declined, match=rf"the attribute {name} of {op_type} is float32 and cannot hold 0.1 of float64"):
+        builder.make_node(op_type, [x] * operands, attributes={name: 0.1})
+    assert builder.make_node(op_type, [x] * operands, attributes={name: 0.125}).op_type == op_type
+
+
+def test_numbers_of_float_are_attributes():
+    editor = edited()
+    builder = editor.after(editor.graph.inputs[0])
+    assert builder.make_node("Elu", [editor.graph.inputs[0]], attributes={"alpha": 0.1}).op_type == "Elu"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ConversionError", "Jax2OnnxError", "PassError", "RuleError", "SaveError", "TargetError"]
+__all__ = ["ConversionError", "Declined", "Jax2OnnxError", "PassError", "RuleError", "SaveError", "TargetError"]
 
 
 class Jax2OnnxError(Exception):
@@ -32,3 +32,7 @@ class TargetError(Jax2OnnxError):
 
 class SaveError(Jax2OnnxError, OSError):
     """The model could not be written; nothing was left half-written."""
+
+
+class Declined(Exception):
+    """Raised in a lowering rule, by `ctx.decline(reason)`: the rule does not apply here, the next candidate is tried."""

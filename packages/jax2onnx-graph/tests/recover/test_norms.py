@@ -39,6 +39,16 @@ def test_layer_norm_in_all_spellings(recover, statistics, rest):
     assert recover(RecoverLayerNorm(), statistics + rest) == ["LayerNormalization"]
 
 
+@pytest.mark.parametrize(("epsilon", "is_found"), [("0.00001", False), ("0.0009765625", True)])
+def test_the_epsilon_of_doubles_must_be_one_of_float(recover, epsilon, is_found):
+    body = f"""
+        last = Constant<value = int64[1] {{-1}}>() eps = Constant<value = double {{{epsilon}}}>() xx = Mul(x, x)
+        m = ReduceMean(xx, last) me = Add(m, eps) s = Sqrt(me) y = Div(x, s)
+    """
+    found = recover(RecoverRmsNorm(), body, "double[2,3,8] x", "double[2,3,8] y")
+    assert ("RMSNormalization" in found) is is_found
+
+
 @pytest.mark.parametrize("leading", [0, 1, 2])
 def test_layer_norm_whose_weights_have_leading_axes(recover, leading):
     dims = ",".join(["1"] * leading + ["8"])

@@ -40,7 +40,8 @@ class NeutralConstantsPass(GraphPass):
 
 
 def _only_rounds_to(number: float, neutral: float) -> bool:
-    return number != neutral and bool(np.float32(number) == np.float32(neutral))
+    with np.errstate(over="ignore"):
+        return number != neutral and bool(np.float32(number) == np.float32(neutral))
 
 
 def _replace(editor: GraphEditor, node: ir.Node, operand: ir.Value | None, number: np.ndarray) -> None:

@@ -47,8 +47,9 @@ class OnnxRuntime(Target):
         from jax2onnx_onnxruntime.fusions import VectorProductsPass
         from jax2onnx_onnxruntime.legalise import LegalisePass
         from jax2onnx_onnxruntime.neutral_constants import NeutralConstantsPass
+        from jax2onnx_onnxruntime.scalar_fusions import ScalarFusionsPass
 
-        return (LegalisePass, VectorProductsPass, NeutralConstantsPass)
+        return (LegalisePass, VectorProductsPass, NeutralConstantsPass, ScalarFusionsPass)
 
     @property
     def can_run(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jax2onnx_graph.errors import ConversionError, Jax2OnnxError, PassError, RuleError, SaveError, TargetError
+from jax2onnx_graph.errors import ConversionError, Declined, Jax2OnnxError, PassError, RuleError, SaveError, TargetError
 
 __all__ = [
     "ConversionError", "Declined", "InputError", "Jax2OnnxError", "OptionError", "PassError", "PluginError",
@@ -45,7 +45,3 @@ class RuntimeInputError(Jax2OnnxError, ValueError):
 
 class VerificationError(Jax2OnnxError, AssertionError):
     """The model's outputs differ from JAX's."""
-
-
-class Declined(Exception):
-    """Raised by `ctx.decline(reason)`: the rule does not apply here, the next candidate is tried."""

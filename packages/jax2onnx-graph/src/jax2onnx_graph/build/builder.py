@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,9 +11,10 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array, Dtype, DtypeLike
 from jax2onnx_graph.build.attributes import Attribute, attributes_of, element_type, plain_attributes
-from jax2onnx_graph.errors import RuleError
+from jax2onnx_graph.errors import Declined, RuleError
 from jax2onnx_graph.facts.availability import check_attributes, check_element_types, check_operands
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
+from jax2onnx_graph.facts.dtypes import is_exact_attribute
 from jax2onnx_graph.facts.schemas import output_types
 from jax2onnx_graph.facts.shapes import infer_dims
 from jax2onnx_graph.facts.values import constant_tensor
@@ -143,6 +144,7 @@ class GraphBuilder(abc.ABC):
         check_element_types(self.opset, types)
         if not domain:
             check_attributes(op_type, self.opset, [name for name, value in attributes.items() if value is not None])
+            _check_precision(op_type, inputs, attributes)
         name = self._node_name(op_type)
         names = self._value_names(name, outputs)
         values = [Value(name=n, type=ir.TensorType(t)) for n, t in zip(names, types, strict=True)]
@@ -319,3 +321,12 @@ class GraphBuilder(abc.ABC):
             return xs[0]
         dims = self.dims(xs[0])
         return self.op("Concat", *xs, axis=axis if dims is None else axis % len(dims))
+
+
+def _check_precision(op_type: str, inputs: Sequence[Value | None], attributes: Mapping[str, Attribute]) -> None:
+    """Raise Declined where doubles would be computed with a number that an attribute can only hold as float32."""
+    dtype = next((value.dtype for value in inputs if value is not None), None)
+    for name, value in attributes.items():
+        for number in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(number, float) and not is_exact_attribute(number, dtype):
+                raise Declined(f"the attribute {name} of {op_type} is float32 and cannot hold {number!r} of float64")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["first_opset", "is_exact_cast", "width"]
+__all__ = ["first_opset", "is_exact_attribute", "is_exact_cast", "width"]
 
 import functools
+import math
 
 import ml_dtypes
 import numpy as np
@@ -31,6 +32,16 @@ def first_opset(dtype: ir.DataType | None) -> int:
 def width(dtype: ir.DataType) -> int:
     """The bits of an element type that carry its value: 1 for a boolean."""
     return 1 if dtype == _D.BOOL else dtype.bitwidth
+
+
+def is_exact_attribute(number: float, dtype: ir.DataType | None) -> bool:
+    """Whether an attribute, which is float32 in ONNX, holds a number as exactly as a tensor of `dtype` does.
+
+    >>> is_exact_attribute(0.1, ir.DataType.FLOAT), is_exact_attribute(0.1, ir.DataType.DOUBLE)
+    (True, False)
+    """
+    with np.errstate(over="ignore"):
+        return dtype != _D.DOUBLE or math.isnan(number) or float(np.float32(number)) == number
 
 
 @functools.cache

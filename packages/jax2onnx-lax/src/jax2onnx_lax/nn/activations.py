@@ -40,6 +40,8 @@ def _unary(
     @rules.lower(_of_floats(function))
     def lower(ctx: Context, x: Value) -> Value:
         ctx.require(op_type, x)
+        if not ctx.guarantees(op_type, ctx.dtype(x), "accurate"):
+            ctx.decline(f"{op_type} of {ctx.dtype(x)} is not accurate to it")
         return ctx.op(op_type, x, alpha=alpha, beta=beta, gamma=gamma)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.attributes import attribute_values
+from jax2onnx_graph.facts.dtypes import is_exact_attribute
 from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.passes.recover.row_statistics import RowStatistics
 from jax2onnx_graph.rewrite.editor import GraphEditor
@@ -53,7 +54,12 @@ def scale_and_root(
 
 
 def put_normalisation(editor: GraphEditor, node: ir.Node, op_type: str, found: Normalised) -> None:
-    """Put the normalisation `op_type` in the place of `node`, unless the scale is computed with leading axes."""
+    """Put the normalisation `op_type` in the place of `node`.
+
+    Not where the scale is computed with leading axes, or where epsilon is a double that an attribute cannot hold.
+    """
+    if not is_exact_attribute(found.epsilon, found.x.dtype):
+        return
     width, dtype = (dims_of(found.x) or ())[-1], found.x.dtype
     scale = found.scale
     if scale is None and isinstance(width, int) and dtype is not None:
