@@ -27,7 +27,6 @@ MOST_LINES_OF_A_FUNCTION = 60
 # Strings of core that are names of primitives too, and mean something else.
 NOT_PRIMITIVES = {
     "name",  # a param of equations
-    "max", "min",  # operations on symbolic dimensions
 }  # fmt: skip
 
 FRAMEWORKS = r"flax|nnx|linen|equinox|haiku|keras|penzai|optax"

@@ -21,7 +21,7 @@ class EntryPoint:
 
 
 def plugin(*declared, api=1, **hooks):
-    if declared:
+    if declared or not hooks:
         hooks["jax2onnx_register"] = lambda registry: registry.add(*declared)
     module = types.ModuleType("plugin")
     vars(module).update({name: hookimpl(hook) for name, hook in hooks.items()}, JAX2ONNX_API=api)
@@ -142,16 +142,95 @@ def test_an_adapter_that_fails():
         to_onnx(Model(), [(3,)], plugins=[Plugin()])
 
 
-def test_a_pass_that_cannot_be_made():
+def registering(register):
     class Plugin:
         @hookimpl
         def jax2onnx_register(self, registry):
-            registry.graph_pass(lambda target: target.nothing)
+            register(registry)
 
+    return Plugin()
+
+
+@pytest.mark.parametrize(
+    ("factory", "reason"),
+    [
+        (
+            lambda target: target.nothing,
+            r"could not be made (AttributeError: 'OnnxRuntime' object has no attribute 'nothing').",
+        ),
+        (lambda target: sys.exit(3), "could not be made (SystemExit: 3)."),
+        (lambda target: None, "could not be made: it is None, not a GraphPass."),
+    ],
+)
+def test_a_pass_that_cannot_be_made_is_left_out_and_named(factory, reason):
+    program = to_onnx(lambda x: x, [(3,)], plugins=[registering(lambda registry: registry.graph_pass(factory))])
+    assert f"A graph pass of the inline plugin Plugin {reason} The model was made without it." in program.report()
+
+
+def test_a_pass_after_one_that_does_not_exist():
+    plugin = registering(lambda registry: registry.graph_pass(lambda target: None, after="Nope"))
     with pytest.raises(
-        errors.PassError, match="A graph pass of the inline plugin Plugin could not be made: AttributeError"
+        errors.PassError, match="of the inline plugin Plugin is to run after 'Nope', but the default passes are"
     ):
-        to_onnx(lambda x: x, [(3,)], plugins=[Plugin()])
+        to_onnx(lambda x: x, [(3,)], plugins=[plugin])
+
+
+class Unmarked:
+    def jax2onnx_register(self, registry):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (Rules(), "plugins= takes a list of plugin objects, not <jax2onnx_core.plugins.rules.Rules object at "),
+        ("lax", "plugins= takes a list of plugin objects, not 'lax'."),
+        ([Rules()], ("Not a plugin: the inline plugin Rules has none of the functions jax2onnx_register, jax2onnx_testcases. "
+         "Rules and composites are added by a plugin: an object or module with a function jax2onnx_register(registry), "
+         "marked with @hookimpl, that calls registry.add(rules).")),
+        (["lax"], "Not a plugin: the inline plugin str has none of the functions "),
+        ([None], "Not a plugin: the inline plugin NoneType has none of the functions "),
+        ([Unmarked], "Not a plugin: the inline plugin Unmarked is a class; give an object of it: Unmarked()."),
+        ([Unmarked()], "Not a plugin: the jax2onnx_register of the inline plugin Unmarked is not marked with @hookimpl."),
+        ([registering(lambda registry: 1 / 0)], "The hook of the inline plugin Plugin failed: ZeroDivisionError: division by zero"),
+        ([registering(lambda registry: sys.exit(3))], "The hook of the inline plugin Plugin failed: SystemExit: 3"),
+        ([registering(lambda registry: registry.adapter("Model", None))],
+         "the inline plugin Plugin: the target 'Model' is not of the form 'module:qualified.name'."),
+        ([registering(lambda registry: registry.target("fast"))], "the inline plugin Plugin: registry.target takes a Target, not str."),
+    ],
+)  # fmt: skip
+def test_what_is_no_plugin(given, message):
+    with pytest.raises(errors.PluginError) as error:
+        to_onnx(lambda x: x, [(3,)], plugins=given)
+    assert str(error.value).startswith(message)
+
+
+def test_a_plugin_that_is_given_twice_counts_once():
+    one = registering(lambda registry: registry.add(rules_for("p")))
+    to_onnx(lambda x: x, [(3,)], plugins=[one, one])
+
+
+def test_a_declared_override_by_a_decomposition():
+    rules = Rules(overrides=True)
+    rules.decompose("p", lambda x: x)
+    registry = load_plugins(
+        [entry("a", plugin(rules_for("p")), "dist-a"), entry("b", plugin(rules), "dist-b")]
+    ).registry
+    assert "p" not in registry.rules
+    assert "p" in registry.decompositions
+
+
+def test_a_rule_without_a_name():
+    with pytest.raises(errors.PluginError, match=r"rules\.lower takes names of primitives"):
+        Rules().lower(lambda ctx, x: x)  # type: ignore[arg-type]
+
+
+def test_the_report_names_plugins_that_failed(monkeypatch):
+    from jax2onnx_core.plugins.discovery import Plugins
+
+    note = "The plugin of acme could not be loaded"
+    monkeypatch.setattr(Plugins, "failure_notes", lambda self: [note])
+    assert note in to_onnx(lambda x: x, [(3,)]).report()
 
 
 @pytest.mark.parametrize(("allowed", "loaded"), [("a", {"a"}), ("a, b", {"a", "b"}), ("", set()), (None, {"a", "b"})])

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax2onnx_core import SpecializedDim, errors, to_onnx
-from jax2onnx_core.symbols.table import METADATA_KEY
+from jax2onnx_graph.labels import METADATA_KEY
 
 
 class TestSpecializedDim:

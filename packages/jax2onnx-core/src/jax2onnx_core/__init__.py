@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from jax2onnx_core.lowering.context import Context
     from jax2onnx_core.plugins import errors
     from jax2onnx_core.plugins.cases import Case, Limitation, construct, expect_graph, with_dtype, with_rngs
-    from jax2onnx_core.plugins.complex_pair import Complex
     from jax2onnx_core.plugins.discovery import hookimpl
     from jax2onnx_core.plugins.registry import Adapted, Registry
-    from jax2onnx_core.plugins.rules import Call, Composites, Rules
+    from jax2onnx_core.plugins.rules import Call, Complex, Composites, Rules
     from jax2onnx_core.program.export import to_onnx
     from jax2onnx_core.program.program import OnnxProgram
     from jax2onnx_core.symbols.symbols import SpecializedDim
@@ -38,10 +37,9 @@ _HOMES = {
     "jax2onnx_core.jaxprs": ("Aval", "Dim", "Jaxpr"),
     "jax2onnx_core.lowering.context": ("Context",),
     "jax2onnx_core.plugins.cases": ("Case", "Limitation", "construct", "expect_graph", "with_dtype", "with_rngs"),
-    "jax2onnx_core.plugins.complex_pair": ("Complex",),
     "jax2onnx_core.plugins.discovery": ("hookimpl",),
     "jax2onnx_core.plugins.registry": ("Adapted", "Registry"),
-    "jax2onnx_core.plugins.rules": ("Call", "Composites", "Rules"),
+    "jax2onnx_core.plugins.rules": ("Call", "Complex", "Composites", "Rules"),
     "jax2onnx_core.program.export": ("to_onnx",),
     "jax2onnx_core.program.program": ("OnnxProgram",),
     "jax2onnx_core.symbols.symbols": ("SpecializedDim",),

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 __all__ = [
-    "ShapedArray", "abstract_results", "bind_equation",
-    "bind_primitive", "binds", "bounds", "canonical_dtype", "closed", "default_float",
+    "ShapedArray", "abstract_results", "bind_primitive", "binds", "bounds", "canonical_dtype", "closed", "default_float",
     "definition", "dim_expression", "eval_jaxpr", "inconclusive_dimension_error", "is_drop_var",
     "is_extended_dtype", "is_jaxpr", "is_literal", "is_symbolic_dim", "is_user_file",
     "key_physical_aval", "name_stack", "open_jaxpr", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
@@ -106,13 +105,6 @@ def eval_jaxpr(jaxpr: Jaxpr, *operands: jax.Array, consts: Sequence[PyTree] = ()
     """Evaluate (or trace) a jaxpr, closed or with its constants given."""
     inner, constants = open_jaxpr(jaxpr, consts)
     return _core.eval_jaxpr(inner, constants, *operands)
-
-
-def bind_equation(eqn: Equation, operands: Sequence[jax.Array]) -> list[jax.Array]:
-    """Evaluate (or trace) one equation, keeping the name stack and the source line that it has."""
-    names = _source_info.current_name_stack() + eqn.source_info.name_stack
-    with _source_info.user_context(eqn.source_info.traceback, name_stack=names), eqn.ctx.manager:
-        return bind_primitive(eqn.primitive, eqn.params, *operands)
 
 
 def bind_primitive(primitive: Primitive, params: Params, *operands: jax.Array) -> list[jax.Array]:

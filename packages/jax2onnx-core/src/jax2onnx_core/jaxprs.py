@@ -9,7 +9,7 @@ from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 
 from jax2onnx_core import _compat
 from jax2onnx_core._compat import (
-    bind_equation,
+    bind_primitive,
     bounds,
     eval_jaxpr,
     is_drop_var,
@@ -22,7 +22,7 @@ from jax2onnx_core._compat import (
 from jax2onnx_core.jax_types import Aval, Equation, Jaxpr
 
 __all__ = [
-    "Aval", "Dim", "Dims", "Equation", "Jaxpr", "StaticParams", "bind_equation", "bounds", "definitely_le",
+    "Aval", "Dim", "Dims", "Equation", "Jaxpr", "StaticParams", "bind_primitive", "bounds", "definitely_le",
     "eval_jaxpr", "is_drop_var", "is_extended_dtype", "is_jaxpr", "is_literal", "is_positive", "is_static",
     "is_symbolic_dim", "open_jaxpr", "struct",
 ]  # fmt: skip

@@ -1,17 +1,34 @@
-"""Labels: the names of symbolic dimensions that a model shows, and whether they are whole."""
+"""Labels: the names of symbolic dimensions that a model shows, whether they are whole, and the table of its symbols."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.dims import OPERATIONS
 from jax2onnx_graph.traversal import all_graphs
 
-__all__ = ["check_labels", "symbols_in"]
+__all__ = ["METADATA_KEY", "SymbolInfo", "check_labels", "symbols_in", "write_metadata"]
+
+METADATA_KEY = "jax2onnx.symbols"
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_OPERATIONS = {"floordiv", "mod", "max", "min"}
+
+
+@dataclasses.dataclass(frozen=True)
+class SymbolInfo:
+    """One symbol: the least value it can have, the number it was fixed to, and the input dimensions that hold it.
+
+    `origins` are `(input name, axis, expression)`.
+    """
+
+    name: str
+    minimum: int
+    value: int | None
+    origins: tuple[tuple[str, int, str], ...]
 
 
 def check_labels(model: ir.Model, known: Collection[str], outputs: Sequence[Sequence[str | None]]) -> list[str]:
@@ -64,4 +81,11 @@ def _values(model: ir.Model) -> Iterator[ir.Value]:
 
 def symbols_in(label: str) -> set[str]:
     """The symbols in the label of a dimension, which may be an expression."""
-    return set(_NAME.findall(label)) - _OPERATIONS
+    return set(_NAME.findall(label)) - OPERATIONS
+
+
+def write_metadata(model: ir.Model, table: Mapping[str, SymbolInfo], constraints: list[str]) -> None:
+    """Keep the symbol table in the model file, for other tools."""
+    if table:
+        entry = {"symbols": [dataclasses.asdict(info) for info in table.values()], "constraints": constraints}
+        model.metadata_props[METADATA_KEY] = json.dumps(entry)

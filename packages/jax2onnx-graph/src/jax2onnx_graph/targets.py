@@ -9,7 +9,7 @@ from typing import Literal
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.errors import TargetError
-from jax2onnx_graph.facts.availability import is_allowed
+from jax2onnx_graph.facts.availability import is_allowed, main_value
 
 __all__ = ["Array", "PassFactory", "Property", "Session", "Target", "standard_target"]
 
@@ -55,6 +55,11 @@ class Target:
           opset: the version of the standard operators.
         """
         return is_allowed(op_type, dtype, opset)
+
+    def computes(self, node: ir.Node, opset: int) -> bool:
+        """Whether it runs a node: `supports` at the type of the main operand; operators of other domains it does."""
+        dtype = None if node.domain else main_value(node, opset).dtype
+        return dtype is None or self.supports(node.op_type, dtype.numpy(), opset)
 
     def guarantees(self, op_type: str, dtype: Dtype, kept: Property) -> bool:
         """Whether the runtime keeps this part of the operator's meaning at this element type."""

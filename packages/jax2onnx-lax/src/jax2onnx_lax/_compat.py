@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jax import lax
 from jax._src import core as _core
+from jax._src import source_info_util as _source_info
 from jax._src.core import max_dim, min_dim
 from jax._src.lax import special as _special
 from jax._src.lax.lax import _ragged_dot_general_impl as ragged_dot_general
@@ -18,11 +19,14 @@ from jax._src.random import prng as _prng
 from jax._src.random import threefry4x32 as _threefry4x32
 from jax._src.state import discharge as _discharge
 from jax2onnx_core import Dim
+from jax2onnx_core.jax_types import Equation
+from jax2onnx_core.jaxprs import bind_primitive
 
 __all__ = [
     "DIGAMMA_AT_ZERO",
     "bessel_i0e",
     "betainc",
+    "bind_equation",
     "call",
     "closed_call",
     "igamma",
@@ -41,6 +45,13 @@ __all__ = [
     "random_split",
     "threefry4x32",
 ]
+
+
+def bind_equation(eqn: Equation, operands: Sequence[jax.Array]) -> list[jax.Array]:
+    """Evaluate (or trace) one equation, keeping the name stack and the source line that it has."""
+    names = _source_info.current_name_stack() + eqn.source_info.name_stack
+    with _source_info.user_context(eqn.source_info.traceback, name_stack=names), eqn.ctx.manager:
+        return bind_primitive(eqn.primitive, eqn.params, *operands)
 
 
 ArrayFn = Callable[..., jax.Array]

@@ -16,7 +16,7 @@ import onnx
 import onnx_ir as ir
 from jax2onnx_graph.facts.operators import facts_of, split_reduction
 
-__all__ = ["Signature", "element_type", "kernels", "measured_version", "operator_key", "signature"]
+__all__ = ["Signature", "element_type", "is_measured", "kernels", "measured_version", "operator_key", "signature"]
 
 
 class Signature(NamedTuple):
@@ -52,6 +52,11 @@ def measured_version() -> str:
     data = importlib.resources.files("jax2onnx_onnxruntime").joinpath("kernels.json")
     version: str = json.loads(data.read_text())["onnxruntime"]
     return version
+
+
+def is_measured(key: str) -> bool:
+    """Whether the table says anything about the operator `key`."""
+    return key in _table()
 
 
 def element_type(dtype: np.dtype[Any]) -> ir.DataType | None:

@@ -6,9 +6,10 @@ import functools
 
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Dtype
+from jax2onnx_graph.facts.availability import is_allowed
 
 from jax2onnx_onnxruntime.carriers import find_carrier
-from jax2onnx_onnxruntime.kernels import element_type, kernels, signature
+from jax2onnx_onnxruntime.kernels import element_type, is_measured, kernels, signature
 from jax2onnx_onnxruntime.rewrites import find_rewrite
 
 __all__ = ["supports"]
@@ -19,11 +20,13 @@ def supports(op_type: str, dtype: Dtype, opset: int) -> bool:
     """Whether ONNX Runtime computes the operator on `dtype` exactly, natively or after legalisation.
 
     `dtype` is that of the operator's main operand (the values of `Where`, the data of `Gather`, the
-    result of `ConstantOfShape`). An operator that nothing is known about is not supported.
+    result of `ConstantOfShape`). An operator that was not measured is taken to run as the standard allows.
     """
     element, found = element_type(dtype), signature(op_type, opset)
     if element is None or found is None:
         return False
+    if not is_measured(op_type):
+        return is_allowed(op_type, dtype, opset)
     if find_rewrite(op_type, element) is not None:
         return True
     variables = ("T1", "T2") if op_type == "Cast" else (found.main,)

@@ -52,10 +52,15 @@ def module_label(module: str) -> str:
 def find_cases(distributions: Collection[str] = (), plugins: Plugins | None = None) -> list[Found | Broken]:
     """The cases of all installed plugins, in a fixed order.
 
-    `distributions` restricts them: `"jax2onnx-lax"` or, in short, `"lax"`.
+    `distributions` restricts them: `"jax2onnx-lax"` or, in short, `"lax"`; ValueError if one of them has no plugin.
     """
     plugins = plugins or installed_plugins()
     wanted = {name.removeprefix("jax2onnx-") for name in distributions}
+    known = {*plugins.distributions, *(name.removeprefix("jax2onnx-") for name in plugins.distributions.values())}
+    if not wanted <= known:
+        raise ValueError(
+            f"No plugin of {', '.join(sorted(wanted - known))} is installed; there are: {', '.join(sorted(known))}."
+        )
     found: list[Found | Broken] = []
     for name, distribution in sorted(plugins.distributions.items(), key=lambda item: item[1]):
         if wanted and not wanted & {name, distribution.removeprefix("jax2onnx-")}:

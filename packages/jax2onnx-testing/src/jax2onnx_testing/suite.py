@@ -29,20 +29,27 @@ __all__ = ["pytest_generate_tests", "run_test", "test_a_composite_is_found_under
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One parameter per variant, transformation or distribution; nothing is built here."""
     distributions = metafunc.config.getoption("--jax2onnx-dist")
+    try:
+        cases = find_cases(distributions)
+    except ValueError as error:
+        raise pytest.UsageError(f"--jax2onnx-dist: {error}") from error
     precisions = metafunc.config.getoption("--jax2onnx-precision") or PRECISIONS
     quick = metafunc.config.getoption("--jax2onnx-quick")
     if "variant" in metafunc.fixturenames:
         tests: list[Variant | Transformed | Broken] = []
-        for number, found in enumerate(find_cases(distributions)):
+        for number, found in enumerate(cases):
             if isinstance(found, Broken):
                 tests.append(found)
             else:
                 tests += quick_variants_of(found, precisions, number) if quick else variants_of(found, precisions)
         metafunc.parametrize("variant", tests, ids=[t.id for t in tests])
     if "transformed" in metafunc.fixturenames:
-        cases = [f for f in find_cases(distributions) if isinstance(f, Found)]
         # Transformations are about structure, not precision: one of them is enough.
-        more = list(transformations(cases, quick=quick)) if "f32" in precisions else []
+        more = (
+            list(transformations([f for f in cases if isinstance(f, Found)], quick=quick))
+            if "f32" in precisions
+            else []
+        )
         metafunc.parametrize("transformed", more, ids=[t.id for t in more])
     if "composite" in metafunc.fixturenames:
         owners = installed_plugins().registry.owners

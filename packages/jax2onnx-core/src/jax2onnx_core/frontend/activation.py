@@ -15,7 +15,7 @@ import jax
 from jax2onnx_core.frontend.composite import bind_composite
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.errors import PluginError
-from jax2onnx_core.plugins.rules import CompositeSpec
+from jax2onnx_core.plugins.rules import Call, CompositeSpec, qualified_name
 
 __all__ = ["activation_window", "active_composites", "exporting", "find_target"]
 
@@ -154,7 +154,7 @@ def _wrap(target: str, original: Function) -> Function:
     def wrapper(*args: PyTree, **kwargs: PyTree) -> PyTree:
         specs = active_composites()
         spec = specs.get(target) if specs else None
-        call = spec.fn(*args, **kwargs) if spec else None
+        call = _call_of(spec, original, args, kwargs) if spec else None
         if spec is None or call is None:
             return original(*args, **kwargs)
 
@@ -171,6 +171,24 @@ def _wrap(target: str, original: Function) -> Function:
         )
 
     return wrapper
+
+
+def _call_of(
+    spec: CompositeSpec, original: Function, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
+) -> Call | None:
+    """What the composite's function makes of a call; PluginError where it fails on one that the original takes."""
+    try:
+        call = spec.fn(*args, **kwargs)
+    except Exception as error:
+        original(*args, **kwargs)
+        raise PluginError(
+            f"The composite {qualified_name(spec.fn)} of {spec.target} failed: {type(error).__name__}: {error}"
+        ) from error
+    if call is not None and not isinstance(call, Call):
+        raise PluginError(
+            f"The composite {qualified_name(spec.fn)} of {spec.target} returned {call!r:.80}, not a Call or None."
+        )
+    return call
 
 
 def _install(targets: list[str]) -> None:

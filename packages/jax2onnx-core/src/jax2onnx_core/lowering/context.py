@@ -11,6 +11,8 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.builder import DtypeLike, Value
 from jax2onnx_graph.build.names import Origin
+from jax2onnx_graph.facts.availability import main_value
+from jax2onnx_graph.facts.definitions import definition_of
 
 from jax2onnx_core.jax_types import Aval, Function, Jaxpr, Var
 from jax2onnx_core.jaxprs import Dim, is_literal
@@ -49,6 +51,7 @@ class Context(ScopeBuilder):
       avals_in, avals_out: JAX's abstract values of its operands and results.
       opset: the version of the standard operators to export for.
       target: the runtime to export for; rules ask `supports`, `guarantees`, `prefers` and `require`.
+      lowered_by: the function that lowers the operation now, for error messages.
     """
 
     def __init__(self, lowerer: Lowerer, scope: Scope, operation: Operation, origin: Origin) -> None:
@@ -57,6 +60,7 @@ class Context(ScopeBuilder):
         self._operation = operation
         self.primitive, self.params = operation.name, operation.params
         self.avals_in, self.avals_out = operation.avals_in, operation.avals_out
+        self.lowered_by: Function | None = None
 
     # -- declining -----------------------------------------------------------------------------
 
@@ -74,6 +78,13 @@ class Context(ScopeBuilder):
         dtype = self.dtype(value) if isinstance(value, Value) else np.dtype(value)
         if not self.supports(op_type, dtype):
             self.decline(f"{self.target.name} has no exact {op_type} for {dtype}")
+
+    def make_node(self, op_type: str, *args: Any, **options: Any) -> ir.Node:
+        """A node for this graph; declines where the target has no kernel for it and ONNX does not define it by others."""
+        node = super().make_node(op_type, *args, **options)
+        if not self.target.computes(node, self.opset) and definition_of(node, self.opset) is None:
+            self.decline(f"{self.target.name} has no {op_type} for {main_value(node, self.opset).dtype}")
+        return node
 
     # -- constants and dimensions ------------------------------------------------------------------
 

@@ -17,9 +17,9 @@ from jax2onnx_core.lowering.fingerprint import params_fingerprint
 from jax2onnx_core.lowering.log import LoweringLog
 from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import component_count, component_struct, has_components
-from jax2onnx_core.plugins.complex_pair import Complex
 from jax2onnx_core.plugins.errors import Declined, RuleError
 from jax2onnx_core.plugins.registry import Registry
+from jax2onnx_core.plugins.rules import Complex
 
 __all__ = ["Dispatcher"]
 
@@ -64,7 +64,7 @@ class Dispatcher:
         declared = self._registry.rules.get(operation.name, [])
         plain = [] if physical_only else [rule for rule in declared if not rule.physical]
         for rule in (*reversed(plain), *reversed([rule for rule in declared if rule.physical])):
-            mark = len(ctx.scope.nodes)
+            mark, ctx.lowered_by = len(ctx.scope.nodes), rule.fn
             try:
                 result = rule.fn(ctx, *arguments, **operation.params)
             except Declined as declined:
@@ -78,6 +78,7 @@ class Dispatcher:
     # -- decompositions ----------------------------------------------------------------------------
 
     def _decompose(self, ctx: Context, fn: Function, operation: Operation, operands: Sequence[Value]) -> list[Value]:
+        ctx.lowered_by = fn
         return list(ctx.inline(self._trace(fn, operation), *operands))
 
     def _trace(self, fn: Function, operation: Operation) -> Jaxpr:
@@ -118,6 +119,7 @@ class Dispatcher:
     def _by_complex_rule(
         self, ctx: Context, fn: Function, operation: Operation, operands: Sequence[Value]
     ) -> list[Value]:
+        ctx.lowered_by = fn
         flat: list[Value] = []
         examples: list[Any] = []
         for aval, operand in zip(operation.avals_in, operands, strict=True):

@@ -28,6 +28,7 @@ from jax2onnx_core.lowering.results import accept_results
 from jax2onnx_core.lowering.scope import Scope
 from jax2onnx_core.plugins.errors import Jax2OnnxError, RuleError
 from jax2onnx_core.plugins.registry import Registry
+from jax2onnx_core.plugins.rules import qualified_name
 from jax2onnx_core.symbols.inconclusive_dims import undecided
 from jax2onnx_core.symbols.symbols import Symbols
 
@@ -100,7 +101,7 @@ class Engine:
         except _compat.inconclusive_dimension_error as error:
             raise undecided(error, self.state.symbols, _compat.user_frame(eqn.source_info)) from error
         except Exception as error:
-            raise self._located(error, operation, eqn) from error
+            raise self._located(error, ctx, eqn) from error
 
     def _missing(self, operation: Operation, eqn: Equation) -> list[Value]:
         """Stand-ins for the results of a primitive that nobody lowers, so that all such primitives are found."""
@@ -108,16 +109,17 @@ class Engine:
         self.log.missing(operation.name, _compat.user_frame(eqn.source_info), declared)
         return [self.state.new_value("unsupported", *physical_type(aval)) for aval in operation.avals_out]
 
-    def _located(self, error: Exception, operation: Operation, eqn: Equation) -> Exception:
+    def _located(self, error: Exception, ctx: Context, eqn: Equation) -> Exception:
         """The error with the rule's owner and the user's line, said once for nested equations."""
         if isinstance(error, Jax2OnnxError) and not isinstance(error, RuleError):
             return error
         if isinstance(error, RuleError) and error.is_located:
             return error
         what = f"{error}" if isinstance(error, RuleError) else f"{type(error).__name__}: {error}."
-        owner = self._registry.owners.get(f"primitive {operation.name}", "an unknown plugin")
+        owner = self._registry.owners.get(f"primitive {ctx.primitive}", "an unknown plugin")
+        place = "" if ctx.lowered_by is None else f" ({qualified_name(ctx.lowered_by)})"
         located = RuleError(
-            f"Lowering {operation.name!r} failed: {what} The rule is by {owner}, for the equation at "
+            f"Lowering {ctx.primitive!r} failed: {what} The rule is by {owner}{place}, for the equation at "
             f"{_compat.user_frame(eqn.source_info) or 'an unknown line'}."
         )
         located.is_located = True

@@ -20,12 +20,20 @@ class Missing:
 
 
 class LoweringLog:
-    """Counts of what the engine did."""
+    """Counts of what the engine did.
+
+    Attributes:
+      ways: how often each operation was lowered in which way: (operation, way) → count.
+      reasons: why rules declined: (operation, reason) → count.
+      unsupported: the primitives that nobody lowers.
+      notes: sentences about plugins, or parts of them, that failed and were left out.
+    """
 
     def __init__(self) -> None:
         self.ways: collections.Counter[tuple[str, str]] = collections.Counter()
         self.reasons: collections.Counter[tuple[str, str]] = collections.Counter()
         self.unsupported: dict[str, Missing] = {}
+        self.notes: list[str] = []
 
     def lowered(self, name: str, way: str) -> None:
         """An operation was lowered in this way: "rule", "decomposition", …"""

@@ -7,7 +7,7 @@ import functools
 import importlib.metadata
 import os
 from collections.abc import Iterable, Sequence
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pluggy
@@ -39,6 +39,9 @@ class Hooks:
         """The plugin's `Case`s. Called by the testing kit only."""
 
 
+_HOOKS = [name for name in vars(Hooks) if name.startswith("jax2onnx_")]
+
+
 @dataclasses.dataclass(frozen=True)
 class Plugins:
     """The outcome of discovery: the filled registry and the plugins that failed to load."""
@@ -58,21 +61,19 @@ class Plugins:
 
     def with_inline(self, plugins: Iterable[Any]) -> Plugins:
         """These plugins and the given plugin objects, which are not installed anywhere."""
-        plugins = list(plugins)
-        if not plugins:
-            return self
-        manager = _manager()
+        if isinstance(plugins, str) or not isinstance(plugins, Iterable):
+            raise PluginError(f"plugins= takes a list of plugin objects, not {plugins!r:.80}.")
         registry = self.registry.copy()
-        for plugin in plugins:
-            owner = f"the inline plugin {_describe(plugin)}"
-            manager.register(plugin)
-            _check(manager, owner)
-            _register(manager, plugin, registry, owner)
+        for plugin in {id(plugin): plugin for plugin in plugins}.values():
+            named = plugin if isinstance(plugin, (ModuleType, type)) else type(plugin)
+            owner = f"the inline plugin {named.__name__}"
+            try:
+                _add(_manager(), plugin, registry, owner)
+            except PluginError:
+                raise
+            except (Exception, SystemExit) as error:
+                raise PluginError(f"The hook of {owner} failed: {type(error).__name__}: {error}") from error
         return dataclasses.replace(self, registry=registry)
-
-
-def _describe(plugin: Any) -> str:
-    return plugin.__name__ if isinstance(plugin, (ModuleType, type)) else type(plugin).__name__
 
 
 def _manager() -> pluggy.PluginManager:
@@ -81,14 +82,27 @@ def _manager() -> pluggy.PluginManager:
     return manager
 
 
-def _check(manager: pluggy.PluginManager, owner: str) -> None:
+def _add(
+    manager: pluggy.PluginManager, plugin: object, registry: Registry, owner: str, name: str | None = None
+) -> None:
+    """Check a plugin, and let it fill the registry."""
+    if isinstance(plugin, type) and any(isinstance(vars(plugin).get(hook), FunctionType) for hook in _HOOKS):
+        raise PluginError(f"Not a plugin: {owner} is a class; give an object of it: {plugin.__name__}().")
+    manager.register(plugin, name=name)
     try:
         manager.check_pending()
     except pluggy.PluginValidationError as error:
         raise PluginError(f"{owner} implements a hook that does not exist: {error}") from error
-
-
-def _register(manager: pluggy.PluginManager, plugin: object, registry: Registry, owner: str) -> None:
+    if not manager.get_hookcallers(plugin):
+        unmarked = [hook for hook in _HOOKS if hook in dir(plugin)]
+        raise PluginError(
+            f"Not a plugin: the {unmarked[0]} of {owner} is not marked with @hookimpl."
+            if unmarked
+            else (
+                f"Not a plugin: {owner} has none of the functions {', '.join(_HOOKS)}. Rules and composites are added by a plugin: an object or "
+                "module with a function jax2onnx_register(registry), marked with @hookimpl, that calls registry.add(rules)."
+            )
+        )
     with registry.owned_by(owner):
         for hook in manager.hook.jax2onnx_register.get_hookimpls():
             if hook.plugin is plugin:
@@ -133,7 +147,9 @@ def load_plugins(entry_points: Sequence[importlib.metadata.EntryPoint], allow: s
         # A stranger's import or hook may fail in any way; the others must still work, and the failure is
         # kept for the error that names it when something it might have supplied is missing.
         try:
-            _add(manager, entry_point, attempt, owner)
+            plugin = entry_point.load()
+            _check_api(plugin, owner)
+            _add(manager, plugin, attempt, owner, entry_point.name)
         except PluginError:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 (kept and shown)
@@ -141,17 +157,6 @@ def load_plugins(entry_points: Sequence[importlib.metadata.EntryPoint], allow: s
         else:
             registry = attempt
     return Plugins(manager, registry, found, failures)
-
-
-def _add(
-    manager: pluggy.PluginManager, entry_point: importlib.metadata.EntryPoint, registry: Registry, owner: str
-) -> None:
-    """Load a plugin and let it fill the registry."""
-    plugin = entry_point.load()
-    _check_api(plugin, owner)
-    manager.register(plugin, name=entry_point.name)
-    _check(manager, owner)
-    _register(manager, plugin, registry, owner)
 
 
 def _check_api(plugin: Any, owner: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -38,6 +40,9 @@ class Adapter:
     target: str
     adapt: Callable[[Any], Adapted]
     owner: str
+
+
+_TARGET = re.compile(r"[^:\s]+:[^:\s]+")
 
 
 class Registry:
@@ -75,17 +80,8 @@ class Registry:
     def copy(self) -> Registry:
         """An independent registry with the same contents, to be extended by inline plugins."""
         new = Registry()
+        vars(new).update({name: copy.copy(value) for name, value in vars(self).items()})
         new.rules = {name: list(rules) for name, rules in self.rules.items()}
-        new.decompositions = dict(self.decompositions)
-        new.complex_rules = dict(self.complex_rules)
-        new.componentwise = set(self.componentwise)
-        new.numpy_evaluators = dict(self.numpy_evaluators)
-        new.unsupported = dict(self.unsupported)
-        new.composites = list(self.composites)
-        new.adapters = list(self.adapters)
-        new.passes = list(self.passes)
-        new.targets = dict(self.targets)
-        new.owners = dict(self.owners)
         return new
 
     def add(self, *declared: Rules | Composites) -> None:
@@ -102,6 +98,8 @@ class Registry:
         for name in sorted(rules.names()):
             self._claim(f"primitive {name}", override=rules.overrides)
         if rules.overrides:
+            for name in rules.decompositions:
+                self.rules.pop(name, None)
             for name in rules.names():
                 self.decompositions.pop(name, None)
                 self.unsupported.pop(name, None)
@@ -126,8 +124,13 @@ class Registry:
 
     def _add_composites(self, composites: Composites) -> None:
         for spec in composites.specs:
+            self._check_target(spec.target)
             self._claim(f"composite target {spec.target}", override=False)
             self.composites.append(spec)
+
+    def _check_target(self, target: str) -> None:
+        if not _TARGET.fullmatch(target):
+            raise PluginError(f"{self._owner}: the target {target!r} is not of the form 'module:qualified.name'.")
 
     def _claim(self, what: str, *, override: bool) -> None:
         holder = self.owners.setdefault(what, self._owner)
@@ -140,6 +143,7 @@ class Registry:
 
     def adapter(self, target: str, adapt: Callable[[Any], Adapted]) -> None:
         """Instances of the class `target` ("module:Class") are models that `adapt` takes apart."""
+        self._check_target(target)
         self._claim(f"adapter {target}", override=False)
         self.adapters.append(Adapter(target, adapt, self._owner))
 
@@ -152,6 +156,8 @@ class Registry:
 
     def target(self, target: Target) -> None:
         """Add a runtime that users can name in `to_onnx(..., target=…)`."""
+        if not isinstance(target, Target):
+            raise PluginError(f"{self._owner}: registry.target takes a Target, not {type(target).__name__}.")
         self._claim(f"target {target.name}", override=False)
         self.targets[target.name] = target
 

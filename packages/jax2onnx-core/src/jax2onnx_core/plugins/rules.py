@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from jax2onnx_graph.build.builder import GraphBuilder, Value
 
 from jax2onnx_core.jax_types import Function
-from jax2onnx_core.plugins.errors import Declined
+from jax2onnx_core.plugins.errors import Declined, PluginError
 
-__all__ = ["Call", "CompositeSpec", "Composites", "Decomposition", "Rule", "Rules", "Unsupported"]
+__all__ = ["Call", "Complex", "CompositeSpec", "Composites", "Decomposition", "Rule", "Rules", "Unsupported",
+           "qualified_name"]  # fmt: skip
 
 #: `rule(ctx, *operands, **params)`: the value of the result, or the values of the results in order.
 RuleFn = Callable[..., Value | Sequence[Value]]
 JaxFn = Function
 F = TypeVar("F", bound=Function)
 R = TypeVar("R", bound=RuleFn)
+
+
+def qualified_name(fn: Function) -> str:
+    """Where a function, or the class of a callable object, is defined: "module:qualified.name"."""
+    defined = fn if inspect.isroutine(fn) else type(fn)
+    return f"{defined.__module__}:{defined.__qualname__}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +55,13 @@ class Unsupported:
     advice: str = ""
 
 
+class Complex(NamedTuple):
+    """The real and imaginary parts of a complex array, two real arrays of one shape and dtype."""
+
+    real: Any
+    imag: Any
+
+
 class Rules:
     """The lowering knowledge of one module: primitive name → how to lower it.
 
@@ -74,6 +89,8 @@ class Rules:
         ... def integer_pow(ctx, x, *, y):
         ...     return ctx.op.Pow(x, ctx.constant(y, like=x))
         """
+        if not names or not all(isinstance(name, str) for name in names):
+            raise PluginError("rules.lower takes names of primitives: @rules.lower('tanh').")
 
         def register(fn: R) -> R:
             for name in names:

@@ -11,6 +11,7 @@ import jax
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.model import assemble_model
 from jax2onnx_graph.build.names import Origin
+from jax2onnx_graph.labels import write_metadata
 from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.targets import Target, standard_target
 
@@ -26,7 +27,6 @@ from jax2onnx_core.lowering.scope import Scope
 from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 from jax2onnx_core.plugins.errors import OptionError, UnsupportedError
 from jax2onnx_core.program.program import OnnxProgram
-from jax2onnx_core.symbols.table import write_metadata
 
 __all__ = ["to_onnx"]
 
@@ -134,7 +134,7 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
     if engine.log.unsupported:
         raise _unsupported(engine.log, lowering.plugins)
     model = _model(engine, scope, outputs, output_names)
-    optimise(model, target, registry.passes)
+    engine.log.notes += [*lowering.plugins.failure_notes(), *optimise(model, target, registry.passes)]
 
     def lower_specialized(values: Mapping[str, int]) -> OnnxProgram:
         return _lower(lowering, *specialize_traced(traced, inputs, values), {**specialized, **values})
@@ -174,8 +174,11 @@ def _missing_primitives(log: LoweringLog) -> Iterator[str]:
         times = f"{missing.count} times, first" if missing.count > 1 else "once,"
         line = f"  {name}: {times} at {missing.location or 'an unknown line'}"
         supplier = _supplier(name)
+        reasons = [reason for name_, reason in log.reasons if name_ == name]
         if missing.declared is not None:
             line += f". {missing.declared.reason} {missing.declared.advice}".rstrip()
+        elif reasons:
+            line += f". Its rules declined: {'; '.join(reasons)}"
         elif supplier not in installed:
             line += f". It is supplied by {supplier}: pip install {supplier}"
         yield line

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.labels import check_labels
+from jax2onnx_graph.labels import SymbolInfo, check_labels
 from jax2onnx_graph.saving import save_model, save_sharing_weights
 from jax2onnx_graph.targets import Session, Target
 
@@ -27,7 +27,6 @@ from jax2onnx_core.plugins.errors import RuntimeInputError, SymbolError, TargetE
 from jax2onnx_core.program.report import report_text
 from jax2onnx_core.program.verification import verify
 from jax2onnx_core.symbols.symbols import evaluate_dim
-from jax2onnx_core.symbols.table import SymbolInfo, symbol_table
 
 if TYPE_CHECKING:
     import onnx
@@ -98,7 +97,7 @@ class OnnxProgram:
     @functools.cached_property
     def symbols(self) -> dict[str, SymbolInfo]:
         """The symbols of the inputs: least value, the number they were fixed to, where they stand."""
-        return symbol_table(self.inputs.names, self.inputs.avals, self.inputs.symbols, self._specialized)
+        return self.inputs.symbols.table(self.inputs.names, self.inputs.avals, self._specialized)
 
     def check_symbols(self) -> list[str]:
         """Sentences about dimensions that lost their label or have one that no input explains; empty if none."""

@@ -27,5 +27,5 @@ def _lowering(log: LoweringLog) -> Iterator[str]:
     for way, names in by_way.items():
         yield f"lowered by {way}: " + ", ".join(names)
     for (name, reason), count in sorted(log.reasons.items()):
-        if (name, "original call") in log.ways or (name, "decomposition") in log.ways:
-            yield f"declined: {name} ({count}×): {reason}"
+        yield f"declined: {name} ({count}×): {reason}"
+    yield from log.notes

@@ -108,7 +108,7 @@ def find_sizes(
             return {**given, **chosen} if _fits(symbols, shapes, {**given, **chosen}) else None
         name = names[len(chosen)]
         for size in candidates[name]:
-            if (distinct and size in chosen.values()) or not _allowed(symbols, {**given, **chosen, name: size}):
+            if (distinct and size in chosen.values()) or not symbols.allow({**given, **chosen, name: size}):
                 continue
             result = extend({**chosen, name: size})
             if result is not None:
@@ -116,14 +116,6 @@ def find_sizes(
         return None
 
     return extend({})
-
-
-def _allowed(symbols: Symbols, values: Mapping[str, int]) -> bool:
-    try:
-        symbols.check_constraints(values)
-    except SymbolError:
-        return False
-    return True
 
 
 def _fits(symbols: Symbols, shapes: Sequence[Dims], values: Mapping[str, int]) -> bool:

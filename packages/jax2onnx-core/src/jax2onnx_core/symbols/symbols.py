@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import jax
-from jax2onnx_graph.facts.dims import is_static
+from jax2onnx_graph.facts.dims import OPERATIONS, is_static
+from jax2onnx_graph.labels import SymbolInfo, symbols_in
 
 from jax2onnx_core import _compat
+from jax2onnx_core.jax_types import Aval
 from jax2onnx_core.plugins.errors import SymbolError
 
 __all__ = ["Constraint", "Dim", "SpecializedDim", "Symbols", "evaluate_dim"]
@@ -21,7 +23,6 @@ _AT_LEAST_ZERO = re.compile(r"^\s*(?:([A-Za-z_]\w*)\s*>=\s*0|0\s*<=\s*([A-Za-z_]
 _COMPARISON = re.compile(r"(==|>=|<=)")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _SHIFT = "__plus_1"
-_OPERATIONS = {"floordiv", "mod", "max", "min"}
 
 
 class SpecializedDim(int):
@@ -103,7 +104,7 @@ class Symbols:
 
     def check_known(self) -> None:
         """Raise if a constraint is about a symbol that is in none of the dimensions that were parsed."""
-        known = sorted(self._written - _OPERATIONS)
+        known = sorted(self._written - OPERATIONS)
         texts = {name: f"{name} >= 0" for name in self.zero}
         texts |= {name: c.text for c in self.constraints for name in self.names([c.left, c.right])}
         for name, text in texts.items():
@@ -193,6 +194,20 @@ class Symbols:
                 found |= {n.removesuffix(_SHIFT) for n in _compat.symbols_of(dim)}
         return sorted(found)
 
+    def table(self, names: Sequence[str], avals: Sequence[Aval], values: Mapping[str, int]) -> dict[str, SymbolInfo]:
+        """Symbol → what is known of it, for inputs of these names and avals; `values` are the specialized symbols."""
+        origins: dict[str, list[tuple[str, int, str]]] = {}
+        for name, aval in zip(names, avals, strict=True):
+            for axis, dim in enumerate(aval.shape):
+                if _compat.is_symbolic_dim(dim) or isinstance(dim, SpecializedDim):
+                    label = self.label(dim)
+                    for symbol in sorted(symbols_in(label)):
+                        origins.setdefault(symbol, []).append((name, axis, label))
+        return {
+            symbol: SymbolInfo(symbol, self.minimum(symbol), values.get(symbol), tuple(places))
+            for symbol, places in sorted(origins.items())
+        }
+
     def check_constraints(self, values: Mapping[str, int]) -> None:
         """Raise if the user's symbol values break a constraint or a minimum."""
         for name, value in values.items():
@@ -203,6 +218,14 @@ class Symbols:
             if all(name in values for name in symbols) and not constraint.holds(values):
                 where = ", ".join(f"{name} = {values[name]}" for name in symbols)
                 raise SymbolError(f"The constraint {constraint.text!r} does not hold for {where}.")
+
+    def allow(self, values: Mapping[str, int]) -> bool:
+        """Whether the user's symbol values keep every constraint and minimum."""
+        try:
+            self.check_constraints(values)
+        except SymbolError:
+            return False
+        return True
 
 
 def _unshifted(name: str) -> str:

@@ -12,9 +12,10 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array, Dtype, DtypeLike
 from jax2onnx_graph.build.attributes import Attribute, attributes_of, element_type, plain_attributes
 from jax2onnx_graph.errors import Declined, RuleError
-from jax2onnx_graph.facts.availability import check_attributes, check_element_types, check_operands
+from jax2onnx_graph.facts.availability import check_element_types
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 from jax2onnx_graph.facts.dtypes import is_exact_attribute
+from jax2onnx_graph.facts.node_check import check_node, check_operands
 from jax2onnx_graph.facts.schemas import output_types
 from jax2onnx_graph.facts.shapes import infer_dims
 from jax2onnx_graph.facts.values import constant_tensor
@@ -141,14 +142,16 @@ class GraphBuilder(abc.ABC):
         if not domain:
             check_operands(op_type, self.opset, inputs)
         types = self._types(op_type, inputs, domain, outputs, dtype, attributes)
-        check_element_types(self.opset, types)
+        check_element_types(self.opset, [*types, *(v.dtype for v in inputs if v is not None)])
         if not domain:
-            check_attributes(op_type, self.opset, [name for name, value in attributes.items() if value is not None])
             _check_precision(op_type, inputs, attributes)
         name = self._node_name(op_type)
         names = self._value_names(name, outputs)
         values = [Value(name=n, type=ir.TensorType(t)) for n, t in zip(names, types, strict=True)]
-        return ir.Node(domain, op_type, inputs, attributes_of(attributes), outputs=values, name=name)
+        node = ir.Node(domain, op_type, inputs, attributes_of(attributes), outputs=values, name=name)
+        if not domain:
+            check_node(node, self.opset, self.target)
+        return node
 
     def _types(
         self, op_type: str, inputs: Sequence[Value | None], domain: str, outputs: int,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable
 
 import numpy as np
 import onnx
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Dtype
-from jax2onnx_graph.errors import ConversionError, RuleError
+from jax2onnx_graph.errors import ConversionError
 from jax2onnx_graph.facts.dtypes import first_opset
 from jax2onnx_graph.facts.operators import facts_of, split_reduction
 
-__all__ = ["check_attributes", "check_element_types", "check_operands", "is_allowed"]
+__all__ = ["check_element_types", "is_allowed", "main_value", "schema_of"]
 
 
 @functools.cache
@@ -24,7 +24,7 @@ def is_allowed(op_type: str, dtype: Dtype, opset: int) -> bool:
     An operator with a `reduction` may carry it in its name: "ScatterND_add".
     """
     name, _ = split_reduction(op_type)
-    schema = _schema(name, opset)
+    schema = schema_of(name, opset)
     if schema is None:
         return False
     formals = [*schema.inputs, *schema.outputs]
@@ -33,27 +33,17 @@ def is_allowed(op_type: str, dtype: Dtype, opset: int) -> bool:
     return _type_name(dtype) in allowed
 
 
-def check_operands(op_type: str, opset: int, inputs: Sequence[object]) -> None:
-    """Raise RuleError where the schema of an operator does not allow the number or kind of a node's operands."""
-    for index, value in enumerate(inputs):
-        if value is not None and not isinstance(value, ir.Value):
-            raise RuleError(
-                f"Operand {index} of {op_type} is {value!r}, not a value of the graph; write ctx.constant({value!r}, like=x) "
-                "with another operand x."
-            )
-    least, most, _ = _form(op_type, opset)
-    if not least <= len(inputs) <= most:
-        raise RuleError(f"{op_type} of opset {opset} takes {least} to {most} operands, not {len(inputs)}.")
+def main_value(node: ir.Node, opset: int) -> ir.Value:
+    """The operand of a standard operator whose element type decides whether there is a kernel; else the first result."""
+    operands = _main_operands(node.op_type, opset)
+    return next((v for i, v in enumerate(node.inputs) if v is not None and i in operands), node.outputs[0])
 
 
-def check_attributes(op_type: str, opset: int, names: Iterable[str]) -> None:
-    """Raise RuleError where an operator has no attribute of that name."""
-    _, _, known = _form(op_type, opset)
-    for name in names:
-        if name not in known:
-            raise RuleError(
-                f"{op_type} of opset {opset} has no attribute {name!r}; it has: {', '.join(sorted(known))}."
-            )
+@functools.cache
+def _main_operands(op_type: str, opset: int) -> Container[int]:
+    schema, variable = schema_of(op_type, opset), facts_of(op_type).element_type
+    inputs = () if schema is None else schema.inputs
+    return [i for i, formal in enumerate(inputs) if not variable or formal.type_str == variable]
 
 
 def check_element_types(opset: int, dtypes: Iterable[ir.DataType | None]) -> None:
@@ -68,16 +58,8 @@ def check_element_types(opset: int, dtypes: Iterable[ir.DataType | None]) -> Non
 
 
 @functools.cache
-def _form(op_type: str, opset: int) -> tuple[int, int, frozenset[str]]:
-    """The least and greatest number of operands, and the names of the attributes; RuleError for no operator."""
-    schema = _schema(op_type, opset)
-    if schema is None:
-        raise RuleError(f"Opset {opset} of ONNX has no operator {op_type}.")
-    return schema.min_input, schema.max_input, frozenset(schema.attributes)
-
-
-@functools.cache
-def _schema(op_type: str, opset: int) -> onnx.defs.OpSchema | None:
+def schema_of(op_type: str, opset: int) -> onnx.defs.OpSchema | None:
+    """The schema of a standard operator at an opset; None where there is no such operator."""
     try:
         return onnx.defs.get_schema(op_type, opset, "")
     except onnx.defs.SchemaError:

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["Dim", "Dims", "Factor", "SymbolicDim", "Term", "is_static"]
+__all__ = ["OPERATIONS", "Dim", "Dims", "Factor", "SymbolicDim", "Term", "is_static"]
 
 
 class SymbolicDim(Protocol):
@@ -39,6 +39,9 @@ class SymbolicDim(Protocol):
 
 Dim = int | SymbolicDim
 Dims = tuple[Dim, ...]
+
+#: The operations in dimension expressions besides sums and products.
+OPERATIONS = frozenset({"floordiv", "mod", "max", "min"})
 
 #: A symbol's name, or an operation ("floordiv", "mod", "max", "min") and its operands.
 Factor = str | tuple[str, Sequence[Dim]]

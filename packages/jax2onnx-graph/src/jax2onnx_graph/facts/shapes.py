@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.dims import Dim, Dims
+from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
 from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, same_dim
 
@@ -136,6 +137,23 @@ def _split(dims: Dims, inputs: _Inputs, attributes: _Attributes) -> Dims | None:
     return (*dims[:axis], size // count, *dims[axis + 1 :])
 
 
+def _reshape(dims: Dims, inputs: _Inputs, attributes: _Attributes) -> Dims | None:
+    """Where the target is constant, and the size that it leaves open follows from numbers."""
+    target = _constant(inputs, 1)
+    if target is None or (0 in target and _int(attributes, "allowzero", 0)):
+        return None if target is None else tuple(target)
+    if any(d == 0 and i >= len(dims) for i, d in enumerate(target)):
+        return None
+    wanted: list[Dim] = [dims[i] if d == 0 else d for i, d in enumerate(target)]
+    if -1 not in target:
+        return tuple(wanted)
+    sizes = [d for d in (*dims, *wanted) if is_static(d) and d > 0]
+    if len(sizes) < len(dims) + len(wanted) - 1:
+        return None
+    rest = math.prod(sizes[: len(dims)]) // math.prod(sizes[len(dims) :])
+    return tuple(rest if d == -1 else d for d in wanted)
+
+
 def _rank(dims: Dims, _: _Inputs, attributes: _Attributes) -> Dims:
     rank = len(dims)
     return (len(range(rank)[_int(attributes, "start", 0) : _int(attributes, "end", rank)]),)
@@ -165,6 +183,7 @@ def _matmul(shapes: Sequence[Dims], _: _Attributes) -> Dims | None:
 
 # By the shape of the first operand, and by those of all operands; elementwise operators and reductions need no rule.
 _FROM_FIRST: Mapping[str, Callable[[Dims, _Inputs, _Attributes], Dims | None]] = {
+    "Reshape": _reshape,
     "Shape": _rank,
     "Split": _split,
     "Squeeze": _squeeze,

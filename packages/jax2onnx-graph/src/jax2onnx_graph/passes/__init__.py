@@ -90,40 +90,64 @@ def _plain(make: Callable[[], ir.passes.PassBase]) -> PassFactory:
     return lambda _: make()
 
 
-def optimise(model: ir.Model, target: Target, contributed: Sequence[ContributedPass] = ()) -> None:
+def optimise(model: ir.Model, target: Target, contributed: Sequence[ContributedPass] = ()) -> list[str]:
     """Run the default passes, those of plugins at their places, and the target's own; names are unique afterwards.
 
+    Returns:
+      A sentence about each contributed pass that could not be made, and was left out.
+
     Raises:
-      PassError: a pass failed, or could not be made; the error names its owner.
+      PassError: a pass failed, or one of the target's could not be made; the error names its owner.
     """
-    for graph_pass, owner in _in_order(target, contributed):
+    notes: list[str] = []
+    for graph_pass, owner in _in_order(target, contributed, notes):
         _run(model, graph_pass, owner)
     graphs: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     for graph in graphs:
         _make_names_unique(graph)
+    return notes
 
 
-def _in_order(target: Target, contributed: Iterable[ContributedPass]) -> Iterator[tuple[ir.passes.PassBase, str]]:
-    remaining = list(contributed)
+def _in_order(
+    target: Target, contributed: Iterable[ContributedPass], notes: list[str]
+) -> Iterator[tuple[ir.passes.PassBase, str]]:
+    remaining, names = list(contributed), []
     for factory in default_passes():
         graph_pass = factory(target)
         yield graph_pass, _SELF
-        for one in [c for c in remaining if c.after == type(graph_pass).__name__]:
+        names.append(type(graph_pass).__name__)
+        for one in [c for c in remaining if c.after == names[-1]]:
             remaining.remove(one)
-            yield _make(one.factory, target, one.owner), one.owner
+            yield from _contributed(one, target, notes)
     for one in remaining:
-        yield _make(one.factory, target, one.owner), one.owner
+        if one.after is not None:
+            raise PassError(
+                f"A graph pass of {one.owner} is to run after {one.after!r}, but the default passes are: {', '.join(names)}."
+            )
+        yield from _contributed(one, target, notes)
     yield ExpandFunctions(target), _SELF
     for factory in target.passes():
         yield _make(factory, target, f"target {target.name}"), f"target {target.name}"
     yield ir.passes.common.RemoveUnusedNodesPass(), "onnx-ir"
 
 
+def _contributed(
+    contributed: ContributedPass, target: Target, notes: list[str]
+) -> Iterator[tuple[ir.passes.PassBase, str]]:
+    try:
+        yield _make(contributed.factory, target, contributed.owner), contributed.owner
+    except PassError as error:
+        notes.append(f"{error} The model was made without it.")
+
+
 def _make(factory: PassFactory, target: Target, owner: str) -> ir.passes.PassBase:
     try:
-        return factory(target)
-    except Exception as error:
-        raise PassError(f"A graph pass of {owner} could not be made: {type(error).__name__}: {error}") from error
+        made = factory(target)
+    except (Exception, SystemExit) as error:
+        raise PassError(f"A graph pass of {owner} could not be made ({type(error).__name__}: {error}).") from error
+    if not isinstance(made, ir.passes.PassBase):
+        raise PassError(f"A graph pass of {owner} could not be made: it is {made!r}, not a GraphPass.")
+    return made
 
 
 def _run(model: ir.Model, graph_pass: ir.passes.PassBase, owner: str) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import jax
 from jax2onnx_core import Aval, Jaxpr
 from jax2onnx_core.jax_types import Equation, Var
-from jax2onnx_core.jaxprs import bind_equation, is_drop_var, is_jaxpr, is_literal, open_jaxpr, struct
+from jax2onnx_core.jaxprs import is_drop_var, is_jaxpr, is_literal, open_jaxpr, struct
+
+from jax2onnx_lax._compat import bind_equation
 
 __all__ = ["Hoisted", "hoist"]
 

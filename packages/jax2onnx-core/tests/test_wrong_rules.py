@@ -1,0 +1,170 @@
+"""What a rule, decomposition or composite gets wrong is said at export, with its name and the user's line."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+
+import jax.extend.core
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as ir
+import pytest
+from jax2onnx_core import Call, Composites, Rules, errors, hookimpl, to_onnx
+
+
+def plugin(*declared):
+    class Acme:
+        @hookimpl
+        def jax2onnx_register(self, registry):
+            registry.add(*declared)
+
+    return Acme()
+
+
+def with_rule(fn, name="tanh"):
+    rules = Rules(overrides=True)
+    rules.lower(name)(fn)
+    return plugin(rules)
+
+
+def two_axes(x):
+    return jnp.tanh(x)
+
+
+def export(fn, rule, **options):
+    return to_onnx(fn, [("B", "T")], plugins=[with_rule(rule)], **options)
+
+
+WRONG = {
+    "missing operand": (lambda ctx, x, **_: ctx.op.Add(x), "Add of opset 23 takes 2 operands, not 1."),
+    "a number": (
+        lambda ctx, x, **_: ctx.op.Add(x, 2.0),
+        "Operand 1 of Add is 2.0, not a value of the graph; write ctx.constant(2.0, like=x) with another operand x.",
+    ),
+    "an unknown attribute": (
+        lambda ctx, x, **_: ctx.op.Tanh(x, axis=1),
+        "Tanh of opset 23 has no attribute 'axis'; it has: none.",
+    ),
+    "mixed types": (
+        lambda ctx, x, **_: ctx.op.Add(x, ctx.constant(np.int32(1))),
+        "Operand 1 (B) of Add is INT32, but it has to be FLOAT, as the one before it; convert one of them by ctx.cast(x, dtype).",
+    ),
+    "an array": (
+        lambda ctx, x, **_: np.zeros(1),
+        "The rule returned array([0.]), not a value of the graph (an onnx_ir.Value).",
+    ),
+    "nothing": (lambda ctx, x, **_: None, "The rule returned None, not a value of the graph (an onnx_ir.Value)."),
+    "too much": (lambda ctx, x, **_: [x, x], "The rule returned 2 values for 1 results."),
+    "another type": (
+        lambda ctx, x, **_: ctx.op.IsNaN(x),
+        "The rule returned BOOL, but JAX's result is float32[B, T].",
+    ),
+    "a foreign value": (
+        lambda ctx, x, **_: ir.Value(name="y", type=x.type),
+        "The rule returned 'y', which is no value of this graph: no node computes it.",
+    ),
+    "another rank": (
+        lambda ctx, x, **_: ctx.unsqueeze(x, [0]),
+        "The rule returned shape [1, B, T], but JAX's result has [B, T].",
+    ),
+    "other symbols": (
+        lambda ctx, x, **_: ctx.transpose(x, (1, 0)),
+        "The rule returned shape [T, B], but JAX's result has [B, T].",
+    ),
+    "an exception": (lambda ctx, x, **_: 1 / 0, "ZeroDivisionError: division by zero."),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_rule_is_named(wrong):
+    rule, message = WRONG[wrong]
+    with pytest.raises(errors.RuleError) as error:
+        export(two_axes, rule)
+    line = two_axes.__code__.co_firstlineno + 1
+    expected = (
+        f"Lowering 'tanh' failed: {message} The rule is by the inline plugin Acme ({__name__}:<lambda>), "
+        f"for the equation at {__file__}:{line} (two_axes)."
+    )
+    assert str(error.value) == expected
+
+
+def test_a_decomposition_that_fails_is_named():
+    rules = Rules(overrides=True)
+    rules.decompose("tanh", lambda x, **_: 1 / 0)
+    with pytest.raises(errors.RuleError, match=r"ZeroDivisionError: .* by the inline plugin Acme \(.*<lambda>\)"):
+        to_onnx(two_axes, [("B", "T")], plugins=[plugin(rules)])
+
+
+def test_a_rule_declines_by_itself_where_the_target_has_no_kernel():
+    rules = Rules(overrides=True)
+    rules.decompose("tanh", lambda x, **_: 2 / (1 + jnp.exp(-2 * x)) - 1)
+    rules.lower("tanh")(lambda ctx, x, **_: ctx.op.Asinh(x))
+    program = to_onnx(two_axes, [("B", "T")], plugins=[plugin(rules)], x64=True)
+    assert "declined: tanh (1×): onnxruntime has no Asinh for DOUBLE" in program.report()
+    program.verify()
+
+
+def test_an_operator_without_a_kernel_is_written_as_onnx_defines_it():
+    softsign = Rules(overrides=True)
+    softsign.lower("acme.act")(lambda ctx, x, **_: ctx.op.Softsign(x))
+    composites = Composites()
+    composites.call("acme:act", name="acme.act")(Call)
+    program = to_onnx(acme_act, [(3,)], plugins=[plugin(softsign, composites)], x64=True)
+    assert "Softsign" not in program.report()
+    x = np.array([-2.0, 0.1, 5.0])
+    np.testing.assert_allclose(program(x), x / (1 + np.abs(x)), rtol=1e-15)
+
+
+def decline(ctx, *operands, **_):
+    ctx.decline("the moon is full")
+
+
+def test_the_report_keeps_the_reasons_of_rules_that_declined():
+    program = export(two_axes, decline)
+    assert "declined: tanh (1×): the moon is full" in program.report()
+
+
+def test_the_error_of_what_is_missing_names_the_reasons_of_its_rules():
+    orphan = jax.extend.core.Primitive("orphan")
+    orphan.def_abstract_eval(lambda x: x)
+    with pytest.raises(errors.UnsupportedError, match=r"orphan: once, at .*\. Its rules declined: the moon is full"):
+        to_onnx(orphan.bind, [(3,)], plugins=[with_rule(decline, "orphan")])
+
+
+# -- composites ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def _acme(monkeypatch):
+    module = types.ModuleType("acme")
+    vars(module)["act"] = lambda x: jnp.tanh(x)
+    monkeypatch.setitem(sys.modules, "acme", module)
+
+
+def acme_act(x):
+    return vars(sys.modules["acme"])["act"](x)
+
+
+def with_composite(fn):
+    composites = Composites()
+    composites.call("acme:act", name="acme.act")(fn)
+    return plugin(composites)
+
+
+def test_a_composite_that_fails_is_named():
+    with pytest.raises(errors.PluginError, match=r"The composite .*<lambda> of acme:act failed: ZeroDivisionError"):
+        to_onnx(acme_act, [(3,)], plugins=[with_composite(lambda x: 1 / 0)])
+
+
+def test_a_composite_that_returns_an_array_is_named():
+    with pytest.raises(
+        errors.PluginError, match=r"The composite .*<lambda> of acme:act returned .*, not a Call or None"
+    ):
+        to_onnx(acme_act, [(3,)], plugins=[with_composite(lambda x: x)])
+
+
+def test_a_call_that_the_original_refuses_is_the_users_error():
+    with pytest.raises(TypeError, match=re.escape("unexpected keyword argument 'sharp'")):
+        to_onnx(lambda x: vars(sys.modules["acme"])["act"](x, sharp=True), [(3,)], plugins=[with_composite(Call)])

@@ -1,0 +1,133 @@
+"""A node compared with the schema of its operator."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import onnx
+
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.errors import RuleError
+from jax2onnx_graph.facts.availability import schema_of
+from jax2onnx_graph.targets import Target
+
+__all__ = ["check_node", "check_operands"]
+
+_Option = onnx.defs.OpSchema.FormalParameterOption
+
+
+class _Form(NamedTuple):
+    """What the schema of an operator says of its nodes.
+
+    `optional` tells of each formal operand whether it may be left out in the middle; `attributes` are names and types.
+    """
+
+    operands: tuple[int, int]
+    results: tuple[int, int]
+    optional: tuple[bool, ...]
+    attributes: Mapping[str, str]
+    required: frozenset[str]
+
+
+def check_operands(op_type: str, opset: int, operands: Sequence[object]) -> None:
+    """Raise RuleError where the schema of an operator does not allow the number or kind of a node's operands."""
+    for index, value in enumerate(operands):
+        if value is not None and not isinstance(value, ir.Value):
+            raise RuleError(
+                f"Operand {index} of {op_type} is {value!r}, not a value of the graph; write ctx.constant({value!r}, like=x) "
+                "with another operand x."
+            )
+    form = _form(op_type, opset)
+    if not _is_within(len(operands), form.operands):
+        raise RuleError(f"{op_type} of opset {opset} takes {_count(form.operands)} operands, not {len(operands)}.")
+    for index, value in enumerate(operands):
+        if value is None and not form.optional[min(index, len(form.optional) - 1)]:
+            raise RuleError(f"Operand {index} of {op_type} cannot be left out.")
+
+
+def check_node(node: ir.Node, opset: int, target: Target) -> None:
+    """Raise RuleError where the schema of a standard operator does not allow a node's attributes, results or types.
+
+    An element type that the schema does not allow may be one that the target computes, after legalisation.
+    """
+    name, form = f"{node.op_type} of opset {opset}", _form(node.op_type, opset)
+    for missing in form.required - node.attributes.keys():
+        raise RuleError(f"{name} needs the attribute {missing}.")
+    for attribute in node.attributes.values():
+        expected = form.attributes.get(attribute.name)
+        if expected is None:
+            known = ", ".join(sorted(form.attributes)) or "none"
+            raise RuleError(f"{name} has no attribute {attribute.name!r}; it has: {known}.")
+        if expected != attribute.type.name:
+            raise RuleError(
+                f"The attribute {attribute.name} of {name} is of type {expected}, not {attribute.type.name} ({attribute.value!r})."
+            )
+    if not _is_within(len(node.outputs), form.results):
+        raise RuleError(f"{name} has {_count(form.results)} results, not {len(node.outputs)}.")
+    operands = tuple(None if v is None else v.dtype for v in node.inputs)
+    results = tuple(v.dtype for v in node.outputs)
+    problem = _type_problem(node.op_type, opset, operands, results)
+    if problem is not None and not (problem.may_be_carried and target.computes(node, opset)):
+        raise RuleError(problem.text)
+
+
+def _is_within(count: int, bounds: tuple[int, int]) -> bool:
+    return bounds[0] <= count <= bounds[1]
+
+
+def _count(bounds: tuple[int, int]) -> str:
+    least, most = bounds
+    return str(least) if least == most else f"{least} to {most}" if most < 2**31 - 1 else f"at least {least}"
+
+
+@functools.cache
+def _form(op_type: str, opset: int) -> _Form:
+    schema = schema_of(op_type, opset)
+    if schema is None:
+        raise RuleError(f"Opset {opset} of ONNX has no operator {op_type}.")
+    return _Form(
+        (schema.min_input, schema.max_input),
+        (schema.min_output, schema.max_output),
+        tuple(formal.option != _Option.Single for formal in schema.inputs),
+        {name: attribute.type.name for name, attribute in schema.attributes.items()},
+        frozenset(name for name, attribute in schema.attributes.items() if attribute.required),
+    )
+
+
+_Types = tuple[ir.DataType | None, ...]
+
+
+class _TypeProblem(NamedTuple):
+    """What is wrong with the element types of a node, and whether legalisation can mend it."""
+
+    text: str
+    may_be_carried: bool
+
+
+@functools.cache
+def _type_problem(op_type: str, opset: int, operands: _Types, results: _Types) -> _TypeProblem | None:
+    """The first problem: types that differ where the schema wants one, then a type that it does not allow."""
+    schema = schema_of(op_type, opset)
+    assert schema is not None, "the operands of the node were checked"
+    variables = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
+    bound: dict[str, ir.DataType] = {}
+    refused: _TypeProblem | None = None
+    for what, formals, dtypes in (("operand", schema.inputs, operands), ("result", schema.outputs, results)):
+        for index, dtype in enumerate(dtypes):
+            formal = formals[min(index, len(formals) - 1)]
+            if dtype is None:
+                continue
+            if f"tensor({dtype.name.lower()})" not in variables.get(formal.type_str, {formal.type_str}):
+                text = f"{op_type} of opset {opset} takes no {dtype} as its {what} {index} ({formal.name})."
+                refused = refused or _TypeProblem(text, may_be_carried=True)
+            mixed = formal.option == _Option.Variadic and not formal.is_homogeneous
+            first = dtype if mixed or formal.type_str not in variables else bound.setdefault(formal.type_str, dtype)
+            if first != dtype:
+                return _TypeProblem(
+                    f"{what.capitalize()} {index} ({formal.name}) of {op_type} is {dtype}, but it has to be {first}, as the one "
+                    "before it; convert one of them by ctx.cast(x, dtype).",
+                    may_be_carried=False,
+                )
+    return refused
