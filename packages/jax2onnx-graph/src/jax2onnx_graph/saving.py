@@ -1,26 +1,44 @@
-"""Saving a model: atomic, with external data where a single file could not hold the weights."""
+"""Saving models: each path holds the old model or the new one, whole, at every moment and whatever happens."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
+import operator
 import os
-import shutil
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TypeVar
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import SaveError
-
-if TYPE_CHECKING:
-    import onnx
+from jax2onnx_graph.files import Destination, check_name, checked_path, locked, write_stream
+from jax2onnx_graph.folder import Folder
+from jax2onnx_graph.serialization import (
+    LARGE,
+    LARGEST_FILE,
+    Piece,
+    Place,
+    large_tensors,
+    lay_out,
+    model_pieces,
+    piece_bytes,
+    size,
+)
 
 __all__ = ["save_model", "save_sharing_weights", "weights_size"]
 
-# A protobuf file ends at 2 GiB; the nodes need some of it.
+# Weights of more bytes get a data file: the nodes need room, too, and so does what shape inference adds.
 _SINGLE_FILE_LIMIT = 1_800_000_000
+_GIB = 2**30
+
+# The stem of the data file that variants share.
+_SHARED = "weights"
+
+_Variant = TypeVar("_Variant")
+_Content = tuple[ir.DataType, tuple[int, ...], bytes]
 
 
 def weights_size(model: ir.Model) -> int:
@@ -28,114 +46,165 @@ def weights_size(model: ir.Model) -> int:
     return sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
 
 
-def save_model(model: ir.Model, path: str | os.PathLike[str], external_data: bool | None = None) -> Path:
-    """Write the model to `path`; its weights to `<path>.data` if `external_data`, or if they need it (None).
+def save_model(
+    model: ir.Model, path: str | os.PathLike[str], external_data: bool | None = None, *, threshold: int = LARGE,
+    data_file: str | None = None,
+) -> Path:  # fmt: skip
+    """Write a model to a file.
 
-    Everything is written beside the destination first and then renamed, so that a file that was
-    there before stays whole whatever happens. Raises SaveError.
+    Args:
+      model: the model, which stays as it is.
+      path: the file; links are followed, its permissions are kept. A pipe or a device is written into.
+      external_data: whether the weights go to a data file beside it; None: if one file cannot hold them, or if the data
+        file is named.
+      threshold: tensors of at least so many bytes go to the data file.
+      data_file: the name of the data file, which is then written twice, since an older model may be using it. None takes
+        a new name, `<name of the model>.<16 digits>.data`.
+
+    Returns:
+      The path.
+
+    Raises:
+      SaveError: no model can be written there, or writing failed. The model that was there is whole.
     """
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise SaveError(f"Cannot save to {path}: the directory {path.parent} does not exist; create it first.")
-    if path.is_dir():
-        raise SaveError(f"Cannot save to {path}: it is a directory; give the name of a file.")
-    if external_data is None:
-        external_data = weights_size(model) > _SINGLE_FILE_LIMIT
-    data_name = _free_data_name(path) if external_data else None
-    try:
-        with _workspace(path) as workspace:
-            written = workspace / path.name
-            ir.save(model, written, external_data=data_name)
-            if data_name is not None and (workspace / data_name).exists():
-                os.replace(workspace / data_name, path.parent / data_name)
-            os.replace(written, path)
-    except OSError as error:
-        raise SaveError(f"Cannot save to {path}: {error.strerror or error}. Nothing was changed there.") from error
-    for stale in {f"{path.name}.data", f"{path.name}.data1"} - {data_name}:
-        (path.parent / stale).unlink(missing_ok=True)
-    return path
+    with _explained(path):
+        destination = Destination.at(path)
+        if data_file is not None:
+            _check_data_file(destination, data_file, external_data)
+            external_data = True
+        elif external_data is None:
+            external_data = weights_size(model) > _SINGLE_FILE_LIMIT
+        tensors = large_tensors(model, threshold) if external_data else {}
+        if not tensors:
+            _save_inline(model, destination)
+        elif data_file is None:
+            _save_with_data(model, destination, tensors)
+        else:
+            _save_with_named_data(model, destination, tensors, data_file)
+        return destination.path
 
 
-def save_sharing_weights(models: Mapping[str, ir.Model], directory: str | os.PathLike[str]) -> list[Path]:
-    """Write models as `<name>.onnx` into a directory, their initializers once, into `weights.data`.
+def _check_data_file(destination: Destination, name: str, external_data: bool | None) -> None:
+    check_name(name, "data_file")
+    if name.casefold() == destination.file.name.casefold():
+        raise SaveError(f"Cannot save to {destination.path}: data_file={name!r} is the name of the model itself.")
+    if external_data is False:
+        raise SaveError(f"Cannot save to {destination.path}: data_file={name!r} contradicts external_data=False.")
 
-    Initializers are the same where they hold the same array. Existing files are replaced only when everything
-    has been written. Raises SaveError.
+
+def _save_inline(model: ir.Model, destination: Destination) -> None:
+    pieces = _model_pieces(model, destination)
+    if destination.is_stream:
+        write_stream(destination.path, pieces)
+        return
+    folder = _folder(destination)
+    folder.remove_leftovers(destination.file.name)
+    folder.replace({destination.file: (pieces, destination.mode)})
+
+
+def _save_with_data(model: ir.Model, destination: Destination, tensors: Mapping[str, ir.TensorProtocol]) -> None:
+    destination.check_takes_data()
+    file, mode, folder = destination.file, destination.mode, _folder(destination)
+    folder.remove_leftovers(file.name)
+    data_pieces, places = lay_out(tensors)
+    with folder.data_file(file.name, data_pieces, mode) as data:
+        folder.replace({file: (_model_pieces(model, destination, data.name, places), mode)})
+
+
+def _save_with_named_data(
+    model: ir.Model, destination: Destination, tensors: Mapping[str, ir.TensorProtocol], name: str
+) -> None:
+    """The older model may have its data under that name, so the new one refers to a copy until the name is free."""
+    destination.check_takes_data()
+    file, mode, folder = destination.file, destination.mode, _folder(destination)
+    data_pieces, places = lay_out(tensors)
+    with locked(folder.directory):
+        folder.check_data_name(name, file)
+        folder.remove_leftovers(file.name, name)
+        with folder.data_file(name, data_pieces, mode) as data:
+            folder.replace({file: (_model_pieces(model, destination, data.name, places), mode)})
+            folder.replace_data(name, data_pieces, mode)
+        folder.replace({file: (_model_pieces(model, destination, name, places), mode)})
+
+
+def save_sharing_weights(
+    directory: str | os.PathLike[str], variants: Mapping[str, _Variant], make: Callable[[_Variant], ir.Model]
+) -> list[Path]:
+    """Write variants of a model as `<name>.onnx` into a directory, their weights once, into `weights.<16 digits>.data`.
+
+    `make` gives the model of each. Weights are the same where they hold the same array. Older models of these names are
+    replaced when everything has been written; other models in the directory keep their own weights.
+
+    Raises:
+      SaveError: a name is none, or writing failed. Each model that was there is whole.
     """
-    directory = Path(directory)
-    if not directory.is_dir():
-        raise SaveError(f"Cannot save to {directory}: the directory does not exist; create it first.")
-    try:
-        with _workspace(directory / "variants") as workspace:
-            offsets = _write_weights(models.values(), workspace / _WEIGHTS)
-            for name, model in models.items():
-                proto = _with_references(model, offsets)
-                (workspace / f"{name}.onnx").write_bytes(proto.SerializeToString())
-            os.replace(workspace / _WEIGHTS, directory / _WEIGHTS)
-            for name in models:
-                os.replace(workspace / f"{name}.onnx", directory / f"{name}.onnx")
-    except OSError as error:
-        raise SaveError(f"Cannot save to {directory}: {error.strerror or error}.") from error
-    return [directory / f"{name}.onnx" for name in models]
+    with _explained(directory):
+        destinations = _variant_destinations(directory, variants)
+    models = [(destinations[name], make(variant)) for name, variant in variants.items()]
+    with _explained(directory):
+        _save_together(models)
+    return [destination.path for destination in destinations.values()]
 
 
-_WEIGHTS = "weights.data"
-_ALIGNMENT = 4096
-# Smaller tensors stay in the model file, where shape inference and constant folding see them.
-_EXTERNAL_FROM = 1024
+def _variant_destinations(directory: str | os.PathLike[str], names: Iterable[str]) -> dict[str, Destination]:
+    folder = checked_path(directory)
+    if not folder.is_dir():
+        raise SaveError(f"Cannot save to {folder}: the directory does not exist; create it first.")
+    destinations = {}
+    for name in names:
+        check_name(name, "the name of a variant")
+        destinations[name] = Destination.at(folder / f"{name}.onnx")
+        destinations[name].check_takes_data()
+    if not destinations:
+        raise SaveError(f"Cannot save to {folder}: name at least one variant.")
+    return destinations
 
 
-def _weights(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
-    tensors = {value: value.const_value for value in model.graph.initializers.values()}
-    return {
-        value: tensor for value, tensor in tensors.items() if tensor is not None and tensor.nbytes >= _EXTERNAL_FROM
-    }
+def _save_together(models: Sequence[tuple[Destination, ir.Model]]) -> None:
+    large = [large_tensors(model) for _, model in models]
+    contents = [{name: _content(tensor) for name, tensor in tensors.items()} for tensors in large]
+    different = {contents[i][name]: tensor for i, tensors in enumerate(large) for name, tensor in tensors.items()}
+    data_pieces, places = lay_out(different)
+    modes = [destination.mode for destination, _ in models if destination.mode is not None]
+    # Who may not read one of the models does not get to read its weights either.
+    mode = functools.reduce(operator.and_, modes) if modes else None
+    folder = _folder(models[0][0])
+    folder.remove_leftovers(_SHARED)
+    with folder.data_file(_SHARED, data_pieces, mode) if different else contextlib.nullcontext(Path()) as data:
+        new = {}
+        for (destination, model), found in zip(models, contents, strict=True):
+            own = {name: places[content] for name, content in found.items()}
+            new[destination.file] = _model_pieces(model, destination, data.name, own), destination.mode
+        folder.replace(new)
 
 
-def _write_weights(models: Iterable[ir.Model], path: Path) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """Write every different tensor once; its key → (offset, length)."""
-    offsets: dict[tuple[Any, ...], tuple[int, int]] = {}
-    with path.open("wb") as file:
-        for model in models:
-            for tensor in _weights(model).values():
-                key = _tensor_key(tensor)
-                if key not in offsets:
-                    file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)
-                    data = tensor.tobytes()
-                    offsets[key] = (file.tell(), len(data))
-                    file.write(data)
-    return offsets
+def _model_pieces(
+    model: ir.Model, destination: Destination, data_file: str = "", places: Mapping[str, Place] = MappingProxyType({})
+) -> list[Piece]:
+    pieces = model_pieces(model, data_file, places)
+    if (needed := size(pieces)) > LARGEST_FILE:
+        raise SaveError(
+            f"Cannot save to {destination.path}: the file would take {needed / _GIB:.2f} GiB, but an ONNX file holds at "
+            "most 2 GiB. Let the weights go to a data file: external_data=True, or a lower threshold."
+        )
+    return pieces
 
 
-def _tensor_key(tensor: ir.TensorProtocol) -> tuple[Any, ...]:
-    return tensor.dtype, tuple(tensor.shape.numpy()), hashlib.sha256(tensor.tobytes()).digest()
+def _content(tensor: ir.TensorProtocol) -> _Content:
+    return tensor.dtype, tuple(tensor.shape.numpy()), hashlib.sha256(piece_bytes(tensor)).digest()
 
 
-def _with_references(model: ir.Model, offsets: Mapping[tuple[Any, ...], tuple[int, int]]) -> onnx.ModelProto:
-    """The model as a message whose large initializers point into the file of weights."""
-    held = _weights(model)
-    try:
-        for value, tensor in held.items():
-            offset, length = offsets[_tensor_key(tensor)]
-            value.const_value = ir.ExternalTensor(
-                _WEIGHTS, offset, length, tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=value.name or ""
-            )
-        return ir.to_proto(model)
-    finally:
-        for value, tensor in held.items():
-            value.const_value = tensor
-
-
-def _free_data_name(path: Path) -> str:
-    """A data file beside the one that an older model of this name may be using."""
-    name = f"{path.name}.data"
-    return f"{name}1" if (path.parent / name).exists() else name
+def _folder(destination: Destination) -> Folder:
+    return Folder(destination.file.parent, destination.file.suffix)
 
 
 @contextlib.contextmanager
-def _workspace(path: Path) -> Iterator[Path]:
-    workspace = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+def _explained(path: object) -> Iterator[None]:
     try:
-        yield workspace
-    finally:
-        shutil.rmtree(workspace, ignore_errors=True)
+        yield
+    except SaveError:
+        raise
+    except OSError as error:
+        raise SaveError(
+            f"Cannot save to {path}: {error.strerror or error}. Models that were there are whole."
+        ) from error

@@ -88,9 +88,10 @@ class OnnxProgram:
         """The pytree structure of the result."""
         return self.traced.out_tree
 
-    def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> Path:
+    def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None,
+             threshold: int = 1024, data_file: str | None = None) -> Path:  # fmt: skip
         """Write the model to a file, atomically; see `save_model`."""
-        return save_model(self.model, path, external_data)
+        return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file)
 
     # -- symbols -----------------------------------------------------------------------------
 
@@ -116,10 +117,9 @@ class OnnxProgram:
         """Save specializations of this program that share one file of weights.
 
         `save_variants("out", full={"T": 6, "S": 0}, incremental={"T": 1, "S": 5})` writes `full.onnx`,
-        `incremental.onnx` and `weights.data`.
+        `incremental.onnx` and their weights.
         """
-        programs = {name: self.specialize(**values) for name, values in variants.items()}
-        return save_sharing_weights({name: p.model for name, p in programs.items()}, directory)
+        return save_sharing_weights(directory, variants, lambda values: self.specialize(**values).model)
 
     # -- running -----------------------------------------------------------------------------
 
