@@ -66,13 +66,19 @@ def data_files(directory: Path) -> list[Path]:
     return sorted(path for path in directory.iterdir() if re.search(DATA, path.name))
 
 
+@pytest.fixture(autouse=True)
+def no_waiting_for_disks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed process has written stays without it, too."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
 def python(code: str, *args: object) -> bytes:
     """What code that uses this module prints in an interpreter of its own, in which nothing else is loaded."""
     return subprocess.run(command(code, *args), check=True, stdout=subprocess.PIPE).stdout
 
 
 def command(code: str, *args: object) -> list[str]:
-    code = f"import sys; sys.path.insert(0, sys.argv[1]); from test_saving import *\n{code}"
+    code = f"import sys; sys.path.insert(0, sys.argv[1]); from test_saving import *\nos.fsync = lambda _: None\n{code}"
     return [sys.executable, "-c", code, str(Path(__file__).parent), *map(str, args)]
 
 
@@ -173,7 +179,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 @pytest.mark.parametrize("external", [False, True])
 def test_saving_needs_little_memory(tmp_path: Path, external: bool) -> None:
     grown = python(MEMORY, tmp_path / "m.onnx", external or "")
-    assert int(grown) * 1024 < 0.2 * 2**28
+    assert int(grown) * (1 if sys.platform == "darwin" else 1024) < 0.2 * 2**28
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) == pytest.approx(2**28, rel=1e-4)
 
 
@@ -553,7 +559,7 @@ def test_a_kill_at_every_call(tmp_path: Path, save: str, is_first: bool) -> None
 # -- at the same time ---------------------------------------------------------------------------
 
 SAVER = """
-for _ in range(10):
+for _ in range(6):
     SAVES[sys.argv[3]](Path(sys.argv[2]), float(sys.argv[4]))
 """
 
