@@ -189,3 +189,31 @@ def test_a_custom_operator_brings_its_domain_even_from_inside_a_function():
 def test_only_callables_can_be_functions():
     with pytest.raises(TypeError, match="decorates functions, methods and classes"):
         onnx_function(name="x")(3)  # type: ignore[type-var]
+
+
+def test_functions_whose_constants_differ_in_one_element_are_two():
+    ones = np.ones(2000, np.float32)
+    other = ones.copy()
+    other[1000] = 2
+
+    @onnx_function
+    def scaled(x, factor):
+        return custom_scale(x, factor=factor)
+
+    @custom_op("Scale", domain="tests")
+    def custom_scale(x, *, factor):
+        return x * factor
+
+    program = to_onnx(lambda x: (scaled(x, ones), scaled(x, other), scaled(x, ones.copy())), [(2000,)])
+    assert len(program.model.functions) == 2
+
+
+def test_a_function_of_zero_is_not_one_of_minus_zero():
+    @onnx_function
+    def scaled(x, factor):
+        return x * factor
+
+    program = to_onnx(lambda x: (scaled(x, 0.0), scaled(x, -0.0)), [(3,)])
+    plus, minus = program(np.ones(3, np.float32))
+    assert not np.signbit(plus).any()
+    assert np.signbit(minus).all()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jax2onnx_graph.build.builder import Value
+    from jax2onnx_graph.cases import Case, Limitation, construct, expect_graph, with_dtype, with_rngs
     from jax2onnx_graph.targets import Target
 
     from jax2onnx_core.frontend.activation import exporting
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from jax2onnx_core.jaxprs import Aval, Dim, Jaxpr
     from jax2onnx_core.lowering.context import Context
     from jax2onnx_core.plugins import errors
-    from jax2onnx_core.plugins.cases import Case, Limitation, construct, expect_graph, with_dtype, with_rngs
     from jax2onnx_core.plugins.discovery import hookimpl
     from jax2onnx_core.plugins.registry import Adapted, Registry
     from jax2onnx_core.plugins.rules import Call, Complex, Composites, Rules
@@ -36,7 +36,7 @@ _HOMES = {
     "jax2onnx_core.frontend.composite": ("bind_composite",),
     "jax2onnx_core.jaxprs": ("Aval", "Dim", "Jaxpr"),
     "jax2onnx_core.lowering.context": ("Context",),
-    "jax2onnx_core.plugins.cases": ("Case", "Limitation", "construct", "expect_graph", "with_dtype", "with_rngs"),
+    "jax2onnx_graph.cases": ("Case", "Limitation", "construct", "expect_graph", "with_dtype", "with_rngs"),
     "jax2onnx_core.plugins.discovery": ("hookimpl",),
     "jax2onnx_core.plugins.registry": ("Adapted", "Registry"),
     "jax2onnx_core.plugins.rules": ("Call", "Complex", "Composites", "Rules"),

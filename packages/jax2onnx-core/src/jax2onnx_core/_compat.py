@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
+from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import dtypes as _dtypes
 from jax._src import source_info_util as _source_info
@@ -18,6 +20,7 @@ from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import batching as _batching
 from jax._src.interpreters import mlir as _mlir
 from jax._src.interpreters import partial_eval as _partial_eval
+from jax._src.lax import lax as _lax
 from jax._src.state import discharge as _discharge
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.facts.dims import Dim, Dims, SymbolicDim, Term, is_static
@@ -40,15 +43,16 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 __all__ = [
-    "ShapedArray", "abstract_results", "bind_primitive", "binds", "bounds", "canonical_dtype", "closed", "default_float",
+    "ShapedArray", "abstract_results", "as_weak", "bind_primitive", "binds", "bounds", "canonical_dtype", "closed", "default_float", "default_options",
     "definition", "dim_expression", "eval_jaxpr", "inconclusive_dimension_error", "is_drop_var",
     "is_extended_dtype", "is_jaxpr", "is_literal", "is_symbolic_dim", "is_user_file",
-    "key_physical_aval", "name_stack", "open_jaxpr", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
-    "solve_dims", "substitute", "symbol", "symbols_of", "trace_thunk", "unknown_symbol_error", "user_frame",
-    "with_exact_shape", "without_dead_equations", "without_references", "wrap_key",
+    "key_physical_aval", "name_stack", "open_jaxpr", "options_of", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
+    "solve_dims", "substitute", "symbol", "symbols_of", "trace_context", "trace_thunk", "unknown_symbol_error", "user_frame",
+    "with_exact_shape", "without_dead_equations", "without_experiments", "without_references", "wrap_key",
 ]  # fmt: skip
 
 ShapedArray = _core.ShapedArray
+trace_context = _config.trace_context
 inconclusive_dimension_error = _core.InconclusiveDimensionOperation
 unknown_symbol_error = _shape_poly.UnexpectedDimVar
 
@@ -271,6 +275,72 @@ def default_float() -> Dtype:
 
 def canonical_dtype(dtype: Dtype) -> Dtype:
     return _dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
+
+
+# What rules and decompositions are written for: JAX's defaults, with 64-bit types.
+_DEFAULT_OPTIONS = {
+    "jax_enable_x64": True,
+    "jax_explicit_x64_dtypes": "allow",
+    "jax_numpy_dtype_promotion": "standard",
+    "jax_numpy_rank_promotion": "allow",
+    "jax_default_matmul_precision": None,
+    "jax_legacy_prng_key": "allow",
+    "jax_random_seed_offset": 0,
+    "jax_disable_jit": False,
+    "jax_no_tracing": False,
+    "jax_no_execution": False,
+    "jax_debug_infs": False,
+    "jax_debug_key_reuse": False,
+    "jax_debug_nans": False,
+    "jax_enable_checks": False,
+    "jax_check_static_indices": False,
+    "jax_check_tracer_leaks": False,
+    "jax_error_checking_behavior_divide": "ignore",
+    "jax_error_checking_behavior_nan": "ignore",
+    "jax_error_checking_behavior_oob": "ignore",
+    "jax_transfer_guard_device_to_device": "allow",
+    "jax_transfer_guard_device_to_host": "allow",
+    "jax_transfer_guard_host_to_device": "allow",
+}
+# Other jaxprs for the same operations: primitives that plugins do not know, weights as literals.
+_EXPERIMENTS = {
+    "jax_custom_jvp3": False,
+    "jax_custom_vjp3": False,
+    "jax_remat3": False,
+    "jax_scan3": False,
+    "jax_use_simplified_jaxpr_constants": False,
+}
+
+
+def default_options() -> contextlib.AbstractContextManager[None]:
+    """Inside, JAX has its default options and 64-bit types, whatever the user has set."""
+    return _options(_DEFAULT_OPTIONS | _EXPERIMENTS)
+
+
+def without_experiments() -> contextlib.AbstractContextManager[None]:
+    """Inside, the user's options hold, but for those by which JAX tries out another form of jaxprs."""
+    return _options(_EXPERIMENTS)
+
+
+def options_of(eqn: Equation) -> contextlib.AbstractContextManager[None]:
+    """Inside, those options hold that an equation remembers from its trace, and that change what it computes."""
+    kept, option = eqn.ctx.threefry_partitionable, _config.threefry_partitionable
+    return contextlib.nullcontext() if option.value == kept else option(kept)
+
+
+@contextlib.contextmanager
+def _options(values: Mapping[str, object]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for name, value in values.items():
+            state = _config.config_states.get(name)  # some options are older or newer than this JAX
+            if state is not None and state.value != value:
+                stack.enter_context(state(value))
+        yield
+
+
+def as_weak(array: jax.Array) -> jax.Array:
+    """The array, weakly typed as Python's numbers are."""
+    return _lax._convert_element_type(array, weak_type=True)
 
 
 def register_composite_rules(primitive: Primitive, batch: Callable[..., list[jax.Array]]) -> None:

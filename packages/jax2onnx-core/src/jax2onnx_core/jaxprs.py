@@ -29,8 +29,11 @@ __all__ = [
 
 
 def struct(aval: Aval) -> jax.ShapeDtypeStruct:
-    """The aval as something to trace with."""
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+    """The aval as something to trace rules and decompositions with.
+
+    It is not weakly typed: what a rule computes has the dtype of its operands, whatever JAX's default dtype is.
+    """
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype)
 
 
 def is_positive(dim: Dim) -> bool:

@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 from jax2onnx_core import OnnxProgram
 from jax2onnx_core.jax_types import PyTree
+from jax2onnx_core.program.verification import as_traced
 from jax2onnx_core.symbols.symbols import evaluate_dim
 from jax2onnx_graph.arrays import Array, Dtype
 
@@ -30,10 +31,10 @@ def arguments(
     random = np.random.default_rng(seed)
     traced = program.inputs.symbols.traced_values(sizes)
     leaves = [
-        jnp.asarray(random_array(random, aval.dtype, tuple(evaluate_dim(d, traced) for d in aval.shape), values))
+        random_array(random, aval.dtype, tuple(evaluate_dim(d, traced) for d in aval.shape), values)
         for aval in program.inputs.avals
     ]
-    args, kwargs = jax.tree_util.tree_unflatten(program.inputs.tree, leaves)
+    args, kwargs = jax.tree_util.tree_unflatten(program.inputs.tree, as_traced(leaves, program.inputs.avals))
     return tuple(_given(spec, arg) for spec, arg in zip(specs, args, strict=True)), kwargs
 
 

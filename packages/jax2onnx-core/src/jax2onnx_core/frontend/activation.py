@@ -167,7 +167,7 @@ def _wrap(target: str, original: Function) -> Function:
             call,
             traced_original,
             keep_under_vmap=spec.keep_under_vmap,
-            traced=vars(_thread).get("traced"),
+            traced=vars(_thread)["traced"].setdefault(target, {}),
         )
 
     return wrapper

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jax2onnx_core import _compat
+from jax2onnx_core.fingerprint import params_fingerprint
 from jax2onnx_core.jax_types import Jaxpr, Primitive, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import Dim, StaticParams
 from jax2onnx_core.plugins.rules import Call
@@ -77,25 +78,20 @@ class TracedOriginal:
 
 
 def _key(name: str, call: Call, operands: Sequence[jax.Array], tree: PyTreeDef) -> Hashable | None:
-    """What decides the meaning of a call; None where its params cannot be compared."""
+    """What decides the meaning of a call; None where its params may change, as objects that are not hashable do."""
+    try:
+        hash(tuple(call.params.values()))
+    except TypeError:
+        return None
     same = {id(x): i for i, x in reversed(list(enumerate(operands)))}
-    key = (
+    return (
         name,
         tree,
         tuple(jax.typeof(x) for x in operands),
         tuple(same[id(x)] for x in operands),
-        tuple((key, type(value), _comparable(value)) for key, value in sorted(call.params.items())),
+        params_fingerprint(call.params),
+        _compat.trace_context(),
     )
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
-
-
-def _comparable(value: object) -> object:
-    """A parameter as something that is equal only to what means the same: 0.0 and -0.0 are equal numbers."""
-    return repr(value) if isinstance(value, (float, complex)) else value
 
 
 def _places(consts: Sequence[jax.Array], operands: Sequence[jax.Array]) -> list[int] | None:

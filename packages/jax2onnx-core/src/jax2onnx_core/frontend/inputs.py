@@ -109,10 +109,13 @@ def _normalise(spec: PyTree, where: str) -> PyTree:
             raise InputError(f"{where}: {spec[1]!r} is not a dtype; write for instance ((3, 4), 'int32').")
         if _is_dtype(spec[1]):
             return _Spec(_check_shape(spec[0], where), _as_dtype(spec[1]))
+    if isinstance(spec, (np.ndarray, np.generic)):
+        return _Spec(_check_shape(tuple(spec.shape), where), spec.dtype)
+    if isinstance(spec, (jax.ShapeDtypeStruct, jax.Array)):
+        aval = jax.typeof(spec) if isinstance(spec, jax.Array) else spec
+        return _Spec(_check_shape(tuple(aval.shape), where), aval.dtype, aval.weak_type)
     if isinstance(spec, (bool, int, float, complex)):
         return _Spec((), np.asarray(spec).dtype, weak_type=True)
-    if isinstance(spec, (jax.ShapeDtypeStruct, jax.Array, np.ndarray, np.generic)):
-        return _Spec(_check_shape(tuple(spec.shape), where), spec.dtype)
     if isinstance(spec, (str, bytes)):
         raise InputError(f"{where}: {spec!r} is not a shape; a shape is a tuple such as ('B', 4).")
     return _normalise_tree(spec, where)

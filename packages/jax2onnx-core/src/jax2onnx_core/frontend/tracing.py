@@ -44,7 +44,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
         args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
         return patched(adapted.make())(*args, **kwargs)
 
-    with activation_window(registry.composites, registry):
+    with activation_window(registry.composites, registry), _compat.without_experiments():
         try:
             jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(*inputs.avals)
         except (_compat.inconclusive_dimension_error, TypeError) as error:

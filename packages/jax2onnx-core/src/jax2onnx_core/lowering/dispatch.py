@@ -9,11 +9,11 @@ import jax
 from jax2onnx_graph.build.builder import Value
 
 from jax2onnx_core import _compat
+from jax2onnx_core.fingerprint import params_fingerprint
 from jax2onnx_core.jax_types import Function, Jaxpr
 from jax2onnx_core.jaxprs import struct
 from jax2onnx_core.lowering.components import Components
 from jax2onnx_core.lowering.context import Context
-from jax2onnx_core.lowering.fingerprint import params_fingerprint
 from jax2onnx_core.lowering.log import LoweringLog
 from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import component_count, component_struct, has_components
@@ -83,7 +83,7 @@ class Dispatcher:
 
     def _trace(self, fn: Function, operation: Operation) -> Jaxpr:
         """The jaxpr of `fn` for an operation; equal operations are traced once per export."""
-        key = (fn, tuple(operation.avals_in), params_fingerprint(operation.params))
+        key = (fn, tuple(operation.avals_in), params_fingerprint(operation.params), _compat.trace_context())
         found = self._traces.get(key)
         if found is None:
             found = self._traces[key] = _flat_jaxpr(fn, operation, map(struct, operation.avals_in))

@@ -94,7 +94,8 @@ class Engine:
                 return results
         ctx = Context(self, scope, operation, origin)
         try:
-            lowered = self._dispatcher.lower(ctx, operation, arguments)
+            with _compat.options_of(eqn):
+                lowered = self._dispatcher.lower(ctx, operation, arguments)
             if lowered is None:
                 return self._missing(operation, eqn)
             return accept_results(self.state, operation, operands, lowered)

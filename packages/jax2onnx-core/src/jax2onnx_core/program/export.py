@@ -15,6 +15,7 @@ from jax2onnx_graph.labels import write_metadata
 from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.targets import Target, standard_target
 
+from jax2onnx_core import _compat
 from jax2onnx_core.frontend.adapters import adapt_callable
 from jax2onnx_core.frontend.inputs import Inputs, parse_inputs
 from jax2onnx_core.frontend.static_retrace import specialize_traced, trace_specialized
@@ -124,8 +125,8 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
     output_names = lowering.output_names or traced.out_names
     _check_names("output_names", output_names, traced.out_names)
     registry, target = lowering.plugins.registry, lowering.target
-    # Decompositions may compute in 64 bits whatever the user's setting; what was traced keeps its dtypes.
-    with jax.enable_x64(True):
+    # The user's options have had their effect on the trace; how it is lowered does not depend on them.
+    with _compat.default_options():
         engine = Engine(
             registry, target, lowering.opset, inputs.symbols, traced.weight_names, provenance=lowering.provenance
         )

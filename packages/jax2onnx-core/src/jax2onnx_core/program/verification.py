@@ -18,7 +18,7 @@ from jax2onnx_core.jaxprs import Dims
 from jax2onnx_core.plugins.errors import SymbolError, VerificationError
 from jax2onnx_core.symbols.symbols import Symbols, evaluate_dim
 
-__all__ = ["choose_sizes", "find_sizes", "random_arguments", "verify"]
+__all__ = ["as_traced", "choose_sizes", "find_sizes", "random_arguments", "verify"]
 
 
 _CANDIDATES = (1, 7, 12, 2, 3, 4, 5, 6, 8, 9, 10, 11, 13, 14, 15, 16, 0)
@@ -32,18 +32,25 @@ def verify(
     worst = 0.0
     for number, values in enumerate(choose_sizes(inputs, out_avals) if sizes is None else sizes):
         args, kwargs = random_arguments(inputs, values, seed + number)
-        expected = _expected(fn, x64, args, kwargs)
+        expected = _expected(fn, inputs, x64, args, kwargs)
         actual = jax.tree_util.tree_leaves(run(*args, **kwargs))
         for name, want, got in zip(output_names, expected, actual, strict=True):
             worst = max(worst, _largest_difference(name, np.asarray(got), np.asarray(want), values, rtol, atol))
     return worst
 
 
-def _expected(fn: Function, x64: bool, args: Any, kwargs: Any) -> list[Any]:
+def _expected(fn: Function, inputs: Inputs, x64: bool, args: Any, kwargs: Any) -> list[Any]:
     """What the function itself computes, on JAX arrays as it was traced for."""
     with jax.enable_x64(x64):
-        args, kwargs = jax.tree_util.tree_map(jax.numpy.asarray, (args, kwargs))
+        leaves = as_traced(jax.tree_util.tree_leaves((args, kwargs)), inputs.avals)
+        args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
         return jax.tree_util.tree_leaves(fn(*args, **kwargs))
+
+
+def as_traced(arrays: Sequence[Any], avals: Sequence[jax.ShapeDtypeStruct]) -> list[jax.Array]:
+    """JAX arrays for inputs of these avals, weakly typed where those are."""
+    typed = map(jax.numpy.asarray, arrays)
+    return [_compat.as_weak(x) if aval.weak_type else x for x, aval in zip(typed, avals, strict=True)]
 
 
 def _largest_difference(

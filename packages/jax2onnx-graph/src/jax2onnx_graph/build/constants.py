@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.attributes import element_type
 from jax2onnx_graph.build.names import Names
+from jax2onnx_graph.fingerprints import array_fingerprint
 
 __all__ = ["ConstantPool"]
 
@@ -23,14 +26,14 @@ class ConstantPool:
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._small: dict[tuple[object, ...], ir.Value] = {}
+        self._small: dict[Hashable, ir.Value] = {}
         self._weights: dict[tuple[object, ...], list[tuple[Array, ir.Value]]] = {}
 
     def constant(self, array: Array, name: str = "const") -> ir.Value:
         """The value that holds `array`; equal small arrays share one."""
         if array.nbytes > _SMALL:
             return self._new(array, name)
-        key = (array.dtype, array.shape, array.tobytes())
+        key = array_fingerprint(array)
         value = self._small.get(key)
         if value is None:
             value = self._small[key] = self._new(np.array(array), name)

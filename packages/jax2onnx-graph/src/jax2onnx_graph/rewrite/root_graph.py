@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.names import Names
+from jax2onnx_graph.fingerprints import array_fingerprint
 from jax2onnx_graph.traversal import subgraphs, walk
 
 __all__ = ["RootGraph"]
@@ -21,13 +22,13 @@ class RootGraph:
     def __init__(self, graph: ir.Graph, *, is_function: bool) -> None:
         self._graph = graph
         self._is_function = is_function
-        self._constants: dict[tuple[object, ...], ir.Value] = {}
+        self._constants: dict[Hashable, ir.Value] = {}
         self._derived: dict[tuple[ir.Value, str], ir.Value] = {}
         self._value_names: Names | None = None
 
     def constant(self, array: Array) -> ir.Value:
         """The constant that holds the small `array`; equal ones are stored once."""
-        key = (str(array.dtype), array.shape, array.tobytes())
+        key = array_fingerprint(array)
         if key not in self._constants:
             self._constants[key] = self.own(ir.Tensor(array))
         return self._constants[key]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from jax2onnx_graph.expectation import ExpectGraph, expect_graph
-
-from jax2onnx_core.jax_types import Function
 
 __all__ = [
     "Case",
@@ -23,6 +21,7 @@ __all__ = [
 ]
 
 Precision = Literal["f32", "f64"]
+Function = Callable[..., Any]
 
 
 @dataclasses.dataclass(frozen=True)
