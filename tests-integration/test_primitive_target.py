@@ -13,10 +13,10 @@ import onnx
 import pytest
 from jax2onnx_core import OnnxProgram, Registry, Target, errors, hookimpl
 from jax2onnx_core.lowering.physical import physical_array
-from jax2onnx_core.program.verification import choose_sizes
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.comparison import tolerance
 from jax2onnx_graph.facts.operators import split_reduction
+from jax2onnx_graph.sizes import choose_sizes
 from jax2onnx_graph.traversal import all_graphs
 from jax2onnx_onnxruntime import LegalisePass, load
 from jax2onnx_testing.checks import assert_close
@@ -86,7 +86,7 @@ def test_a_target_with_primitives_only(variant: Variant) -> None:
         pytest.skip("the case has an element type of a later opset")
     used = {node.op_type for graph in all_graphs(program.model) for node in graph if not node.domain}
     assert not {op_type for op_type in used if not is_primitive(op_type)}
-    sizes = choose_sizes(program.inputs, program.traced.out_avals)[-1]
+    sizes = choose_sizes(program.inputs.space(program.traced.out_avals))[-1]
     args, kwargs = arguments(program, built.inputs, sizes, "finite", seed=0)
     want = [physical_array(leaf) for leaf in jax.tree.leaves(built.fn(*args, **kwargs))]
     feeds = program.feeds(*args, **kwargs)

@@ -47,7 +47,9 @@ def test_a_shape_that_is_no_shape(shape):
 
 
 def test_negative_dimension():
-    with pytest.raises(errors.InputError, match="negative dimension -1; name it to make it dynamic"):
+    with pytest.raises(
+        errors.InputError, match=r"the dimension -1 of the shape .* is negative; name it to make it dynamic"
+    ):
         to_onnx(double, [(-1, 4)])
 
 
@@ -215,7 +217,7 @@ class TestRunning:
             program(np.zeros((3, 6), np.int64), np.zeros((3, 4), np.float32))
 
     def test_a_wrong_structure(self, program):
-        with pytest.raises(errors.RuntimeInputError, match="have the structure"):
+        with pytest.raises(errors.RuntimeInputError, match=r"missing args\[1\]"):
             program(np.zeros((3, 6), np.float32))
 
 

@@ -1,11 +1,18 @@
-"""Sizes of symbols for running a model of symbolic shapes."""
+"""Verifying a program: sizes of symbols for running a model of symbolic shapes, arguments, progress."""
 
 from __future__ import annotations
 
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
+from jax2onnx_core import to_onnx
 from jax2onnx_core.frontend.inputs import parse_inputs
-from jax2onnx_core.plugins.errors import SymbolError
-from jax2onnx_core.program.verification import choose_sizes, find_sizes
+from jax2onnx_core.plugins.errors import SymbolError, VerificationError
+from jax2onnx_core.program import verification
+from jax2onnx_graph.sizes import choose_sizes, find_sizes
 
 
 def parsed(specs, constraints=()):
@@ -13,7 +20,7 @@ def parsed(specs, constraints=()):
 
 
 def found(inputs, candidates, **options):
-    return find_sizes(inputs.symbols, [aval.shape for aval in inputs.avals], candidates, **options)
+    return find_sizes(inputs.space(), candidates, **options)
 
 
 def test_the_last_symbol_varies_fastest():
@@ -39,17 +46,86 @@ def test_there_may_be_none():
 
 
 def test_models_are_verified_at_small_and_at_different_sizes():
-    assert choose_sizes(parsed([("A", "B")]), ()) == [{"A": 1, "B": 1}, {"A": 7, "B": 12}, {"A": 12, "B": 2}]
+    assert choose_sizes(parsed([("A", "B")]).space()) == [{"A": 1, "B": 1}, {"A": 7, "B": 12}, {"A": 12, "B": 2}]
 
 
 def test_a_symbol_that_may_be_zero_is_verified_at_zero():
-    assert choose_sizes(parsed([("A",)], ["A >= 0"]), ())[0] == {"A": 0}
+    assert choose_sizes(parsed([("A",)], ["A >= 0"]).space())[0] == {"A": 0}
 
 
 def test_fixed_shapes_are_verified_once():
-    assert choose_sizes(parsed([(3,)]), ()) == [{}]
+    assert choose_sizes(parsed([(3,)]).space()) == [{}]
 
 
 def test_constraints_that_only_large_sizes_satisfy_need_sizes():
     with pytest.raises(SymbolError, match="No small sizes of A fit the constraints"):
-        choose_sizes(parsed([("A",)], ["A >= 100"]), ())
+        choose_sizes(parsed([("A",)], ["A >= 100"]).space())
+
+
+def test_sizes_at_which_something_changes_come_last():
+    sizes = choose_sizes(parsed([("A", "B")]).space(), {"A": [1, 2, 4, 3]})
+    assert sizes[3:] == [{"A": 2, "B": 1}, {"A": 4, "B": 1}]
+
+
+def test_indices_are_drawn_within_the_axis_that_they_index():
+    table = jnp.arange(12.0).reshape(3, 4)
+    to_onnx(lambda i: table[i], [((50,), "int32")]).verify()
+    to_onnx(lambda x, i: x[:, i.reshape(-1)].sum(0), [(2, "N"), ((5, 10), "int8")]).verify()
+    to_onnx(lambda i: jax.nn.one_hot(i, 3), [((50,), "int32")]).verify()
+
+
+def test_indices_reach_all_of_the_axis():
+    program = to_onnx(lambda x: jnp.arange(1000.0)[x], [((5000,), "int32")])
+    (run,) = program._random_runs(None, {}, 0)
+    assert run.args[0].min() < 5
+    assert run.args[0].max() > 994
+
+
+def test_ranges_of_integers_and_floats():
+    program = to_onnx(lambda x, n: x / n, [(100,), ((100,), "int32")])
+    (run,) = program._random_runs(None, {"x": (2, 3), "n": (-5, -3)}, 0)
+    x, n = run.args
+    assert x.min() >= 2
+    assert x.max() < 3
+    assert set(n) == {-5, -4}
+    program.verify(ranges={"x": (2, 3), "n": (-5, -3)})
+
+
+def test_given_arguments():
+    program = to_onnx(lambda x, scale: x * scale, [("B",)], kwargs={"scale": ()})
+    assert program.verify(inputs=[np.arange(3.0)], kwargs={"scale": 2.0}) == 0
+
+
+def test_given_arguments_that_show_a_difference():
+    program = to_onnx(lambda x: x, [(3,)])
+    program._fresh = lambda: lambda x: jnp.where(x == 7, 8, x)
+    program.verify()
+    with pytest.raises(
+        VerificationError, match=r"Output 'output' differs from what it should be at the given inputs: 1 of 3"
+    ):
+        program.verify(inputs=[np.array([1.0, 7.0, 3.0])])
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_typed_keys_as_inputs_and_outputs(shape):
+    keys = jax.random.split(jax.random.key(1), shape) if shape else jax.random.key(1)
+    program = to_onnx(lambda k: jax.random.split(jax.random.fold_in(k, 3)) if not shape else k[::-1], [keys])
+    program.verify()
+    program.verify(inputs=[keys])
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_progress_is_shown_to_a_person_who_waits(monkeypatch, capsys, is_terminal):
+    monkeypatch.setattr(verification, "_PATIENCE", -1)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    to_onnx(lambda x: x, [("B",)]).verify(sizes=[{"B": 2}, {"B": 5}])
+    shown = "verified at B = 2 after 0 s\nverified at B = 5 after 0 s\n" if is_terminal else ""
+    assert capsys.readouterr().err == shown
+
+
+def test_the_exported_model_is_run_at_the_edge_of_a_window():
+    program = to_onnx(
+        lambda x: jax.lax.reduce_window(x, 0.0, jax.lax.add, (1, 3, 1), (1, 2, 1), "VALID"), [(2, "T", 1)]
+    )
+    sizes = [run.where for run in program._random_runs(None, {}, 0)]
+    assert sizes == ["T = 1", "T = 7", "T = 12", "T = 2", "T = 3"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jax2onnx_graph.build.builder import Value
     from jax2onnx_graph.cases import Case, Limitation, construct, expect_graph, with_dtype, with_rngs
+    from jax2onnx_graph.facts.dims import SpecializedDim
     from jax2onnx_graph.targets import Target
 
     from jax2onnx_core.frontend.activation import exporting
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from jax2onnx_core.plugins.rules import Call, Complex, Composites, Rules
     from jax2onnx_core.program.export import to_onnx
     from jax2onnx_core.program.program import OnnxProgram
-    from jax2onnx_core.symbols.symbols import SpecializedDim
 
 __all__ = [
     "Adapted", "Aval", "Call", "Case", "Complex", "Composites", "Context", "Dim", "Jaxpr", "Limitation",
@@ -42,8 +42,8 @@ _HOMES = {
     "jax2onnx_core.plugins.rules": ("Call", "Complex", "Composites", "Rules"),
     "jax2onnx_core.program.export": ("to_onnx",),
     "jax2onnx_core.program.program": ("OnnxProgram",),
-    "jax2onnx_core.symbols.symbols": ("SpecializedDim",),
     "jax2onnx_graph.build.builder": ("Value",),
+    "jax2onnx_graph.facts.dims": ("SpecializedDim",),
     "jax2onnx_graph.targets": ("Target",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

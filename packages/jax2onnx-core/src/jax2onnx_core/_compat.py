@@ -15,6 +15,7 @@ from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import dtypes as _dtypes
 from jax._src import source_info_util as _source_info
+from jax._src import tree_util as _tree_util
 from jax._src.export import shape_poly as _shape_poly
 from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import batching as _batching
@@ -47,7 +48,8 @@ __all__ = [
     "definition", "dim_expression", "eval_jaxpr", "inconclusive_dimension_error", "is_drop_var",
     "is_extended_dtype", "is_jaxpr", "is_literal", "is_symbolic_dim", "is_user_file",
     "key_physical_aval", "name_stack", "open_jaxpr", "options_of", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
-    "solve_dims", "substitute", "symbol", "symbols_of", "trace_context", "trace_thunk", "unknown_symbol_error", "user_frame",
+    "solve_dims", "substitute", "symbol", "symbols_of", "trace_context", "trace_thunk", "traceable_dtype",
+    "tree_differences", "unknown_symbol_error", "user_frame",
     "with_exact_shape", "without_dead_equations", "without_experiments", "without_references", "wrap_key",
 ]  # fmt: skip
 
@@ -55,6 +57,7 @@ ShapedArray = _core.ShapedArray
 trace_context = _config.trace_context
 inconclusive_dimension_error = _core.InconclusiveDimensionOperation
 unknown_symbol_error = _shape_poly.UnexpectedDimVar
+tree_differences = _tree_util.equality_errors_pytreedef
 
 # Our own frames are not the user's.
 _source_info.register_exclusion(os.path.dirname(__file__))
@@ -275,6 +278,12 @@ def default_float() -> Dtype:
 
 def canonical_dtype(dtype: Dtype) -> Dtype:
     return _dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
+
+
+def traceable_dtype(dtype: Dtype) -> Dtype:
+    """The dtype that JAX traces with in place of `dtype`; TypeError or ValueError where it has none."""
+    canonical = canonical_dtype(dtype)
+    return canonical if is_extended_dtype(canonical) else jax.numpy.promote_types(canonical, canonical)
 
 
 # What rules and decompositions are written for: JAX's defaults, with 64-bit types.

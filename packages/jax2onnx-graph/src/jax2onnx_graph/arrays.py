@@ -1,12 +1,13 @@
-"""Names for NumPy's types, whose shapes and element types are not known to a type checker."""
+"""Names for NumPy's types, whose shapes and element types are not known to a type checker, and Python numbers as arrays."""
 
 from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+import ml_dtypes
 import numpy as np
 
-__all__ = ["Array", "Dtype", "DtypeLike"]
+__all__ = ["Array", "Dtype", "DtypeLike", "number_array"]
 
 #: An array of any element type, those of `ml_dtypes` included.
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -14,3 +15,32 @@ Array: TypeAlias = np.ndarray[Any, Any]
 Dtype: TypeAlias = np.dtype[Any]
 #: What says which dtype is meant: a dtype, or the class of its scalars (`np.float32`).
 DtypeLike: TypeAlias = Dtype | type[np.generic]
+
+
+def number_array(number: complex, dtype: Dtype) -> Array:
+    """A Python bool, int, float or complex number as an array of no axes.
+
+    Raises:
+      ValueError: it is none of the numbers that the dtype has, up to rounding; the message is a sentence.
+    """
+    classes = _classes(dtype)
+    if not isinstance(number, classes) or (isinstance(number, bool) and bool not in classes):
+        raise ValueError(f"{number!r} is a {type(number).__name__}, which {dtype} does not hold.")
+    if isinstance(number, int) and int is classes[-1]:
+        limits = ml_dtypes.iinfo(dtype)
+        if not limits.min <= number <= limits.max:
+            raise ValueError(f"{number} does not fit {dtype}, which holds {limits.min} to {limits.max}.")
+    with np.errstate(over="ignore"):
+        array = np.asarray(complex(number) if isinstance(number, complex) else number).astype(dtype)
+    if np.isinf(array) and not np.isinf(number):
+        raise ValueError(f"{number} does not fit {dtype}: it would become infinite.")
+    return array
+
+
+def _classes(dtype: Dtype) -> tuple[type, ...]:
+    """The classes of Python's numbers that a dtype holds."""
+    if dtype == np.bool_:
+        return (bool,)
+    if "int" in dtype.name:
+        return (int,)
+    return (int, float, complex) if dtype.kind == "c" else (int, float)

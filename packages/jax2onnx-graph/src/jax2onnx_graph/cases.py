@@ -40,7 +40,7 @@ def with_dtype() -> Any:
 
 
 def with_rngs(seed: int) -> Any:
-    """Placeholder inside `construct`: a fresh `flax.nnx.Rngs(seed)` for each variant."""
+    """Placeholder inside `construct`: fresh random streams of this seed for each variant."""
     return _WithRngs(seed)
 
 
@@ -48,12 +48,12 @@ def with_rngs(seed: int) -> Any:
 class Construct:
     """A callable to build anew for each variant; see `construct`."""
 
-    factory: Function
+    factory: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
 
 
-def construct(factory: Function, /, *args: Any, **kwargs: Any) -> Construct:
+def construct(factory: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Construct:
     """Build `factory(*args, **kwargs)` when the case runs, placeholders filled in; never at import."""
     return Construct(factory, args, kwargs)
 

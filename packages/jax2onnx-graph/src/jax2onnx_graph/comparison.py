@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
+import ml_dtypes
 import numpy as np
 
 from jax2onnx_graph.arrays import Array, Dtype, DtypeLike
+from jax2onnx_graph.errors import VerificationError
 
-__all__ = ["Comparison", "compare", "random_array", "tolerance"]
+__all__ = ["Comparison", "compare", "largest_difference", "random_array", "tolerance"]
 
 
 # Relative tolerance by dtype: about four decimal digits less than the dtype has.
@@ -58,7 +60,7 @@ def compare(
     wide = np.complex128 if np.issubdtype(want.dtype, np.complexfloating) else np.float64
     exact, computed = want.astype(wide), got.astype(wide)
     with np.errstate(invalid="ignore"):
-        difference = np.where(computed == exact, 0.0, np.abs(computed - exact))
+        distance = np.where(computed == exact, 0.0, np.abs(computed - exact))
     if rtol == 0 and not atol:
         close = np.asarray(got == want)
     else:
@@ -66,7 +68,7 @@ def compare(
             scale = float(np.max(np.abs(exact), initial=0.0, where=np.isfinite(exact)))
         atol = rtol * max(scale, 1e-30) if atol is None else atol
         close = np.isclose(computed, exact, rtol=rtol, atol=atol, equal_nan=True)
-    largest = float(difference[np.isfinite(difference)].max(initial=0.0))
+    largest = float(distance[np.isfinite(distance)].max(initial=0.0))
     if close.all():
         return Comparison(True, largest, "")
     index = tuple(int(i) for i in np.argwhere(~close)[0])
@@ -77,13 +79,38 @@ def compare(
     )  # fmt: skip
 
 
-def random_array(rng: np.random.Generator, dtype: DtypeLike, shape: tuple[int, ...]) -> Array:
-    """A random input: standard normal numbers, integers from 0 to 4, or booleans."""
+def largest_difference(
+    name: str, got: Array, want: Array, where: str, *, rtol: float | None = None, atol: float | None = None
+) -> float:
+    """The largest difference of the output `name` from what it should be, in a run that `where` describes.
+
+    Raises:
+      VerificationError: the shapes differ, or elements by more than the tolerance.
+    """
+    if want.shape != got.shape:
+        raise VerificationError(f"Output {name!r} has shape {got.shape} instead of {want.shape}, at {where}.")
+    found = compare(got, want, rtol=rtol, atol=atol)
+    if not found.is_close:
+        raise VerificationError(f"Output {name!r} differs from what it should be at {where}: {found.detail}.")
+    return found.largest
+
+
+def random_array(
+    rng: np.random.Generator, dtype: DtypeLike, shape: tuple[int, ...], bounds: tuple[float, float] | None = None
+) -> Array:
+    """A random input: numbers from the first of `bounds` up to the second, which itself is not among integers.
+
+    Without bounds, standard normal numbers, integers from 0 to 4, or booleans. Integers are such as the dtype has.
+    """
     dtype = np.dtype(dtype)
     if dtype == np.bool_:
         return rng.integers(0, 2, shape).astype(bool)
-    if dtype.kind in "iu":
-        return rng.integers(0, 5, shape).astype(dtype)
+    if "int" in dtype.name:
+        low, high = map(int, bounds or (0, 5))
+        high = min(high, int(ml_dtypes.iinfo(dtype).max) + 1)
+        return rng.integers(low, high, shape, np.int64 if low < 0 else np.uint64).astype(dtype)
+    if bounds is not None:
+        return rng.uniform(*bounds, shape).astype(dtype)
     if dtype.kind == "c":
         return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
     return rng.standard_normal(shape).astype(dtype)

@@ -1,12 +1,23 @@
-"""Errors of graphs, passes, targets and files, and the base class of every error of the project."""
+"""Errors of graphs, symbols, passes, targets and files, and the base class of every error of the project."""
 
 from __future__ import annotations
 
-__all__ = ["ConversionError", "Declined", "Jax2OnnxError", "PassError", "RuleError", "SaveError", "TargetError"]
+__all__ = [
+    "ConversionError", "Declined", "Jax2OnnxError", "OptionError", "PassError", "RuleError", "SaveError", "SymbolError", "TargetError",
+    "VerificationError",
+]  # fmt: skip
 
 
 class Jax2OnnxError(Exception):
     """Base class of all errors raised by the project."""
+
+
+class OptionError(Jax2OnnxError, TypeError):
+    """An option of a public function is unknown or has an impossible value."""
+
+
+class SymbolError(Jax2OnnxError, ValueError):
+    """A symbolic dimension is misspelt, contradictory, unsolvable or unknown."""
 
 
 class ConversionError(Jax2OnnxError):
@@ -36,3 +47,7 @@ class SaveError(Jax2OnnxError, OSError):
 
 class Declined(Exception):
     """Raised in a lowering rule, by `ctx.decline(reason)`: the rule does not apply here, the next candidate is tried."""
+
+
+class VerificationError(Jax2OnnxError, AssertionError):
+    """The model's outputs differ from those that it should have."""

@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import OPERATIONS
 from jax2onnx_graph.traversal import all_graphs
 
-__all__ = ["METADATA_KEY", "SymbolInfo", "check_labels", "symbols_in", "write_metadata"]
+__all__ = ["METADATA_KEY", "SymbolInfo", "check_labels", "numbers_in", "symbol_table", "symbols_in", "write_metadata"]
 
 METADATA_KEY = "jax2onnx.symbols"
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_NUMBER = re.compile(r"\b\d+\b")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +30,34 @@ class SymbolInfo:
     minimum: int
     value: int | None
     origins: tuple[tuple[str, int, str], ...]
+
+
+def symbol_table(
+    labels: Mapping[str, Sequence[str | None]], minimum: Callable[[str], int], values: Mapping[str, int]
+) -> dict[str, SymbolInfo]:
+    """Symbol → what is known of it.
+
+    Args:
+      labels: for each input, the labels of its dimensions, None for numbers that were never symbolic.
+      minimum: the least value that a symbol can have.
+      values: the numbers that symbols were fixed to.
+    """
+    origins: dict[str, list[tuple[str, int, str]]] = {}
+    for name, shown in labels.items():
+        for axis, label in enumerate(shown):
+            for symbol in sorted(symbols_in(label or "")):
+                origins.setdefault(symbol, []).append((name, axis, label or ""))
+    return {
+        symbol: SymbolInfo(symbol, minimum(symbol), values.get(symbol), tuple(places))
+        for symbol, places in sorted(origins.items())
+    }
+
+
+def write_metadata(model: ir.Model, table: Mapping[str, SymbolInfo], constraints: Sequence[str]) -> None:
+    """Keep the symbol table in the model file, for other tools."""
+    if table:
+        entry = {"symbols": [dataclasses.asdict(info) for info in table.values()], "constraints": list(constraints)}
+        model.metadata_props[METADATA_KEY] = json.dumps(entry)
 
 
 def check_labels(model: ir.Model, known: Collection[str], outputs: Sequence[Sequence[str | None]]) -> list[str]:
@@ -84,8 +113,6 @@ def symbols_in(label: str) -> set[str]:
     return set(_NAME.findall(label)) - OPERATIONS
 
 
-def write_metadata(model: ir.Model, table: Mapping[str, SymbolInfo], constraints: list[str]) -> None:
-    """Keep the symbol table in the model file, for other tools."""
-    if table:
-        entry = {"symbols": [dataclasses.asdict(info) for info in table.values()], "constraints": constraints}
-        model.metadata_props[METADATA_KEY] = json.dumps(entry)
+def numbers_in(label: str) -> set[int]:
+    """The numbers in the label of a dimension, which may be an expression."""
+    return set(map(int, _NUMBER.findall(label)))

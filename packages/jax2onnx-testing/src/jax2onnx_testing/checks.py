@@ -11,10 +11,10 @@ import onnx_ir as ir
 from jax2onnx_core import Case, OnnxProgram, Target
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.lowering.physical import physical_type
-from jax2onnx_core.program.verification import choose_sizes
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.cases import ExpectGraph
 from jax2onnx_graph.comparison import compare
+from jax2onnx_graph.sizes import choose_sizes
 from jax2onnx_onnxruntime import LegalisePass, load
 
 from jax2onnx_testing.matcher import match_graph
@@ -38,7 +38,7 @@ def check_variant(variant: Variant) -> None:
     seed = zlib.crc32(variant.id.encode())
     reference = Reference(built.fn)
     with jax.enable_x64(variant.x64):
-        for run, sizes in enumerate(choose_sizes(program.inputs, program.traced.out_avals)):
+        for run, sizes in enumerate(choose_sizes(program.inputs.space(program.traced.out_avals))):
             args, kwargs = arguments(program, built.inputs, sizes, case.values, seed + run)
             _check_values(program, reference(args, kwargs), case, sizes, run_program(program, args, kwargs))
     if variant.is_expected:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
-from jax2onnx_core import Case, OnnxProgram, to_onnx, with_dtype, with_rngs
+from jax2onnx_core import Case, OnnxProgram, errors, to_onnx, with_dtype, with_rngs
 from jax2onnx_core.frontend.inputs import Inputs, parse_inputs
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.errors import SymbolError
-from jax2onnx_core.program.verification import find_sizes
 from jax2onnx_core.symbols.symbols import evaluate_dim
 from jax2onnx_graph.cases import Construct, Precision
+from jax2onnx_graph.sizes import find_sizes
 
 from jax2onnx_testing.collection import Found
 
@@ -69,7 +71,16 @@ class Built:
 
     def export(self) -> OnnxProgram:
         """Convert it."""
-        return to_onnx(self.fn, self.inputs, **self.options)
+        with _narrowing_allowed():
+            return to_onnx(self.fn, self.inputs, **self.options)
+
+
+@contextlib.contextmanager
+def _narrowing_allowed() -> Iterator[None]:
+    """Inputs of 64 bits become those of 32 in the variants of single precision, which needs no warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* becomes ", category=errors.ExportWarning)
+        yield
 
 
 def variants_of(found: Found, precisions: Sequence[Precision] = PRECISIONS) -> Iterator[Variant]:
@@ -143,7 +154,8 @@ def _in_precision(spec: PyTree, precision: Precision) -> PyTree:
 
 def _fixed(fn: Function, inputs: Sequence[PyTree], options: Mapping[str, Any]) -> tuple[list[PyTree], dict[str, Any]]:
     """The inputs with a number for each symbol, and the options without those about symbols."""
-    parsed = parse_inputs(fn, list(inputs), options.get("kwargs", {}), options.get("constraints", ()))
+    with _narrowing_allowed():
+        parsed = parse_inputs(fn, list(inputs), options.get("kwargs", {}), options.get("constraints", ()))
     traced = parsed.symbols.traced_values(_sizes(parsed, options.get("specialize") or {}))
     leaves = [
         jax.ShapeDtypeStruct(tuple(evaluate_dim(d, traced) for d in aval.shape), aval.dtype, weak_type=aval.weak_type)
@@ -158,12 +170,12 @@ def _fixed(fn: Function, inputs: Sequence[PyTree], options: Mapping[str, Any]) -
 
 def _sizes(parsed: Inputs, given: Mapping[str, int]) -> dict[str, int]:
     """Small sizes that the constraints allow, another one for each symbol if possible."""
-    shapes = [aval.shape for aval in parsed.avals]
-    names = [n for n in parsed.symbols.names([d for shape in shapes for d in shape]) if n not in given]
+    space = parsed.space()
+    names = [name for name in space.names if name not in given]
     shifts = [i % len(_SIZES) for i in range(len(names))]
     candidates = {name: _SIZES[k:] + _SIZES[:k] for name, k in zip(names, shifts, strict=True)}
     for distinct in (True, False):
-        sizes = find_sizes(parsed.symbols, shapes, candidates, given, distinct=distinct)
+        sizes = find_sizes(space, candidates, given, distinct=distinct)
         if sizes is not None:
             return sizes
     raise SymbolError(f"No small sizes of {', '.join(names)} fit the constraints of the case.")

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from jax2onnx_core.frontend.inputs import path_name
+from jax2onnx_core.frontend.pytrees import is_too_deep, path_name
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.errors import OptionError, PluginError
 from jax2onnx_core.plugins.registry import Adapted, Adapter
@@ -73,7 +73,7 @@ class AdaptedCallable:
             self.arrays.append(array)
 
     def _name_arrays(self, value: object, name: str) -> None:
-        if isinstance(value, (dict, list, tuple, jax.Array)):
+        if isinstance(value, (dict, list, tuple, jax.Array)) and not is_too_deep(value):
             for path, leaf in jax.tree_util.tree_flatten_with_path(value)[0]:
                 if isinstance(leaf, jax.Array):
                     self._name(leaf, ".".join(filter(None, [name, path_name(path)])))

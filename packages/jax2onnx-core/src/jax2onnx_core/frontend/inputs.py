@@ -5,26 +5,28 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeGuard
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import jax
-import numpy as np
-from jax.tree_util import keystr
 from jax2onnx_graph.arrays import Dtype
+from jax2onnx_graph.build.names import Names
+from jax2onnx_graph.labels import symbols_in
+from jax2onnx_graph.sizes import SymbolSpace
 
 from jax2onnx_core import _compat
-from jax2onnx_core.jax_types import Function, KeyPath, KeyPathEntry, PyTree, PyTreeDef
+from jax2onnx_core.frontend.pytrees import is_too_deep, path_name
+from jax2onnx_core.frontend.specs import Spec, read_spec
+from jax2onnx_core.jax_types import Aval, Function, KeyPath, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import Dim, is_static
-from jax2onnx_core.plugins.errors import InputError
+from jax2onnx_core.plugins.errors import ExportWarning, InputError
 from jax2onnx_core.symbols.solve import DimSolution
-from jax2onnx_core.symbols.symbols import Symbols
+from jax2onnx_core.symbols.symbols import Symbols, evaluate_dim
 
-__all__ = ["Inputs", "parse_inputs", "path_name"]
+__all__ = ["Inputs", "parse_inputs"]
 
-
-#: A shape as users write it: numbers, names or expressions, dimensions of JAX's, None for a dynamic one.
-Shape = tuple[int | str | Dim | None, ...]
+_NOT_A_SYMBOL = re.compile(r"[^A-Za-z0-9_]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,101 +47,53 @@ class Inputs:
         """How the values of the symbols follow from the shapes of the inputs; SymbolError where they do not."""
         return DimSolution(self.names, self.avals, self.tree, self.symbols)
 
+    def space(self, results: Sequence[Aval] = ()) -> SymbolSpace:
+        """The sizes that the symbols may have, with `results` of the function."""
+        symbols = self.symbols
 
-@dataclasses.dataclass(frozen=True)
-class _Spec:
-    shape: Shape
-    dtype: Dtype
-    weak_type: bool = False
+        def evaluate(dim: Dim | str, sizes: Mapping[str, int]) -> int:
+            return evaluate_dim(symbols.parse(dim) if isinstance(dim, str) else dim, symbols.traced_values(sizes))
+
+        inputs, others = ([aval.shape for aval in avals] for avals in (self.avals, results))
+        names = symbols.names([d for shape in inputs for d in shape])
+        return SymbolSpace(names, symbols.minimum, symbols.check_constraints, evaluate, symbols.label, inputs, others)
 
 
 def parse_inputs(
-    fn: Function, specs: Sequence[PyTree], kwargs: Mapping[str, PyTree], constraints: Sequence[str]
-) -> Inputs:
+    fn: Function, specs: Sequence[PyTree], kwargs: Mapping[str, PyTree], constraints: Sequence[str],
+    reserved: Iterable[str] = (),
+) -> Inputs:  # fmt: skip
     """Read `to_onnx`'s `inputs`, `kwargs` and `constraints`.
 
     A leaf is a shape `("B", 28, None)` (of JAX's default float dtype), `(shape, dtype)`, anything
     with `shape` and `dtype`, or a Python scalar; dicts, lists, other tuples and registered pytrees nest.
+    No input gets one of the `reserved` names.
     """
     if isinstance(specs, (str, bytes, Mapping)) or not isinstance(specs, Sequence):
         raise InputError(
             f"inputs must be a list with one entry per positional argument, not {specs!r}. "
             "For one input of shape (B, 4) write [('B', 4)]."
         )
-    normalised = (tuple(_normalise(s, f"inputs[{i}]") for i, s in enumerate(specs)),
-                  {k: _normalise(s, f"kwargs[{k!r}]") for k, s in kwargs.items()})  # fmt: skip
-    leaves, tree = jax.tree_util.tree_flatten_with_path(normalised, is_leaf=lambda x: isinstance(x, _Spec))
+    if is_too_deep([*specs, *kwargs.values()]):
+        raise InputError("The inputs are nested more than 100 deep, or one of them contains itself.")
+    read = (tuple(read_spec(s, f"inputs[{i}]") for i, s in enumerate(specs)),
+            {k: read_spec(s, f"kwargs[{k!r}]") for k, s in kwargs.items()})  # fmt: skip
+    leaves, tree = jax.tree_util.tree_flatten_with_path(read, is_leaf=lambda x: isinstance(x, Spec))
     parameters = _check_signature(fn, len(specs), kwargs)
-    names = _unique([_leaf_name(path, parameters) for path, _ in leaves])
+    taken = Names(reserved)
+    names = [taken.unique(_leaf_name(path, parameters)) for path, _ in leaves]
     symbols = Symbols(constraints, _given_scope(spec for _, spec in leaves))
-    avals = [_aval(spec, name, symbols) for name, (_, spec) in zip(names, leaves, strict=True)]
+    anonymous = Names(symbols_in(" ".join(d for _, spec in leaves for d in spec.shape if isinstance(d, str))))
+    avals = [_aval(spec, name, symbols, anonymous) for name, (_, spec) in zip(names, leaves, strict=True)]
     symbols.check_known()
+    for aval, (_, spec) in zip(avals, leaves, strict=True):
+        if spec.is_explicit and aval.dtype != spec.dtype:
+            message = f"{spec.where}: {spec.dtype} becomes {aval.dtype}; to_onnx(..., x64=True) keeps types of 64 bits."
+            warnings.warn(message, ExportWarning, stacklevel=3)
     return Inputs(names, avals, tree, symbols)
 
 
-def _is_shape(spec: object) -> TypeGuard[Shape]:
-    # A named tuple, empty ones among them, is a node of a pytree.
-    return type(spec) is tuple and all(
-        d is None or (isinstance(d, (int, str, np.integer)) and not isinstance(d, bool)) or _compat.is_symbolic_dim(d)
-        for d in spec
-    )
-
-
-def _is_dtype(value: object) -> bool:
-    if not isinstance(value, (str, type, np.dtype)) and not _compat.is_extended_dtype(value):
-        return False
-    try:
-        _as_dtype(value)
-    except TypeError:
-        return False
-    return True
-
-
-def _as_dtype(value: Any) -> Dtype:
-    if _compat.is_extended_dtype(value):
-        return value
-    return jax.numpy.dtype(value)
-
-
-def _normalise(spec: PyTree, where: str) -> PyTree:
-    if _is_shape(spec):
-        return _Spec(_check_shape(spec, where), _compat.default_float())
-    if isinstance(spec, tuple) and len(spec) == 2 and _is_shape(spec[0]) and not _is_shape(spec[1]):
-        if not _is_dtype(spec[1]) and not isinstance(spec[1], (Mapping, list, tuple)):
-            raise InputError(f"{where}: {spec[1]!r} is not a dtype; write for instance ((3, 4), 'int32').")
-        if _is_dtype(spec[1]):
-            return _Spec(_check_shape(spec[0], where), _as_dtype(spec[1]))
-    if isinstance(spec, (np.ndarray, np.generic)):
-        return _Spec(_check_shape(tuple(spec.shape), where), spec.dtype)
-    if isinstance(spec, (jax.ShapeDtypeStruct, jax.Array)):
-        aval = jax.typeof(spec) if isinstance(spec, jax.Array) else spec
-        return _Spec(_check_shape(tuple(aval.shape), where), aval.dtype, aval.weak_type)
-    if isinstance(spec, (bool, int, float, complex)):
-        return _Spec((), np.asarray(spec).dtype, weak_type=True)
-    if isinstance(spec, (str, bytes)):
-        raise InputError(f"{where}: {spec!r} is not a shape; a shape is a tuple such as ('B', 4).")
-    return _normalise_tree(spec, where)
-
-
-def _normalise_tree(spec: PyTree, where: str) -> PyTree:
-    # One level at a time, so that tuples which are shapes are seen before JAX takes them apart.
-    leaves, tree = jax.tree_util.tree_flatten_with_path(spec, is_leaf=lambda x: x is not spec)
-    if len(leaves) == 1 and leaves[0][1] is spec:
-        raise InputError(
-            f"{where}: {spec!r} is neither a shape, an array, nor a pytree of them. Write a shape such as "
-            "('B', 4), a pair (shape, dtype), a jax.ShapeDtypeStruct, or an example array."
-        )
-    return jax.tree_util.tree_unflatten(tree, [_normalise(leaf, where + keystr(path)) for path, leaf in leaves])
-
-
-def _check_shape(shape: Shape, where: str) -> Shape:
-    for d in shape:
-        if isinstance(d, (int, np.integer)) and d < 0:
-            raise InputError(f"{where}: the shape {shape} has the negative dimension {d}; name it to make it dynamic.")
-    return shape
-
-
-def _given_scope(specs: Iterator[_Spec]) -> jax.export.SymbolicScope | None:
+def _given_scope(specs: Iterator[Spec]) -> jax.export.SymbolicScope | None:
     scopes = {
         id(s): s for spec in specs for d in spec.shape if _compat.is_symbolic_dim(d) for s in [_compat.scope_of(d)]
     }
@@ -151,18 +105,28 @@ def _given_scope(specs: Iterator[_Spec]) -> jax.export.SymbolicScope | None:
     return next(iter(scopes.values()), None)
 
 
-def _aval(spec: _Spec, name: str, symbols: Symbols) -> jax.ShapeDtypeStruct:
-    shape = tuple(_dimension(d, f"{name}_dim{axis}".replace(".", "_"), symbols) for axis, d in enumerate(spec.shape))
-    dtype = spec.dtype if _compat.is_extended_dtype(spec.dtype) else _compat.canonical_dtype(spec.dtype)
-    return jax.ShapeDtypeStruct(shape, dtype, weak_type=spec.weak_type)
+def _aval(spec: Spec, name: str, symbols: Symbols, anonymous: Names) -> jax.ShapeDtypeStruct:
+    """The aval of an input; its dimensions without a name get one that is not in `anonymous` yet."""
+    named = [
+        anonymous.unique(_NOT_A_SYMBOL.sub("_", f"{name}_dim{axis}")) if d is None else d
+        for axis, d in enumerate(spec.shape)
+    ]
+    shape = tuple(symbols.parse(d) if isinstance(d, str) else int(d) if is_static(d) else d for d in named)
+    for d in shape:
+        if is_static(d) and not 0 <= d < 2**63:
+            wrong = "is negative; name it to make it dynamic" if d < 0 else "is more than an array can have, 2**63 - 1"
+            raise InputError(f"{spec.where}: the dimension {d} of the shape {spec.shape} {wrong}.")
+    return jax.ShapeDtypeStruct(shape, _dtype(spec), weak_type=spec.weak_type)
 
 
-def _dimension(d: int | str | Dim | None, anonymous: str, symbols: Symbols) -> Dim:
-    if d is None:
-        return symbols.parse(anonymous)
-    if isinstance(d, str):
-        return symbols.parse(d)
-    return int(d) if is_static(d) else d
+def _dtype(spec: Spec) -> Dtype:
+    """The dtype that JAX traces with."""
+    try:
+        return _compat.traceable_dtype(spec.dtype)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{spec.where}: JAX has no dtype {spec.dtype}; give another one, for instance with .astype('float32')."
+        ) from None
 
 
 def _check_signature(fn: Function, count: int, kwargs: Mapping[str, PyTree]) -> list[str]:
@@ -195,31 +159,3 @@ def _leaf_name(path: KeyPath, parameters: list[str]) -> str:
     which, key, *rest = path
     head = parameters[key.idx] if which.idx == 0 else key.key
     return ".".join([head, *filter(None, [path_name(rest)])])
-
-
-def path_name(path: Sequence[KeyPathEntry]) -> str:
-    """A pytree path as a dotted name: `batch.speed`, `0.kernel`."""
-    return ".".join(_key_name(key) for key in path)
-
-
-def _key_name(key: KeyPathEntry) -> str:
-    match key:
-        case jax.tree_util.DictKey():
-            return str(key.key)
-        case jax.tree_util.SequenceKey():
-            return str(key.idx)
-        case jax.tree_util.GetAttrKey():
-            return key.name
-        case jax.tree_util.FlattenedIndexKey():
-            return str(key.key)
-    return str(key).strip("[].'\"")
-
-
-def _unique(names: list[str]) -> list[str]:
-    seen: dict[str, int] = {}
-    result = []
-    for name in names:
-        count = seen.get(name, 0)
-        seen[name] = count + 1
-        result.append(name if not count else f"{name}_{count}")
-    return result

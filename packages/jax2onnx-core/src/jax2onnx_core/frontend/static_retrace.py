@@ -14,17 +14,13 @@ from jax2onnx_core.jaxprs import Dim, Dims, is_jaxpr, is_literal, is_static, is_
 from jax2onnx_core.plugins.errors import UndecidedDimensionError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.symbols.jaxpr_rewriter import JaxprRewriter
-from jax2onnx_core.symbols.specialize import check_specialization, fixed_dim, specialized_aval, specialized_jaxpr
+from jax2onnx_core.symbols.specialize import fixed_dim, specialized_aval, specialized_jaxpr
 
 __all__ = ["specialize_traced", "trace_specialized"]
 
 
 def specialize_traced(traced: Traced, inputs: Inputs, values: Mapping[str, int]) -> tuple[Traced, Inputs]:
-    """The traced function and its inputs with the user's symbols `values` replaced by numbers.
-
-    Raises SymbolError for unknown symbols and values that break a constraint.
-    """
-    check_specialization(inputs.avals, inputs.symbols, values)
+    """The traced function and its inputs with the user's symbols `values` replaced by numbers."""
     avals = [specialized_aval(aval, inputs.symbols, values) for aval in inputs.avals]
     jaxpr = specialized_jaxpr(traced.jaxpr, inputs.symbols, values)
     return traced.with_jaxpr(jaxpr), dataclasses.replace(inputs, avals=avals)
@@ -37,7 +33,6 @@ def trace_specialized(
 
     They are fixed after tracing, but for those that the trace asks about: it sees their numbers.
     """
-    check_specialization(inputs.avals, inputs.symbols, values)
     needed: dict[str, int] = {}
     while True:
         try:

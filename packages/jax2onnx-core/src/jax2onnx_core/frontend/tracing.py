@@ -6,13 +6,16 @@ import dataclasses
 from collections.abc import Mapping
 
 import jax
+from jax2onnx_graph.build.names import Names
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.activation import activation_window, patched
 from jax2onnx_core.frontend.adapters import AdaptedCallable
-from jax2onnx_core.frontend.inputs import Inputs, path_name
+from jax2onnx_core.frontend.inputs import Inputs
+from jax2onnx_core.frontend.pytrees import is_too_deep, path_name
 from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import open_jaxpr
+from jax2onnx_core.plugins.errors import ConversionError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.symbols.inconclusive_dims import is_about_a_symbol, undecided
 
@@ -42,23 +45,44 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
 
     def call(*leaves: jax.Array) -> PyTree:
         args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
-        return patched(adapted.make())(*args, **kwargs)
+        result = patched(adapted.make())(*args, **kwargs)
+        _check_result(result)
+        return result
 
     with activation_window(registry.composites, registry), _compat.without_experiments():
         try:
             jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(*inputs.avals)
         except (_compat.inconclusive_dimension_error, TypeError) as error:
             if not is_about_a_symbol(error):
+                _advise(error, inputs)
                 raise
             raise undecided(error, inputs.symbols) from error
     leaves, out_tree = jax.tree_util.tree_flatten_with_path(shapes)
-    names = [_output_name(path) for path, _ in leaves]
+    taken = Names()
+    names = [taken.unique(_output_name(path)) for path, _ in leaves]
     avals = [v.aval for v in open_jaxpr(jaxpr)[0].outvars]
     return Traced(_compat.without_dead_equations(jaxpr), out_tree, names, avals, adapted.names)
 
 
+def _check_result(result: PyTree) -> None:
+    if is_too_deep(result):
+        raise ConversionError(
+            "The function returns containers that are nested more than 100 deep, or contain themselves."
+        )
+    if not jax.tree_util.tree_leaves(result):
+        raise ConversionError(f"The function returns {result!r}, in which there is no array; a model needs an output.")
+
+
+def _advise(error: Exception, inputs: Inputs) -> None:
+    """Say how an argument becomes static, if the code wants to know the value of one that may have been meant so."""
+    numbers = [name for name, aval in zip(inputs.names, inputs.avals, strict=True) if aval.weak_type]
+    if numbers and isinstance(error, jax.errors.ConcretizationTypeError):
+        error.add_note(
+            f"The inputs given as Python numbers ({', '.join(numbers)}) are inputs of the model. One that is to be fixed "
+            f"in it is not listed, but bound: functools.partial(fn, {numbers[0]}=value)."
+        )
+
+
 def _output_name(path: KeyPath) -> str:
-    if not path:
-        return "output"
     name = path_name(path)
-    return f"output_{name}" if name[0].isdigit() else name
+    return f"output_{name}".rstrip("_") if not name or name[0].isdigit() else name

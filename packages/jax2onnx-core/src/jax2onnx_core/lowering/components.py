@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 from jax2onnx_graph.build.builder import Value
+from jax2onnx_graph.build.scope import Scope, ScopeBuilder
 
 from jax2onnx_core.jaxprs import Aval, Dims
 from jax2onnx_core.lowering.physical import component_count, physical_type
-from jax2onnx_core.lowering.scope import Scope, ScopeBuilder
 
 __all__ = ["Components"]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 from jax2onnx_graph.build.builder import Value
+from jax2onnx_graph.report import LoweringLog
 
 from jax2onnx_core import _compat
 from jax2onnx_core.fingerprint import params_fingerprint
@@ -14,7 +15,6 @@ from jax2onnx_core.jax_types import Function, Jaxpr
 from jax2onnx_core.jaxprs import struct
 from jax2onnx_core.lowering.components import Components
 from jax2onnx_core.lowering.context import Context
-from jax2onnx_core.lowering.log import LoweringLog
 from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import component_count, component_struct, has_components
 from jax2onnx_core.plugins.errors import Declined, RuleError

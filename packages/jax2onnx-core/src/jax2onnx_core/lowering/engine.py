@@ -9,23 +9,23 @@ import jax
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.builder import Value
+from jax2onnx_graph.build.model_state import DimNotation, ModelState
 from jax2onnx_graph.build.names import Origin
+from jax2onnx_graph.build.scope import Scope
+from jax2onnx_graph.report import LoweringLog
 from jax2onnx_graph.targets import Target
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.composite import is_composite
 from jax2onnx_core.jax_types import Atom, Equation, Jaxpr
-from jax2onnx_core.jaxprs import is_drop_var, is_literal, open_jaxpr
+from jax2onnx_core.jaxprs import bounds, is_drop_var, is_literal, open_jaxpr
 from jax2onnx_core.lowering.constant_eval import evaluate_equation
 from jax2onnx_core.lowering.context import Context
 from jax2onnx_core.lowering.dispatch import Dispatcher
 from jax2onnx_core.lowering.functions import FunctionTable
-from jax2onnx_core.lowering.log import LoweringLog
-from jax2onnx_core.lowering.model_state import ModelState
 from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import is_token, physical_array, physical_type
 from jax2onnx_core.lowering.results import accept_results
-from jax2onnx_core.lowering.scope import Scope
 from jax2onnx_core.plugins.errors import Jax2OnnxError, RuleError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.plugins.rules import qualified_name
@@ -47,7 +47,9 @@ class Engine:
         self, registry: Registry, target: Target, opset: int, symbols: Symbols, weight_names: Mapping[int, str],
         *, provenance: bool = False,
     ) -> None:  # fmt: skip
-        self.state = ModelState(opset, target, symbols, weight_names)
+        notation = DimNotation(symbols.label, _compat.dim_expression, bounds)
+        self.state = ModelState(opset, target, notation, weight_names, physical_array)
+        self._symbols = symbols
         self.log = LoweringLog()
         self._registry = registry
         self._provenance = provenance
@@ -98,9 +100,9 @@ class Engine:
                 lowered = self._dispatcher.lower(ctx, operation, arguments)
             if lowered is None:
                 return self._missing(operation, eqn)
-            return accept_results(self.state, operation, operands, lowered)
+            return accept_results(self.state, self._symbols, operation, operands, lowered)
         except _compat.inconclusive_dimension_error as error:
-            raise undecided(error, self.state.symbols, _compat.user_frame(eqn.source_info)) from error
+            raise undecided(error, self._symbols, _compat.user_frame(eqn.source_info)) from error
         except Exception as error:
             raise self._located(error, ctx, eqn) from error
 

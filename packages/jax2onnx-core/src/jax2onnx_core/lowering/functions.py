@@ -8,14 +8,14 @@ from collections.abc import Callable, Hashable, Sequence
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.builder import Value
+from jax2onnx_graph.build.model_state import ModelState
 from jax2onnx_graph.build.names import Origin
+from jax2onnx_graph.build.scope import Scope
 
 from jax2onnx_core.fingerprint import jaxpr_fingerprint
 from jax2onnx_core.jaxprs import Jaxpr, open_jaxpr
 from jax2onnx_core.lowering.context import Context
-from jax2onnx_core.lowering.model_state import ModelState
 from jax2onnx_core.lowering.physical import physical_type
-from jax2onnx_core.lowering.scope import Scope
 
 __all__ = ["FunctionTable"]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from jax2onnx_graph.build.builder import Value
+from jax2onnx_graph.build.model_state import ModelState
+from jax2onnx_graph.build.scope import Scope
 
 from jax2onnx_core.frontend.inputs import Inputs
-from jax2onnx_core.lowering.model_state import ModelState
 from jax2onnx_core.lowering.physical import physical_type
-from jax2onnx_core.lowering.scope import Scope
 
 __all__ = ["main_scope"]
 

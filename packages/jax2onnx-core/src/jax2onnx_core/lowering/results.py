@@ -6,19 +6,20 @@ from collections.abc import Sequence
 
 from jax2onnx_graph.build.attributes import element_type
 from jax2onnx_graph.build.builder import Value
+from jax2onnx_graph.build.model_state import ModelState
+from jax2onnx_graph.facts.dims import SpecializedDim
 
 from jax2onnx_core.jaxprs import Aval, Dims, is_static
-from jax2onnx_core.lowering.model_state import ModelState
 from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_core.plugins.errors import RuleError
-from jax2onnx_core.symbols.symbols import SpecializedDim, Symbols, evaluate_dim
+from jax2onnx_core.symbols.symbols import Symbols, evaluate_dim
 
 __all__ = ["accept_results"]
 
 
 def accept_results(
-    state: ModelState, operation: Operation, operands: Sequence[Value], results: Sequence[object]
+    state: ModelState, symbols: Symbols, operation: Operation, operands: Sequence[Value], results: Sequence[object]
 ) -> list[Value]:
     """The results with JAX's dimensions as labels.
 
@@ -28,12 +29,12 @@ def accept_results(
     if len(results) != len(operation.avals_out):
         raise RuleError(f"The rule returned {len(results)} values for {len(operation.avals_out)} results.")
     return [
-        _accept(state, aval, value, any(value is operand for operand in operands))
+        _accept(state, symbols, aval, value, any(value is operand for operand in operands))
         for aval, value in zip(operation.avals_out, results, strict=True)
     ]
 
 
-def _accept(state: ModelState, aval: Aval, value: object, is_operand: bool) -> Value:
+def _accept(state: ModelState, symbols: Symbols, aval: Aval, value: object, is_operand: bool) -> Value:
     dtype, dims = physical_type(aval)
     if not isinstance(value, Value):
         raise RuleError(f"The rule returned {value!r}, not a value of the graph (an onnx_ir.Value).")
@@ -42,7 +43,7 @@ def _accept(state: ModelState, aval: Aval, value: object, is_operand: bool) -> V
     known = state.dims(value)
     if known is None and value.producer() is None:
         raise RuleError(f"The rule returned {value.name!r}, which is no value of this graph: no node computes it.")
-    if known is not None and not _agree(known, dims, state.symbols):
+    if known is not None and not _agree(known, dims, symbols):
         raise RuleError(f"The rule returned shape {list(known)}, but JAX's result has {list(dims)}.")
     if known is None or (_says_more(dims, known) and value.producer() is not None and not is_operand):
         state.set_dims(value, dims)

@@ -1,26 +1,33 @@
-"""Every error of the project, each a sentence that says what is wrong, where, and what to do next."""
+"""Every error and warning of the project, each a sentence that says what is wrong, where, and what to do next."""
 
 from __future__ import annotations
 
-from jax2onnx_graph.errors import ConversionError, Declined, Jax2OnnxError, PassError, RuleError, SaveError, TargetError
+from jax2onnx_graph.errors import (
+    ConversionError,
+    Declined,
+    Jax2OnnxError,
+    OptionError,
+    PassError,
+    RuleError,
+    SaveError,
+    SymbolError,
+    TargetError,
+    VerificationError,
+)  # fmt: skip
 
 __all__ = [
-    "ConversionError", "Declined", "InputError", "Jax2OnnxError", "OptionError", "PassError", "PluginError",
+    "ConversionError", "Declined", "ExportWarning", "InputError", "Jax2OnnxError", "OptionError", "PassError", "PluginError",
     "RuleError", "RuntimeInputError", "SaveError", "SymbolError", "TargetError", "UndecidedDimensionError",
     "UnsupportedError", "VerificationError",
 ]  # fmt: skip
 
 
-class OptionError(Jax2OnnxError, TypeError):
-    """An option of a public function is unknown or has an impossible value."""
+class ExportWarning(UserWarning):
+    """The model does what the function did while it was traced, which may not be what was meant."""
 
 
 class InputError(Jax2OnnxError, ValueError):
     """The input specification does not fit the function, or is not one."""
-
-
-class SymbolError(Jax2OnnxError, ValueError):
-    """A symbolic dimension is misspelt, contradictory, unsolvable or unknown."""
 
 
 class UndecidedDimensionError(SymbolError):
@@ -41,7 +48,3 @@ class UnsupportedError(ConversionError, NotImplementedError):
 
 class RuntimeInputError(Jax2OnnxError, ValueError):
     """The arguments of a program do not fit its declared inputs."""
-
-
-class VerificationError(Jax2OnnxError, AssertionError):
-    """The model's outputs differ from JAX's."""

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jax2onnx_graph.passes import ContributedPass
+from jax2onnx_graph.report import Unsupported
 from jax2onnx_graph.targets import PassFactory, Target, standard_target
 
 from jax2onnx_core.jax_types import Function
 from jax2onnx_core.plugins.errors import OptionError, PluginError
-from jax2onnx_core.plugins.rules import Composites, CompositeSpec, Decomposition, JaxFn, Rule, Rules, Unsupported
+from jax2onnx_core.plugins.rules import Composites, CompositeSpec, Decomposition, JaxFn, Rule, Rules
 
 __all__ = ["Adapted", "Adapter", "Registry"]
 

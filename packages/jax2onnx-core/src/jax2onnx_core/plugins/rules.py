@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from jax2onnx_graph.build.builder import GraphBuilder, Value
+from jax2onnx_graph.report import Unsupported
 
 from jax2onnx_core.jax_types import Function
 from jax2onnx_core.plugins.errors import Declined, PluginError
 
-__all__ = ["Call", "Complex", "CompositeSpec", "Composites", "Decomposition", "Rule", "Rules", "Unsupported",
-           "qualified_name"]  # fmt: skip
+__all__ = ["Call", "Complex", "CompositeSpec", "Composites", "Decomposition", "Rule", "Rules", "qualified_name"]
 
 #: `rule(ctx, *operands, **params)`: the value of the result, or the values of the results in order.
 RuleFn = Callable[..., Value | Sequence[Value]]
@@ -45,14 +45,6 @@ class Decomposition:
     """A JAX function that computes what a primitive computes."""
 
     fn: JaxFn
-
-
-@dataclasses.dataclass(frozen=True)
-class Unsupported:
-    """Why a primitive cannot be in an ONNX file, and what its user can do instead."""
-
-    reason: str
-    advice: str = ""
 
 
 class Complex(NamedTuple):

@@ -10,24 +10,25 @@ from typing import Any
 import jax
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.model import assemble_model
-from jax2onnx_graph.build.names import Origin
+from jax2onnx_graph.build.names import Origin, check_names
+from jax2onnx_graph.build.scope import Scope
 from jax2onnx_graph.labels import write_metadata
 from jax2onnx_graph.passes import optimise
+from jax2onnx_graph.report import LoweringLog
 from jax2onnx_graph.targets import Target, standard_target
 
 from jax2onnx_core import _compat
-from jax2onnx_core.frontend.adapters import adapt_callable
+from jax2onnx_core.frontend.adapters import AdaptedCallable, adapt_callable
 from jax2onnx_core.frontend.inputs import Inputs, parse_inputs
 from jax2onnx_core.frontend.static_retrace import specialize_traced, trace_specialized
 from jax2onnx_core.frontend.tracing import Traced, trace
 from jax2onnx_core.jax_types import Function
 from jax2onnx_core.lowering.engine import Engine
-from jax2onnx_core.lowering.log import LoweringLog
 from jax2onnx_core.lowering.main_graph import main_scope
-from jax2onnx_core.lowering.scope import Scope
 from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 from jax2onnx_core.plugins.errors import OptionError, UnsupportedError
 from jax2onnx_core.program.program import OnnxProgram
+from jax2onnx_core.symbols.specialize import specialization
 
 __all__ = ["to_onnx"]
 
@@ -39,6 +40,7 @@ class _Lowering:
     """What `to_onnx` was told about lowering, kept for specializations of the same program."""
 
     fn: Function
+    adapted: AdaptedCallable
     plugins: Plugins
     target: Target
     opset: int
@@ -90,14 +92,16 @@ def to_onnx(
     _check_opset(opset, runtime)
     adapted = adapt_callable(fn, found.registry.adapters)
     x64 = jax.config.jax_enable_x64 if x64 is None else x64
-    lowering = _Lowering(fn, found, runtime, opset, x64, output_names, provenance)
+    lowering = _Lowering(fn, adapted, found, runtime, opset, x64, output_names, provenance)
     with jax.enable_x64(x64):
-        parsed = _renamed(parse_inputs(fn, inputs, kwargs or {}, constraints), input_names)
-        if specialize:
-            traced, parsed = trace_specialized(adapted, parsed, found.registry, specialize)
+        parsed = parse_inputs(fn, inputs, kwargs or {}, constraints, reserved=map(str, output_names or ()))
+        parsed = _renamed(parsed, input_names, output_names or ())
+        values = {} if specialize is None else specialization(parsed.avals, parsed.symbols, specialize)
+        if values:
+            traced, parsed = trace_specialized(adapted, parsed, found.registry, values)
         else:
             traced = trace(adapted, parsed, found.registry)
-    return _lower(lowering, traced, parsed, specialize or {})
+    return _lower(lowering, traced, parsed, values)
 
 
 def _check_opset(opset: int, target: Target) -> None:
@@ -106,43 +110,44 @@ def _check_opset(opset: int, target: Target) -> None:
         raise OptionError(f"opset={opset!r} is not supported; choose one from {supported[0]} to {supported[-1]}.")
 
 
-def _renamed(inputs: Inputs, names: Sequence[str] | None) -> Inputs:
+def _renamed(inputs: Inputs, names: Sequence[str] | None, output_names: Sequence[str]) -> Inputs:
     if names is None:
         return inputs
-    _check_names("input_names", names, inputs.names)
-    return Inputs(list(names), inputs.avals, inputs.tree, inputs.symbols)
-
-
-def _check_names(option: str, names: Sequence[str], defaults: Sequence[str]) -> None:
-    if isinstance(names, str) or len(names) != len(defaults) or len(set(names)) != len(names):
+    check_names("input_names", names, inputs.names)
+    if shared := sorted(set(names) & set(output_names)):
         raise OptionError(
-            f"{option} needs {len(defaults)} different names, one for each of {list(defaults)}; got {names!r}."
+            f"An input and an output cannot share a name; both are called {', '.join(map(repr, shared))}."
         )
+    return dataclasses.replace(inputs, names=list(names))
 
 
 def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Mapping[str, int]) -> OnnxProgram:
     """Lower a traced function, optimise and finalise it."""
-    output_names = lowering.output_names or traced.out_names
-    _check_names("output_names", output_names, traced.out_names)
+    given = lowering.output_names
+    if given is not None:
+        check_names("output_names", given, traced.out_names)
     registry, target = lowering.plugins.registry, lowering.target
     # The user's options have had their effect on the trace; how it is lowered does not depend on them.
     with _compat.default_options():
         engine = Engine(
             registry, target, lowering.opset, inputs.symbols, traced.weight_names, provenance=lowering.provenance
         )
+        engine.state.names.reserve(given or ())
         scope = main_scope(engine.state, inputs)
         outputs = engine.lower_jaxpr(scope, traced.jaxpr, scope.inputs, Origin())
     if engine.log.unsupported:
         raise _unsupported(engine.log, lowering.plugins)
-    model = _model(engine, scope, outputs, output_names)
+    names = given or [engine.state.names.unique(name) for name in traced.out_names]
+    model = _model(engine, scope, outputs, names)
     engine.log.notes += [*lowering.plugins.failure_notes(), *optimise(model, target, registry.passes)]
 
     def lower_specialized(values: Mapping[str, int]) -> OnnxProgram:
+        values = specialization(inputs.avals, inputs.symbols, values)
         return _lower(lowering, *specialize_traced(traced, inputs, values), {**specialized, **values})
 
     program = OnnxProgram(
         model, lowering.fn, traced, inputs, target, opset=lowering.opset, x64=lowering.x64, log=engine.log,
-        specialized=specialized, lower_specialized=lower_specialized,
+        specialized=specialized, lower_specialized=lower_specialized, fresh=lowering.adapted.make,
     )  # fmt: skip
     write_metadata(model, program.symbols, [c.text for c in inputs.symbols.constraints])
     return program
@@ -152,7 +157,7 @@ def _model(engine: Engine, scope: Scope, outputs: Sequence[ir.Value], names: Seq
     """The model of a lowered main graph, whose outputs get their names."""
     finished = scope.own_outputs(outputs, Origin())
     for value, name in zip(finished, names, strict=True):
-        value.name = engine.state.names.unique(name)
+        value.name = name
     return assemble_model(
         scope.inputs, finished, scope.all_nodes(), engine.functions,
         opset=engine.state.opset, weights=engine.state.weights(), producer=_PRODUCER,

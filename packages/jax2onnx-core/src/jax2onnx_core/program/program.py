@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from jax2onnx_graph import ir
-from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.labels import SymbolInfo, check_labels
+from jax2onnx_graph.arrays import Array, Dtype, number_array
+from jax2onnx_graph.facts.dims import SpecializedDim
+from jax2onnx_graph.labels import SymbolInfo, check_labels, symbol_table
+from jax2onnx_graph.probing import critical_sizes, index_extents
+from jax2onnx_graph.report import LoweringLog, report_text
 from jax2onnx_graph.saving import save_model, save_sharing_weights
+from jax2onnx_graph.sizes import Ranges, Sizes, check_ranges, check_rank, check_shape, check_sizes, choose_sizes
 from jax2onnx_graph.targets import Session, Target
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.inputs import Inputs
+from jax2onnx_core.frontend.pytrees import is_too_deep, structure_difference
 from jax2onnx_core.frontend.tracing import Traced
 from jax2onnx_core.jax_types import Aval, Function, PyTreeDef
-from jax2onnx_core.jaxprs import Dims, is_symbolic_dim
-from jax2onnx_core.lowering.log import LoweringLog
+from jax2onnx_core.jaxprs import Dim, is_symbolic_dim
 from jax2onnx_core.lowering.physical import has_components, physical_array, physical_type
-from jax2onnx_core.plugins.errors import RuntimeInputError, SymbolError, TargetError
-from jax2onnx_core.program.report import report_text
-from jax2onnx_core.program.verification import verify
-from jax2onnx_core.symbols.symbols import evaluate_dim
+from jax2onnx_core.plugins.errors import OptionError, RuntimeInputError, SymbolError, TargetError
+from jax2onnx_core.program.verification import Run, random_runs, verify
 
 if TYPE_CHECKING:
     import onnx
@@ -53,6 +55,7 @@ class OnnxProgram:
     def __init__(
         self, model: ir.Model, fn: Function, traced: Traced, inputs: Inputs, target: Target, *, opset: int,
         x64: bool, log: LoweringLog, specialized: Mapping[str, int], lower_specialized: Callable[[Mapping[str, int]], OnnxProgram],
+        fresh: Callable[[], Function],
     ) -> None:  # fmt: skip
         self.model = model
         self.fn = fn
@@ -64,6 +67,7 @@ class OnnxProgram:
         self.log = log
         self._specialized = dict(specialized)
         self._lower_specialized = lower_specialized
+        self._fresh = fresh
 
     @property
     def model_proto(self) -> onnx.ModelProto:
@@ -98,13 +102,18 @@ class OnnxProgram:
     @functools.cached_property
     def symbols(self) -> dict[str, SymbolInfo]:
         """The symbols of the inputs: least value, the number they were fixed to, where they stand."""
-        return self.inputs.symbols.table(self.inputs.names, self.inputs.avals, self._specialized)
+        shapes = dict(zip(self.inputs.names, (aval.shape for aval in self.inputs.avals), strict=True))
+        labels = {name: [self._label(d) for d in shape] for name, shape in shapes.items()}
+        return symbol_table(labels, self.inputs.symbols.minimum, self._specialized)
 
     def check_symbols(self) -> list[str]:
         """Sentences about dimensions that lost their label or have one that no input explains; empty if none."""
-        label = self.inputs.symbols.label
-        outputs = [[label(d) if is_symbolic_dim(d) else None for d in a.shape] for a in self.traced.out_avals]
+        outputs = [[self._label(d) if is_symbolic_dim(d) else None for d in a.shape] for a in self.traced.out_avals]
         return check_labels(self.model, self.symbols, outputs)
+
+    def _label(self, dim: Dim) -> str | None:
+        """The label of a dimension; None for a number that was never symbolic."""
+        return self.inputs.symbols.label(dim) if is_symbolic_dim(dim) or isinstance(dim, SpecializedDim) else None
 
     def specialize(self, **values: int) -> OnnxProgram:
         """The program with these symbols fixed to numbers, lowered anew without a second trace.
@@ -142,69 +151,107 @@ class OnnxProgram:
 
     def feeds(self, *args: Any, **kwargs: Any) -> dict[str, Array]:
         """The model's inputs for these arguments, checked against names, dtypes and symbols."""
+        if is_too_deep((args, kwargs)):
+            raise RuntimeInputError("The arguments are nested more than 100 deep, or one of them contains itself.")
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
         if tree != self.inputs.tree:
-            raise RuntimeInputError(
-                f"The arguments have the structure {tree}, but the program was exported for {self.inputs.tree}."
-            )
+            difference = structure_difference(tree, self.inputs.tree)
+            raise RuntimeInputError(f"The arguments are not those that the program was exported for: {difference}")
         arrays = [
             self._physical(name, leaf, aval)
             for name, leaf, aval in zip(self.inputs.names, leaves, self.inputs.avals, strict=True)
         ]
-        self._check_symbols(arrays)
+        self._check_shapes(arrays)
         return dict(zip(self.inputs.names, arrays, strict=True))
 
+    def _accepted(self, leaf: Any, dtype: Dtype) -> Array | jax.Array:
+        """The argument of dtype `dtype` where JAX, too, would make it that: 64 bits become 32 while x64 is off."""
+        if isinstance(leaf, jax.Array):
+            return leaf
+        if (
+            isinstance(leaf, (bool, int, float, complex))
+            and not isinstance(leaf, np.generic)
+            and not _compat.is_extended_dtype(dtype)
+        ):
+            return number_array(leaf, dtype)
+        array = np.asarray(leaf)
+        with jax.enable_x64(self.x64), np.errstate(over="ignore"):
+            return (
+                array.astype(dtype)
+                if array.dtype.kind in "iufc" and _compat.canonical_dtype(array.dtype) == dtype
+                else array
+            )
+
     def _physical(self, name: str, leaf: Any, aval: jax.ShapeDtypeStruct) -> Array:
-        if not isinstance(leaf, jax.Array):
-            leaf = np.asarray(leaf)
-            if aval.weak_type or leaf.ndim == 0:
-                leaf = leaf.astype(aval.dtype)
+        try:
+            leaf = self._accepted(leaf, aval.dtype)
+        except ValueError as error:
+            raise RuntimeInputError(f"Input {name!r}: {error}") from error
         if leaf.dtype != aval.dtype:
             raise RuntimeInputError(
                 f"Input {name!r} has dtype {leaf.dtype}, but the program was exported for {aval.dtype}."
             )
-        array = physical_array(leaf)
-        dims = physical_type(aval)[1]
-        if array.ndim != len(dims):
-            raise RuntimeInputError(
-                f"Input {name!r} has shape {array.shape}, but the program was exported for {self._shape_text(dims)}."
-            )
-        return array
+        return physical_array(leaf)
 
-    def _shape_text(self, dims: Dims) -> str:
-        return f"({', '.join(self.inputs.symbols.label(d) for d in dims)})"
-
-    def _check_symbols(self, arrays: Sequence[Array]) -> None:
-        symbols = self.inputs.symbols
-        values = self.inputs.solution.values([a.shape for a in arrays])
-        shown = ", ".join(f"{k} = {v}" for k, v in symbols.user_values(values).items())
-        for name, array, aval in zip(self.inputs.names, arrays, self.inputs.avals, strict=True):
-            dims = physical_type(aval)[1]
-            for axis, (size, dim) in enumerate(zip(array.shape, dims, strict=True)):
-                if evaluate_dim(dim, values) != size:
-                    raise RuntimeInputError(
-                        f"Input {name!r} has size {size} on axis {axis}, but it should be {symbols.label(dim)}"
-                        + (f" = {evaluate_dim(dim, values)} where {shown}" if shown else "")
-                        + f"; the exported shape is {self._shape_text(dims)}."
-                    )
+    def _check_shapes(self, arrays: Sequence[Array]) -> None:
+        space, shapes = self.inputs.space(), [array.shape for array in arrays]
+        dims = [physical_type(aval)[1] for aval in self.inputs.avals]
+        named = list(zip(self.inputs.names, shapes, dims, strict=True))
         try:
-            symbols.check_constraints(symbols.user_values(values))
+            for name, shape, wanted in named:
+                check_rank(space, name, shape, wanted)
+            sizes = self.inputs.symbols.user_values(self.inputs.solution.values(shapes))
+            for name, shape, wanted in named:
+                check_shape(space, name, shape, wanted, sizes)
+            space.check(sizes)
         except SymbolError as error:
-            raise RuntimeInputError(f"The inputs do not fit: {error}") from error
+            raise RuntimeInputError(f"The arguments do not fit: {error}") from error
 
     # -- verifying ---------------------------------------------------------------------------
 
-    def verify(self, *, sizes: Sequence[Mapping[str, int]] | None = None, seed: int = 0,
-               rtol: float | None = None, atol: float | None = None) -> float:  # fmt: skip
-        """Compare the model with the JAX function on random inputs, at several sizes of every symbol.
+    def verify(
+        self, *, sizes: Sequence[Sizes] | None = None, inputs: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None, ranges: Ranges | None = None, seed: int = 0,
+        rtol: float | None = None, atol: float | None = None,
+    ) -> float:  # fmt: skip
+        """Compare the model with the JAX function, at several sizes of every symbol.
 
-        `sizes` maps symbols to numbers, one mapping per run; None chooses the smallest allowed, a prime and a
-        larger one. Returns the largest absolute difference; raises VerificationError naming the worst output.
+        Model objects in the function are copied for it, so that what a call changes is changed in the copy.
+
+        Args:
+          sizes: symbols → numbers, one mapping per run. By default the smallest allowed, a prime and a larger one,
+            and up to two more at which windows and slices of the model just fit or do not.
+          inputs: the arguments to compare with, one entry per positional argument; by default random ones.
+          kwargs: the keyword arguments that belong to `inputs`.
+          ranges: input name → `(low, high)`, random numbers from `low` up to, for integers without, `high`. By default
+            integers that index an axis are within it, others from 0 to 4.
+          seed: that of the random arguments.
+          rtol: the relative tolerance; by default that of each output's dtype.
+          atol: the absolute tolerance; by default `rtol` times the largest number of the output.
+
+        Returns:
+          The largest absolute difference.
+
+        Raises:
+          VerificationError: an output differs; it is named.
         """
+        runs = self._random_runs(sizes, ranges or {}, seed)
+        if inputs is not None or kwargs is not None:
+            if sizes is not None or ranges is not None:
+                raise OptionError("verify takes either inputs and kwargs, or sizes and ranges for random ones.")
+            runs = iter([Run("the given inputs", inputs or (), kwargs or {})])
         return verify(
-            self.fn, self, self.inputs, self.traced.out_avals, self.output_names,
-            x64=self.x64, sizes=sizes, seed=seed, rtol=rtol, atol=atol,
+            self._fresh, self, runs, self.inputs, self.output_names, x64=self.x64, rtol=rtol, atol=atol
         )  # fmt: skip
+
+    def _random_runs(self, sizes: Sequence[Sizes] | None, ranges: Ranges, seed: int) -> Iterator[Run]:
+        check_ranges(
+            {name: aval.dtype for name, aval in zip(self.inputs.names, self.inputs.avals, strict=True)}, ranges
+        )
+        if sizes is None:
+            sizes = choose_sizes(self.inputs.space(self.traced.out_avals), critical_sizes(self.model))
+        check_sizes(self.inputs.space(), sizes)
+        return random_runs(self.inputs, sizes, ranges, index_extents(self.model), seed)
 
     def report(self) -> str:
         """A readable summary: operators, how each operation was lowered, what declined and why, symbols, sizes."""

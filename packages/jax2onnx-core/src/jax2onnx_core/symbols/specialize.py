@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jax2onnx_graph.facts.dims import SpecializedDim
+
 from jax2onnx_core import _compat
 from jax2onnx_core.jax_types import Aval, Equation, Jaxpr, Params, TraceableAval, Var
 from jax2onnx_core.jaxprs import Dim, StaticParams, is_jaxpr, is_static
-from jax2onnx_core.plugins.errors import SymbolError
+from jax2onnx_core.plugins.errors import OptionError, SymbolError
 from jax2onnx_core.symbols.jaxpr_rewriter import JaxprRewriter
-from jax2onnx_core.symbols.symbols import SpecializedDim, Symbols
+from jax2onnx_core.symbols.symbols import Symbols
 
-__all__ = ["check_specialization", "fixed_dim", "specialized_aval", "specialized_jaxpr"]
+__all__ = ["fixed_dim", "specialization", "specialized_aval", "specialized_jaxpr"]
 
 
 def specialized_jaxpr(jaxpr: Jaxpr, symbols: Symbols, values: Mapping[str, int]) -> Jaxpr:
@@ -30,8 +32,13 @@ def fixed_dim(dim: Dim, symbols: Symbols, values: Mapping[str, int]) -> Dim:
     return _Substitution(symbols, values).dim(dim)
 
 
-def check_specialization(avals: Sequence[Aval], symbols: Symbols, values: Mapping[str, int]) -> None:
-    """Raise SymbolError for symbols that no input has, and values that break a constraint."""
+def specialization(avals: Sequence[Aval], symbols: Symbols, values: object) -> dict[str, int]:
+    """The numbers of `values` (symbol → number) that inputs of these avals are to be specialized with.
+
+    Raises SymbolError for symbols that no input has, and values that are no size or break a constraint.
+    """
+    if not isinstance(values, Mapping):
+        raise OptionError(f"specialize needs a mapping from symbols to numbers such as {{'T': 1}}, not {values!r}.")
     known = symbols.names([d for aval in avals for d in aval.shape])
     for name in values:
         if name not in known:
@@ -39,6 +46,7 @@ def check_specialization(avals: Sequence[Aval], symbols: Symbols, values: Mappin
                 f"Cannot specialize {name!r}: no input has that symbol. There are: {', '.join(known) or 'none'}."
             )
     symbols.check_constraints(values)
+    return {name: int(value) for name, value in values.items()}
 
 
 class _Substitution(JaxprRewriter):

@@ -5,17 +5,16 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import jax
-from jax2onnx_graph.facts.dims import OPERATIONS, is_static
-from jax2onnx_graph.labels import SymbolInfo, symbols_in
+import numpy as np
+from jax2onnx_graph.facts.dims import OPERATIONS, SpecializedDim, is_static
 
 from jax2onnx_core import _compat
-from jax2onnx_core.jax_types import Aval
 from jax2onnx_core.plugins.errors import SymbolError
 
-__all__ = ["Constraint", "Dim", "SpecializedDim", "Symbols", "evaluate_dim"]
+__all__ = ["Constraint", "Dim", "Symbols", "evaluate_dim"]
 
 Dim = Any  # an int, a SpecializedDim or a JAX symbolic dimension
 
@@ -23,27 +22,6 @@ _AT_LEAST_ZERO = re.compile(r"^\s*(?:([A-Za-z_]\w*)\s*>=\s*0|0\s*<=\s*([A-Za-z_]
 _COMPARISON = re.compile(r"(==|>=|<=)")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _SHIFT = "__plus_1"
-
-
-class SpecializedDim(int):
-    """An int that remembers the dimension expression that it was fixed from.
-
-    It is equal to the int in every way, arithmetic gives plain ints, and it pickles as an int.
-
-    >>> d = SpecializedDim(5632, "N")
-    >>> d == 5632, d + 1, d.expression
-    (True, 5633, 'N')
-    """
-
-    expression: str
-
-    def __new__(cls, value: int, expression: str) -> Self:
-        self = super().__new__(cls, value)
-        self.expression = expression
-        return self
-
-    def __reduce__(self) -> tuple[type[int], tuple[int]]:
-        return int, (int(self),)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,23 +172,11 @@ class Symbols:
                 found |= {n.removesuffix(_SHIFT) for n in _compat.symbols_of(dim)}
         return sorted(found)
 
-    def table(self, names: Sequence[str], avals: Sequence[Aval], values: Mapping[str, int]) -> dict[str, SymbolInfo]:
-        """Symbol → what is known of it, for inputs of these names and avals; `values` are the specialized symbols."""
-        origins: dict[str, list[tuple[str, int, str]]] = {}
-        for name, aval in zip(names, avals, strict=True):
-            for axis, dim in enumerate(aval.shape):
-                if _compat.is_symbolic_dim(dim) or isinstance(dim, SpecializedDim):
-                    label = self.label(dim)
-                    for symbol in sorted(symbols_in(label)):
-                        origins.setdefault(symbol, []).append((name, axis, label))
-        return {
-            symbol: SymbolInfo(symbol, self.minimum(symbol), values.get(symbol), tuple(places))
-            for symbol, places in sorted(origins.items())
-        }
-
     def check_constraints(self, values: Mapping[str, int]) -> None:
-        """Raise if the user's symbol values break a constraint or a minimum."""
+        """Raise if the user's symbol values are no sizes, or break a constraint or a minimum."""
         for name, value in values.items():
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+                raise SymbolError(f"{name} = {value!r}, but a size is a whole number.")
             if value < self.minimum(name):
                 raise SymbolError(f"{name} = {value}, but {name} >= {self.minimum(name)} was declared or assumed.")
         for constraint in self.constraints:

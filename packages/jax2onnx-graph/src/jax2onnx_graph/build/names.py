@@ -3,9 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-__all__ = ["Names", "Origin"]
+from jax2onnx_graph.errors import OptionError
+
+__all__ = ["Names", "Origin", "check_names", "printable"]
+
+
+def printable(text: str) -> str:
+    r"""The text with escapes in place of what has no place in a name: lone surrogates, which no file can hold, NUL, …
+
+    >>> printable("a\ud800b\x00")
+    'a\\ud800b\\x00'
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def check_names(option: str, names: Sequence[str], defaults: Sequence[str]) -> None:
+    """Check the names that somebody gives in place of `defaults`. Raises OptionError."""
+    if isinstance(names, str) or not all(isinstance(n, str) and n and n == printable(n) for n in names):
+        raise OptionError(f"{option} needs a list of names, each a text of printable characters; got {names!r}.")
+    if len(names) != len(defaults) or len(set(names)) != len(names):
+        raise OptionError(
+            f"{option} needs {len(defaults)} different names, one for each of {list(defaults)}; got {names!r}."
+        )
 
 
 class Names:
@@ -14,8 +39,13 @@ class Names:
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._counts = dict.fromkeys(taken, 0)
 
+    def reserve(self, names: Iterable[str]) -> None:
+        """Take names that are given out by somebody else."""
+        self._counts.update(dict.fromkeys(names, 0))
+
     def unique(self, base: str) -> str:
-        """`base`, or `base_1`, `base_2`, … where it is taken."""
+        """`base`, or `base_1`, `base_2`, … where it is taken; unprintable characters are escaped."""
+        base = printable(base)
         count = self._counts.get(base)
         if count is None:
             self._counts[base] = 0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["OPERATIONS", "Dim", "Dims", "Factor", "SymbolicDim", "Term", "is_static"]
+__all__ = ["OPERATIONS", "Dim", "Dims", "Factor", "SpecializedDim", "SymbolicDim", "Term", "is_static"]
 
 
 class SymbolicDim(Protocol):
@@ -35,6 +35,27 @@ class SymbolicDim(Protocol):
     def __le__(self, other: Dim, /) -> bool: ...
     def __gt__(self, other: Dim, /) -> bool: ...
     def __ge__(self, other: Dim, /) -> bool: ...
+
+
+class SpecializedDim(int):
+    """An int that remembers the dimension expression that it was fixed from.
+
+    It is equal to the int in every way, arithmetic gives plain ints, and it pickles as an int.
+
+    >>> d = SpecializedDim(5632, "N")
+    >>> d == 5632, d + 1, d.expression
+    (True, 5633, 'N')
+    """
+
+    expression: str
+
+    def __new__(cls, value: int, expression: str) -> Self:
+        self = super().__new__(cls, value)
+        self.expression = expression
+        return self
+
+    def __reduce__(self) -> tuple[type[int], tuple[int]]:
+        return int, (int(self),)
 
 
 Dim = int | SymbolicDim

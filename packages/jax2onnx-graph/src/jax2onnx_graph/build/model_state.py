@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jax2onnx_graph import ir
+from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.build.attributes import element_type
 from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.build.constants import ConstantPool
 from jax2onnx_graph.build.names import Names
+from jax2onnx_graph.facts.dims import Dim, Dims, SpecializedDim, SymbolicDim, Term, is_static
 from jax2onnx_graph.targets import Target
 
-from jax2onnx_core.jaxprs import Dim, Dims, is_static
-from jax2onnx_core.lowering.physical import physical_array
-from jax2onnx_core.symbols.symbols import SpecializedDim, Symbols
-
-__all__ = ["PROVENANCE_KEY", "ModelState"]
+__all__ = ["PROVENANCE_KEY", "DimNotation", "ModelState"]
 
 # The metadata of a value whose dimensions were specialized: the expressions that they were.
 PROVENANCE_KEY = "jax2onnx.dims"
+
+
+@dataclasses.dataclass(frozen=True)
+class DimNotation:
+    """How dimensions are read and shown.
+
+    Attributes:
+      label: the text that names a dimension in the model.
+      terms: what a symbolic dimension is the sum of.
+      bounds: the least and the greatest value that a dimension can have.
+    """
+
+    label: Callable[[Dim], str]
+    terms: Callable[[SymbolicDim], Sequence[Term]]
+    bounds: Callable[[Dim], tuple[float, float]]
 
 
 class ModelState:
@@ -29,21 +42,26 @@ class ModelState:
     Attributes:
       opset: the version of the standard operators.
       target: the runtime that the model is for.
-      symbols: the symbolic dimensions of the export.
+      notation: how dimensions are read and shown.
       names: the names that are taken.
+
+    `weight_names` has the names of weights by their ids; `physical` makes the array of a tensor from a weight.
     """
 
-    def __init__(self, opset: int, target: Target, symbols: Symbols, weight_names: Mapping[int, str]) -> None:
-        self.opset, self.target, self.symbols = opset, target, symbols
+    def __init__(
+        self, opset: int, target: Target, notation: DimNotation, weight_names: Mapping[int, str],
+        physical: Callable[[Any], Array],
+    ) -> None:  # fmt: skip
+        self.opset, self.target, self.notation = opset, target, notation
         self.names = Names()
         self._pool = ConstantPool(self.names)
         self._dims: dict[Value, Dims] = {}
-        self._weight_names = weight_names
+        self._weight_names, self._physical = weight_names, physical
         self._weights: dict[int, Value] = {}
         self._kept: list[Any] = []  # what the ids in `_weights` belong to
 
     def dims(self, value: Value) -> Dims | None:
-        """The dimensions of a value, ints or JAX's symbolic ones; None if nothing is known."""
+        """The dimensions of a value, ints or symbolic ones; None if nothing is known."""
         found = self._dims.get(value)
         if found is None and value.const_value is not None:
             return tuple(value.const_value.shape.numpy())
@@ -52,9 +70,9 @@ class ModelState:
     def set_dims(self, value: Value, dims: Sequence[Dim]) -> None:
         """Remember the dimensions of a value, and label it with them."""
         self._dims[value] = dims = tuple(dims)
-        value.shape = ir.Shape([int(d) if is_static(d) else self.symbols.label(d) for d in dims])
+        value.shape = ir.Shape([int(d) if is_static(d) else self.notation.label(d) for d in dims])
         if any(isinstance(d, SpecializedDim) for d in dims):
-            value.metadata_props[PROVENANCE_KEY] = ", ".join(self.symbols.label(d) for d in dims)
+            value.metadata_props[PROVENANCE_KEY] = ", ".join(self.notation.label(d) for d in dims)
 
     def new_value(self, name: str, dtype: Dtype, dims: Sequence[Dim]) -> Value:
         """A named value without a producer: an input of some graph."""
@@ -70,7 +88,7 @@ class ModelState:
         """The value of an array that the traced function closed over; one array is one value."""
         value = self._weights.get(id(array))
         if value is None:
-            value = self._pool.weight(physical_array(array), self._weight_names.get(id(array)))
+            value = self._pool.weight(self._physical(array), self._weight_names.get(id(array)))
             self._weights[id(array)] = value
             self._kept.append(array)
         return value

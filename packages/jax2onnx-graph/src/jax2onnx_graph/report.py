@@ -1,13 +1,23 @@
-"""`LoweringLog`: what was lowered how, what declined and why, what nobody claims."""
+"""What became of the operations of a function, as counts and as a page of text."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+from collections.abc import Iterator, Sequence
 
-from jax2onnx_core.plugins.rules import Unsupported
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.summary import interface_lines, size_lines
 
-__all__ = ["LoweringLog", "Missing"]
+__all__ = ["LoweringLog", "Missing", "Unsupported", "report_text"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Unsupported:
+    """Why a primitive cannot be in an ONNX file, and what its user can do instead."""
+
+    reason: str
+    advice: str = ""
 
 
 @dataclasses.dataclass
@@ -47,3 +57,22 @@ class LoweringLog:
         """No plugin lowers the primitive; `declared` is what one says about that."""
         found = self.unsupported.setdefault(name, Missing(0, location, declared))
         found.count += 1
+
+
+def report_text(model: ir.Model, opset: int, target: str, constraints: Sequence[str], log: LoweringLog) -> str:
+    """The text of the report."""
+    return "\n".join([
+        f"ONNX program, opset {opset}, target {target}", *interface_lines(model),
+        *(f"  constraint {constraint}" for constraint in constraints), *size_lines(model), *_lowering(log),
+    ])  # fmt: skip
+
+
+def _lowering(log: LoweringLog) -> Iterator[str]:
+    by_way: dict[str, list[str]] = {}
+    for (name, way), count in sorted(log.ways.items()):
+        by_way.setdefault(way, []).append(f"{name} {count}")
+    for way, names in by_way.items():
+        yield f"lowered by {way}: " + ", ".join(names)
+    for (name, reason), count in sorted(log.reasons.items()):
+        yield f"declined: {name} ({count}×): {reason}"
+    yield from log.notes

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jax2onnx_graph import ir
+from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.builder import Array, GraphBuilder, Value
 from jax2onnx_graph.build.dim_lowerer import DimLowerer
+from jax2onnx_graph.build.model_state import ModelState
 from jax2onnx_graph.build.names import Origin
-
-from jax2onnx_core import _compat
-from jax2onnx_core.jaxprs import Dim, Dims, bounds
-from jax2onnx_core.lowering.model_state import ModelState
+from jax2onnx_graph.facts.dims import Dim, Dims
 
 __all__ = ["Scope", "ScopeBuilder"]
 
@@ -46,7 +44,8 @@ class Scope:
 
     def dim_lowerer(self, symbol: Callable[[str], Value]) -> DimLowerer:
         """What computes dimensions in the prologue from the values of symbols."""
-        return DimLowerer(self.prologue_builder(), symbol, terms=_compat.dim_expression, bounds=bounds)
+        notation = self.state.notation
+        return DimLowerer(self.prologue_builder(), symbol, terms=notation.terms, bounds=notation.bounds)
 
     def prologue_builder(self) -> ScopeBuilder:
         """A builder whose nodes go into the prologue."""
@@ -102,7 +101,7 @@ class ScopeBuilder(GraphBuilder):
         return self._state.names.unique(self.origin.node_name(op_type))
 
     def dims(self, value: Value) -> Dims | None:
-        """The dimensions of a value, ints or JAX's symbolic ones; None if nothing is known."""
+        """The dimensions of a value, ints or symbolic ones; None if nothing is known."""
         return self._state.dims(value)
 
     def set_dims(self, value: Value, dims: Sequence[Dim]) -> None:
@@ -123,4 +122,4 @@ class ScopeBuilder(GraphBuilder):
 
     def is_positive(self, dim: Dim) -> bool:
         """Whether a dimension is at least 1 for all values of its symbols."""
-        return bounds(dim)[0] > 0
+        return self._state.notation.bounds(dim)[0] > 0

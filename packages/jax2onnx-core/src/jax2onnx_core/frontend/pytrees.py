@@ -1,0 +1,77 @@
+"""Paths into pytrees: as names, as places in a call, and where two structures part."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import jax
+from jax.tree_util import keystr
+from jax2onnx_graph.build.names import printable
+
+from jax2onnx_core import _compat
+from jax2onnx_core.jax_types import KeyPath, KeyPathEntry, PyTree, PyTreeDef
+
+__all__ = ["is_too_deep", "path_name", "structure_difference"]
+
+_DEEPEST = 100
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_CLASS = re.compile(r"<class '(?:\w+\.)*(\w+)'>")
+
+
+def is_too_deep(tree: PyTree, levels: int = _DEEPEST) -> bool:
+    """Whether lists, tuples and dicts are nested more than 100 deep, as those are that contain themselves.
+
+    JAX must not see such a thing: it stays at Python's recursion limit afterwards.
+    """
+    children = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
+    return levels < 0 or any(is_too_deep(child, levels - 1) for child in children)
+
+
+def path_name(path: Sequence[KeyPathEntry]) -> str:
+    """A pytree path as a dotted name: `batch.speed`, `0.kernel`. The same for every run of a program."""
+    return ".".join(_key_name(key) for key in path)
+
+
+def _key_name(entry: KeyPathEntry) -> str:
+    match entry:
+        case jax.tree_util.DictKey(key) | jax.tree_util.FlattenedIndexKey(key):
+            return _key_text(key)
+        case jax.tree_util.SequenceKey():
+            return str(entry.idx)
+        case jax.tree_util.GetAttrKey():
+            return entry.name
+    return _key_text(str(entry).strip("[].'\""))
+
+
+def _key_text(key: object) -> str:
+    if isinstance(key, frozenset):
+        return f"{{{','.join(sorted(map(_key_text, key)))}}}"
+    return printable(_ADDRESS.sub("", str(key)))
+
+
+def structure_difference(given: PyTreeDef, wanted: PyTreeDef) -> str:
+    """The first place where two different structures of `(args, kwargs)` part, as a sentence."""
+    path, is_there, should_be, _ = next(iter(_compat.tree_differences(given, wanted)))
+    if _kind(is_there) != _kind(should_be):
+        return f"{_place(path)} is {_kind(is_there)}, but it should be {_kind(should_be)}."
+    places, others = _leaf_places(given), _leaf_places(wanted)
+    missing, unknown = ([p for p in a if p not in b] for a, b in ((others, places), (places, others)))
+    found = [f"{what} {' and '.join(p[:3])}" for what, p in (("missing", missing), ("unknown", unknown)) if p]
+    return f"{', '.join(found) or f'{_place(path)} is another kind of container'}."
+
+
+def _kind(thing: str) -> str:
+    """JAX's word for a node of a pytree, without its size or its keys."""
+    name = _CLASS.sub(r"\1", thing).split()[0]
+    return {"pytree": "an array", "NoneType": "None"}.get(name, f"a {name}")
+
+
+def _leaf_places(tree: PyTreeDef) -> list[str]:
+    leaves = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
+    return [_place(path) for path, _ in jax.tree_util.tree_flatten_with_path(leaves)[0]]
+
+
+def _place(path: KeyPath) -> str:
+    which, *rest = path
+    return ("args", "kwargs")[which.idx] + keystr(tuple(rest))
