@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from indexing_strategies import MODES, assert_equals_jax, filled, index_arrays, windows
 from jax import lax
+from jax2onnx_core import to_onnx
 
 PROMISE = lax.GatherScatterMode.PROMISE_IN_BOUNDS
 SCATTERS = {
@@ -26,8 +27,9 @@ SCATTERS = {
 def test_scatter_equals_jax_for_any_dimension_numbers(data):
     chosen = data.draw(windows())
     mode = data.draw(st.sampled_from([*MODES, PROMISE]))
-    indices = data.draw(index_arrays(chosen, in_range=mode == PROMISE))
-    scatter = SCATTERS[data.draw(st.sampled_from(sorted(SCATTERS)))]
+    name = data.draw(st.sampled_from(sorted(SCATTERS)))
+    scatter, is_promise_kept = SCATTERS[name], name == "set" and mode == PROMISE
+    indices = data.draw(index_arrays(chosen, in_range=is_promise_kept))
     dtype = data.draw(st.sampled_from([np.float32, np.int32, np.uint8]))
     numbers = lax.ScatterDimensionNumbers(
         update_window_dims=chosen.offsets, inserted_window_dims=chosen.dropped,
@@ -41,6 +43,30 @@ def test_scatter_equals_jax_for_any_dimension_numbers(data):
     args = [filled(chosen.operand, dtype), filled(chosen.result, dtype, seed=1)]
     with jax.enable_x64(True):
         assert_equals_jax(fn, *args, *([] if data.draw(st.booleans()) else [indices]))
+
+
+@pytest.mark.parametrize("mode", ["drop", "clip"])
+@pytest.mark.parametrize("name", ["set", "add", "mul", "max"])
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint64, np.uint32, np.int8])
+def test_the_extremes_of_every_dtype_as_an_index(dtype, name, mode):
+    limits = np.iinfo(dtype)
+    indices = np.array([limits.min, limits.max, limits.min + 1, limits.max - 4, 5, 4], dtype)
+    with jax.enable_x64(True):
+        x = filled((5,), np.float64)
+        assert_equals_jax(lambda x, i: getattr(x.at[i], name)(2.0, mode=mode), x, indices)
+        for i in indices:
+            assert_equals_jax(lambda x, i: getattr(x.at[i], name)(2.0, mode=mode), x, i)
+
+
+@pytest.mark.parametrize("mode", ["drop", "clip"])
+def test_a_window_behind_the_end_of_zeros_is_dropped_or_moved(mode):
+    def fn(u, other):
+        return jnp.zeros(5).at[jnp.asarray(other.shape[0])].set(u, mode=mode)
+
+    program = to_onnx(fn, [(), ("b",)])
+    for size in (3, 9):
+        args = np.float32(3), np.zeros(size, np.float32)
+        np.testing.assert_array_equal(program(*args), np.asarray(fn(*args)))
 
 
 def test_the_last_of_many_updates_wins_with_several_threads():

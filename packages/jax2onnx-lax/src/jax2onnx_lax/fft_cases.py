@@ -52,6 +52,8 @@ cases = [
     Case("rfft_symbolic", jnp.fft.rfft, [(2, "N")], _covers, atol=1e-4),
     Case("fft_symbolic", lambda x: jnp.fft.fft(x), [(2, "N")], _covers, atol=1e-4),
     Case("ifft_symbolic", lambda x: jnp.fft.ifft(x), [(2, "N")], _covers, atol=1e-5),
+    Case("irfft_of_one", lambda x, y: jnp.fft.irfft(lax.complex(x, y), n=1), [("B", 3), ("B", 3)], _covers),
+    Case("irfft2_of_one", lambda x: jnp.fft.irfft2(lax.complex(x, x), s=(3, 1)), [(2, 3, 2)], _covers),
     Case("fft_empty_batch", jnp.fft.rfft, [(0, 7)], _covers),
     Case(
         "spectrum_gradient",

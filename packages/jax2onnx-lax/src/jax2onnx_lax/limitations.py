@@ -17,8 +17,10 @@ LIMITATIONS = (
     Limitation("subnormal numbers", "XLA on CPU flushes them to zero, a model computes with them."),
     Limitation("half precision", "A runtime may keep float32 between two half-precision operators, so that an "
                "intermediate overflow of JAX can be a finite number.", ("float16", "bfloat16")),
-    Limitation("gather with mode promise_in_bounds", "An index along one axis that breaks the promise is an error of "
-               "ONNX's Gather where JAX clamps it; indices along several axes are clamped."),
+    Limitation("scatter with mode promise_in_bounds", "An index that breaks the promise may be an error of ONNX's operator "
+               "where XLA drops the update: to drop it would copy the operand twice. This mode is never the default."),
+    Limitation("indices of 64 bits", "JAX takes an index modulo 2³² where the axis has a fixed size; in a model it is out of "
+               "range along a symbolic axis, as in jax.export, and for jnp.take.", ("int64", "uint32", "uint64")),
     Limitation("max pooling layers", "They are one MaxPool, which does not propagate a NaN inside a window; "
                "lax.reduce_window does.", ("float32",)),
     Limitation("select_and_scatter", "Other reductions than the addition of values selected by ge or le raise an error: "

@@ -12,6 +12,9 @@ from jax2onnx_core.jax_types import Equation, Var
 from jax2onnx_core.jaxprs import is_literal, open_jaxpr
 from jax2onnx_core.lowering.context import Subgraph
 
+from jax2onnx_lax.indexing.value_bounds import value_bounds
+from jax2onnx_lax.indexing.value_facts import set_range
+
 __all__ = ["LoopBody", "LoopStep", "counter_after", "emit_loop"]
 
 
@@ -103,6 +106,8 @@ def emit_loop(
     """
     body = ctx.subgraph("body")
     iteration = body.input("iteration", np.int64, ())
+    if count is not None:
+        set_range(iteration, 0, value_bounds(ctx, count)[1] - 1)
     go_on = body.input("condition", np.bool_, ())
     states = [body.input_for(aval, "carry") for aval in avals]
     again, new, stacked = step(body, iteration, states)

@@ -16,6 +16,8 @@ from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_lax._compat import scan_counts
 from jax2onnx_lax.control_flow.hoisting import hoist
 from jax2onnx_lax.control_flow.loop_bodies import LoopBody, LoopStep, counter_after, emit_loop
+from jax2onnx_lax.indexing.value_bounds import value_bounds
+from jax2onnx_lax.indexing.value_facts import set_range
 
 __all__ = ["rules"]
 
@@ -93,6 +95,9 @@ class _Scan:
         invars = open_jaxpr(body.jaxpr)[0].invars
         states = [sub.input_for(self.ctx.avals_out[k], "carry") for k in body.states]
         slices = [sub.input_for(var.aval, "x") for var in invars[len(invars) - len(self.xs) :]]
+        for x, row in zip(self.xs, slices, strict=True):
+            if self.ctx.dtype(x).kind in "iu":
+                set_range(row, *value_bounds(self.ctx, x))
         carry = body.carry(self.init, states, lambda start: start)
         new = sub.inline(body.jaxpr, *self.consts, *carry, *slices)
         outputs = [*(new[k] for k in body.states), *new[body.num_carry :]]

@@ -33,7 +33,8 @@ __all__ = ["rules"]
 rules = Rules()
 rules.componentwise("gather")
 
-FILL, PROMISE = GatherScatterMode.FILL_OR_DROP, GatherScatterMode.PROMISE_IN_BOUNDS
+FILL, CLIP = GatherScatterMode.FILL_OR_DROP, GatherScatterMode.CLIP
+PROMISE = GatherScatterMode.PROMISE_IN_BOUNDS
 
 
 @rules.lower("gather")
@@ -41,7 +42,10 @@ def gather(
     ctx: Context, x: Value, indices: Value, *, dimension_numbers: GatherDimensionNumbers, slice_sizes: Sequence[Dim],
     mode: GatherScatterMode, fill_value: complex | None = None, unique_indices: bool = False, **_: object,
 ) -> Value:  # fmt: skip
-    """Windows of `x` [...] that start at `indices` [*batch, k], as XLA's Gather defines them."""
+    """Windows of `x` [...] that start at `indices` [*batch, k], as XLA's Gather defines them.
+
+    An index for which JAX only promises that it is in range, as in `x[i]`, is clamped: so does XLA.
+    """
     (aval,) = ctx.avals_out
     if any(size == 0 for size in aval.shape):
         return zeros(ctx, ctx.dtype(x), aval.shape)
@@ -49,11 +53,12 @@ def gather(
     starts = _start_indices(ctx, x, indices, dimension_numbers.start_index_map, slice_sizes)
     operand = Labelled(x, tuple(("axis", d) for d in range(len(slice_sizes))))
     operand = _cut_unindexed(ctx, operand, starts, dimension_numbers, slice_sizes)
-    operand, varying, valid = _take_uniform(ctx, operand, starts, mode, dimension_numbers.collapsed_slice_dims)
+    checked_mode = FILL if mode == FILL else CLIP
+    operand, varying, valid = _take_uniform(ctx, operand, starts, checked_mode, dimension_numbers.collapsed_slice_dims)
     if unique_indices and mode == PROMISE:
         operand, varying = _take_strided(ctx, operand, varying, dimension_numbers)
     batch_rank = len(ctx.known_dims(indices)) - 1
-    operand, checked = take_positions(ctx, operand, varying, batch_rank, mode, dimension_numbers)
+    operand, checked = take_positions(ctx, operand, varying, batch_rank, checked_mode, dimension_numbers)
     result = _to_output(ctx, operand, dimension_numbers, aval.shape)
     valid = [*valid, *checked]
     return _fill(ctx, result, valid, fill_value, dimension_numbers.offset_dims) if valid else result
@@ -148,7 +153,8 @@ def _take_strided(
     value, label = operand.value, ("axis", start.axis)
     if not (found.start == 0 and found.step == 1 and found.count == start.extent):
         reaches_end = definitely_le(start.extent, found.start + found.step * found.count)
-        end = start.extent if reaches_end else found.start + found.step * (found.count - 1) + 1
+        # Not start + step · (count - 1) + 1: for a count of 0 that may be negative, which counts from the end.
+        end = start.extent if reaches_end else found.start + found.step * found.count
         place = operand.place(label)
         value = slice_along(ctx, value, [place], [found.start], [end], [found.step], [found.count])
     labels = tuple(("batch", 0) if other == label else other for other in operand.labels)

@@ -62,9 +62,6 @@ def take_positions(
     windows = sorted(start.axis for start in starts if start.axis not in numbers.collapsed_slice_dims)
     labels: tuple[Label, ...] = (*(("batch", i) for i in range(batch_rank)), *(("axis", d) for d in windows))
     take = _choose(operand, _Positions({start.axis: start.value for start in starts}, batching, labels))
-    if mode == GatherScatterMode.PROMISE_IN_BOUNDS and take is _take_nd:
-        # JAX breaks its own promise here (jax.scipy.ndimage.map_coordinates), and so do users' masks: it clamps.
-        mode = GatherScatterMode.CLIP
     resolved = [resolve_out_of_bounds(ctx, start, mode, native=take is not _take_linear) for start in starts]
     along = {
         start.axis: window_positions(

@@ -1,9 +1,7 @@
 """What is known about an array of indices when the graph is written.
 
-JAX prepares every index before it gathers or scatters: it adds the axis' length to negative ones,
-stacks the indices of several axes, and later clamps or masks. ONNX operators count negative indices
-from the end by themselves and take each axis' indices apart or together, so much of that is undone here.
-The functions look at the nodes that produced a value; they never change them.
+JAX prepares every index before it gathers or scatters: it stacks the indices of several axes, and later clamps or
+masks. ONNX operators take each axis' indices apart or together, so much of that is undone here. The functions look at the nodes that produced a value; they never change them.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ __all__ = [
     "all_different",
     "as_dimension",
     "axis_of",
-    "before_normalisation",
     "holds_number",
     "is_zero",
     "one_value",
@@ -199,40 +196,3 @@ def _reversed(ctx: Context, node: ir.Node) -> Progression | None:
     if found is None or starts is None or steps is None or list(starts) != [-1] or list(steps) != [-1]:
         return None
     return Progression(found.start + (found.count - 1) * found.step, -found.step, found.count)
-
-
-# ---------------------------------------------------------------------------------------- negative indices
-
-
-def before_normalisation(ctx: Context, value: Value, extent: Dim) -> Value | None:
-    """`i` where `value` is `where(i < 0, i + extent, i)` (reshaped, broadcast or cast since), or None."""
-    node = operation(value, "Where", "Cast", "Expand", *VIEWS)
-    if node is None:
-        return None
-    if node.op_type == "Where":
-        return _match_normalisation(ctx, node, extent)
-    inner = before_normalisation(ctx, operand(node), extent)
-    return None if inner is None else _reapply_view(ctx, node, inner, value)
-
-
-def _match_normalisation(ctx: Context, where: ir.Node, extent: Dim) -> Value | None:
-    condition, moved, index = where.inputs
-    less, add = operation(condition, "Less"), operation(moved, "Add")
-    if less is None or add is None or less.inputs[0] is not index:
-        return None
-    others = [x for x in add.inputs if x is not None and x is not index]
-    if len(others) != 1 or not holds_number(ctx, operand(less, 1), 0) or not holds_number(ctx, others[0], extent):
-        return None
-    return index
-
-
-def _reapply_view(ctx: Context, node: ir.Node, inner: Value, like: Value) -> Value:
-    """The Cast, Expand or view `node`, whose result is `like`, applied to `inner` instead."""
-    if node.op_type == "Cast":
-        return ctx.cast(inner, ctx.dtype(like))
-    dims = ctx.known_dims(like)
-    if node.op_type == "Expand":
-        return ctx.broadcast(inner, dims)
-    if node.op_type == "Unsqueeze" and (axes := ctx.known(operand(node, 1))) is not None:
-        return ctx.unsqueeze(inner, [int(axis) % len(dims) for axis in axes])
-    return ctx.reshape(inner, dims)

@@ -13,7 +13,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from jax.lax import GatherScatterMode
 from jax2onnx_core import Context, Dim, Value
 
 from jax2onnx_lax.indexing.generated_arrays import zeros
@@ -21,7 +20,14 @@ from jax2onnx_lax.indexing.index_analysis import all_different, as_dimension, is
 from jax2onnx_lax.indexing.labels import Label, Labelled, are_adjacent, axes_of, rearrange
 from jax2onnx_lax.indexing.scatter_task import ScatterTask, may_drop, neutralise, over_places, resolve_starts
 from jax2onnx_lax.indexing.slicing import slice_along
-from jax2onnx_lax.indexing.start_indices import StartIndex, as_value, clip, linear_index, stack_indices
+from jax2onnx_lax.indexing.start_indices import (
+    StartIndex,
+    as_value,
+    clip,
+    is_always_in_range,
+    linear_index,
+    stack_indices,
+)
 
 __all__ = ["lower_task"]
 
@@ -64,8 +70,7 @@ def _is_padding(ctx: Context, task: ScatterTask) -> bool:
     """Whether one window at a place known at export is put into zeros, as in the gradient of a slice."""
     if task.reduction not in ("none", "add") or not task.is_single or task.batching or task.valid is not None:
         return False
-    is_promised = task.mode == GatherScatterMode.PROMISE_IN_BOUNDS
-    if not is_promised and any(may_drop(ctx, task, start) for start in task.starts):
+    if not all(is_always_in_range(ctx, start) for start in task.starts):
         return False
     return all(as_dimension(ctx, start.value) is not None for start in task.starts) and is_zero(ctx, task.x)
 

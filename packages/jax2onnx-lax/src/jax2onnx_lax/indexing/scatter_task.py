@@ -26,6 +26,7 @@ from jax2onnx_lax.indexing.start_indices import (
 __all__ = ["ScatterTask", "may_drop", "neutralise", "over_places", "prepare", "resolve_starts"]
 
 CLIP, DROP = GatherScatterMode.CLIP, GatherScatterMode.FILL_OR_DROP
+PROMISE = GatherScatterMode.PROMISE_IN_BOUNDS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +40,7 @@ class ScatterTask:
       batching: operand axis → the batch label that it follows.
       batch_rank: the number of axes of the batch.
       is_single: whether the batch has one element.
-      mode: what JAX does with indices out of range.
+      mode: what happens to indices out of range; PROMISE leaves them to an operator that refuses them.
       reduction: ONNX's name for how updates are combined with the operand; "none" replaces.
       valid: which updates count, over the batch; None for all.
     """
@@ -92,12 +93,18 @@ def prepare(
     ctx: Context, x: Value, indices: Value, updates: Value, numbers: ScatterDimensionNumbers, mode: GatherScatterMode,
     reduction: str,
 ) -> ScatterTask:  # fmt: skip
-    """The task of a scatter; `indices` [*batch, k] are int32 or int64."""
+    """The task of a scatter; `indices` [*batch, k] are int32 or int64.
+
+    The promise of indices in range is believed of updates that replace, where it spares a copy of the operand, and
+    which have it only if their author asks for it. Additions have it as the derivative of `x[i]`: there it says nothing.
+    """
     dims, batch = ctx.known_dims(x), ctx.known_dims(indices)[:-1]
     labels = _update_labels(len(dims), len(ctx.known_dims(updates)), numbers)
     batched = zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
     batching: dict[int, Label] = {d: ("batch", i) for d, i in batched}
     is_single = all(size == 1 for size in batch)
+    if mode == PROMISE and reduction != "none":
+        mode = DROP
     task = ScatterTask(x, Labelled(updates, labels), (), batching, len(batch), is_single, mode, reduction)
     sizes = dict(zip(labels, ctx.known_dims(updates), strict=True))
     indexed = numbers.scatter_dims_to_operand_dims

@@ -17,8 +17,8 @@ from jax2onnx_core.jaxprs import definitely_le
 from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax.indexing.generated_arrays import arange
-from jax2onnx_lax.indexing.index_analysis import before_normalisation
 from jax2onnx_lax.indexing.labels import Label
+from jax2onnx_lax.indexing.negative_indices import before_normalisation
 from jax2onnx_lax.indexing.value_bounds import is_in_range, value_bounds
 
 __all__ = [
@@ -89,8 +89,7 @@ def _is_refused(ctx: Context, start: StartIndex, index: Value) -> bool:
     """Whether an operator refuses `index` out of range, instead of counting it from the end."""
     if index is not start.value:
         return True
-    found = value_bounds(ctx, index) if ctx.known(index) is None else None
-    return found is not None and definitely_le(0, found[0])
+    return ctx.known(index) is None and definitely_le(0, value_bounds(ctx, index)[0])
 
 
 def is_promise_checked(ctx: Context, start: StartIndex) -> bool:

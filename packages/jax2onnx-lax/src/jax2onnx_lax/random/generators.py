@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Dim
+from jax2onnx_core.jaxprs import is_static
 from jax2onnx_graph.build.builder import Array as NumpyArray
 from jax2onnx_graph.build.builder import DtypeLike
 
@@ -140,6 +141,8 @@ def _threefry_bits(key: Words, counter: Words, shape: tuple[int, ...], wide: boo
         hashed, new_counter = _threefry_of_iota(key, counter, (1,))
         return new_counter, hashed[0].reshape(())
     axis = _split_axis(shape)
+    if axis is None:
+        return _threefry_bits_of_any_parity(key, counter, shape)
     half = tuple(-(-d // 2) if i == axis else d for i, d in enumerate(shape))
     hashed, new_counter = _threefry_of_iota(key, counter, half)
     pairs = jnp.stack(hashed, axis + 1)
@@ -147,10 +150,41 @@ def _threefry_bits(key: Words, counter: Words, shape: tuple[int, ...], wide: boo
     return new_counter, lax.slice_in_dim(doubled, 0, shape[axis], axis=axis)
 
 
-def _split_axis(shape: tuple[int, ...]) -> int:
-    """The axis along which two halves share a hash: the first even one, else the first longest one."""
-    even = [i for i, d in enumerate(shape) if d % 2 == 0]
-    return even[0] if even else shape.index(max(shape))
+def _split_axis(shape: tuple[int, ...]) -> int | None:
+    """The axis along which two halves share a hash: the first even one, else the first longest one.
+
+    None where symbolic sizes leave it open.
+    """
+    long = [i for i, d in enumerate(shape) if d != 1]
+    if len(long) < 2:
+        return long[0] if long else 0
+    for i in long:
+        if is_static(shape[i] % 2) and shape[i] % 2 == 0:
+            return i
+        if not is_static(shape[i] % 2):
+            return None
+    return shape.index(max(shape)) if all(is_static(d) for d in shape) else None
+
+
+def _threefry_bits_of_any_parity(key: Words, counter: Words, shape: tuple[int, ...]) -> tuple[Words, Array]:
+    """As `_threefry_bits` of 32-bit numbers, for a shape of which the axis to split is known when the model runs.
+
+    Each element computes the hash that it shares.
+    """
+    sizes = jnp.stack([jnp.asarray(d).astype(np.int32) for d in shape])
+    even = sizes % 2 == 0
+    axis = jnp.where(even.any(), even.argmax(), sizes.argmax())
+    numbers, second = jnp.zeros(shape, np.uint32), jnp.zeros(shape, bool)
+    count = jnp.uint32(1)
+    for i in reversed(range(len(shape))):
+        position, is_split = lax.broadcasted_iota(np.uint32, shape, i), axis == i
+        numbers = numbers + count * jnp.where(is_split, position // 2, position)
+        second = jnp.where(is_split, position % 2 == 1, second)
+        size = sizes[i].astype(np.uint32)
+        count = count * jnp.where(is_split, (size + 1) // 2, size)
+    low, high = _add(counter, (numbers, lax.full_like(numbers, 0)))[0]
+    hashed = threefry2x32(key[0], key[1], low, high)
+    return _add(counter, (count, jnp.uint32(0)))[0], jnp.where(second, hashed[1], hashed[0])
 
 
 def _threefry_of_iota(key: Words, counter: Words, shape: tuple[int, ...]) -> tuple[Words, Words]:

@@ -110,4 +110,16 @@ cases = [
         for algorithm in ("DEFAULT", "THREE_FRY", "PHILOX")
         for dtype, shape in ((np.uint32, (5, 7)), (np.uint32, ()), (np.uint8, (3, 5)), (np.uint32, (4, 6)))
     ),
+    *(
+        Case(
+            f"rng_bit_generator_symbolic_{algorithm}_{number}",
+            lambda words, x, algorithm=algorithm, number=number: lax.rng_bit_generator(
+                words, (x.shape[0], number), algorithm=vars(lax.RandomAlgorithm)[f"RNG_{algorithm}"]
+            ),
+            [_WORDS["rbg"], ("B",)],
+            ("rng_bit_generator",),
+        )
+        for algorithm in ("DEFAULT", "THREE_FRY")
+        for number in (1, 4, 5)
+    ),
 ]

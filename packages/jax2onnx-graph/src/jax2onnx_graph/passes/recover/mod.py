@@ -4,11 +4,9 @@ from __future__ import annotations
 
 __all__ = ["RecoverMod"]
 
-from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.values import known
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
-from jax2onnx_graph.rewrite.patterns import operation, other_operand, scalar
+from jax2onnx_graph.rewrite.remainders import floored_remainder
 
 
 class RecoverMod(GraphPass):
@@ -23,48 +21,6 @@ class RecoverMod(GraphPass):
 
     def rewrite(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
-            if node.op_type != "Where" or node.domain:
-                continue
-            condition, moved, rest = node.inputs
-            mod, add = operation(rest, "Mod"), operation(moved, "Add")
-            if mod is None or add is None or rest not in add.inputs or not _truncates(mod):
-                continue
-            divisor = scalar(mod.inputs[1])
-            if divisor is None or divisor <= 0 or scalar(other_operand(add, rest)) != divisor:
-                continue
-            if _says_negative(condition, rest):
+            mod = floored_remainder(node) if node.op_type == "Where" and not node.domain else None
+            if mod is not None:
                 editor.put(node, "Mod", mod.inputs)
-
-
-def _truncates(mod: ir.Node) -> bool:
-    """Whether the node is the remainder of integers that has the sign of the dividend."""
-    dtype = mod.outputs[0].dtype
-    return dtype is not None and dtype.is_integer() and mod.attributes.get_int("fmod", 0) == 1
-
-
-def _says_negative(condition: ir.Value | None, rest: ir.Value | None) -> bool:
-    """Whether `condition` is `rest < 0` and `rest != 0`, in either order."""
-    conjunction = operation(condition, "And")
-    if conjunction is None:
-        return False
-    sides = list(conjunction.inputs)
-    return any(_is_below_zero(a, rest) and _is_nonzero(b, rest) for a, b in (sides, sides[::-1]))
-
-
-def _is_below_zero(value: ir.Value | None, rest: ir.Value | None) -> bool:
-    """Whether `value` is `rest < 0`, or that compared with a constant which is false."""
-    differs = operation(value, "Xor")
-    if differs is not None:
-        constants = [array for operand in differs.inputs if (array := known(operand)) is not None]
-        if len(constants) != 1 or constants[0].any():
-            return False
-        value = next(operand for operand in differs.inputs if known(operand) is None)
-    less = operation(value, "Less")
-    return less is not None and less.inputs[0] is rest and scalar(less.inputs[1]) == 0
-
-
-def _is_nonzero(value: ir.Value | None, rest: ir.Value | None) -> bool:
-    """Whether `value` is `rest != 0`."""
-    negation = operation(value, "Not")
-    equal = None if negation is None else operation(negation.inputs[0], "Equal")
-    return equal is not None and rest in equal.inputs and scalar(other_operand(equal, rest)) == 0
