@@ -103,13 +103,44 @@ def test_a_question_about_a_symbol_shows_line_expression_and_the_ways_out():
     assert "'2*B' > '5' is inconclusive" in message
     assert "test_bad_input.py" in message
     assert "(needs_a_number): return x if x.shape[0] > 5 else -x" in message
-    assert "constraints=('2*B >= 5 + 1',)" in message
+    assert "constraints=('B >= 3',)" in message
     assert "specialize={'B': …}" in message
     assert caught.value.symbols == {"B"}
 
 
-def test_the_constraint_that_is_proposed_answers_the_question():
-    to_onnx(needs_a_number, [("2*B", 3)], constraints=("2*B >= 5 + 1",)).verify()
+@pytest.mark.parametrize(
+    ("question", "given", "proposed"),
+    [
+        (lambda t, s: t * t < 3, (), "T >= 2"),
+        (lambda t, s: t * t < 3, ("T >= 0",), "T^2 <= 2"),
+        (lambda t, s: t * t < 3, ("T <= 40",), "T >= 2"),
+        (lambda t, s: 2 * t < 7, (), "T >= 4"),
+        (lambda t, s: 9 - t >= 0, (), "T >= 10"),
+        (lambda t, s: t > 1000, (), "T >= 1001"),
+        (lambda t, s: t // 2 >= 1, (), "T >= 2"),
+        (lambda t, s: t % 2 >= 1, (), "mod(T, 2) >= 1"),
+        (lambda t, s: t * t - 4 * t >= 0, (), "T^2 - 4*T >= 0"),
+        (lambda t, s: t - s >= 0, (), "T - S >= 0"),
+        (lambda t, s: t < 2 * s + 1, (), "T <= 2*S"),
+        (lambda t, s: t > s, ("T >= 0",), "T >= S + 1"),
+        (lambda t, s: t * s >= 6, (), "S*T >= 6"),
+    ],
+)
+def test_the_constraint_that_is_proposed_answers_the_question(question, given, proposed):
+    def fn(x, y):
+        return 2 * x if question(x.shape[0], y.shape[0]) else x
+
+    with pytest.raises(errors.UndecidedDimensionError) as caught:
+        to_onnx(fn, [("T",), ("S",)], constraints=given)
+    assert f"constraints=({proposed!r},)" in str(caught.value)
+    to_onnx(fn, [("T",), ("S",)], constraints=(*given, proposed))
+
+
+def test_where_a_number_itself_is_needed_no_constraint_is_proposed():
+    with pytest.raises(
+        errors.UndecidedDimensionError, match=r"\. Give a number for the symbol, specialize={'T': …}\.$"
+    ):
+        to_onnx(lambda x: x * int(x.shape[0]), [("T",)])
 
 
 def test_a_question_is_asked_in_the_users_own_symbols():

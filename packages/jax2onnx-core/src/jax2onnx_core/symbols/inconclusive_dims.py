@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import traceback
+from bisect import bisect_left
 
 from jax2onnx_core import _compat
-from jax2onnx_core.plugins.errors import UndecidedDimensionError
+from jax2onnx_core.plugins.errors import SymbolError, UndecidedDimensionError
 from jax2onnx_core.symbols.symbols import Symbols
 
 __all__ = ["is_about_a_symbol", "undecided"]
 
 _QUOTED = re.compile(r"'([^']+)'")
-_COMPARISON = re.compile(r"comparison '(.+)' (<=|>=|<|>|==|!=) '(.+)' is inconclusive")
+_COMPARISON = re.compile(r"comparison '(.+)' (<=|>=|<|>) '(.+)' is inconclusive")
 _DIMENSION = "'_DimExpr' object"  # how Python calls a dimension that it wants to be an int
+_OPERATORS = {">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le}
 _STRICT = {">": " + 1", "<": " - 1"}
+_LARGEST = 1 << 20  # no larger size of a symbol is proposed
 
 
 def is_about_a_symbol(error: Exception) -> bool:
@@ -33,22 +37,40 @@ def undecided(error: Exception, symbols: Symbols, place: str | None = None) -> U
 
     text = str(error).partition("\n")[0].replace(_DIMENSION, "A symbolic dimension")
     shown = _QUOTED.sub(show, text)
-    name = min(found, default="T")
+    constraint = _deciding(shown, symbols, found)
+    advice = f"a number for the symbol, specialize={{{min(found, default='T')!r}: …}}."
+    if constraint is not None:
+        advice = f"a constraint that decides the question, constraints=({constraint!r},), or {advice}"
     return UndecidedDimensionError(
         f"Here the program needs the number behind a symbolic dimension: {shown.rstrip('.')}, at {place or _place(error)}. "
-        f"Either give a constraint that decides the question, constraints=({_deciding(shown, name)!r},), or a number "
-        f"for the symbol, specialize={{{name!r}: …}}.",
+        f"Give {advice}",
         frozenset(found),
     )
 
 
-def _deciding(shown: str, name: str) -> str:
-    """A constraint that answers a comparison with yes."""
+def _deciding(shown: str, symbols: Symbols, names: set[str]) -> str | None:
+    """A constraint under which JAX can answer a comparison: its only symbol is large enough, or the answer is yes."""
     compared = _COMPARISON.search(shown)
     if compared is None:
-        return f"{name} == 8"
+        return None
     left, comparison, right = compared.groups()
-    return f"{left} {'==' if comparison == '!=' else comparison[0] + '='} {right}{_STRICT.get(comparison, '')}"
+    given = [*(f"{name} >= 0" for name in symbols.zero), *(c.text for c in symbols.constraints)]
+
+    def decides(text: str) -> bool:
+        try:
+            trial = Symbols([*given, text])
+            _OPERATORS[comparison](trial.parse(left), trial.parse(right))
+        except (SymbolError, _compat.inconclusive_dimension_error):
+            return False
+        return True
+
+    bound, _ = symbols.shown(right + _STRICT.get(comparison, ""))
+    candidates = [f"{left} {comparison[0]}= {bound}"]
+    if len(names) == 1:
+        (name,) = names
+        sizes = range(1, int(min(_LARGEST, _compat.bounds(symbols.parse(name))[1])))
+        candidates.insert(0, f"{name} >= {bisect_left(sizes, True, key=lambda n: decides(f'{name} >= {n}')) + 1}")
+    return next(filter(decides, candidates), None)
 
 
 def _place(error: Exception) -> str:
