@@ -13,7 +13,9 @@ A type for which the operator has no kernel appears neither under `kept` nor und
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import itertools
 import json
 import math
 import pathlib
@@ -186,9 +188,14 @@ def empty(*shape: int) -> Callable[[np.dtype[Any]], Array]:
     return lambda dtype: np.zeros(shape, dtype)
 
 
+def ones(*shape: int) -> Callable[[np.dtype[Any]], Array]:
+    return lambda dtype: np.ones(shape, dtype)
+
+
 def empty_probes() -> Iterator[Probe]:
     """Reductions over no elements, and operators on arrays without elements."""
     yield from empty_reduction_probes()
+    yield from empty_product_probes()
     same = lambda x, *_: x  # noqa: E731
     for shape in ((0, 3), (2, 0)):
         for name in ("Softmax", "LogSoftmax", "Hardmax"):
@@ -205,13 +212,33 @@ def empty_probes() -> Iterator[Probe]:
     yield Probe("GlobalAveragePool", "empty", [images], lambda x: np.zeros((0, 2, 1, 1)))
     yield Probe("GlobalAveragePool", "empty", [empty(1, 2, 0, 6)], lambda x: np.full((1, 2, 1, 1), NAN))
     yield Probe("InstanceNormalization", "empty", [images, empty(2), empty(2)], same)
-    yield Probe("Conv", "empty", [images, lambda d: np.ones((3, 2, 3, 3), d)], lambda *_: np.zeros((0, 3, 4, 4)))
-    for name in ("MatMul", "Gemm"):
-        yield Probe(name, "empty", [empty(2, 0), empty(0, 3)], lambda *_: np.zeros((2, 3)))
-        yield Probe(name, "empty", [empty(0, 2), lambda d: np.ones((2, 3), d)], lambda *_: np.zeros((0, 3)))
-    ones = lambda d: np.ones((2, 3), d)  # noqa: E731
-    yield Probe("ScatterND", "empty", [ones, np.zeros((0, 1), np.int64), empty(0, 3)], same)
-    yield Probe("ScatterElements", "empty", [ones, np.zeros((0, 3), np.int64), empty(0, 3)], same)
+    yield Probe("ScatterND", "empty", [ones(2, 3), np.zeros((0, 1), np.int64), empty(0, 3)], same)
+    yield Probe("ScatterElements", "empty", [ones(2, 3), np.zeros((0, 3), np.int64), empty(0, 3)], same)
+
+
+def empty_product_probes() -> Iterator[Probe]:
+    """Sums of no products, and products of no rows or columns."""
+    for name in ("MatMul", "Gemm", "MatMulInteger"):
+        dtypes = [ir.DataType.INT8, ir.DataType.UINT8] if name == "MatMulInteger" else []
+        for left, right in (((2, 0), (0, 3)), ((0, 2), (2, 3)), ((2, 3), (3, 0))):
+            shape = left[0], right[1]
+            yield Probe(name, "empty", [ones(*left), ones(*right)], lambda *_, s=shape: np.zeros(s), dtypes=dtypes)
+    for left, right, shape in (((2, 5, 0), (2, 0, 3), (2, 5, 3)), ((2, 0, 3), (3, 4), (2, 0, 4))):
+        yield Probe("MatMul", "empty", [ones(*left), ones(*right)], lambda *_, s=shape: np.zeros(s))
+    for shape in ((0, 3), (2, 0, 3)):
+        yield Probe("MatMul", "empty", [ones(*shape), ones(3)], lambda x, _: np.zeros(x.shape[:-1]))
+    for swapped in ("x0", "x1"):
+        product = f"""
+            t = Transpose<perm = [0, 2, 1]>({swapped})
+            y = MatMul({"t, x1" if swapped == "x0" else "x0, t"})
+        """
+        shapes = ((2, 0, 3), (2, 0, 4)) if swapped == "x0" else ((2, 3, 0), (2, 4, 0))
+        yield Probe(
+            "MatMul", "empty", [*itertools.starmap(ones, shapes)], lambda *_: np.zeros((2, 3, 4)), graph=product
+        )
+    image, filters = ones(1, 0, 5, 5), ones(2, 0, 3, 3)
+    yield Probe("Conv", "empty", [image, filters], lambda *_: np.zeros((1, 2, 3, 3)))
+    yield Probe("Conv", "empty", [ones(0, 2, 6, 6), ones(3, 2, 3, 3)], lambda *_: np.zeros((0, 3, 4, 4)))
 
 
 def empty_reduction_probes() -> Iterator[Probe]:
@@ -418,9 +445,9 @@ def _argument(operand: Operand, dtype: np.dtype[Any]) -> Array:
 
 
 def model_of(probe: Probe, operands: Sequence[Array]) -> onnx.ModelProto:
-    """The model; scalars and lists of axes are constants."""
+    """The model; scalars and lists of axes are constants, sizes are known where they are not 0."""
     given = [ir.DataType.from_numpy(a.dtype) for a in operands]
-    inputs = [onnx.helper.make_tensor_value_info(f"x{i}", int(t), a.shape)
+    inputs = [onnx.helper.make_tensor_value_info(f"x{i}", int(t), [size or None for size in a.shape])
               for i, (t, a) in enumerate(zip(given, operands, strict=True)) if not is_constant(a)]  # fmt: skip
     constants = []
     for i, array in enumerate(operands):
@@ -455,6 +482,8 @@ def is_kept(probe: Probe, dtype: ir.DataType) -> bool | None:
         # What the runtime expands into others may lack a kernel; else a model that does not load is a loss.
         return None if "type" in str(error).lower() else False
     feeds = {f"x{i}": a for i, a in enumerate(operands) if not is_constant(a)}
+    if probe.kept == "empty":
+        soil(run, feeds)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)
         want = np.asarray(probe.expected(*operands))
@@ -464,6 +493,13 @@ def is_kept(probe: Probe, dtype: ir.DataType) -> bool | None:
         return None
     except REFUSALS as error:
         return None if "type is not supported" in str(error) else False
+
+
+def soil(run: Callable[[Mapping[str, Array]], list[Array]], feeds: Mapping[str, Array]) -> None:
+    """Run with elements first, so that a kernel that writes nothing shows the numbers of this run."""
+    filled = {name: np.ones([size or 3 for size in a.shape], a.dtype) for name, a in feeds.items()}
+    with contextlib.suppress(*REFUSALS):
+        run(filled)
 
 
 def agrees(probe: Probe, dtype: ir.DataType, got: Array, want: Array) -> bool:

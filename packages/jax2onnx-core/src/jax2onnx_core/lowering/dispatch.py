@@ -16,7 +16,7 @@ from jax2onnx_core.jaxprs import struct
 from jax2onnx_core.lowering.components import Components
 from jax2onnx_core.lowering.context import Context
 from jax2onnx_core.lowering.operation import Operation
-from jax2onnx_core.lowering.physical import component_count, component_struct, has_components
+from jax2onnx_core.lowering.physical import component_count, component_struct, has_components, physical_type
 from jax2onnx_core.plugins.errors import Declined, RuleError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.plugins.rules import Complex
@@ -25,7 +25,7 @@ __all__ = ["Dispatcher"]
 
 
 class Dispatcher:
-    """Tries the candidates for an operation in order.
+    """Tries the candidates for an operation in order, unless its results have no elements.
 
     1. The rules for its name, those for physical tensors last, otherwise the last declared first. Where an operand or
        result has components, only those for physical tensors.
@@ -43,7 +43,8 @@ class Dispatcher:
     def lower(self, ctx: Context, operation: Operation, arguments: Sequence[Any]) -> list[Value] | None:
         """The values of the results; None where no plugin has a way."""
         split = any(has_components(a.dtype) for a in (*operation.avals_in, *operation.avals_out))
-        results = self._by_rule(ctx, operation, arguments, physical_only=split)
+        results = ctx.empty_arrays(map(physical_type, operation.avals_out))
+        results = results or self._by_rule(ctx, operation, arguments, physical_only=split)
         if results is None and split and operation.body is None:
             results = self._by_components(ctx, operation, arguments)
         if results is None and operation.name in self._registry.decompositions:

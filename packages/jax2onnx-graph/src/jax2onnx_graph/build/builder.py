@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +13,7 @@ from jax2onnx_graph.arrays import Array, Dtype, DtypeLike
 from jax2onnx_graph.build.attributes import Attribute, attributes_of, element_type, plain_attributes
 from jax2onnx_graph.errors import Declined, RuleError
 from jax2onnx_graph.facts.availability import check_element_types
-from jax2onnx_graph.facts.dims import Dim, Dims, is_static
+from jax2onnx_graph.facts.dims import Dim, Dims, is_empty, is_static
 from jax2onnx_graph.facts.dtypes import is_exact_attribute
 from jax2onnx_graph.facts.node_check import check_node, check_operands
 from jax2onnx_graph.facts.schemas import output_types
@@ -234,11 +234,15 @@ class GraphBuilder(abc.ABC):
         known = self.known(x)
         if known is not None and all(map(is_static, dims)):
             return self.new_constant(known.reshape([int(d) for d in dims if is_static(d)]), x.name or "const")
-        empty = 0 in [d for d in dims if is_static(d)]
-        return self.op("Reshape", x, self._reshape_target(old, dims), dims=dims, allowzero=1 if empty else None)
+        target = self._reshape_target(old, dims)
+        if target is None:
+            # A size that is computed may be 0, and that is no copy then.
+            allowzero = None if all(map(self.is_positive, dims)) else 1
+            return self.op("Reshape", x, self.shape(dims), dims=dims, allowzero=allowzero)
+        return self.op("Reshape", x, self.ints(target), dims=dims, allowzero=1 if is_empty(dims) else None)
 
-    def _reshape_target(self, old: Dims, dims: Dims) -> Value:
-        """The shape operand; constant where ONNX's 0 (copy) and -1 (infer) allow it."""
+    def _reshape_target(self, old: Dims, dims: Dims) -> list[int] | None:
+        """The shape operand as a constant where ONNX's 0 (copy) and -1 (infer) allow it, else None."""
         target = [int(d) if is_static(d) else -1 for d in dims]
         for i, d in enumerate(dims):
             if target.count(-1) <= 1:
@@ -246,9 +250,7 @@ class GraphBuilder(abc.ABC):
             if target[i] == -1 and i < len(old) and old[i] == d and self.is_positive(d):
                 target[i] = 0
         inferable = target.count(-1) == 1 and all(map(self.is_positive, dims))
-        if target.count(-1) == 0 or inferable:
-            return self.ints(target)
-        return self.shape(dims)
+        return target if target.count(-1) == 0 or inferable else None
 
     def is_positive(self, dim: Dim) -> bool:
         """Whether a dimension is at least 1 for all values of its symbols."""
@@ -258,7 +260,16 @@ class GraphBuilder(abc.ABC):
         """`x` expanded to `dims` by NumPy's rule (aligned at the right)."""
         if self.dims(x) == tuple(dims):
             return x
+        if is_empty(dims):
+            return self.reshape(self.constant(np.zeros(0), like=x), dims)
         return self.op("Expand", x, self.shape(dims), dims=dims)
+
+    def empty_arrays(self, types: Iterable[tuple[Dtype, Dims]]) -> list[Value] | None:
+        """Arrays of these types and dimensions if all of them have no elements, else None."""
+        types = list(types)
+        if not all(is_empty(dims) for _, dims in types):
+            return None
+        return [self.reshape(self.constant(np.zeros(0), dtype), dims) for dtype, dims in types]
 
     def broadcast_in_dim(self, x: Value, dims: Sequence[Dim], broadcast_dimensions: Sequence[int]) -> Value:
         """XLA's broadcast: axis i of `x` becomes axis `broadcast_dimensions[i]` of the result."""

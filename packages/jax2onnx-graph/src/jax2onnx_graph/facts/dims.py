@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["OPERATIONS", "Dim", "Dims", "Factor", "SpecializedDim", "SymbolicDim", "Term", "is_static"]
+__all__ = ["OPERATIONS", "Dim", "Dims", "Factor", "SpecializedDim", "SymbolicDim", "Term", "is_empty", "is_static"]
 
 
 class SymbolicDim(Protocol):
@@ -73,3 +73,8 @@ Term = tuple[int, Sequence[tuple[Factor, int]]]
 def is_static(dim: Dim) -> TypeIs[int]:
     """Whether a dimension is a number, not an expression of symbols."""
     return isinstance(dim, (int, np.integer))
+
+
+def is_empty(dims: Sequence[Dim]) -> bool:
+    """Whether an array of these dimensions has no elements, whatever its symbols are."""
+    return any(is_static(dim) and dim == 0 for dim in dims)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Complex, Context, Dim, Rules, Value
-from jax2onnx_core.jaxprs import Dims, is_static
+from jax2onnx_core.jaxprs import Dims, is_positive, is_static
 from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax._compat import ragged_dot_general
@@ -64,12 +64,24 @@ def dot_general(
         return ctx.broadcast(ctx.constant(0, dtype=out.dtype), out.shape)
     types = ctx.dtype(lhs), ctx.dtype(rhs)
     if _is_product_of_bytes(ctx, *types, out.dtype):
-        left, right = (side.cast(ctx, _byte_type(dtype)) for side, dtype in zip((left, right), types, strict=True))
-        product = _byte_product(ctx, left, right, out.shape)
+        op_type, types = "MatMulInteger", (_byte_type(types[0]), _byte_type(types[1]))
     else:
         common = _multiplied_in(*types, out.dtype)
-        product = _product(ctx, left.cast(ctx, common), right.cast(ctx, common), out.shape)
+        if not _is_right_if_empty(ctx, "MatMul", common, left):
+            common = _signed(common)
+        op_type, types = "MatMul", (common, common)
+    left, right = (side.cast(ctx, dtype) for side, dtype in zip((left, right), types, strict=True))
+    make = _byte_product if op_type == "MatMulInteger" else _product
+    product = make(ctx, left, right, out.shape)
+    if not all(_is_right_if_empty(ctx, op_type, dtype, left) for dtype in types):
+        count = ctx.dim(math.prod(left.sizes(left.contracted)))
+        product = ctx.op.Where(ctx.op.Equal(count, ctx.constant(0, like=count)), ctx.constant(0, like=product), product)
     return ctx.cast(product, out.dtype)
+
+
+def _is_right_if_empty(ctx: Context, op_type: str, dtype: Dtype, side: _Side) -> bool:
+    """Whether the target gives 0 where the contracted axes of an operand are empty, or they never are."""
+    return all(map(is_positive, side.sizes(side.contracted))) or ctx.guarantees(op_type, dtype, "empty")
 
 
 # -- element types --------------------------------------------------------------------------
@@ -87,6 +99,11 @@ def _is_product_of_bytes(ctx: Context, left: Dtype, right: Dtype, out: Dtype) ->
     if left not in _BYTES or right not in _BYTES or is_float(out) or out.itemsize > 4:
         return False
     return all(ctx.supports("MatMulInteger", _byte_type(dtype)) for dtype in (left, right))
+
+
+def _signed(dtype: Dtype) -> Dtype:
+    """The signed integers of the same width in the place of unsigned ones, which hold the same numbers modulo 2ⁿ."""
+    return np.dtype(f"int{8 * dtype.itemsize}") if dtype.kind == "u" else dtype
 
 
 def _multiplied_in(left: Dtype, right: Dtype, out: Dtype) -> Dtype:
@@ -152,16 +169,23 @@ def _unbatched_product(ctx: Context, left: _Side, right: _Side, out: Dims) -> Va
         return None
     l_last = left.contracted[0] == len(left.dims) - 1
     r_first = right.contracted[0] == max(len(right.dims) - 2, 0)
+    dtype = ctx.dtype(left.value)
+    if 1 in (len(left.dims), len(right.dims)) and not _may_multiply_vector(ctx, dtype, out):
+        return None
     if r_first and (len(left.dims) == 1 or (l_last and len(right.dims) <= 2)):
         return ctx.op.MatMul(left.value, right.value)
     if len(left.dims) == 1 and right.contracted[0] == len(right.dims) - 1:
         return ctx.op.MatMul(right.value, left.value)
-    dtype = ctx.dtype(left.value)
     if len(right.dims) != 2 or not is_float(dtype) or not ctx.supports("Gemm", dtype):
         return None
     if len(left.dims) == 2:
         return ctx.op.Gemm(left.value, right.value, transA=int(not l_last), transB=int(not r_first))
     return _rows_by_columns(ctx, left, right, out) if l_last and ctx.known(right.value) is not None else None
+
+
+def _may_multiply_vector(ctx: Context, dtype: Dtype, out: Dims) -> bool:
+    """Whether MatMul takes a vector, by rows or columns of which there may be none."""
+    return all(map(is_positive, out)) or ctx.guarantees("MatMul", dtype, "empty")
 
 
 def _rows_by_columns(ctx: Context, left: _Side, right: _Side, out: Dims) -> Value:

@@ -63,8 +63,14 @@ def view_of(source: Sequence[LabelledDim], target: Sequence[LabelledDim]) -> tup
             shape.append(0)
         else:
             shape.append(-1)
-    ambiguous = shape.count(-1) > 1 or 0 in target
+    copied = [dim for dim, size in zip(target, shape, strict=True) if size == 0]
+    # A copied size that is 0 leaves the inferred one open; symbols are at least 1, expressions of them may be 0.
+    ambiguous = shape.count(-1) > 1 or 0 in target or (-1 in shape and not all(map(_is_symbol, copied)))
     return None if ambiguous else ("Reshape", shape)
+
+
+def _is_symbol(dim: LabelledDim) -> bool:
+    return isinstance(dim, ir.SymbolicDim) and dim.value is not None and dim.value.isidentifier()
 
 
 def _inserted_ones(short: Sequence[LabelledDim], long: Sequence[LabelledDim]) -> list[int] | None:
