@@ -207,6 +207,38 @@ def test_sums_that_a_scatter_makes_are_not_taken_for_small():
     assert "ReduceMax" in legalised(body.replace('<reduction="add">', ""))
 
 
+@pytest.mark.parametrize(
+    ("size", "is_small"),
+    [
+        ("Sub(n, one)", True),
+        ("Mul(n, four)", True),
+        ("Div(n, four)", True),
+        ("Add(n, large)", False),
+        ("Mul(n, large)", False),
+        ("Mul(n, n)", False),
+        ("Add(n, half)", False),
+        ("Neg(large)", False),
+    ],
+)
+def test_arithmetic_on_sizes_is_as_large_as_its_numbers(size, is_small):
+    constants = "int64[1] one = {1}, int64[1] four = {4}, int64[1] half = {2147483647}, int64[1] large = {1099511627776}"
+    body = f"g (float[N] x) => (int64[1] y) <{constants}> {{ n = Shape(x) s = {size} y = Max(s, one) }}"
+    assert ("Max" in legalised(body)) is is_small
+
+
+def test_a_cast_to_a_narrower_type_bounds_a_number_again():
+    body = """g (int64[N] x) => (int64[N] y) <int64[1] one = {1}> {
+      a = Cast<to=6>(x) b = Cast<to=7>(a) y = Max(b, one) }"""
+    assert "Max" in legalised(body)
+
+
+@pytest.mark.parametrize("element", [2**40, 2**61])
+def test_sums_of_large_constants_do_not_go_through_floats(element):
+    body = f"""g (float[N] x) => (int64 y) <int64[1] large = {{{element}}}> {{
+      n = Shape(x) s = Add(n, large) y = ReduceSum<keepdims=0>(s) }}"""
+    assert "ReduceSum (s)" not in legalised(body)
+
+
 def test_positions_of_the_largest_elements_are_small():
     body = "g (float[3,8] x) => (int64[1,1] y) <int64[1] k = {2}> { v, i = TopK(x, k) y = ReduceMax(i) }"
     assert "ReduceMax" in legalised(body)

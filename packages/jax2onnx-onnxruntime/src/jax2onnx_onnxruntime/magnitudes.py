@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterable
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping
 
-import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.facts.operators import ValueUse, facts_of, value_use
 from jax2onnx_graph.facts.schemas import value_inputs
@@ -17,24 +17,54 @@ __all__ = ["Magnitude", "Magnitudes"]
 _SMALL = 64
 """Constants with more elements are not looked at."""
 
-_UNBOUNDED = frozenset({"BitShift"})
-"""Operators whose results on sizes may be large."""
+_LARGEST_SIZE = 1 << 28
+"""No axis is taken to be longer."""
 
 
-class Magnitude(enum.Flag):
-    """What is known about all elements of an integer value.
+@dataclasses.dataclass(frozen=True)
+class Magnitude:
+    """What is known about all elements of an integer value; nothing by default.
 
-    `BYTE`: they came from a type of 8 bits or less. `INT32`: they fit int32. `SIZE`: they are sizes or
-    positions, or arithmetic on those, and so far from the limits of int64 as memory is from 2⁶³ bytes.
+    Attributes:
+      limit: they are between -limit - 1 and limit.
+      is_size: they are sizes or positions, or arithmetic on those and on numbers of int32, and so far from the limits
+        of int64 as memory is from 2⁶³ bytes.
     """
 
-    UNKNOWN = 0
-    BYTE = 1
-    INT32 = 2
-    SIZE = 4
+    limit: int = (1 << 64) - 1
+    is_size: bool = False
+
+    @property
+    def fits_byte(self) -> bool:
+        """Whether a signed or an unsigned byte could hold the numbers."""
+        return self.limit < 1 << 8
+
+    @property
+    def fits_int32(self) -> bool:
+        """Whether int32 could hold the numbers."""
+        return self.limit < 1 << 31
 
 
-_EVERY = Magnitude.BYTE | Magnitude.INT32 | Magnitude.SIZE
+_UNKNOWN = Magnitude()
+_SIZE = Magnitude(_LARGEST_SIZE, True)
+
+
+def _sum(limits: Iterable[int]) -> int:
+    return sum(limit + 1 for limit in limits) - 1
+
+
+def _largest(limits: Iterable[int]) -> int:
+    return max(limits) + 1  # the negative of the least number
+
+
+#: The limit of what an operator computes from operands with these limits; what is not listed may be of any size.
+_LIMITS: Mapping[str, Callable[[Iterable[int]], int]] = {
+    "Add": _sum, "Sub": _sum, "Sum": _sum, "Mul": lambda limits: math.prod(limit + 1 for limit in limits),
+    "Neg": _largest, "Abs": _largest, "Div": _largest, "Mod": _largest, "Range": _largest, "Sign": _largest,
+}  # fmt: skip
+
+_UNBOUNDED = frozenset({"BitShift"})
+"""Operators whose results on sizes may be large."""
 
 
 class Magnitudes:
@@ -52,60 +82,61 @@ class Magnitudes:
 
     def of_all(self, values: Iterable[ir.Value | None]) -> Magnitude:
         """What is known about all of several values."""
-        result = _EVERY
-        for value in values:
-            if value is not None:
-                result &= self.of(value)
-        return result
+        found = [self.of(value) for value in values if value is not None]
+        return Magnitude(max((m.limit for m in found), default=0), all(m.is_size for m in found))
 
     def note(self, node: ir.Node) -> None:
         """Record what follows from a node for its results."""
         for index, output in enumerate(node.outputs):
             if output.dtype in (ir.DataType.INT64, ir.DataType.INT32):
                 found = self._of_result(node, index)
-                if found:
+                if found != _UNKNOWN:
                     self._known[output] = found
 
     def _of_result(self, node: ir.Node, index: int) -> Magnitude:
         op_type, operands = node.op_type, node.inputs
         if index in facts_of(op_type).count_outputs:
-            return Magnitude.INT32 | Magnitude.SIZE
+            return _SIZE
         if op_type == "Constant" and "value" in node.attributes:
             return _of_array(node.attributes["value"].as_tensor())
         if op_type == "Cast" and operands[0] is not None:
-            return self.of(operands[0]) | _of_type(operands[0].dtype)
+            return _cast(self.of(operands[0]), operands[0].dtype, node.outputs[0].dtype)
         values = [operands[i] for i in value_inputs(op_type, len(operands), index)]
         if not values:
-            return Magnitude.UNKNOWN
-        use = value_use(operator_key(node))
+            return _UNKNOWN
+        use, known = value_use(operator_key(node)), self.of_all(values)
         if use in (ValueUse.MOVE, ValueUse.ORDER):
-            return self.of_all(values)
-        is_arithmetic = use in (ValueUse.RING, ValueUse.VALUE) and op_type not in _UNBOUNDED
-        if is_arithmetic and self.of_all(values) & Magnitude.SIZE:
-            return Magnitude.INT32 | Magnitude.SIZE
-        return Magnitude.UNKNOWN
+            return known
+        if use not in (ValueUse.RING, ValueUse.VALUE) or op_type in _UNBOUNDED or not known.is_size:
+            return _UNKNOWN
+        limit = _LIMITS.get(op_type)
+        limits = [self.of(value).limit for value in values if value is not None]
+        return Magnitude(_UNKNOWN.limit if limit is None else limit(limits), True)
 
     def _of_constant(self, value: ir.Value) -> Magnitude:
         tensor = value.const_value
         if tensor is None or not value.is_initializer() or value.is_graph_input():
-            return Magnitude.UNKNOWN
+            return _UNKNOWN
         return _of_array(tensor)
 
 
-def _of_type(dtype: ir.DataType | None) -> Magnitude:
-    if dtype is None or not (dtype.is_integer() or dtype == ir.DataType.BOOL) or dtype.bitwidth > 32:
-        return Magnitude.UNKNOWN
-    if dtype.bitwidth <= 8:
-        return Magnitude.BYTE | Magnitude.INT32
-    return Magnitude.UNKNOWN if dtype == ir.DataType.UINT32 else Magnitude.INT32
+def _cast(known: Magnitude, source: ir.DataType | None, target: ir.DataType | None) -> Magnitude:
+    """What is known after a Cast; numbers that do not fit wrap around."""
+    limit, largest = min(known.limit, _limit_of_type(source)), _limit_of_type(target)
+    return Magnitude(limit, known.is_size) if limit <= largest else Magnitude(largest)
+
+
+def _limit_of_type(dtype: ir.DataType | None) -> int:
+    if dtype is None or not (dtype.is_integer() or dtype == ir.DataType.BOOL):
+        return _UNKNOWN.limit
+    bits = 1 if dtype == ir.DataType.BOOL else dtype.bitwidth - dtype.is_signed()
+    return (1 << bits) - 1
 
 
 def _of_array(tensor: ir.TensorProtocol) -> Magnitude:
     if tensor.size > _SMALL or not tensor.dtype.is_integer():
-        return Magnitude.UNKNOWN
+        return _UNKNOWN
     array = tensor.numpy()
     low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
-    if low >= -128 and high <= 255:
-        return _EVERY
-    info = np.iinfo(np.int32)
-    return Magnitude.INT32 | Magnitude.SIZE if info.min <= low and high <= info.max else Magnitude.SIZE
+    limit = max(high, -low - 1)
+    return Magnitude(limit, limit < 1 << 31)

@@ -35,9 +35,11 @@ def find_rewrite(key: str, dtype: ir.DataType) -> Rewrite | None:
 
 def is_small_enough(key: str, magnitude: Magnitude) -> bool:
     """Whether the kernel is right for operands of this magnitude."""
-    if key in ("ReduceSum", "ReduceProd", "ReduceSumSquare", "ReduceL1"):
-        return bool(magnitude & (Magnitude.SIZE if key == "ReduceProd" else Magnitude.SIZE | Magnitude.BYTE))
-    return bool(magnitude & Magnitude.INT32)
+    if key == "ReduceProd":
+        return magnitude.is_size
+    if key in ("ReduceSum", "ReduceSumSquare", "ReduceL1"):
+        return magnitude.is_size or magnitude.fits_byte
+    return magnitude.fits_int32
 
 
 def _operands(node: ir.Node) -> list[ir.Value]:
