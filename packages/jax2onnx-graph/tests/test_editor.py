@@ -81,7 +81,8 @@ def _operators_with_numbers() -> list[tuple[str, str, int]]:
         schema = onnx.defs.get_schema(op_type, 26, "")
         for name, attribute in schema.attributes.items():
             takes_doubles = schema.inputs and "tensor(double)" in schema.inputs[0].types
-            if takes_doubles and attribute.type == onnx.defs.OpSchema.AttrType.FLOAT:
+            is_complete = not any(other.required for other in schema.attributes.values())
+            if takes_doubles and is_complete and attribute.type == onnx.defs.OpSchema.AttrType.FLOAT:
                 found.append((op_type, name, schema.min_input))
     return found
 

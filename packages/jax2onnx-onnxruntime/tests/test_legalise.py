@@ -221,7 +221,9 @@ def test_sums_that_a_scatter_makes_are_not_taken_for_small():
     ],
 )
 def test_arithmetic_on_sizes_is_as_large_as_its_numbers(size, is_small):
-    constants = "int64[1] one = {1}, int64[1] four = {4}, int64[1] half = {2147483647}, int64[1] large = {1099511627776}"
+    constants = (
+        "int64[1] one = {1}, int64[1] four = {4}, int64[1] half = {2147483647}, int64[1] large = {1099511627776}"
+    )
     body = f"g (float[N] x) => (int64[1] y) <{constants}> {{ n = Shape(x) s = {size} y = Max(s, one) }}"
     assert ("Max" in legalised(body)) is is_small
 
