@@ -122,7 +122,7 @@ def lower_gelu_erf(ctx: Context, x: Value, *, approximate: bool) -> Value:
 
 @composites.call("jax.nn:glu", name="jax.nn.glu", keep_under_vmap=True)
 def glu(x: jax.Array, axis: int = -1) -> Call | None:
-    if not is_float_array(x) or not isinstance(axis, int) or not is_static(x.shape[axis]):
+    if not is_float_array(x) or not isinstance(axis, int) or not is_static(x.shape[axis]) or x.shape[axis] == 0:
         return None
     return Call(x, axis=axis if axis < 0 else axis - x.ndim)
 

@@ -76,6 +76,7 @@ cases = [
         expect=expect_graph("Split -> Sigmoid -> Mul", match="exact"),
     ),
     Case("glu_over_the_middle", functools.partial(jax.nn.glu, axis=1), [("B", 4, "T")]),
+    Case("glu_of_nothing", jax.nn.glu, [("B", 0)]),
     Case("one_hot", lambda i: jax.nn.one_hot(i, 5), [np.array([[0, 4, -1], [5, 2, 7]], np.int32)]),
     Case("one_hot_first_axis", lambda i: jax.nn.one_hot(i, 5, axis=0, dtype=jnp.int32), [(("B", 3), np.int32)]),
 ]
