@@ -222,7 +222,8 @@ def _by_model_matrix(ctx: Context, x: Value, length: Dim, inverse: bool) -> Valu
     size = ctx.dim(length)
     index = ctx.op.Range(ctx.constant(np.int64(0)), size, ctx.constant(np.int64(1)), dims=(length,))
     product = ctx.op.Mul(ctx.unsqueeze(index, [1]), index)
-    turns = ctx.op.Div(ctx.cast(ctx.op.Mod(product, size), np.float64), ctx.cast(size, np.float64))
+    divisor = size if ctx.is_positive(length) else ctx.op.Max(size, ctx.constant(1, like=size))
+    turns = ctx.op.Div(ctx.cast(ctx.op.Mod(product, divisor), np.float64), ctx.cast(divisor, np.float64))
     angles = ctx.op.Mul(turns, ctx.constant(np.float64(2 * np.pi)))
     rows = ctx.transpose(x, [*range(len(batch)), len(batch) + 1, len(batch)])
     even, odd = (

@@ -51,6 +51,7 @@ cases = [
     Case("fft_axis", lambda x: jnp.fft.fft(x, axis=1), [("B", 8, 3)], _covers, atol=1e-5),
     Case("rfft_symbolic", jnp.fft.rfft, [(2, "N")], _covers, atol=1e-4),
     Case("fft_symbolic", lambda x: jnp.fft.fft(x), [(2, "N")], _covers, atol=1e-4),
+    Case("fft_possibly_empty", lambda x: (jnp.fft.fft(x), jnp.fft.ifft(x)), [(2, "N - 1")], _covers, atol=1e-4),
     Case("ifft_symbolic", lambda x: jnp.fft.ifft(x), [(2, "N")], _covers, atol=1e-5),
     Case("irfft_of_one", lambda x, y: jnp.fft.irfft(lax.complex(x, y), n=1), [("B", 3), ("B", 3)], _covers),
     Case("irfft2_of_one", lambda x: jnp.fft.irfft2(lax.complex(x, x), s=(3, 1)), [(2, 3, 2)], _covers),

@@ -8,6 +8,7 @@ import numpy as np
 from jax2onnx_core import Context, Dim, Rules, Value
 from jax2onnx_graph.build.builder import Array
 
+from jax2onnx_lax._compat import min_dim
 from jax2onnx_lax.indexing.generated_arrays import zeros
 from jax2onnx_lax.indexing.slicing import slice_along
 
@@ -28,9 +29,12 @@ def pad(ctx: Context, x: Value, value: Value, *, padding_config: Sequence[tuple[
         return zeros(ctx, ctx.dtype(x), aval.shape)
     config = list(padding_config)
     for axis, (low, high, interior) in enumerate(config):
-        if interior != 0 and ctx.known_dims(x)[axis] != 0:
+        size = ctx.known_dims(x)[axis]
+        if interior != 0 and size != 0:
             x = _spread(ctx, x, value, axis, interior)
-            config[axis] = (low, high - interior, 0)
+            # Nothing is between the elements behind the last one; an axis without elements has no last one.
+            surplus = interior if ctx.is_positive(size) else min_dim(interior, size * interior)
+            config[axis] = (low, high - surplus, 0)
     before, after = [c[0] for c in config], [c[1] for c in config]
     if all(isinstance(amount, int) and amount <= 0 for amount in (*before, *after)):
         return _crop(ctx, x, before, after)

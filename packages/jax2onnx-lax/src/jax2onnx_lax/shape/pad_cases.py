@@ -25,6 +25,8 @@ cases = [
          expect=expect_graph("Pad:6", match="exact")),
     Case("pad_interior", lambda x: lax.pad(x, jnp.ones((), x.dtype), [(0, 1, 2), (1, 0, 1)]), [("B", 3)],
          covers=("pad",)),
+    Case("pad_interior_possibly_empty", lambda x: lax.pad(x, jnp.ones((), x.dtype), [(2, 0, 1), (0, 0, 0)]), [("B - 1", 3)],
+         covers=("pad",)),
     Case("pad_interior_negative", lambda x: lax.pad(x, jnp.ones((), x.dtype), [(-1, -1, 2)]), [(4,)], covers=("pad",)),
     Case("pad_by_symbol", lambda x: jnp.pad(x, ((0, x.shape[1]), (x.shape[0], 1))), [("B", "N")], covers=("pad",)),
     Case("pad_complex", lambda x: jnp.pad(lax.complex(x, -x), 1, constant_values=2j).imag, [(3,)], covers=("pad",)),
