@@ -149,6 +149,15 @@ def conformance(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def fuzz(session: nox.Session) -> None:
+    """Random programs, 5,000 by default, as many processes as cores; `-- --programs 100 --seed 7 --seconds 600`."""
+    python = Path(workspace(session))
+    command = python.with_name("jax2onnx-testing")
+    defaults = ["--programs", "5000", "--jobs", WORKERS]
+    session.run(str(command), "fuzz", *defaults, *session.posargs, external=True)
+
+
+@nox.session(python=False)
 def wheels(session: nox.Session) -> None:
     """Build all wheels; install each with core only; the third-party example from its wheel."""
     directory = built(session)

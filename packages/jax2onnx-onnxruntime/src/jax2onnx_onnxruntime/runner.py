@@ -47,8 +47,13 @@ _NATIVE = {
 """The types whose arrays ONNX Runtime's Python API takes and returns by itself."""
 
 
-def load(source: Source, *, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Runner:
+def load(source: Source, *, providers: Sequence[str] = ("CPUExecutionProvider",), optimised: bool = True) -> Runner:
     """Open a session on `source`; call the result with named arrays.
+
+    Args:
+      source: what to run.
+      providers: ONNX Runtime's execution providers, the preferred one first.
+      optimised: whether ONNX Runtime may rewrite the graph before it runs it.
 
     >>> import onnx_ir as ir
     >>> model = ir.from_onnx_text('<ir_version: 10, opset_import: ["" : 21]> g (float[N] x) => (float[N] y) '
@@ -56,7 +61,7 @@ def load(source: Source, *, providers: Sequence[str] = ("CPUExecutionProvider",)
     >>> load(model)({"x": np.array([1.0, -2.0], np.float32)})
     [array([-1.,  2.], dtype=float32)]
     """
-    return Runner(source, providers)
+    return Runner(source, providers, optimised=optimised)
 
 
 class Runner:
@@ -65,8 +70,10 @@ class Runner:
     Element types that NumPy lacks are those of `ml_dtypes` (bfloat16, float8_*, int4, uint4).
     """
 
-    def __init__(self, source: Source, providers: Sequence[str] = ("CPUExecutionProvider",)) -> None:
-        self.session = _open(source, providers)
+    def __init__(
+        self, source: Source, providers: Sequence[str] = ("CPUExecutionProvider",), *, optimised: bool = True
+    ) -> None:
+        self.session = _open(source, providers, optimised=optimised)
         self._inputs = {i.name: i.type for i in self.session.get_inputs()}
         self._outputs = [o.name for o in self.session.get_outputs()]
         types = [*self._inputs.values(), *(o.type for o in self.session.get_outputs())]
@@ -110,10 +117,12 @@ def ort_type_name(dtype: np.dtype[Any]) -> str:
     return "tensor(" + element.name.lower() + ")"
 
 
-def _open(source: Source, providers: Sequence[str]) -> ort.InferenceSession:
+def _open(source: Source, providers: Sequence[str], *, optimised: bool) -> ort.InferenceSession:
     runtime = onnxruntime()
     options = runtime.SessionOptions()
     options.log_severity_level = 3
+    if not optimised:
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     if isinstance(source, (str, os.PathLike)):
         return runtime.InferenceSession(os.fspath(source), options, providers=list(providers))
     if isinstance(source, ir.Model) and _weight_bytes(source) > _IN_MEMORY:

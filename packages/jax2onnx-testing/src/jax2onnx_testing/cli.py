@@ -3,6 +3,7 @@
 * `jax2onnx-testing list [PATTERN]` lists the tests.
 * `jax2onnx-testing check PATTERN` runs the tests whose id contains PATTERN, without pytest.
 * `jax2onnx-testing emit CASE` prints the `expect_graph` snippet for what the case is exported to now.
+* `jax2onnx-testing fuzz --programs N` checks random programs; what is wrong is printed as tests.
 
 A case is named by its id (`lax.elementwise.arithmetic::exp`), or by a part that is unique. `--module` takes the cases from one
 module (`jax2onnx_lax.elementwise.arithmetic_cases`) instead of all installed plugins.
@@ -24,6 +25,8 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     options = _parser().parse_args(arguments)
+    if options.command == "fuzz":
+        return _fuzz(options)
     found = of_module(options.module) if options.module else find_cases()
     for broken in (f for f in found if isinstance(f, Broken)):
         sys.stderr.write(f"{broken.id}: {type(broken.error).__name__}: {broken.error}\n")
@@ -47,7 +50,30 @@ def _parser() -> argparse.ArgumentParser:
         optional = "?" if name == "list" else None
         command.add_argument("case", nargs=optional, default="", help="the id of a case, or part of it")
         command.add_argument("--module", help="a module of cases, by its import name")
+    fuzzing = commands.add_parser("fuzz", help="check random programs")
+    fuzzing.add_argument("--programs", type=int, default=100, help="how many (100)")
+    fuzzing.add_argument(
+        "--seed", type=int, default=0, help="the seed of the first; the next ones have the next seeds (0)"
+    )
+    fuzzing.add_argument("--seconds", type=float, help="stop after so many seconds")
+    fuzzing.add_argument("--jobs", type=int, default=1, help="the number of processes (1)")
     return parser
+
+
+def _fuzz(options: argparse.Namespace) -> int:
+    from jax2onnx_testing.fuzz.run import fuzz, summary
+
+    outcomes = []
+    seeds = range(options.seed, options.seed + options.programs)
+    for outcome in fuzz(seeds, jobs=options.jobs, seconds=options.seconds):
+        outcomes.append(outcome)
+        for defect in outcome.defects:
+            sys.stdout.write(f"# seed {outcome.seed}\n{defect}\n")
+        sys.stdout.flush()
+        if len(outcomes) % 100 == 0:
+            sys.stderr.write(f"{len(outcomes)} of {options.programs} programs\n")
+    sys.stdout.write(summary(outcomes))
+    return 1 if any(o.defects for o in outcomes) else 0
 
 
 def _list(found: Sequence[Found]) -> int:

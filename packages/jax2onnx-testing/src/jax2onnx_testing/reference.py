@@ -9,10 +9,10 @@ from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.lowering.physical import physical_array
 from jax2onnx_graph.arrays import Array
 
-__all__ = ["Reference"]
+__all__ = ["COMPILER_OPTIONS", "Reference"]
 
 # Compiling dominates the time of a test. Rounding stays where the dtypes of the program put it.
-_COMPILER_OPTIONS = {"xla_backend_optimization_level": 0, "xla_allow_excess_precision": False}
+COMPILER_OPTIONS = {"xla_backend_optimization_level": 0, "xla_allow_excess_precision": False}
 
 
 class Reference:
@@ -23,7 +23,7 @@ class Reference:
 
     def __init__(self, fn: Function) -> None:
         self._eager = fn
-        self._compiled = jax.jit(lambda args, kwargs: fn(*args, **kwargs), compiler_options=_COMPILER_OPTIONS)
+        self._compiled = jax.jit(lambda args, kwargs: fn(*args, **kwargs), compiler_options=COMPILER_OPTIONS)
 
     def __call__(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> list[Array]:
         """The flat results as physical arrays: a trailing axis of 2 for complex numbers, the words of keys."""

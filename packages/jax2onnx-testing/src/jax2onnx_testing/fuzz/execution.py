@@ -1,0 +1,90 @@
+"""Running a program: in JAX, and exported in the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax2onnx_core import OnnxProgram, to_onnx
+from jax2onnx_core.lowering.physical import has_components
+from jax2onnx_core.symbols.symbols import evaluate_dim
+from jax2onnx_graph.arrays import Array, Dtype
+from jax2onnx_onnxruntime import load
+
+from jax2onnx_testing._compat import QUICK_COMPILATION
+from jax2onnx_testing.fuzz.nudging import nudged
+from jax2onnx_testing.fuzz.programs import Program, compiled
+from jax2onnx_testing.fuzz.statements import Variable
+from jax2onnx_testing.reference import COMPILER_OPTIONS
+from jax2onnx_testing.values import random_array
+
+__all__ = ["Exported", "evaluate", "evaluate_nudged", "random_arguments"]
+
+Arrays = Mapping[str, Array]
+
+_NUDGED_RUNS = 8
+_COMPILER_OPTIONS = {**COMPILER_OPTIONS, **QUICK_COMPILATION}
+
+
+def random_arguments(program: Program, run: int) -> Arrays:
+    """Inputs of a program at the sizes of this run."""
+    random = np.random.default_rng([program.seed, run])
+    sizes = program.sizes[run]
+    return {
+        v.name: np.asarray(
+            random_array(
+                random, v.aval.dtype, tuple(evaluate_dim(d, sizes) for d in v.aval.shape), program.options.values
+            )
+        )
+        for v in program.inputs
+    }
+
+
+def evaluate(program: Program, results: Sequence[str], arguments: Arrays, *, eager: bool = False) -> dict[str, Array]:
+    """The variables `results` as JAX computes them: compiled, or operation by operation."""
+    function = compiled(program.source(results), f"program {program.seed}")
+    if not eager:
+        function = jax.jit(function, compiler_options=_COMPILER_OPTIONS)
+    values = function(*(jnp.asarray(arguments[v.name], v.aval.dtype) for v in program.inputs))
+    return {name: np.asarray(value) for name, value in zip(results, values, strict=True)}
+
+
+def evaluate_nudged(program: Program, results: Sequence[str], arguments: Arrays) -> Iterator[dict[str, Array]]:
+    """The variables `results` several times, with what is rounded changed at random by a few units of the last place."""
+    function = compiled(program.source(results), f"program {program.seed}")
+    run = jax.jit(nudged(function), compiler_options=_COMPILER_OPTIONS)
+    for seed in range(_NUDGED_RUNS):
+        values = run(jnp.float32(seed), *(jnp.asarray(arguments[v.name]) for v in program.inputs))
+        yield {name: np.asarray(value) for name, value in zip(results, values, strict=True)}
+
+
+class Exported:
+    """A program as a model. Raises whatever the export and the loading of the model raise.
+
+    Args:
+      program: the program.
+      results: the names of the variables that the model returns.
+      parameters: its inputs, which may be variables that it computes.
+    """
+
+    def __init__(self, program: Program, results: Sequence[str], parameters: Sequence[Variable]) -> None:
+        self._results = results
+        source = program.source(results, [p.name for p in parameters])
+        specs = [(p.dims, p.aval.dtype.name) for p in parameters]
+        function = compiled(source, f"program {program.seed}")
+        self.program: OnnxProgram = to_onnx(function, specs, opset=program.options.opset, x64=program.options.x64)
+        self._run = load(self.program.model, optimised=program.options.optimised)
+
+    def __call__(self, arguments: Arrays) -> dict[str, Array]:
+        """The results on these arguments."""
+        feeds = self.program.feeds(*(arguments[name] for name in self.program.inputs.names))
+        outputs = self._run(feeds)
+        dtypes = [aval.dtype for aval in self.program.traced.out_avals]
+        return {n: _logical(a, d) for n, a, d in zip(self._results, outputs, dtypes, strict=True)}
+
+
+def _logical(array: Array, dtype: Dtype) -> Array:
+    """A complex array from its pairs; other arrays as they are."""
+    return np.ascontiguousarray(array).view(dtype).reshape(array.shape[:-1]) if has_components(dtype) else array

@@ -1,0 +1,122 @@
+"""Differences that are no defects: those that rounding, or what JAX itself leaves open, can make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.comparison import tolerance
+
+from jax2onnx_testing.fuzz.execution import Arrays, evaluate, evaluate_nudged
+from jax2onnx_testing.fuzz.programs import Program
+
+__all__ = ["REASONS", "are_close", "explain"]
+
+REASONS = {
+    "compiled otherwise": "JAX itself computes the value of the model when it evaluates the statements one by one.",
+    "rounding": "JAX's own result changes as much if what is rounded is changed by a few units of the last place.",
+    "subnormal numbers": "XLA on CPU flushes them to zero, a model computes with them.",
+    "half precision": "A runtime may keep float32 between two half-precision operators.",
+    "more precise": "JAX itself computes the value of the model in double precision.",
+    "infinite complex numbers": "One with an infinite part is infinite, whatever the other part (ISO C, annex G).",
+}
+
+_FACTOR = 10.0
+_WIDER = {
+    "half precision": {"float16": "float32", "bfloat16": "float32"},
+    "more precise": {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex64": "complex128"},
+}
+
+
+def are_close(got: Array, want: Array) -> Array:
+    """Which elements are equal within the tolerance of the dtype; NaN equals NaN."""
+    rtol = tolerance(want.dtype)
+    if rtol == 0:
+        return np.asarray(got == want)
+    wide, exact = _wide(got), _wide(want)
+    magnitudes = np.abs(exact[np.isfinite(exact) & (exact != 0)])
+    scale = min(1.0, float(np.median(magnitudes))) if magnitudes.size else 0.0
+    return np.isclose(wide, exact, rtol=rtol, atol=max(rtol * scale, _smallest(want)), equal_nan=True)
+
+
+def _smallest(array: Array) -> float:
+    """The smallest normal number, below which XLA has nothing but zero."""
+    return float(jnp.finfo(array.dtype).smallest_normal) if jnp.issubdtype(array.dtype, jnp.inexact) else 0.0
+
+
+def _wide(array: Array) -> Array:
+    return array.astype(np.complex128 if np.issubdtype(array.dtype, np.complexfloating) else np.float64)
+
+
+def explain(
+    program: Program, name: str, arguments: Arrays, got: Array, want: Array, run: Callable[[Arrays], Array]
+) -> str:
+    """Why the difference of a variable is no defect: a key of `REASONS`, or "" if it may be one.
+
+    Args:
+      program: the program whose result is wrong, of one statement or of several.
+      name: the variable.
+      arguments: the inputs of the program.
+      got: what the model gives.
+      want: what JAX gives.
+      run: runs the model on other arguments.
+    """
+    wrong = ~are_close(got, want)
+    others = [evaluate(program, [name], arguments, eager=eager)[name] for eager in (True, False)]
+    if not (wrong & ~np.any([are_close(got, other) for other in others], axis=0)).any():
+        return "compiled otherwise"
+    nudged = [results[name] for results in evaluate_nudged(program, [name], arguments)]
+    if not (wrong & ~_within(got, want, [*others, *nudged])).any():
+        return "rounding"
+    if np.iscomplexobj(want) and not (wrong & ~(_is_infinite(got) & _is_infinite(want))).any():
+        return "infinite complex numbers"
+    for reason, dtypes in _WIDER.items():
+        if not (wrong & ~_as_with_dtypes(program.with_dtypes(dtypes), name, arguments, got, want)).any():
+            return reason
+    flushed = {key: _flushed(value) for key, value in arguments.items()}
+    if any((flushed[key] != arguments[key]).any() for key in arguments) and are_close(run(flushed), want).all():
+        return "subnormal numbers"
+    return ""
+
+
+def _as_with_dtypes(program: Program | None, name: str, arguments: Arrays, got: Array, want: Array) -> Array:
+    """Which elements are those of the program with other dtypes."""
+    nowhere = np.zeros(want.shape, bool)
+    if program is None:
+        return nowhere
+    # Not everything can be done with another dtype, such as taking its bits as 16.
+    try:
+        with jax.enable_x64(True):
+            result = evaluate(program, [name], arguments)[name]
+    except (TypeError, ValueError):
+        return nowhere
+    with np.errstate(all="ignore"):
+        return are_close(got, result.astype(want.dtype)) if result.shape == want.shape else nowhere
+
+
+def _is_infinite(array: Array) -> Array:
+    return np.isinf(array.real) | np.isinf(array.imag)
+
+
+def _within(got: Array, want: Array, samples: Sequence[Array]) -> Array:
+    """Which elements differ no more than the samples do among themselves."""
+    if not np.issubdtype(_wide(want).dtype, np.complexfloating) and tolerance(want.dtype) == 0:
+        return np.any([sample != want for sample in samples], axis=0)
+    wide = np.stack([_wide(want), *map(_wide, samples)])
+    finite = np.isfinite(wide)
+    with np.errstate(invalid="ignore", over="ignore"):
+        spread = np.abs(wide - wide[0]).max(0)
+        near = np.abs(_wide(got) - wide[0]) <= _FACTOR * spread + tolerance(want.dtype) * np.abs(wide[0])
+    # A result that is now finite and now not may be anything.
+    return (
+        near | (finite.any(0) & ~finite.all(0)) | (~finite.any(0) & np.any(np.isnan(wide) != np.isnan(wide[0]), axis=0))
+    )
+
+
+def _flushed(array: Array) -> Array:
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        return array
+    return np.where(np.abs(array) < _smallest(array), np.zeros_like(array), array)

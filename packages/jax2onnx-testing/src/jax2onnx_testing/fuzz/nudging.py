@@ -1,0 +1,151 @@
+"""How sensitive a function is to rounding: evaluated with every rounded intermediate result changed by a few units of the last place.
+
+This is Monte Carlo arithmetic (Stott Parker, 1997) on jaxprs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax2onnx_core.jax_types import Equation, Function, Jaxpr
+from jax2onnx_core.jaxprs import bind_primitive, is_jaxpr, is_literal, open_jaxpr
+
+__all__ = ["nudged"]
+
+Values = Sequence[jax.Array]
+
+_AMOUNT = 4
+_ELEMENTWISE = {
+    "add", "add_any", "sub", "mul", "div", "rem", "pow", "integer_pow", "square", "sqrt", "rsqrt", "cbrt", "exp", "exp2",
+    "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh",
+    "atanh", "logistic", "erf", "erfc", "erf_inv", "lgamma", "digamma", "bessel_i0e", "bessel_i1e", "igamma", "igammac",
+    "igamma_grad_a", "regularized_incomplete_beta", "random_gamma_grad", "zeta", "polygamma",
+}  # fmt: skip
+# They round more than once: their operands are nudged too.
+_ACCUMULATING = {
+    "reduce_sum", "reduce_prod", "dot_general", "ragged_dot", "conv_general_dilated", "cumsum", "cumprod", "cumlogsumexp",
+    "reduce_window_sum", "reduce_window", "reduce", "scatter-add", "scatter_add", "scatter-mul", "scatter_mul", "fft",
+    "select_and_scatter_add", "cholesky", "triangular_solve", "lu", "qr", "geqrf", "householder_product", "eigh", "svd", "eig",
+    "tridiagonal_solve",
+}  # fmt: skip
+_CALLS = {
+    "jit",
+    "pjit",
+    "closed_call",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "remat",
+    "remat2",
+    "checkpoint",
+    "custom_lin",
+}
+
+
+def nudged(function: Function) -> Callable[..., list[jax.Array]]:
+    """The function of `(seed, *arguments)` which computes that of `arguments` with nudged intermediate results, flat."""
+
+    def run(seed: jax.Array, *arguments: jax.Array) -> list[jax.Array]:
+        closed = jax.make_jaxpr(function)(*arguments)
+        return list(_Interpreter(seed).run(closed.jaxpr, closed.consts, arguments))
+
+    return run
+
+
+class _Interpreter:
+    def __init__(self, seed: jax.Array) -> None:
+        self._seed, self._numbers = seed, itertools.count(1)
+
+    def run(self, jaxpr: Jaxpr, consts: Values, arguments: Values) -> Values:
+        values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
+        for equation in jaxpr.eqns:
+            operands = [v.val if is_literal(v) else values[v] for v in equation.invars]
+            values.update(zip(equation.outvars, self._equation(equation, operands), strict=True))
+        return [v.val if is_literal(v) else values[v] for v in jaxpr.outvars]
+
+    def _closed(self, jaxpr: Jaxpr) -> Callable[..., Values]:
+        opened, consts = open_jaxpr(jaxpr)
+        return lambda *arguments: self.run(opened, consts, arguments)
+
+    def _equation(self, equation: Equation, operands: Values) -> Values:
+        name, params = equation.primitive.name, equation.params
+        if name in _CALLS:
+            return self._closed(next(_jaxprs(params.values())))(*operands)
+        if name == "scan":
+            return self._scan(operands, **params)
+        if name == "while":
+            return self._while(operands, **params)
+        if name == "cond":
+            branches = [self._closed(branch) for branch in params["branches"]]
+            return lax.switch(operands[0], branches, *operands[1:])
+        if name in _ACCUMULATING:
+            operands = [self._nudge(x) for x in operands]
+        results = bind_primitive(equation.primitive, params, *operands)
+        rounds = name in _ACCUMULATING | _ELEMENTWISE or (
+            name == "convert_element_type" and _narrows(operands[0], results[0])
+        )
+        return [self._nudge(x) for x in results] if rounds else results
+
+    def _scan(
+        self,
+        operands: Values,
+        *,
+        jaxpr: Jaxpr,
+        num_consts: int,
+        num_carry: int,
+        length: int,
+        reverse: bool,
+        **_: object,
+    ) -> Values:
+        consts, carry = operands[:num_consts], list(operands[num_consts:][:num_carry])
+        body = self._closed(jaxpr)
+
+        def step(carry: list[jax.Array], xs: list[jax.Array]) -> tuple[list[jax.Array], list[jax.Array]]:
+            results = list(body(*consts, *carry, *xs))
+            return results[:num_carry], results[num_carry:]
+
+        carry, ys = lax.scan(step, carry, list(operands[num_consts + num_carry :]), length=length, reverse=reverse)
+        return [*carry, *ys]
+
+    def _while(
+        self, operands: Values, *, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr, cond_nconsts: int, body_nconsts: int
+    ) -> Values:
+        condition, body = self._closed(cond_jaxpr), self._closed(body_jaxpr)
+        cond_consts, consts = operands[:cond_nconsts], operands[cond_nconsts:][:body_nconsts]
+
+        def goes_on(carry: list[jax.Array]) -> jax.Array:
+            return jnp.any(condition(*cond_consts, *carry)[0])
+
+        def step(carry: list[jax.Array]) -> list[jax.Array]:
+            # A condition with axes is that of a loop under vmap: each element has an end of its own.
+            [goes] = condition(*cond_consts, *carry)
+            pairs = zip(body(*consts, *carry), carry, strict=True)
+            return [jnp.where(lax.expand_dims(goes, range(goes.ndim, new.ndim)), new, old) for new, old in pairs]
+
+        return lax.while_loop(goes_on, step, list(operands[cond_nconsts + body_nconsts :]))
+
+    def _nudge(self, value: jax.Array) -> jax.Array:
+        value = jnp.asarray(value)
+        if not jnp.issubdtype(value.dtype, jnp.inexact):
+            return value
+        # Any numbers that look random will do: these are cheap to compile.
+        places = jnp.arange(value.size, dtype=jnp.float32).reshape(value.shape)
+        amount = _AMOUNT * jnp.sin(places * 12.9898 + self._seed * 78.233 + next(self._numbers) * 37.719)
+        change = value * (amount * jnp.finfo(value.dtype).eps).astype(value.dtype)
+        return jnp.where(jnp.isfinite(value), value + change, value)
+
+
+def _jaxprs(params: Iterable[object]) -> Iterator[Jaxpr]:
+    return (value for value in params if is_jaxpr(value))
+
+
+def _narrows(operand: jax.Array, result: jax.Array) -> bool:
+    """Whether a conversion can round."""
+    if not jnp.issubdtype(result.dtype, jnp.inexact) or operand.dtype == jnp.bool_:
+        return False
+    if jnp.issubdtype(operand.dtype, jnp.integer):
+        return jnp.iinfo(operand.dtype).bits > jnp.finfo(result.dtype).nmant
+    return jnp.finfo(operand.dtype).nmant > jnp.finfo(result.dtype).nmant

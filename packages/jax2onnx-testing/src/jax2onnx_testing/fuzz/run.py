@@ -1,0 +1,131 @@
+"""Checking many programs: in processes of their own, which may die, and with a summary."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+
+import jax
+
+from jax2onnx_testing.fuzz.check import check
+from jax2onnx_testing.fuzz.programs import generate
+from jax2onnx_testing.fuzz.shrink import as_test, shrink
+
+__all__ = ["Outcome", "check_seed", "fuzz", "summary"]
+
+_CACHED_PROGRAMS = 50
+"""After so many programs, what JAX compiled is forgotten: it would fill the memory."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What became of one program.
+
+    Attributes:
+      seed: what it was made from.
+      statements: how many statements it has.
+      defects: tests that fail because of it.
+      explained: the reasons of differences that are no defects.
+      refused: the errors that say what is not supported.
+      reference: the errors of JAX itself.
+    """
+
+    seed: int
+    statements: int = 0
+    defects: tuple[str, ...] = ()
+    explained: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    reference: tuple[str, ...] = ()
+
+
+def check_seed(seed: int) -> Outcome:
+    """Make the program of a seed, check it and shrink what is wrong."""
+    # JAX warns of much that random programs do.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = generate(seed)
+        found = check(program)
+        # The same statement is often wrong at several sizes, and in several results.
+        defects = {(f.kind, f.program.statements, f.variable): f for f in reversed(found) if f.is_defect}
+        shrunk = [shrink(f) for f in defects.values()]
+    return Outcome(
+        seed,
+        len(program.statements),
+        tuple(f"{as_test(f)}\n{f.kind}: {f.text}\n" for f in shrunk),
+        tuple(f.reason for f in found if f.reason),
+        tuple(f.text for f in found if f.kind == "refused"),
+        tuple(f.text for f in found if f.kind == "reference"),
+    )
+
+
+def fuzz(seeds: Sequence[int], *, jobs: int = 1, seconds: float | None = None) -> Iterator[Outcome]:
+    """Check the programs of these seeds in `jobs` processes, for so many seconds at most.
+
+    A process that dies is a defect of the program that it was checking; another one takes its place.
+    """
+    end = None if seconds is None else time.monotonic() + seconds
+    context = multiprocessing.get_context("spawn")
+    pending = {}
+
+    def start(own: Sequence[int]) -> None:
+        here, there = context.Pipe(duplex=False)
+        process = context.Process(target=_check_seeds, args=(there, own), daemon=True)
+        process.start()
+        there.close()
+        pending[here] = (list(own), process)
+
+    for job in range(jobs):
+        start(seeds[job::jobs])
+    while pending and (end is None or time.monotonic() < end):
+        for connection in wait(list(pending), timeout=1):
+            assert isinstance(connection, Connection)
+            own, process = pending[connection]
+            try:
+                yield connection.recv()
+                own.pop(0)
+            except EOFError:
+                process.join()
+                del pending[connection]
+                if own:
+                    yield Outcome(own[0], defects=(f"The process died: exit code {process.exitcode}.\n",))
+                    if own[1:]:
+                        start(own[1:])
+    for _, process in pending.values():
+        process.terminate()
+
+
+def _check_seeds(connection: Connection, seeds: Sequence[int]) -> None:
+    """The body of a process: the outcomes of these seeds, one by one."""
+    for number, seed in enumerate(seeds):
+        if number % _CACHED_PROGRAMS == 0:
+            jax.clear_caches()
+        # A mistake of the fuzzer must not keep it from the other programs; it is shown.
+        try:
+            outcome = check_seed(seed)
+        except Exception as error:  # noqa: BLE001
+            outcome = Outcome(seed, defects=("".join(traceback.format_exception(error)),))
+        connection.send(outcome)
+    connection.close()
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """What became of all programs, as text."""
+    explained = Counter(reason for o in outcomes for reason in set(o.explained))
+    refused = Counter(_headline(text) for o in outcomes for text in set(o.refused))
+    reference = Counter(_headline(text) for o in outcomes for text in o.reference)
+    statements, defective = sum(o.statements for o in outcomes), sum(bool(o.defects) for o in outcomes)
+    lines = [f"{len(outcomes)} programs of {statements} statements; {defective} with a defect."]
+    for title, counted in (("Explained", explained), ("Refused", refused), ("Refused by JAX", reference)):
+        lines += [f"{title}: {sum(counted.values())}", *(f"  {n:5} {text}" for text, n in counted.most_common())]
+    return "\n".join(lines) + "\n"
+
+
+def _headline(text: str) -> str:
+    """The first lines of an error, shortened."""
+    return " ".join(text.split())[:160]
