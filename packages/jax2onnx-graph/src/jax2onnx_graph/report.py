@@ -30,33 +30,55 @@ class Missing:
 
 
 class LoweringLog:
-    """Counts of what the engine did.
+    """What the engine did.
 
     Attributes:
-      ways: how often each operation was lowered in which way: (operation, way) → count.
-      reasons: why rules declined: (operation, reason) → count.
-      unsupported: the primitives that nobody lowers.
       notes: sentences about plugins, or parts of them, that failed and were left out.
     """
 
     def __init__(self) -> None:
-        self.ways: collections.Counter[tuple[str, str]] = collections.Counter()
-        self.reasons: collections.Counter[tuple[str, str]] = collections.Counter()
-        self.unsupported: dict[str, Missing] = {}
         self.notes: list[str] = []
+        self._ways: list[tuple[str, str]] = []
+        self._reasons: list[tuple[str, str]] = []
+        self._missing: list[tuple[str, str | None, Unsupported | None]] = []
+
+    @property
+    def ways(self) -> collections.Counter[tuple[str, str]]:
+        """How often each operation was lowered in which way: (operation, way) → count."""
+        return collections.Counter(self._ways)
+
+    @property
+    def reasons(self) -> collections.Counter[tuple[str, str]]:
+        """Why rules declined: (operation, reason) → count."""
+        return collections.Counter(self._reasons)
+
+    @property
+    def unsupported(self) -> dict[str, Missing]:
+        """The primitives that no plugin lowers."""
+        found: dict[str, Missing] = {}
+        for name, location, declared in self._missing:
+            found.setdefault(name, Missing(0, location, declared)).count += 1
+        return found
 
     def lowered(self, name: str, way: str) -> None:
         """An operation was lowered in this way: "rule", "decomposition", …"""
-        self.ways[name, way] += 1
+        self._ways.append((name, way))
 
     def declined(self, name: str, reason: str) -> None:
         """A rule for the operation declined."""
-        self.reasons[name, reason] += 1
+        self._reasons.append((name, reason))
 
     def missing(self, name: str, location: str | None, declared: Unsupported | None) -> None:
         """No plugin lowers the primitive; `declared` is what one says about that."""
-        found = self.unsupported.setdefault(name, Missing(0, location, declared))
-        found.count += 1
+        self._missing.append((name, location, declared))
+
+    def mark(self) -> tuple[int, int, int]:
+        """How much there is, for `roll_back`."""
+        return len(self._ways), len(self._reasons), len(self._missing)
+
+    def roll_back(self, mark: tuple[int, int, int]) -> None:
+        """Forget what the engine did since `mark`."""
+        del self._ways[mark[0] :], self._reasons[mark[1] :], self._missing[mark[2] :]
 
 
 def report_text(model: ir.Model, opset: int, target: str, constraints: Sequence[str], log: LoweringLog) -> str:

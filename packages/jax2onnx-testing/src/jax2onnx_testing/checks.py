@@ -22,7 +22,7 @@ from jax2onnx_testing.reference import Reference
 from jax2onnx_testing.values import Distribution, arguments
 from jax2onnx_testing.variants import Variant, build
 
-__all__ = ["CheckFailedError", "assert_close", "check_program", "check_variant", "run_program"]
+__all__ = ["CheckFailedError", "assert_close", "check_program", "check_values", "check_variant", "run_program"]
 
 
 class CheckFailedError(AssertionError):
@@ -40,7 +40,7 @@ def check_variant(variant: Variant) -> None:
     with jax.enable_x64(variant.x64):
         for run, sizes in enumerate(choose_sizes(program.inputs.space(program.traced.out_avals))):
             args, kwargs = arguments(program, built.inputs, sizes, case.values, seed + run)
-            _check_values(program, reference(args, kwargs), case, sizes, run_program(program, args, kwargs))
+            check_values(program, reference(args, kwargs), case, sizes, run_program(program, args, kwargs))
     if variant.is_expected:
         for expectation in _expectations(case):
             match_graph(program.model, expectation)
@@ -86,7 +86,7 @@ def _check_same_bytes(program: OnnxProgram, again: OnnxProgram) -> None:
         raise CheckFailedError("Two exports of the same function are not the same bytes.")
 
 
-def _check_values(
+def check_values(
     program: OnnxProgram, want: Sequence[Array], case: Case, sizes: Mapping[str, int], got: Sequence[Array]
 ) -> None:
     """The outputs are those of JAX, within the tolerance of the case."""

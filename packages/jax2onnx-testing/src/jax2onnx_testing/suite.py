@@ -13,6 +13,7 @@ from jax2onnx_core.plugins.rules import CompositeSpec
 from jax2onnx_testing.checks import check_variant
 from jax2onnx_testing.collection import Broken, Found, find_cases
 from jax2onnx_testing.coverage import duplicate_ids, uncovered_operations
+from jax2onnx_testing.declines import check_declining
 from jax2onnx_testing.transforms import (
     NotApplicableError,
     Transformed,
@@ -23,7 +24,10 @@ from jax2onnx_testing.transforms import (
 from jax2onnx_testing.variants import PRECISIONS, Variant, quick_variants_of, variants_of
 
 __all__ = ["pytest_generate_tests", "run_test", "test_a_composite_is_found_under_every_name", "test_case", "test_every_case_has_its_own_name",
-           "test_every_operation_is_covered", "test_under_transformation"]  # fmt: skip
+           "test_every_operation_is_covered", "test_under_transformation", "test_where_rules_decline"]  # fmt: skip
+
+# Of so many cases the quick suite checks one with rules that decline.
+_EVERY = 24
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -51,6 +55,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             else []
         )
         metafunc.parametrize("transformed", more, ids=[t.id for t in more])
+    if "declining" in metafunc.fixturenames:
+        some = [f for f in find_cases(distributions) if isinstance(f, Found)][:: _EVERY if quick else 1]
+        declining = [v for f in some for v in quick_variants_of(f, ["f32"], 0)] if "f32" in precisions else []
+        metafunc.parametrize("declining", declining, ids=[v.id for v in declining])
     if "composite" in metafunc.fixturenames:
         owners = installed_plugins().registry.owners
         specs = [s for s in installed_plugins().registry.composites if "." not in s.target.partition(":")[2]]
@@ -93,6 +101,13 @@ def test_case(variant: Variant | Broken) -> None:
 def test_under_transformation(transformed: Transformed) -> None:
     """A case of a composite converts and equals JAX under a transformation."""
     run_test(transformed)
+
+
+def test_where_rules_decline(declining: Variant) -> None:
+    """Rules that decline after they have emitted leave nothing behind, and what takes their place is right."""
+    if declining.skip_reason is not None:
+        pytest.skip(declining.skip_reason)
+    check_declining(declining)
 
 
 def test_every_operation_is_covered(distribution: str) -> None:

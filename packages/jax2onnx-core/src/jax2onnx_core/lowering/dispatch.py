@@ -15,6 +15,7 @@ from jax2onnx_core.jax_types import Function, Jaxpr
 from jax2onnx_core.jaxprs import struct
 from jax2onnx_core.lowering.components import Components
 from jax2onnx_core.lowering.context import Context
+from jax2onnx_core.lowering.functions import FunctionTable
 from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import component_count, component_struct, has_components, physical_type
 from jax2onnx_core.plugins.errors import Declined, RuleError
@@ -34,8 +35,9 @@ class Dispatcher:
     4. For a composite, the original call; for a primitive that a library defined by a JAX function, that function.
     """
 
-    def __init__(self, registry: Registry, log: LoweringLog) -> None:
+    def __init__(self, registry: Registry, functions: FunctionTable, log: LoweringLog) -> None:
         self._registry = registry
+        self._functions = functions
         self._log = log
         self._components = Components()
         self._traces: dict[Hashable, Jaxpr] = {}
@@ -65,11 +67,14 @@ class Dispatcher:
         declared = self._registry.rules.get(operation.name, [])
         plain = [] if physical_only else [rule for rule in declared if not rule.physical]
         for rule in (*reversed(plain), *reversed([rule for rule in declared if rule.physical])):
-            mark, ctx.lowered_by = len(ctx.scope.nodes), rule.fn
+            ctx.lowered_by = rule.fn
+            marks = ctx.scope.mark(), self._functions.mark(), self._log.mark()
             try:
                 result = rule.fn(ctx, *arguments, **operation.params)
             except Declined as declined:
-                self._components.forget(ctx.scope.roll_back(mark))
+                self._components.forget(ctx.scope.roll_back(marks[0]))
+                self._functions.roll_back(marks[1])
+                self._log.roll_back(marks[2])
                 self._log.declined(operation.name, str(declined))
                 continue
             self._log.lowered(operation.name, "rule")

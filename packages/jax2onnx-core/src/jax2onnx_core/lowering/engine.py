@@ -53,8 +53,8 @@ class Engine:
         self.log = LoweringLog()
         self._registry = registry
         self._provenance = provenance
-        self._dispatcher = Dispatcher(registry, self.log)
         self._functions = FunctionTable(self.state, self.lower_jaxpr)
+        self._dispatcher = Dispatcher(registry, self._functions, self.log)
 
     @property
     def functions(self) -> list[ir.Function]:

@@ -38,7 +38,7 @@ class FunctionTable:
     def __init__(self, state: ModelState, lower_jaxpr: LowerJaxpr) -> None:
         self._state = state
         self._lower_jaxpr = lower_jaxpr
-        self._bodies: dict[Hashable, _Body] = {}
+        self._bodies: dict[tuple[str, str, Hashable], _Body] = {}
         self._names: dict[tuple[str, str], int] = {}
 
     @property
@@ -60,6 +60,16 @@ class FunctionTable:
         for value, (_, dims) in zip(results, types, strict=True):
             ctx.set_dims(value, dims)
         return list(results)
+
+    def mark(self) -> int:
+        """How many functions there are, for `roll_back`."""
+        return len(self._bodies)
+
+    def roll_back(self, mark: int) -> None:
+        """Forget the functions since `mark`."""
+        for key in list(self._bodies)[mark:]:
+            del self._bodies[key]
+            self._names[key[:2]] -= 1
 
     def _unique(self, name: str, domain: str) -> str:
         count = self._names.get((domain, name), 0)

@@ -30,7 +30,11 @@ class Scope:
         self.nodes: list[ir.Node] = []
         self.prologue: list[ir.Node] = []
         self.inputs: list[Value] = []
-        self._dims = parent.dims if parent is not None else None
+        self.subgraphs: list[Scope] = []
+        self._dims: DimLowerer | None = None
+        if parent is not None:
+            self._dims = parent.dims
+            parent.subgraphs.append(self)
 
     @property
     def dims(self) -> DimLowerer:
@@ -62,13 +66,20 @@ class Scope:
             scope = scope.parent
         return scope is other
 
-    def roll_back(self, mark: int) -> list[Value]:
-        """Forget the nodes from index `mark` on, and their uses of other values; the values that are gone."""
-        gone = [output for node in self.nodes[mark:] for output in node.outputs]
-        for node in self.nodes[mark:]:
+    def mark(self) -> tuple[int, int]:
+        """How far the scope is built, for `roll_back`."""
+        return len(self.nodes), len(self.subgraphs)
+
+    def roll_back(self, mark: tuple[int, int] = (0, 0)) -> list[Value]:
+        """Forget the nodes and subgraphs since `mark`, and their uses of other values; the values that are gone."""
+        nodes, subgraphs = mark
+        gone = [output for node in self.nodes[nodes:] for output in node.outputs]
+        for node in self.nodes[nodes:]:
             for i in range(len(node.inputs)):
                 node.replace_input_with(i, None)
-        del self.nodes[mark:]
+        for subgraph in self.subgraphs[subgraphs:]:
+            gone += subgraph.roll_back()
+        del self.nodes[nodes:], self.subgraphs[subgraphs:]
         return gone
 
     def own_outputs(self, outputs: Sequence[Value], origin: Origin) -> list[Value]:

@@ -157,14 +157,19 @@ def integer_pow(ctx: Context, x: Value, *, y: int) -> Value:
 
 @rules.decompose("max")
 def maximum(x: Array, y: Array) -> Array:
-    """The greater one, for integers of which the target has no exact Max."""
-    return jnp.where(x > y, x, y)
+    """The greater one, or the NaN, where the target has no exact Max."""
+    return jnp.where(_or_nan(x > y, x), x, y)
 
 
 @rules.decompose("min")
 def minimum(x: Array, y: Array) -> Array:
-    """The smaller one, for integers of which the target has no exact Min."""
-    return jnp.where(x < y, x, y)
+    """The smaller one, or the NaN, where the target has no exact Min."""
+    return jnp.where(_or_nan(x < y, x), x, y)
+
+
+def _or_nan(chosen: Array, x: Array) -> Array:
+    """Where `x` is chosen or NaN."""
+    return chosen | jnp.isnan(x) if jnp.issubdtype(x.dtype, jnp.floating) else chosen
 
 
 @rules.lower("sign")

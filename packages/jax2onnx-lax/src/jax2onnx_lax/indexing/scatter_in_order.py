@@ -18,7 +18,7 @@ _Combine = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 def apply_in_order(
-    x: jax.Array, indices: jax.Array, updates: jax.Array, *, update_jaxpr: Jaxpr,
+    x: jax.Array, indices: jax.Array, updates: jax.Array, *, update_jaxpr: Jaxpr | None,
     update_consts: Sequence[jax.Array] = (), dimension_numbers: ScatterDimensionNumbers, mode: GatherScatterMode,
     unique_indices: bool = False, **_: object,
 ) -> jax.Array:  # fmt: skip
@@ -47,8 +47,10 @@ def apply_in_order(
     return lax.fori_loop(0, count, step, x)
 
 
-def _elementwise(jaxpr: Jaxpr, consts: Sequence[jax.Array]) -> _Combine:
-    """The jaxpr of a function of two scalars as a function of two arrays of one shape."""
+def _elementwise(jaxpr: Jaxpr | None, consts: Sequence[jax.Array]) -> _Combine:
+    """The jaxpr of a function of two scalars as a function of two arrays of one shape; without one, the update."""
+    if jaxpr is None:
+        return lambda _, update: update
 
     def combine(current: jax.Array, update: jax.Array) -> jax.Array:
         of_scalars = jax.vmap(lambda a, b: eval_jaxpr(jaxpr, a, b, consts=consts)[0])
