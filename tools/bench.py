@@ -1,10 +1,11 @@
 """Benchmarks; each prints ratios measured side by side in one run.
 
-Usage: python tools/bench.py [startup] [linear] [memory] [dynamic]
+Usage: python tools/bench.py [startup] [linear] [large] [memory] [dynamic]
 """
 
 from __future__ import annotations
 
+import functools
 import resource
 import statistics
 import subprocess
@@ -89,6 +90,56 @@ def linear() -> None:
     print(f"400 blocks / 100 blocks: {converted[400] / converted[100]:.2f} (at most 4.4)")
 
 
+def chain(x: jax.Array, count: int) -> jax.Array:
+    """`count` elementwise operations, one after another."""
+    import jax.numpy as jnp
+
+    for _ in range(count // 2):
+        x = jnp.tanh(x) + x
+    return x
+
+
+def wide_concatenate(x: jax.Array, count: int) -> jax.Array:
+    """One concatenation of `count` operands, all different."""
+    import jax.numpy as jnp
+
+    return jnp.concatenate([x * (k + 2.0) for k in range(count)])
+
+
+def wide_fan_out(x: jax.Array, count: int) -> jax.Array:
+    """One value that `count` operations read."""
+    import jax
+
+    result = hub = 2 * x
+    for _ in range(count // 2):
+        result = jax.nn.sigmoid(result) * hub
+    return result
+
+
+def unrolled_scan(x: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
+    """A scan whose body, of two operations, is written out `count / 2` times."""
+    import jax
+    import jax.numpy as jnp
+
+    return jax.lax.scan(lambda c, _: (jnp.tanh(c) + x, c), x, None, length=count // 2, unroll=True)
+
+
+def large() -> None:
+    """Conversion of graphs of 1,000 to 8,000 operations of one shape."""
+    import jax
+    from jax2onnx_core import to_onnx
+
+    example = jax.ShapeDtypeStruct((4,), "float32")
+    to_onnx(functools.partial(chain, count=2), [example])
+    for shape in (chain, wide_concatenate, wide_fan_out, unrolled_scan):
+        converted = {
+            count: seconds(lambda: to_onnx(functools.partial(shape, count=count), [example]), 2)  # noqa: B023
+            for count in (1000, 2000, 4000, 8000)
+        }
+        times = ", ".join(f"{count}: {time:.2f} s" for count, time in converted.items())
+        print(f"{shape.__name__}: {times}; 8000 / 1000: {converted[8000] / converted[1000]:.1f} (at most 10)")
+
+
 def memory() -> None:
     """Resident memory while 2 GiB of weights are saved."""
     import jax.numpy as jnp
@@ -132,7 +183,7 @@ def dynamic() -> None:
     print(f"dynamic run / static run at the same size: {ratio:.2f} (at most 1.1)")
 
 
-BENCHMARKS = {f.__name__: f for f in (startup, linear, memory, dynamic)}
+BENCHMARKS = {f.__name__: f for f in (startup, linear, large, memory, dynamic)}
 
 
 def main() -> None:

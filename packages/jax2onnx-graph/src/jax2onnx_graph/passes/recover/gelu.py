@@ -13,6 +13,7 @@ from jax2onnx_graph.rewrite.patterns import operation, other_operand, product, s
 
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
+_FACTORS = frozenset({"Mul", "Neg", "Div", "Pow"})  # what products are made of
 
 
 class RecoverGelu(GraphPass):
@@ -28,13 +29,21 @@ class RecoverGelu(GraphPass):
     after = ("CommonSubexpressionEliminationPass",)
 
     def rewrite(self, editor: GraphEditor) -> None:
+        reached: set[ir.Value | None] = set()  # what has a factor of the kind that is looked for
         for node in editor.nodes():
-            if node.op_type == "Mul" and not node.domain:
+            if _is_curve(node) or (node.op_type in _FACTORS and not reached.isdisjoint(node.inputs)):
+                reached.add(node.outputs[0])
+            if node.op_type == "Mul" and not node.domain and node.outputs[0] in reached:
                 for approximate in ("none", "tanh"):
                     x = _gelu(node, approximate)
                     if x is not None and _is_available(editor, x):
                         editor.put(node, "Gelu", [x], {"approximate": approximate})
                         break
+
+
+def _is_curve(node: ir.Node) -> bool:
+    """Whether the node is a sum with an Erf or a Tanh."""
+    return node.op_type in ("Add", "Sub") and any(operation(v, "Erf", "Tanh") is not None for v in node.inputs)
 
 
 def _is_available(editor: GraphEditor, x: ir.Value) -> bool:
