@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import jax.extend.core
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.core import max_dim
 from jax2onnx_core import Rules, hookimpl, to_onnx
 
 primitive = jax.extend.core.Primitive("labelled")
@@ -59,3 +61,13 @@ def test_a_value_of_unknown_shape_is_reported():
     problems = exported(rule).check_symbols()
     sentence = "NonZero: its shape is not known; the rule that emits it should give dims=… to ctx.op."
     assert any(problem.endswith(sentence) for problem in problems)
+
+
+def test_a_dimension_that_differs_from_a_symbol_only_where_that_is_zero_has_a_label_of_its_own():
+    def padded(x):
+        missing = max_dim(x.shape[0], 1) - x.shape[0]
+        return jnp.pad(x, (0, missing))
+
+    program = to_onnx(padded, [("S",)], constraints=["S >= 0"])
+    assert [str(d) for d in program.model.graph.outputs[0].shape] == ["max((S + 1) - 1, 1)"]
+    program.verify(sizes=[{"S": 0}, {"S": 1}, {"S": 5}])

@@ -3,12 +3,15 @@ from __future__ import annotations
 import functools
 
 import jax
+import jax.experimental
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.experimental import checkify
 from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 from jax2onnx_core import Rules, errors, hookimpl, to_onnx
+from jax2onnx_lax.control_flow import runtime_checks
 
 
 class _ScalePlugin:
@@ -54,6 +57,35 @@ def test_a_callback_is_refused_with_the_reason_and_the_way_around():
 
     with pytest.raises(errors.UnsupportedError, match=r"pure_callback.*calls back into Python.*Write the computation"):
         to_onnx(calls_back, [(2,)])
+
+
+@pytest.mark.parametrize("callback", [jax.pure_callback, jax.experimental.io_callback])
+def test_a_callback_says_how_a_check_is_switched_off(callback):
+    with pytest.raises(errors.UnsupportedError, match=r"equinox\.error_if, can be switched off: set EQX_ON_ERROR=off"):
+        to_onnx(lambda x: callback(np.sin, x, x), [(2,)])
+
+
+def _checked(x):
+    checkify.check(jnp.all(x > -100), "too small")
+    return 2 * x
+
+
+def test_a_check_says_how_to_do_without():
+    with pytest.raises(errors.UnsupportedError, match=r"lambda \*args: checkify\.checkify\(f\)\(\*args\)\[1\]"):
+        to_onnx(_checked, [(2,)])
+    program = to_onnx(lambda *args: checkify.checkify(_checked)(*args)[1], [("B", 2)])
+    assert _operators(program) == ["Mul"]
+    program.verify()
+
+
+def test_a_checked_array_may_be_one_of_numpy():
+    assert runtime_checks.error_if(np.float32(3), jnp.array(True), "wrong") is not None
+    assert runtime_checks.error_if((np.ones(3), jnp.sin), jnp.array(True), "wrong") is None
+
+
+def test_a_token_is_refused_with_the_way_around():
+    with pytest.raises(errors.UnsupportedError, match=r"create_token: once, .* Make the data arguments or results"):
+        to_onnx(lambda x: (2 * x, lax.create_token()), [(2,)])
 
 
 def test_a_mesh_of_several_devices_is_refused():

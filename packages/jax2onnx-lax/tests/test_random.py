@@ -1,4 +1,4 @@
-"""Random keys of other generators than JAX's own, whose words have several axes."""
+"""Random bits over symbolic axes, and keys of generators whose words have several axes."""
 
 from __future__ import annotations
 
@@ -64,3 +64,21 @@ def test_bits_and_comparison_of_such_keys() -> None:
         return jax.vmap(lambda key: jax.random.bits(key, (2,)))(keys), keys == keys[0]
 
     to_onnx(function, [(("B", 2, 3), "uint32")]).verify()
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (3, 4), (7, 1, 3)], ids=str)
+@pytest.mark.parametrize("algorithm", ["RNG_THREE_FRY", "RNG_PHILOX"])
+def test_a_generator_batched_over_a_symbolic_axis(algorithm: str, shape: tuple[int, ...]) -> None:
+    def draw(states: jax.Array) -> Sequence[jax.Array]:
+        kind = lax.RandomAlgorithm[algorithm]
+        return jax.vmap(lambda state: lax.rng_bit_generator(state, shape, np.uint32, kind))(states)
+
+    to_onnx(draw, [(("B", 4), "uint32")]).verify(sizes=[{"B": n} for n in (1, 2, 3, 5, 7, 12)])
+
+
+def test_bits_of_symbolic_shapes() -> None:
+    def draw(state: jax.Array, x: jax.Array) -> Sequence[jax.Array]:
+        return lax.rng_bit_generator(state, x.shape, np.uint32, lax.RandomAlgorithm.RNG_THREE_FRY)
+
+    program = to_onnx(draw, [((4,), "uint32"), ("M", "N")])
+    program.verify(sizes=[{"M": m, "N": n} for m, n in ((1, 1), (3, 5), (5, 3), (5, 5), (2, 5), (5, 4), (6, 4))])

@@ -25,7 +25,6 @@ LIMITATIONS = (
                "lax.reduce_window does.", ("float32",)),
     Limitation("select_and_scatter", "Other reductions than the addition of values selected by ge or le raise an error: "
                "JAX itself only makes these."),
-    Limitation("svd", "Two unrelated symbolic sizes raise JAX's own error: it has to know which is smaller."),
     Limitation("rng_bit_generator", "Keys of the rbg kind draw no bits of a symbolic shape."),
     Limitation("fft", "An axis of symbolic length n is multiplied by an n × n matrix made at run time."),
 )  # fmt: skip

@@ -142,7 +142,10 @@ class Symbols:
             self._labels[dim] = str(dim)
         elif dim not in self._labels:
             env = {name: self._parse(_unshifted(name), self._plain) for name in _compat.symbols_of(dim)}
-            self._labels[dim] = str(_compat.substitute(dim, env))
+            plain = _compat.substitute(dim, env)
+            # JAX simplifies for symbols from 1 on, so that max(S, 1) would be S.
+            exact = self._shifted(plain, self.scope) == dim
+            self._labels[dim] = str(plain) if exact else re.sub(rf"(\w+){_SHIFT}", r"(\1 + 1)", str(dim))
         return self._labels[dim]
 
     def shown(self, text: str) -> tuple[str, set[str]]:

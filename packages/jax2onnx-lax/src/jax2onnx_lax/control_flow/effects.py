@@ -90,7 +90,8 @@ def debug(ctx: Context, *_: Value, **__: object) -> Sequence[Value]:
 rules.unsupported(
     ("pure_callback", "io_callback", "xla_python_cpu_callback", "xla_python_gpu_callback"),
     "It calls back into Python, which the runtime of an ONNX file does not have.",
-    "Write the computation in JAX, or export the parts before and after it.",
+    "Write the computation in JAX, or export the parts before and after it. A check at run time, as of equinox.error_if, "
+    "can be switched off: set EQX_ON_ERROR=off in the environment before Equinox is imported.",
 )
 rules.unsupported(
     ("infeed", "outfeed", "create_token", "after_all", "psend", "precv"),
@@ -110,8 +111,8 @@ rules.unsupported(
 )  # fmt: skip
 rules.unsupported(
     "check",
-    "It records an error of jax.experimental.checkify, which a model cannot raise.",
-    "Export the function without checkify.",
+    "It raises an error of jax.experimental.checkify, which a model cannot do.",
+    "Leave the check out, or export the values beside the error: lambda *args: checkify.checkify(f)(*args)[1].",
 )
 rules.unsupported(
     ("pbroadcast", "pbroadcast_dynamic"),

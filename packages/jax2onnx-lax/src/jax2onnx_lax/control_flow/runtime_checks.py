@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import jax
+import numpy as np
 from jax2onnx_core import Call, Composites, Context, Rules, Value
 from jax2onnx_core.jax_types import PyTree
 
@@ -33,7 +34,8 @@ def branched_error_if(
 def _checked(x: PyTree) -> Call | None:
     """The call that returns `x`, a pytree of arrays; None if it has other leaves, or none."""
     leaves = jax.tree_util.tree_leaves(x)
-    return Call(*leaves) if leaves and all(isinstance(leaf, jax.Array) for leaf in leaves) else None
+    arrays = jax.Array | np.ndarray | np.generic
+    return Call(*leaves) if leaves and all(isinstance(leaf, arrays) for leaf in leaves) else None
 
 
 @rules.lower("equinox.error_if", physical=True)

@@ -24,6 +24,7 @@ from jax2onnx_lax.linalg.matrix import (
     take,
 )
 from jax2onnx_lax.linalg.schur import schur_form
+from jax2onnx_lax.linalg.sizes import never_empty
 
 __all__ = ["eig", "rules"]
 
@@ -31,6 +32,7 @@ rules = Rules()
 
 
 @rules.decompose("eig")
+@never_empty("eig")
 def eig(
     a: jax.Array, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool, **_: object
 ) -> tuple[jax.Array, ...]:

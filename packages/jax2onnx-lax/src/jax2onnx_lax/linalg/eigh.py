@@ -17,6 +17,7 @@ from jax2onnx_lax.linalg.matrix import (
     permute,
     strictly_lower,
 )
+from jax2onnx_lax.linalg.sizes import never_empty
 
 __all__ = ["eigh", "hermitian_from_triangle", "rules"]
 
@@ -24,6 +25,7 @@ rules = Rules()
 
 
 @rules.decompose("eigh")
+@never_empty("eigh")
 def eigh(
     a: jax.Array, *, lower: bool, sort_eigenvalues: bool, subset_by_index: tuple[int, int] | None, **_: object
 ) -> tuple[jax.Array, jax.Array]:

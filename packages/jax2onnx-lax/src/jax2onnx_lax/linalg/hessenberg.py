@@ -10,7 +10,8 @@ from jax2onnx_graph.arrays import Array
 
 from jax2onnx_lax.linalg.eigh import hermitian_from_triangle
 from jax2onnx_lax.linalg.householder import apply_left, apply_right, reflector
-from jax2onnx_lax.linalg.matrix import at, diagonal, pad_end, positions, stacked
+from jax2onnx_lax.linalg.matrix import at, diagonal, max_dim, positions, resized, stacked
+from jax2onnx_lax.linalg.sizes import never_empty
 
 __all__ = ["hessenberg", "hessenberg_mask", "reduce_to_hessenberg", "rules", "tridiagonal"]
 
@@ -20,14 +21,14 @@ rules = Rules()
 def reduce_to_hessenberg(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """`(v, taus, h)`: h = Qᴴ a Q upper Hessenberg, Q the product of the n - 1 reflectors in the columns of `v`.
 
-    Golub & Van Loan, Matrix Computations, 4th ed., §7.4.3; below the subdiagonal of `h` stand rounding errors.
+    Where n may be 1 there is one reflector all the same, which is the identity then. Golub & Van Loan, Matrix Computations, 4th ed., §7.4.3; below the subdiagonal of `h` stand rounding errors.
     """
 
     def step(h: jax.Array, k: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         v, tau, _ = reflector(at(h, k, -1), k + 1)
         return apply_right(v, tau, apply_left(v, jnp.conj(tau), h)), (v, tau)
 
-    h, (vectors, taus) = lax.scan(step, a, positions(a.shape[-1] - 1))
+    h, (vectors, taus) = lax.scan(step, a, positions(max_dim(a.shape[-1] - 1, 1)))
     return stacked(vectors, -1), stacked(taus, -1), h
 
 
@@ -37,16 +38,18 @@ def hessenberg_mask(size: int) -> jax.Array | Array:
 
 
 @rules.decompose("hessenberg")
+@never_empty("hessenberg")
 def hessenberg(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     """`(packed, taus)` as LAPACK's `gehrd`: H on and above the subdiagonal, the reflectors below it."""
     size = a.shape[-1]
     if 0 in a.shape or size == 1:
         return a, jnp.zeros((*a.shape[:-2], size - 1), a.dtype)
     v, taus, h = reduce_to_hessenberg(a)
-    return jnp.where(hessenberg_mask(size), h, pad_end(v, -1, 1)), taus
+    return jnp.where(hessenberg_mask(size), h, resized(v, -1, size)), resized(taus, -1, size - 1)
 
 
 @rules.decompose("tridiagonal")
+@never_empty("tridiagonal")
 def tridiagonal(a: jax.Array, *, lower: bool) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """`(packed, d, e, taus)` as LAPACK's `sytrd`/`hetrd`, which read and write one triangle of `a`.
 
@@ -68,5 +71,5 @@ def _lower_tridiagonal(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, j
     v, taus, h = reduce_to_hessenberg(hermitian_from_triangle(a, lower=True))
     d, e = diagonal(h).real, diagonal(h[..., 1:, :-1]).real
     rows, columns = positions(size)[:, None], positions(size)[None, :]
-    packed = jnp.where(hessenberg_mask(size), h.real.astype(a.dtype), pad_end(v, -1, 1))
-    return jnp.where(rows < columns, a, packed), d, e, taus
+    packed = jnp.where(hessenberg_mask(size), h.real.astype(a.dtype), resized(v, -1, size))
+    return jnp.where(rows < columns, a, packed), d, e, resized(taus, -1, size - 1)

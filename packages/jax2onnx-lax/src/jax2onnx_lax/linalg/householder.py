@@ -20,6 +20,7 @@ from jax2onnx_lax.linalg.matrix import (
     quotient,
     strictly_lower,
 )
+from jax2onnx_lax.linalg.sizes import never_empty
 from jax2onnx_lax.linalg.triangular import solve_triangular
 
 __all__ = ["apply_left", "apply_right", "householder_product", "ormqr", "reflect", "reflector", "rules"]
@@ -91,6 +92,7 @@ def _vectors(a: jax.Array, count: int) -> jax.Array:
 
 
 @rules.decompose("householder_product")
+@never_empty("householder_product")
 def householder_product(a: jax.Array, taus: jax.Array) -> jax.Array:
     """The first n columns of Q = H₁ … H_k for `a` `[..., m, n]`, `taus` `[..., k]` as `geqrf` returns them."""
     *batch, m, n = a.shape
@@ -101,6 +103,7 @@ def householder_product(a: jax.Array, taus: jax.Array) -> jax.Array:
 
 
 @rules.decompose("ormqr")
+@never_empty("ormqr")
 def ormqr(a: jax.Array, taus: jax.Array, c: jax.Array, *, left: bool, transpose: bool) -> jax.Array:
     """Q c, Qᴴ c (`transpose`), c Q or c Qᴴ (not `left`), with Q as in `householder_product`."""
     if 0 in c.shape or 0 in taus.shape:

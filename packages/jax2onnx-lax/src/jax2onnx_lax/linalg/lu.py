@@ -11,14 +11,15 @@ from jax2onnx_lax.linalg.matrix import (
     at,
     magnitude,
     min_dim,
-    pad_end,
     permute,
     positions,
     quotient,
+    resized,
     stacked,
     strictly_lower,
     take,
 )
+from jax2onnx_lax.linalg.sizes import never_empty
 
 __all__ = ["lu", "lu_pivots_to_permutation", "rules"]
 
@@ -28,6 +29,7 @@ _Elimination = tuple[jax.Array, jax.Array, jax.Array]
 
 
 @rules.decompose("lu")
+@never_empty("lu")
 def lu(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """`(lu, pivots, permutation)` of `a` `[..., m, n]`, as LAPACK's `getrf`: Golub & Van Loan, §3.4.
 
@@ -41,8 +43,8 @@ def lu(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         return a, jnp.zeros((*batch, steps), jnp.int32), order
     start = (a, order, jnp.ones((*batch, m), jnp.bool_))
     (_, order, _), (multipliers, rows, pivots) = lax.scan(_eliminate, start, positions(steps))
-    lower = pad_end(permute(stacked(multipliers, -1), order, -2), -1, n - steps)
-    upper = pad_end(stacked(rows, -2), -2, m - steps)
+    lower = resized(permute(stacked(multipliers, -1), order, -2), -1, n)
+    upper = resized(stacked(rows, -2), -2, m)
     return jnp.where(strictly_lower(m, n), lower, upper), stacked(pivots, -1), order
 
 
@@ -67,8 +69,12 @@ def _eliminate(state: _Elimination, k: jax.Array) -> tuple[_Elimination, tuple[j
 
 
 @rules.decompose("lu_pivots_to_permutation")
+@never_empty("lu_pivots_to_permutation")
 def lu_pivots_to_permutation(pivots: jax.Array, *, permutation_size: int) -> jax.Array:
-    """The permutation `[..., permutation_size]` that swapping row i with row `pivots[..., i]`, for each i in turn, gives."""
+    """The permutation `[..., permutation_size]` that swapping row i with row `pivots[..., i]`, for each i in turn, gives.
+
+    Negative pivots count from the end. Row i becomes the nearest row of one that is out of range, which does not change.
+    """
     here = positions(permutation_size)
     order = jnp.broadcast_to(here, (*pivots.shape[:-1], permutation_size))
     if 0 in order.shape or 0 in pivots.shape:
@@ -76,9 +82,10 @@ def lu_pivots_to_permutation(pivots: jax.Array, *, permutation_size: int) -> jax
 
     def swap(order: jax.Array, xs: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
         i, j = xs
-        first, second = at(order, i, -1)[..., None], take(order, j, -1)[..., None]
+        first, second = at(order, i, -1)[..., None], take(order, jnp.clip(j, 0, permutation_size - 1), -1)[..., None]
         order = jnp.where(here == j[..., None], first, order)
         return jnp.where(here == i, second, order), None
 
+    pivots = jnp.where(pivots < 0, pivots + permutation_size, pivots)
     steps = positions(pivots.shape[-1])
     return lax.scan(swap, order, (steps, jnp.moveaxis(pivots, -1, 0)))[0]

@@ -14,6 +14,7 @@ __all__ = ["cases"]
 
 _singular = np.array([[0.0, 1.0, 2.0], [0.0, 3.0, 1.0], [0.0, 2.0, 2.0]], np.float32)
 _tied = np.array([[1.0, 2.0, 1.0], [-1.0, 1.0, 3.0], [1.0, -1.0, 2.0]], np.float32)
+_out_of_range = np.array([[5, -1, 7, -7], [-(2**31), 2**31 - 1, 6, 0], [-3, 3, -6, 2]], np.int32)
 
 cases = [
     Case("lu_1", lax.linalg.lu, [(1, 1)], ("lu",)),
@@ -27,6 +28,8 @@ cases = [
     Case("lu_singular", lax.linalg.lu, [_singular], ("lu",)),
     Case("lu_equal_pivots", lax.linalg.lu, [_tied], ("lu",)),
     Case("lu_pivots_to_permutation", lambda a: lax.linalg.lu_pivots_to_permutation(lax.linalg.lu(a)[1], 6), [(2, 5, 4)],
+         ("lu_pivots_to_permutation",)),
+    Case("lu_pivots_out_of_range", lambda p: lax.linalg.lu_pivots_to_permutation(p, 6), [_out_of_range],
          ("lu_pivots_to_permutation",)),
     Case("determinant", jnp.linalg.det, [("B", 5, 5)], ("lu",)),
     Case("slogdet", jnp.linalg.slogdet, [(2, 6, 6)], ("lu",)),

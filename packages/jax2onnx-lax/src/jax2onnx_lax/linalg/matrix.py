@@ -13,7 +13,7 @@ from jax import lax
 from jax2onnx_core.jaxprs import is_static
 from jax2onnx_graph.arrays import Array
 
-from jax2onnx_lax._compat import min_dim
+from jax2onnx_lax._compat import max_dim, min_dim
 
 __all__ = [
     "adjoint",
@@ -25,12 +25,13 @@ __all__ = [
     "is_complex",
     "machine_epsilon",
     "magnitude",
+    "max_dim",
     "min_dim",
     "nan_unless",
-    "pad_end",
     "permute",
     "positions",
     "quotient",
+    "resized",
     "scaled",
     "stacked",
     "strictly_lower",
@@ -135,11 +136,11 @@ def stacked(vectors: jax.Array, axis: int) -> jax.Array:
     return jnp.moveaxis(vectors, 0, axis)
 
 
-def pad_end(a: jax.Array, axis: int, amount: int) -> jax.Array:
-    """Append `amount` zeros along `axis`."""
-    widths = [(0, 0, 0)] * a.ndim
-    widths[axis] = (0, amount, 0)
-    return lax.pad(a, jnp.zeros((), a.dtype), widths)
+def resized(a: jax.Array, axis: int, size: int) -> jax.Array:
+    """`a` with `size` entries along `axis`: zeros are appended, or the last entries left out."""
+    amounts = [(0, 0, 0)] * a.ndim
+    amounts[axis] = (0, size - a.shape[axis], 0)
+    return lax.pad(a, jnp.zeros((), a.dtype), amounts)
 
 
 def nan_unless(ok: jax.Array, x: jax.Array) -> jax.Array:

@@ -14,13 +14,14 @@ from jax2onnx_lax.linalg.matrix import (
     at,
     eye_like,
     min_dim,
-    pad_end,
     permute,
     positions,
+    resized,
     stacked,
     strictly_lower,
     take,
 )
+from jax2onnx_lax.linalg.sizes import never_empty
 
 __all__ = ["geqp3", "geqrf", "qr", "reduce_pivoting", "rules", "thin_qr"]
 
@@ -75,7 +76,7 @@ def reduce_pivoting(
 def _packed(v: jax.Array, r: jax.Array) -> jax.Array:
     """R in the upper triangle and the reflectors below it, as `geqrf` returns them."""
     m, n = r.shape[-2:]
-    return jnp.where(strictly_lower(m, n), pad_end(v, -1, n - v.shape[-1]), r)
+    return jnp.where(strictly_lower(m, n), resized(v, -1, n), r)
 
 
 @rules.decompose("geqrf")
@@ -132,6 +133,7 @@ def _factors(shape: Sequence[int], v: jax.Array, taus: jax.Array, r: jax.Array, 
 
 
 @rules.decompose("qr")
+@never_empty("qr")
 def qr(a: jax.Array, *, pivoting: bool, full_matrices: bool, **_: object) -> tuple[jax.Array, ...]:
     """`(q, r)`, or with `pivoting` `(q, r, p)` such that a[..., p] = q r.
 

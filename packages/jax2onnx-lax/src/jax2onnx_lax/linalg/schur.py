@@ -33,6 +33,7 @@ from jax2onnx_lax.linalg.matrix import (
     strictly_lower,
     take,
 )
+from jax2onnx_lax.linalg.sizes import never_empty
 
 __all__ = ["rules", "schur", "schur_form"]
 
@@ -44,6 +45,7 @@ _PATIENCE = 10
 
 
 @rules.decompose("schur")
+@never_empty("schur")
 def schur(
     a: jax.Array, *, compute_schur_vectors: bool, sort_eig_vals: bool, select_callable: Function | None
 ) -> tuple[jax.Array, ...]:

@@ -10,6 +10,7 @@ from jax import lax
 from jax2onnx_core import Context, Jaxpr, Rules, Value
 
 from jax2onnx_lax.linalg.matrix import machine_epsilon, magnitude, nan_unless, quotient, stacked
+from jax2onnx_lax.linalg.sizes import never_empty
 
 __all__ = ["custom_linear_solve", "rules", "tridiagonal_solve"]
 
@@ -37,6 +38,7 @@ def custom_linear_solve(
 
 
 @rules.decompose("tridiagonal_solve")
+@never_empty("tridiagonal_solve")
 def tridiagonal_solve(
     dl: jax.Array, d: jax.Array, du: jax.Array, b: jax.Array, *, perturb_singular: bool = False
 ) -> jax.Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import Rules
+from jax2onnx_core.jaxprs import definitely_le
 
 from jax2onnx_lax.linalg.householder import reflect
 from jax2onnx_lax.linalg.jacobi import orthogonalize_rows, squared_norms
@@ -14,13 +15,15 @@ from jax2onnx_lax.linalg.matrix import (
     divided,
     eye_like,
     magnitude,
+    max_dim,
     min_dim,
     nan_unless,
-    pad_end,
     permute,
     positions,
+    resized,
 )
 from jax2onnx_lax.linalg.qr import reduce_pivoting, thin_qr
+from jax2onnx_lax.linalg.sizes import never_empty
 
 __all__ = ["rules", "svd"]
 
@@ -28,6 +31,7 @@ rules = Rules()
 
 
 @rules.decompose("svd")
+@never_empty("svd")
 def svd(
     a: jax.Array,
     *,
@@ -38,16 +42,19 @@ def svd(
 ) -> tuple[jax.Array, ...]:
     """`(s,)`, or with `compute_uv` `(s, u, vh)`, of `a` `[..., m, n]`; s descends.
 
-    A matrix with more columns than rows is factored through its adjoint. A matrix
-    that is not finite gives NaN throughout.
+    A matrix with more columns than rows is factored through its adjoint; where the model's input decides which there
+    are more of, rows of zeros are appended, to which no singular value but zero belongs. A matrix that is not finite
+    gives NaN throughout.
     """
     m, n = a.shape[-2:]
     first, last = (0, min_dim(m, n)) if subset_by_index is None else subset_by_index
-    if m < n:
+    if definitely_le(n, m):
+        s, *uv = _tall_svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
+    elif definitely_le(m, n):
         s, *uv = _tall_svd(adjoint(a), full_matrices=full_matrices, compute_uv=compute_uv)
         uv = [adjoint(x) for x in reversed(uv)]
     else:
-        s, *uv = _tall_svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
+        s, *uv = _undecided_svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
     s = s[..., first:last]
     if not compute_uv:
         return (s,)
@@ -55,6 +62,21 @@ def svd(
     if full_matrices or subset_by_index is None:
         return s, u, vh
     return s, u[..., :, first:last], vh[..., first:last, :]
+
+
+def _undecided_svd(a: jax.Array, *, full_matrices: bool, compute_uv: bool) -> tuple[jax.Array, ...]:
+    """As `svd`, for any m and n, by `_tall_svd` of the matrix with max(m, n) rows.
+
+    The reflectors and the rotations leave the appended rows alone, and the stable order of the singular values puts
+    theirs last, so that the first min(m, n) vectors on the left have no component there.
+    """
+    m, n = a.shape[-2:]
+    rank = min_dim(m, n)
+    s, *uv = _tall_svd(resized(a, -2, max_dim(m, n)), full_matrices=full_matrices, compute_uv=compute_uv)
+    if not uv:
+        return (resized(s, -1, rank),)
+    u = resized(resized(uv[0], -2, m), -1, m if full_matrices else rank)
+    return resized(s, -1, rank), u, uv[1] if full_matrices else resized(uv[1], -2, rank)
 
 
 def _tall_svd(a: jax.Array, *, full_matrices: bool, compute_uv: bool) -> tuple[jax.Array, ...]:
@@ -98,5 +120,5 @@ def _triangular_svd(r: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
 def _block_diagonal(block: jax.Array, rows: int, columns: int) -> jax.Array:
     """`block` `[..., n, n]` in the corner of an identity of `rows` × `columns`."""
     size = block.shape[-1]
-    corner = pad_end(pad_end(block, -2, rows - size), -1, columns - size)
+    corner = resized(resized(block, -2, rows), -1, columns)
     return jnp.where(positions(rows)[:, None] < size, corner, eye_like(block, rows, columns))

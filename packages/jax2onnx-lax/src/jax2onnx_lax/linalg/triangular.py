@@ -19,6 +19,7 @@ from jax2onnx_lax.linalg.matrix import (
     stacked,
     strictly_lower,
 )
+from jax2onnx_lax.linalg.sizes import never_empty
 
 __all__ = ["cholesky", "cholesky_update", "rules", "solve_triangular", "symmetric_product", "triangular_solve"]
 
@@ -26,6 +27,7 @@ rules = Rules()
 
 
 @rules.decompose("cholesky")
+@never_empty("cholesky")
 def cholesky(a: jax.Array) -> jax.Array:
     """Lower Cholesky factors of Hermitian `a` `[..., n, n]`, of which only the lower triangle is read.
 
@@ -72,6 +74,7 @@ def solve_triangular(a: jax.Array, b: jax.Array, *, lower: bool, unit_diagonal: 
 
 
 @rules.decompose("triangular_solve")
+@never_empty("triangular_solve")
 def triangular_solve(
     a: jax.Array,
     b: jax.Array,
@@ -94,6 +97,7 @@ def triangular_solve(
 
 
 @rules.decompose("cholesky_update")
+@never_empty("cholesky_update")
 def cholesky_update(r: jax.Array, w: jax.Array) -> jax.Array:
     """Upper `r'` with r'ᵀ r' = rᵀ r + w wᵀ, by one Givens rotation per row: Golub & Van Loan, §6.5.4."""
     if 0 in r.shape:
@@ -113,6 +117,7 @@ def cholesky_update(r: jax.Array, w: jax.Array) -> jax.Array:
 
 
 @rules.decompose("symmetric_product")
+@never_empty("symmetric_product")
 def symmetric_product(a: jax.Array, c: jax.Array, *, alpha: float, beta: float, **_: object) -> jax.Array:
     """alpha · a aᵀ + beta · c, for `a` `[..., m, n]` and `c` `[..., m, m]`."""
     return alpha * (a @ jnp.swapaxes(a, -1, -2)) + beta * c
