@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from jax import lax
 from jax2onnx_core import to_onnx
-
 from jax2onnx_lax.linalg.samples import adjoint, definite
 
 Results = jax.Array | tuple[jax.Array, ...]
