@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -43,6 +44,7 @@ __all__ = [
     "random_gamma",
     "random_seed",
     "random_split",
+    "sparse_definition",
     "threefry4x32",
 ]
 
@@ -110,6 +112,13 @@ def scan_counts(params: Mapping[str, Any], operands: int) -> tuple[int, int]:
         return params["num_consts"], params["num_carry"]
     groups = params["ft_in"].update(range(operands)).unpack()
     return len(list(groups[0])), len(list(groups[1]))
+
+
+def sparse_definition(name: str) -> ArraysFn:
+    """JAX's own computation of a primitive of `jax.experimental.sparse`, a package that is imported here only."""
+    family = name.partition("_")[0] if "_" in name else "api"
+    definition: ArraysFn = vars(importlib.import_module(f"jax.experimental.sparse.{family}"))[f"_{name}_impl"]
+    return definition
 
 
 def run_state_of(body: Callable[..., None], init: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:

@@ -50,8 +50,10 @@ def _transform(ctx: Context, x: Value, axes: Sequence[int], lengths: Sequence[Di
 
 
 def _along(ctx: Context, x: Value, axis: int, length: Dim, inverse: bool) -> Value:
-    """The complex transform along one axis."""
+    """The complex transform along one axis; of one element, the element itself."""
     dims = ctx.known_dims(x)
+    if length == 1:
+        return x
     if _is_accurate(ctx, x, length):
         return _dft(ctx, x, axis, dims, inverse=inverse)
     rank = len(dims)
@@ -101,6 +103,8 @@ def _real_to_half(ctx: Context, x: Value, length: Dim) -> Value:
     """Real `[..., n]` to complex `[..., n // 2 + 1]`."""
     *batch, _ = ctx.known_dims(x)
     half, accurate = length // 2 + 1, _is_accurate(ctx, x, length)
+    if length == 1:
+        return _with_zeros(ctx, x)
     if _is_short(length) and not accurate:
         matrix = _matrix(length, inverse=False)[::2, : 2 * (length // 2 + 1)]
         flat = ctx.op.MatMul(x, ctx.constant(matrix, like=x), dims=(*batch, 2 * half))
@@ -108,9 +112,15 @@ def _real_to_half(ctx: Context, x: Value, length: Dim) -> Value:
     column = ctx.unsqueeze(x, [-1])
     if accurate:
         return _dft(ctx, column, len(batch), (*batch, half, 2), onesided=True)
-    zeros = ctx.op.Mul(column, ctx.constant(0, like=x))
-    full = _method(length)(ctx, ctx.concat([column, zeros], -1), length, False)
+    full = _method(length)(ctx, _with_zeros(ctx, x), length, False)
     return ctx.slice(full, [0], [half], [-2], dims=(*batch, half, 2))
+
+
+def _with_zeros(ctx: Context, x: Value) -> Value:
+    """Real numbers as complex ones."""
+    dims = ctx.known_dims(x)
+    amounts = [0] * (2 * len(dims) + 1) + [1]
+    return ctx.op.Pad(ctx.unsqueeze(x, [-1]), ctx.ints(amounts), dims=(*dims, 2))
 
 
 def _half_to_real(ctx: Context, x: Value, length: Dim) -> Value:

@@ -12,7 +12,8 @@ LIMITATIONS = (
                ("float16", "bfloat16", "float32", "float64")),
     Limitation("approx_top_k", "Where the operand has a NaN, XLA leaves the result open; in a model NaN is greater than "
                "every number."),
-    Limitation("bitcast_convert_type", "Below opset 26 (BitCast) the payload of a NaN is not kept.",
+    Limitation("bitcast_convert_type", "Below opset 26 (BitCast) no operator shows the sign or the payload of a NaN: every NaN "
+               "has the bits of the positive quiet one. With opset=26 all bits are kept.",
                ("float16", "bfloat16", "float32", "float64")),
     Limitation("subnormal numbers", "XLA on CPU flushes them to zero, a model computes with them."),
     Limitation("half precision", "A runtime may keep float32 between two half-precision operators, so that an "
@@ -26,5 +27,8 @@ LIMITATIONS = (
     Limitation("select_and_scatter", "Other reductions than the addition of values selected by ge or le raise an error: "
                "JAX itself only makes these."),
     Limitation("rng_bit_generator", "Keys of the rbg kind draw no bits of a symbolic shape."),
+    Limitation("fft", "Where an operand is infinite or NaN, an element of the result is finite where it is in JAX, but for "
+               "half spectra of up to 8 coefficients, in which JAX leaves out products with zero. Which component is infinite "
+               "and which NaN follows from the order of the products, which differs."),
     Limitation("fft", "An axis of symbolic length n is multiplied by an n × n matrix made at run time."),
 )  # fmt: skip

@@ -14,6 +14,7 @@ MODULES = (
     "qr",
     "schur",
     "solve",
+    "sparse",
     "svd",
     "triangular",
 )
