@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
+import jax.experimental.sparse
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental import sparse
 from jax2onnx_core import Case
 
 __all__ = ["cases"]
+
+# Its functions have no types.
+sparse: Any = jax.experimental.sparse
 
 _A = np.array([[1, 0, 2, 0], [0, 0, 3, 0], [0, 4, 0, 5]], np.float32)
 _B = np.arange(8, dtype=np.float32).reshape(4, 2)
@@ -18,19 +22,19 @@ _B = np.arange(8, dtype=np.float32).reshape(4, 2)
 _Arrays = jax.Array | tuple[jax.Array, ...]
 
 
-def _bcoo(a: jax.Array) -> sparse.BCOO:
+def _bcoo(a: jax.Array) -> Any:
     return sparse.BCOO.fromdense(a, nse=5)
 
 
-def _bcsr(a: jax.Array) -> sparse.BCSR:
+def _bcsr(a: jax.Array) -> Any:
     return sparse.BCSR.fromdense(a, nse=5)
 
 
-def _csr(a: jax.Array) -> sparse.CSR:
+def _csr(a: jax.Array) -> Any:
     return sparse.CSR.fromdense(a, nse=5)
 
 
-def _coo(a: jax.Array) -> sparse.COO:
+def _coo(a: jax.Array) -> Any:
     return sparse.COO.fromdense(a, nse=5)
 
 
