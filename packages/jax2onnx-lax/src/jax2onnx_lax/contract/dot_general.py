@@ -79,6 +79,24 @@ def dot_general(
     return ctx.cast(product, out.dtype)
 
 
+@rules.lower("dot_general")
+def dot_general_in_float16(
+    ctx: Context, lhs: Value, rhs: Value, *, dimension_numbers: lax.DotDimensionNumbers, precision: object, **_: object
+) -> Value:
+    """The algorithm that rounds operands and result to float16; JAX's CPU backend has no other that changes values."""
+    if precision is not lax.DotAlgorithmPreset.F16_F16_F16:
+        ctx.decline("no algorithm that rounds")
+
+    def rounded(x: Array) -> Array:
+        # A conversion to float16 and back need not round: a runtime may leave both out.
+        return lax.reduce_precision(x, exponent_bits=5, mantissa_bits=10)
+
+    def product(x: Array, y: Array) -> Array:
+        return rounded(lax.dot_general(rounded(x), rounded(y), dimension_numbers)).astype(ctx.avals_out[0].dtype)
+
+    return ctx.jax(product, lhs, rhs)
+
+
 def _is_right_if_empty(ctx: Context, op_type: str, dtype: Dtype, side: _Side) -> bool:
     """Whether the target gives 0 where the contracted axes of an operand are empty, or they never are."""
     return all(map(is_positive, side.sizes(side.contracted))) or ctx.guarantees(op_type, dtype, "empty")

@@ -87,6 +87,8 @@ cases = [
     Case("float16", _dot(((1,), (0,))), [((5, 8), np.float16), ((8, 3), np.float16)], _covers, rtol=4e-3, atol=4e-3),
     Case("float16_to_float32", _dot(((1,), (0,)), preferred_element_type=np.float32),
          [((5, 8), np.float16), ((8, 3), np.float16)], _covers),
+    Case("algorithm_of_float16", lambda x: lax.dot(x, x, precision=lax.DotAlgorithmPreset.F16_F16_F16),
+         [np.array([[1 + 2**-12, 0], [0, 300]], np.float32)], _covers, skip={"f64": "The algorithm takes float32."}),
     Case("bfloat16_with_float32", _dot(((1,), (0,)), preferred_element_type=np.float32),
          [((5, 8), jnp.bfloat16), ((8, 3), np.float32)], _covers),
     Case("complex", _dot(((1,), (0,))), [((5, 8), np.complex64), ((8, 3), np.complex64)], _covers),
