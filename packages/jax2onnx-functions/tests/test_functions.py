@@ -217,3 +217,12 @@ def test_a_function_of_zero_is_not_one_of_minus_zero():
     plus, minus = program(np.ones(3, np.float32))
     assert not np.signbit(plus).any()
     assert np.signbit(minus).all()
+
+
+def test_custom_operators_of_different_attributes_stay_apart():
+    @custom_op("Shift", domain="tests")
+    def shift(x, *, by):
+        return x + by
+
+    program = to_onnx(lambda x: [shift(x, by=by) for by in (0.0, -0.0, 1, 1.0)], [(3,)])
+    assert [node.op_type for node in program.model.graph] == ["Shift"] * 4

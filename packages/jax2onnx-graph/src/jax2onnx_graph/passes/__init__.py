@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from onnx_ir.passes.common import CommonSubexpressionEliminationPass, RemoveUnusedFunctionsPass
+from onnx_ir.passes.common import RemoveUnusedFunctionsPass
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import PassError
@@ -23,6 +23,7 @@ from jax2onnx_graph.passes.recover.rms_norm import RecoverRmsNorm
 from jax2onnx_graph.passes.recover.rotary import RecoverRotary
 from jax2onnx_graph.passes.recover.silu import RecoverSilu
 from jax2onnx_graph.passes.recover.softmax import RecoverSoftmax
+from jax2onnx_graph.passes.structural.common_subexpressions import CommonSubexpressionEliminationPass
 from jax2onnx_graph.passes.structural.expand_functions import ExpandFunctions
 from jax2onnx_graph.passes.structural.fold_casts import FoldCasts
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
