@@ -277,3 +277,53 @@ def test_a_dimension_that_would_be_negative():
     program = to_onnx(double, [("T - 5", "T")], constraints=["T >= 5"])
     message = message_of(errors.SymbolError, lambda: program.verify(sizes=[{"T": 4}]))
     assert message == "The constraint 'T >= 5' does not hold for T = 4."
+
+
+def conditionals(depth: int) -> Callable[[jax.Array], jax.Array]:
+    inner = conditionals(depth - 1) if depth else lambda x: x + 1
+    return lambda x: jax.lax.cond(x.sum() > depth, inner, lambda y: y * depth, x) if depth else inner(x)
+
+
+def loops(depth: int) -> Callable[[jax.Array], jax.Array]:
+    inner = loops(depth - 1) if depth else lambda x: x + 1
+    return lambda x: jax.lax.while_loop(lambda y: y.sum() < depth, inner, x) if depth else inner(x)
+
+
+class TestNestedControlFlow:
+    @pytest.mark.parametrize("nested", [conditionals, loops])
+    def test_as_deep_as_a_file_can_be_read(self, nested):
+        x = np.full(3, 100, np.float32)
+        np.testing.assert_allclose(to_onnx(nested(31), [(3,)])(x), nested(31)(x))
+
+    @pytest.mark.parametrize(("fn", "levels"), [(conditionals(35), "35"), (loops(80), "80"), (loops(115), "too")])
+    def test_deeper(self, fn, levels):
+        message = message_of(errors.ConversionError, lambda: to_onnx(fn, [(3,)]))
+        assert message == (
+            f"Conditionals and loops are nested {levels} deep, but a model file can be read to 31 levels only. Turn nested "
+            "conditionals into one with several branches, or nested loops into one over all of their steps; or make a "
+            "function of the inner levels, which begins anew to count."
+        )
+
+
+class TestConstantKeys:
+    @pytest.mark.parametrize("key", [jax.random.key(0), jax.random.PRNGKey(0)])
+    def test_random_numbers_that_are_always_the_same(self, key):
+        with pytest.warns(errors.ExportWarning) as caught:
+            to_onnx(lambda x: x + jax.random.normal(key, x.shape), [(3,)])
+        assert str(caught[0].message) == (
+            "Every call of the model begins with the state at the export, and draws the same random numbers:\n"
+            "  the function draws random numbers from the constant key key\n"
+            "For inference, put the model into evaluation mode before the export: model.eval(), or what its framework has "
+            "for it. State that is to be kept, and keys, can be inputs of the function, and new state a result."
+        )
+        assert caught[0].filename == __file__
+
+    def test_keys_that_are_inputs_or_stand_in_the_function_itself(self):
+        with warnings.catch_warnings(action="error"):
+            to_onnx(lambda x, key: x + jax.random.normal(key, x.shape), [(3,), jax.random.key(0)])
+            to_onnx(lambda x: x + jax.random.normal(jax.random.key(0), x.shape), [(3,)])
+
+    def test_a_key_that_nothing_depends_on(self):
+        key = jax.random.key(0)
+        with warnings.catch_warnings(action="error"):
+            to_onnx(lambda x: (jax.random.normal(key, x.shape), x)[1], [(3,)])

@@ -40,6 +40,7 @@ def ways_to_call(model: Inner) -> dict[str, Callable[..., Any]]:
     }
 
 
+@pytest.mark.filterwarnings("ignore::jax2onnx_core.plugins.errors.ExportWarning")  # the count of calls is not kept
 @pytest.mark.parametrize("way", ["module", "bound method", "closure", "partial"])
 def test_weights_keep_their_paths_and_state_is_the_users(model, way):
     fn = ways_to_call(model)[way]
@@ -51,6 +52,7 @@ def test_weights_keep_their_paths_and_state_is_the_users(model, way):
     np.testing.assert_allclose(program(x), fn(x), rtol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::jax2onnx_core.plugins.errors.ExportWarning")
 def test_a_module_used_twice_stores_its_weights_once(model):
     program = to_onnx(lambda x: model(model(x)), [("B", 4)])
     assert len(program.model.graph.initializers) == 4

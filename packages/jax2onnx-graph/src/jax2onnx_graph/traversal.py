@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.errors import ConversionError
 from jax2onnx_graph.facts.operators import operators_where
 
-__all__ = ["HAS_SUBGRAPHS", "all_graphs", "subgraphs", "walk"]
+__all__ = ["HAS_SUBGRAPHS", "all_graphs", "check_depth", "subgraphs", "too_deep", "walk"]
 
 #: The operators that have graphs among their attributes.
 HAS_SUBGRAPHS = operators_where(lambda facts: facts.has_subgraphs)
+
+
+# Protobuf reads messages that are nested 100 deep: three for each subgraph, and seven in the innermost one.
+_DEEPEST = 31
 
 
 def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
@@ -34,3 +39,24 @@ def all_graphs(model: ir.Model) -> Iterator[ir.Graph]:
     for graph in (model.graph, *(function.graph for function in model.functions.values())):
         yield graph
         yield from graph.subgraphs()
+
+
+def check_depth(model: ir.Model) -> None:
+    """Raise ConversionError if control flow is nested so deep that no runtime could read the file of the model."""
+    deepest = 0
+    pending = [(graph, 0) for graph in (model.graph, *(function.graph for function in model.functions.values()))]
+    while pending:
+        graph, depth = pending.pop()
+        deepest = max(deepest, depth)
+        pending += [(inner, depth + 1) for node in graph for inner in subgraphs(node)]
+    if deepest > _DEEPEST:
+        raise too_deep(str(deepest))
+
+
+def too_deep(levels: str) -> ConversionError:
+    """The error about control flow that is nested so many levels deep."""
+    return ConversionError(
+        f"Conditionals and loops are nested {levels} deep, but a model file can be read to {_DEEPEST} levels only. "
+        "Turn nested conditionals into one with several branches, or nested loops into one over all of their steps; or "
+        "make a function of the inner levels, which begins anew to count."
+    )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
+import jax
 from jax2onnx_core import Adapted
 
 if TYPE_CHECKING:
     from flax import nnx
 
 __all__ = ["adapt"]
+
+#: The attributes and indices on the way to a variable.
+Path = tuple[Any, ...]
 
 
 def adapt(module: nnx.Module) -> Adapted:
@@ -20,9 +25,47 @@ def adapt(module: nnx.Module) -> Adapted:
     from flax import nnx
 
     graph, state = nnx.split(module)
-    # An array that is an attribute without a variable around it is a leaf of the state as well.
-    leaves = {
-        path: leaf.get_value() if isinstance(leaf, nnx.Variable) else leaf for path, leaf in nnx.to_flat_state(state)
+    leaves = _leaves(state)
+    arrays = {path: _array(leaf) for path, leaf in leaves.items()}
+    kept = {path for path, leaf in leaves.items() if not isinstance(leaf, (nnx.RngState, nnx.Intermediate))}
+
+    def written(copy: nnx.Module) -> dict[str, jax.Array]:
+        after = {_name(path): _array(leaf) for path, leaf in _leaves(nnx.state(copy)).items() if path in kept}
+        return {name: array for name, array in after.items() if array is not weights[name]}
+
+    weights = {_name(path): array for path, array in arrays.items()}
+    return Adapted(
+        fresh=lambda: nnx.merge(graph, state, copy=True),
+        weights=weights,
+        written=written,
+        owners=_owners(module, arrays),
+    )
+
+
+def _leaves(state: nnx.State) -> dict[Path, Any]:
+    """The leaves of a state: variables, and arrays that are attributes without a variable around them."""
+    from flax import nnx
+
+    return dict(nnx.to_flat_state(state))
+
+
+def _array(leaf: nnx.Variable[jax.Array] | jax.Array) -> jax.Array:
+    from flax import nnx
+
+    return leaf.get_value() if isinstance(leaf, nnx.Variable) else leaf
+
+
+def _name(path: Path) -> str:
+    return ".".join(map(str, path))
+
+
+def _owners(module: nnx.Module, paths: Iterable[Path]) -> dict[str, str]:
+    """The innermost module at or above each path, with its class."""
+    from flax import nnx
+
+    modules = dict(nnx.iter_modules(module))
+    owners = {path: next(path[:n] for n in range(len(path), -1, -1) if path[:n] in modules) for path in paths}
+    return {
+        _name(path): f"{_name(owner)} ({type(modules[owner]).__name__})" if owner else type(module).__name__
+        for path, owner in owners.items()
     }
-    weights = {".".join(str(key) for key in path): leaf for path, leaf in leaves.items()}
-    return Adapted(fresh=lambda: nnx.merge(graph, state, copy=True), weights=weights)

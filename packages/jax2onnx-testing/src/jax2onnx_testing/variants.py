@@ -71,15 +71,14 @@ class Built:
 
     def export(self) -> OnnxProgram:
         """Convert it."""
-        with _narrowing_allowed():
+        with _without_warnings():
             return to_onnx(self.fn, self.inputs, **self.options)
 
 
 @contextlib.contextmanager
-def _narrowing_allowed() -> Iterator[None]:
-    """Inputs of 64 bits become those of 32 in the variants of single precision, which needs no warning."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* becomes ", category=errors.ExportWarning)
+def _without_warnings() -> Iterator[None]:
+    """A case means what it says: training mode, inputs of 64 bits in the variants of single precision."""
+    with warnings.catch_warnings(action="ignore", category=errors.ExportWarning):
         yield
 
 
@@ -154,7 +153,7 @@ def _in_precision(spec: PyTree, precision: Precision) -> PyTree:
 
 def _fixed(fn: Function, inputs: Sequence[PyTree], options: Mapping[str, Any]) -> tuple[list[PyTree], dict[str, Any]]:
     """The inputs with a number for each symbol, and the options without those about symbols."""
-    with _narrowing_allowed():
+    with _without_warnings():
         parsed = parse_inputs(fn, list(inputs), options.get("kwargs", {}), options.get("constraints", ()))
     traced = parsed.symbols.traced_values(_sizes(parsed, options.get("specialize") or {}))
     leaves = [

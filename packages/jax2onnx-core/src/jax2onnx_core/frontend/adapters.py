@@ -27,7 +27,8 @@ class AdaptedCallable:
     """A callable taken apart.
 
     `make()` gives the callable to trace, with fresh copies of the model objects found in it;
-    `names` maps the id of each array found to its name, `arrays` keeps them alive.
+    `names` maps the id of each array found to its name, `arrays` keeps them alive, and `owners` maps names to the parts
+    of models that they belong to.
     """
 
     def __init__(self, adapters: Sequence[Adapter]) -> None:
@@ -36,9 +37,11 @@ class AdaptedCallable:
         self._libraries = {"jax", "numpy", *(a.target.partition(".")[0].partition(":")[0] for a in adapters)}
         self.names: dict[int, str] = {}
         self.arrays: list[jax.Array] = []
+        self.owners: dict[str, str] = {}
         self.make: Callable[[], Function]
         self._seen: set[int] = set()
         self._adapted: dict[int, Maker] = {}
+        self._copies: dict[int, tuple[Adapted, Any]] = {}
 
     def adapt(self, value: object, name: str) -> Maker | None:
         """A maker of a fresh `value`, or None where there is nothing to make fresh."""
@@ -49,8 +52,8 @@ class AdaptedCallable:
                 made = _adapted(adapter, value)
                 self._record(made)
                 # One object found in several places stays one object.
-                self._adapted[id(value)] = made.fresh
-                return made.fresh
+                self._adapted[id(value)] = functools.partial(self._copy, id(value), made)
+                return self._adapted[id(value)]
         if id(value) in self._seen:
             return None
         self._seen.add(id(value))
@@ -63,7 +66,17 @@ class AdaptedCallable:
         self._name_arrays(value, name)
         return None
 
+    def _copy(self, key: int, adapted: Adapted) -> Any:
+        copy = adapted.fresh()
+        self._copies[key] = adapted, copy
+        return copy
+
+    def written(self) -> dict[str, Any]:
+        """What the last copies of the models hold where a call has changed their state: path → array."""
+        return {path: array for adapted, copy in self._copies.values() for path, array in adapted.written(copy).items()}
+
     def _record(self, adapted: Adapted) -> None:
+        self.owners.update(adapted.owners)
         for path, array in adapted.weights.items():
             self._name(array, path)
 

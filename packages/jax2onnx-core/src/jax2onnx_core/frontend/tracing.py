@@ -12,6 +12,7 @@ from jax2onnx_core import _compat
 from jax2onnx_core.frontend.activation import activation_window, patched
 from jax2onnx_core.frontend.adapters import AdaptedCallable
 from jax2onnx_core.frontend.inputs import Inputs
+from jax2onnx_core.frontend.lost_state import constant_keys, lost_state
 from jax2onnx_core.frontend.pytrees import is_too_deep, path_name
 from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import open_jaxpr
@@ -24,13 +25,17 @@ __all__ = ["Traced", "trace"]
 
 @dataclasses.dataclass(frozen=True)
 class Traced:
-    """A traced function: its closed jaxpr, and the pytree, names and avals of its results."""
+    """A traced function: its closed jaxpr, and the pytree, names and avals of its results.
+
+    `lost` is a text about state that the model cannot keep, if there is some.
+    """
 
     jaxpr: Jaxpr
     out_tree: PyTreeDef
     out_names: list[str]
     out_avals: list[Aval]
     weight_names: Mapping[int, str]
+    lost: str | None
 
     def with_jaxpr(self, jaxpr: Jaxpr) -> Traced:
         """The same function with another jaxpr, whose results have other dimensions."""
@@ -47,7 +52,12 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
         args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
         result = patched(adapted.make())(*args, **kwargs)
         _check_result(result)
+        # State that the function returns is kept, and so is what it was given.
+        kept = {id(leaf) for leaf in (*leaves, *jax.tree_util.tree_leaves(result))}
+        written.extend(path for path, array in adapted.written().items() if id(array) not in kept)
         return result
+
+    written: list[str] = []
 
     with activation_window(registry.composites, registry), _compat.without_experiments():
         try:
@@ -61,7 +71,10 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     taken = Names()
     names = [taken.unique(_output_name(path)) for path, _ in leaves]
     avals = [v.aval for v in open_jaxpr(jaxpr)[0].outvars]
-    return Traced(_compat.without_dead_equations(jaxpr), out_tree, names, avals, adapted.names)
+    jaxpr = _compat.without_dead_equations(jaxpr)
+    keys = [adapted.names.get(id(key), "") for key in constant_keys(jaxpr)]
+    lost = lost_state(written, keys, adapted.owners)
+    return Traced(jaxpr, out_tree, names, avals, adapted.names, lost)
 
 
 def _check_result(result: PyTree) -> None:

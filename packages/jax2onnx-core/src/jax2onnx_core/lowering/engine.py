@@ -103,6 +103,8 @@ class Engine:
             return accept_results(self.state, self._symbols, operation, operands, lowered)
         except _compat.inconclusive_dimension_error as error:
             raise undecided(error, self._symbols, _compat.user_frame(eqn.source_info)) from error
+        except RecursionError:
+            raise
         except Exception as error:
             raise self._located(error, ctx, eqn) from error
 

@@ -28,10 +28,15 @@ class Adapted:
       fresh: called inside the trace; returns an equivalent object that owns the very same arrays, so
         that whatever the call mutates is dropped and the user's object is untouched.
       weights: path ("blocks.0.attn.query.kernel") → array, the identical objects that `fresh` uses.
+      written: called with an object of `fresh` after it was used; path → what it holds now in place of the array that
+        `weights` has there, for state that another call would go on from.
+      owners: path → the part of the model that an array belongs to, as messages call it: "norm (BatchNorm)".
     """
 
     fresh: Callable[[], Any]
     weights: Mapping[str, Any]
+    written: Callable[[Any], Mapping[str, Any]] = lambda _: {}
+    owners: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

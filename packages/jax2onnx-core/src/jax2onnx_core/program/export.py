@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from jax2onnx_graph.labels import write_metadata
 from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.report import LoweringLog
 from jax2onnx_graph.targets import Target, standard_target
+from jax2onnx_graph.traversal import check_depth, too_deep
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.adapters import AdaptedCallable, adapt_callable
@@ -26,7 +28,7 @@ from jax2onnx_core.jax_types import Function
 from jax2onnx_core.lowering.engine import Engine
 from jax2onnx_core.lowering.main_graph import main_scope
 from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
-from jax2onnx_core.plugins.errors import OptionError, UnsupportedError
+from jax2onnx_core.plugins.errors import ExportWarning, OptionError, UnsupportedError
 from jax2onnx_core.program.program import OnnxProgram
 from jax2onnx_core.symbols.specialize import specialization
 
@@ -101,6 +103,8 @@ def to_onnx(
             traced, parsed = trace_specialized(adapted, parsed, found.registry, values)
         else:
             traced = trace(adapted, parsed, found.registry)
+    if traced.lost is not None:
+        warnings.warn(traced.lost, ExportWarning, stacklevel=2)
     return _lower(lowering, traced, parsed, values)
 
 
@@ -134,12 +138,17 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
         )
         engine.state.names.reserve(given or ())
         scope = main_scope(engine.state, inputs)
-        outputs = engine.lower_jaxpr(scope, traced.jaxpr, scope.inputs, Origin())
+        try:
+            outputs = engine.lower_jaxpr(scope, traced.jaxpr, scope.inputs, Origin())
+        except RecursionError as error:
+            raise too_deep("too") from error
     if engine.log.unsupported:
         raise _unsupported(engine.log, lowering.plugins)
     names = given or [engine.state.names.unique(name) for name in traced.out_names]
     model = _model(engine, scope, outputs, names)
     engine.log.notes += [*lowering.plugins.failure_notes(), *optimise(model, target, registry.passes)]
+
+    check_depth(model)
 
     def lower_specialized(values: Mapping[str, int]) -> OnnxProgram:
         values = specialization(inputs.avals, inputs.symbols, values)

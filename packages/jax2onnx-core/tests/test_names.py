@@ -1,0 +1,94 @@
+"""Names of inputs and outputs: those of the user, and those that are made from parameters and keys."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+from jax2onnx_core import to_onnx
+
+
+def double(x):
+    return x * 2
+
+
+def test_a_name_of_the_user_wins_over_that_of_an_input():
+    program = to_onnx(double, [(3,)], output_names=["x"])
+    assert (program.input_names, program.output_names) == (["x_1"], ["x"])
+    assert program(np.ones(3)).tolist() == [2, 2, 2]
+
+
+def test_a_name_of_the_user_wins_over_those_inside():
+    weight = jnp.ones(2000)
+    program = to_onnx(lambda x: (x + weight, jnp.where(x > 3, x, 0)), [(2000,)], output_names=["weight", "const"])
+    assert program.output_names == ["weight", "const"]
+    assert set(program.model.graph.initializers).isdisjoint({"weight", "const"})
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    program.verify()
+
+
+def test_an_input_name_of_the_user_wins_over_that_of_an_output():
+    program = to_onnx(double, [(3,)], input_names=["output"])
+    assert (program.input_names, program.output_names) == (["output"], ["output_1"])
+    program.verify()
+
+
+def test_names_of_the_user_hold_for_specializations():
+    program = to_onnx(double, [("T",)], output_names=["x"]).specialize(T=3)
+    assert (program.input_names, program.output_names) == (["x_1"], ["x"])
+
+
+KEYS = {
+    "dots": ({"a.b": (3,), "a": {"b": (4,)}}, ["x.a.b", "x.a.b_1"]),
+    "names with numbers": ({"a.b": (3,), "a": {"b": (4,)}, "a.b_1": (5,)}, ["x.a.b", "x.a.b_1", "x.a.b_1_1"]),
+    "braces": ({"a:{b}": (3,)}, ["x.a:{b}"]),
+    "empty": ({"": (3,)}, ["x"]),
+    "empty inside": ({"": {"": (3,), "a": (4,)}}, ["x..", "x..a"]),
+    "surrogate": ({"\ud800": (3,)}, ["x.\\ud800"]),
+    "NUL": ({"a\0": (3,), "a": (4,)}, ["x.a", "x.a\\x00"]),
+    "numbers": ({3: (3,), 1: (4,)}, ["x.1", "x.3"]),
+    "tuples": ({(1, "a"): (3,)}, ["x.(1, 'a')"]),
+    "set": ({frozenset({"a", "b", "c"}): (3,)}, ["x.{a,b,c}"]),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_names_from_keys_are_different_and_can_be_written(name, tmp_path):
+    spec, names = KEYS[name]
+    program = to_onnx(lambda x: x, [spec])
+    assert program.input_names == names
+    assert len(set(program.output_names)) == len(names)
+    read = onnx.load(program.save(tmp_path / "model.onnx"))
+    assert [value.name for value in read.graph.input] == names
+    program.verify()
+
+
+class Key:
+    """An object whose text is its address."""
+
+
+def test_an_address_is_no_name():
+    (name,) = to_onnx(lambda x: x, [{Key(): (3,)}]).input_names
+    assert "0x" not in name
+
+
+def test_dynamic_dimensions_under_similar_keys_are_different():
+    program = to_onnx(lambda x: x, [{"a.b": (None,), "a_b": (None,), "a b": ("x_a_b_dim0",)}])
+    assert len(program.symbols) == 3
+
+
+def test_names_do_not_depend_on_the_seed_of_hashes():
+    code = "from jax2onnx_core import to_onnx; print(to_onnx(lambda x: x, [{frozenset('abcdef'): (3,)}]).input_names)"
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)}, capture_output=True,
+            text=True, check=True, cwd=Path(__file__).parent,
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert outputs == {"['x.{a,b,c,d,e,f}']\n"}
