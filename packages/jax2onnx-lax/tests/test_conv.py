@@ -57,6 +57,37 @@ def _axis(draw):
     return {"size": size, "kernel": kernel, "stride": stride, "lhs": lhs, "rhs": rhs, "padding": (low, high)}
 
 
+@st.composite
+def symbolic_convolutions(draw):
+    """The kernel's size and the parameters of a convolution along an axis that may be smaller than the kernel."""
+    kernel, stride = draw(st.integers(1, 5)), draw(st.integers(1, 3))
+    lhs, rhs = (draw(st.sampled_from([1, 1, 2])) for _ in range(2))
+    padding = draw(st.sampled_from(["VALID", "VALID", "SAME", [(0, 1)], [(1, 1)], [(kernel - 1, 0)], [(-1, 1)]]))
+    spread = {} if isinstance(padding, str) else {"lhs_dilation": (lhs,)}  # JAX has no string for a spread operand
+    return kernel, {"window_strides": (stride,), "padding": padding, "rhs_dilation": (rhs,), **spread}
+
+
+@given(symbolic_convolutions(), st.sampled_from([np.float32, np.float32, np.float64, np.int8]))
+def test_kernels_may_be_larger_than_a_symbolic_axis(convolution, dtype):
+    kernel, params = convolution
+    with jax.enable_x64(dtype == np.float64):
+        weights = _whole((3, 2, kernel), dtype, 0)
+        fn = jax.jit(lambda x: lax.conv_general_dilated(x, weights, **params))
+        program = to_onnx(fn, [(("B", 2, "T"), dtype)])
+        for size in range(1, kernel * 2 + 3):
+            x = _whole((2, 2, size), dtype, size)
+            got, want = program(x), fn(x)
+            assert got.shape == want.shape
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(("inputs", "constraints"), [([("B", 2, "T + 2")], ()), ([("B", 2, "T")], ("T >= 3",))])
+def test_a_kernel_that_surely_fits_is_one_conv(inputs, constraints):
+    weights = np.ones((3, 2, 3), np.float32)
+    program = to_onnx(lambda x: lax.conv_general_dilated(x, weights, (1,), "VALID"), inputs, constraints=constraints)
+    assert [node.op_type for node in program.model.graph] == ["Conv"]
+
+
 @given(convolutions(), st.sampled_from([np.float32, np.float32, np.float64, np.int8, np.int32]), st.booleans())
 def test_conv_equals_jax_for_any_parameters(convolution, dtype, constant):
     lhs_shape, rhs_shape, params = convolution

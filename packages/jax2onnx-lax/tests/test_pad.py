@@ -55,3 +55,10 @@ def test_symbolic_pad_equals_jax_at_every_size(fn):
     for rows, columns in [(1, 1), (2, 3), (5, 4)]:
         x = filled((rows, columns))
         np.testing.assert_array_equal(program(x), np.asarray(fn(jnp.asarray(x))))
+
+
+def test_interior_padding_of_an_axis_without_elements_adds_nothing():
+    program = to_onnx(lambda x: lax.pad(x[:, 1:], 7.0, [(0, 0, 0), (1, 2, 1)]), [("B", "N")])
+    for columns in (1, 2, 4):
+        x = filled((2, columns))
+        np.testing.assert_array_equal(program(x), lax.pad(jnp.asarray(x)[:, 1:], 7.0, [(0, 0, 0), (1, 2, 1)]))

@@ -74,6 +74,97 @@ def test_gradient_of_pooling_equals_jax(window, least):
     assert_equals_jax(lambda x: jax.jvp(loss, (x,), (x,))[1], x)
 
 
+def _affine(a, b):
+    """An associative and commutative operation that has an identity, 0, but is none that is recognised."""
+    return a + b + a * b
+
+
+@st.composite
+def symbolic_windows(draw):
+    """Windows over an axis of any size, which they may be larger than."""
+    size, stride = draw(st.integers(1, 5)), draw(st.integers(1, 3))
+    base, window = (draw(st.sampled_from([1, 1, 1, 2])) for _ in range(2))
+    padding = draw(st.sampled_from(["VALID", "VALID", "SAME", (0, 1), (1, 1), (size - 1, 0), (-1, 1)]))
+    pairs = padding if isinstance(padding, str) else [(0, 0), padding]
+    params = {"base_dilation": (1, base), "window_dilation": (1, window)} if (base, window) != (1, 1) else {}
+    return {"window_dimensions": (1, size), "window_strides": (1, stride), "padding": pairs, **params}
+
+
+@given(
+    symbolic_windows(), st.sampled_from([*sorted(COMPUTATIONS), "affine"]), st.sampled_from([np.float32, np.float64])
+)
+def test_windows_may_be_larger_than_a_symbolic_axis(params, name, dtype):
+    with jax.enable_x64(dtype == np.float64):
+        computation, initial = (
+            (_affine, dtype(0.5)) if name == "affine" else (COMPUTATIONS[name][0], _initial(name, dtype))
+        )
+        fn = jax.jit(lambda x: lax.reduce_window(x, initial, computation, **params))
+        program = to_onnx(fn, [(("B", "T"), dtype)])
+        for size in range(1, params["window_dimensions"][1] * 2 + 3):
+            x = np.random.default_rng(size).uniform(-1, 1, (2, size)).astype(dtype)
+            got, want = program(x), fn(x)
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("name", ["add", "max", "min"])
+def test_gradient_of_windows_that_may_be_larger_than_a_symbolic_axis(name, stride):
+    def loss(x):
+        return (
+            lax.reduce_window(x, _initial(name, np.float32), COMPUTATIONS[name][0], (1, 4), (1, stride), "VALID") ** 2
+        ).sum()
+
+    fn = jax.jit(jax.grad(loss))
+    program = to_onnx(fn, [("B", "T")])
+    for size in range(1, 9):
+        x = np.random.default_rng(size).uniform(-1, 1, (2, size)).astype(np.float32)
+        np.testing.assert_allclose(program(x), fn(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", [*sorted(COMPUTATIONS), "affine"])
+def test_windows_of_symbolic_size_may_be_larger_than_the_axis(name):
+    computation, initial = (
+        (_affine, np.float32(0.5)) if name == "affine" else (COMPUTATIONS[name][0], _initial(name, np.float32))
+    )
+    fn = jax.jit(lambda x: lax.reduce_window(x, initial, computation, (1, x.shape[0]), (1, 2), "VALID"))
+    program = to_onnx(fn, [("b", 8)])
+    for size in (1, 3, 7, 8, 9, 12):
+        x = np.random.default_rng(size).uniform(-1, 1, (size, 8)).astype(np.float32)
+        got, want = program(x), fn(x)
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "operator"), [("add", "AveragePool"), ("max", "MaxPool")])
+def test_windows_that_surely_fit_are_one_pooling_operator(name, operator):
+    def fn(x):
+        return lax.reduce_window(x, _initial(name, np.float32), COMPUTATIONS[name][0], (1, 1, 3), (1, 1, 2), "VALID")
+
+    for inputs, constraints in [([("B", 2, "T + 2")], ()), ([("B", 2, "T")], ("T >= 3",))]:
+        program = to_onnx(fn, inputs, constraints=constraints)
+        operators = [node.op_type for node in program.model.graph]
+        assert operators.count(operator) == 1
+        assert "Slice" not in operators
+
+
+@given(windows(), st.sampled_from([np.float32, np.int32]))
+def test_padding_is_left_out_of_any_computation(window, dtype):
+    shape, params = window
+    x = _values(shape, dtype, 0)
+    assert_equals_jax(jax.jit(lambda x: lax.reduce_window(x, np.asarray(2, dtype), _affine, **params)), x % 2)
+
+
+@pytest.mark.parametrize("padding", ["SAME", [(4, 4)], [(-1, 3)]])
+def test_derivative_of_a_product_of_padded_windows_equals_jax(padding):
+    x = np.array([1.5, 2, 3, 0.5, -1], np.float32)
+
+    def tangents(x):
+        return jax.jvp(lambda x: lax.reduce_window(x, 2.0, lax.mul, (2,), (1,), padding), (x,), (x + 1,))
+
+    assert_equals_jax(tangents, x)
+
+
 @pytest.mark.parametrize("special", [False, True])
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 def test_pooling_over_symbolic_space_equals_jax(padding, special):

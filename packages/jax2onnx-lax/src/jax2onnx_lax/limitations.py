@@ -24,6 +24,8 @@ LIMITATIONS = (
                "range along a symbolic axis, as in jax.export, and for jnp.take.", ("int64", "uint32", "uint64")),
     Limitation("max pooling layers", "They are one MaxPool, which does not propagate a NaN inside a window; "
                "lax.reduce_window does.", ("float32",)),
+    Limitation("convolutions and poolings of no elements", "Where a spatial axis is empty at run time, behind windows that "
+               "are larger than theirs, a runtime may refuse the operator with an error; JAX gives an empty result."),
     Limitation("select_and_scatter", "Other reductions than the addition of values selected by ge or le raise an error: "
                "JAX itself only makes these."),
     Limitation("rng_bit_generator", "Keys of the rbg kind draw no bits of a symbolic shape."),

@@ -1,20 +1,31 @@
-"""The arithmetic of padding that convolutions, poolings and window reductions share."""
+"""The arithmetic of padding that convolutions, poolings and window reductions share.
+
+ONNX leaves open what an operator gives where a window is larger than the padded axis; JAX gives no windows. If that can
+happen, the axis is padded further at its end, so that one window always fits, and what this adds is cut off the result.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TypeAlias, cast
 
 from jax import lax
-from jax2onnx_core.jaxprs import Dim, is_static
+from jax2onnx_core import Context, Value
+from jax2onnx_core.jaxprs import Dim, Dims, definitely_le, is_static
 
 __all__ = [
+    "Fitted",
     "Padding",
     "Pairs",
+    "as_padded",
     "canonical_padding",
+    "dilated_size",
+    "fit_windows",
     "is_same_padding",
     "same_padding",
     "static_pairs",
+    "surely_fits",
     "transposed_padding",
 ]
 
@@ -83,3 +94,82 @@ def transposed_padding(
             low = extent - 1
         pairs.append((low, total - low))
     return tuple(pairs)
+
+
+# -- windows that may be larger than the axis ---------------------------------------------------
+
+
+def dilated_size(window: Sequence[Dim], dilations: Sequence[int]) -> Dims:
+    """The number of elements from the first to the last one of a window, along each axis."""
+    return tuple((size - 1) * dilation + 1 for size, dilation in zip(window, dilations, strict=True))
+
+
+def surely_fits(n: Dim, pair: tuple[Dim, Dim], extent: Dim) -> bool:
+    """Whether a window, of `extent` elements, fits an axis of `n` elements, at least one, with its padding."""
+    return definitely_le(extent, 1 + pair[0] + pair[1]) or definitely_le(extent, n + pair[0] + pair[1])
+
+
+@dataclasses.dataclass(frozen=True)
+class Fitted:
+    """The padding of axes with what they need for one window to fit them, if they have any elements.
+
+    Attributes:
+      padding: (low, high) of each axis; the end is padded further where that is needed.
+      missing: by how much.
+      counts: the number of windows along each axis with all of that; None where nothing is missing.
+    """
+
+    padding: tuple[tuple[Dim, Dim], ...]
+    missing: tuple[int, ...]
+    counts: Dims | None
+
+    @property
+    def pads(self) -> list[int]:
+        """The attribute `pads`, where all padding is by numbers."""
+        return [amount for side in (0, 1) for pair in self.padding if is_static(amount := pair[side])]
+
+    def dims(self, result: Dims) -> Dims:
+        """The dimensions of what an operator gives, in ONNX's layout, where JAX's result has the dimensions `result`."""
+        return result if self.counts is None else (*result[:2], *self.counts)
+
+    def cut(self, ctx: Context, y: Value, result: Dims) -> Value:
+        """What an operator gives without the windows over what is padded further."""
+        axes = [2 + i for i, more in enumerate(self.missing) if more]
+        return ctx.slice(y, [0] * len(axes), [result[axis] for axis in axes], axes, dims=result) if axes else y
+
+
+def as_padded(padding: Sequence[tuple[Dim, Dim]]) -> Fitted:
+    """A padding with which a window fits anyway."""
+    return Fitted(tuple(padding), (0,) * len(padding), None)
+
+
+def fit_windows(
+    ctx: Context, space: Sequence[Dim], padding: Sequence[tuple[Dim, Dim]], extents: Sequence[Dim],
+    strides: Sequence[int],
+) -> Fitted:  # fmt: skip
+    """What to pad and to cut off for windows that may be larger than an axis.
+
+    Args:
+      ctx: the export; declines where no number is enough.
+      space: the sizes of the axes.
+      padding: their padding (low, high).
+      extents: the sizes of a window with its dilation.
+      strides: the distances of two windows.
+    """
+    entries = list(zip(space, padding, extents, strides, strict=True))
+    missing = tuple(_missing(ctx, n, pair, extent) for n, pair, extent, _ in entries)
+    if not any(missing):
+        return as_padded(padding)
+    grown = tuple((low, high + more) for (low, high), more in zip(padding, missing, strict=True))
+    sizes = [n + low + high for n, (low, high) in zip(space, grown, strict=True)]
+    counts = [(size - extent) // stride + 1 for size, (*_, extent, stride) in zip(sizes, entries, strict=True)]
+    return Fitted(grown, missing, tuple(counts))
+
+
+def _missing(ctx: Context, n: Dim, pair: tuple[Dim, Dim], extent: Dim) -> int:
+    low, high = pair
+    if surely_fits(n, pair, extent):
+        return 0
+    if not (is_static(extent) and is_static(low) and is_static(high) and min(low, high) >= 0):
+        ctx.decline("a window may be larger than its axis, by an unknown number of elements")
+    return extent - 1 - low - high

@@ -18,7 +18,15 @@ from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax.contract.im2col import batch_groups_as_channels, conv_by_patches
 from jax2onnx_lax.dtypes import Dtype, is_float
-from jax2onnx_lax.padding import Pairs, is_same_padding, static_pairs
+from jax2onnx_lax.padding import (
+    Pairs,
+    as_padded,
+    dilated_size,
+    fit_windows,
+    is_same_padding,
+    static_pairs,
+    surely_fits,
+)
 
 __all__ = ["rules"]
 
@@ -41,6 +49,15 @@ class _Window:
     def is_dilated(self) -> bool:
         """Whether the operand or the kernel is dilated."""
         return any(d != 1 for d in (*self.lhs_dilation, *self.rhs_dilation))
+
+    @property
+    def extents(self) -> Dims:
+        """The sizes of the kernel with its dilation."""
+        return dilated_size(self.kernel, self.rhs_dilation)
+
+    def is_same(self, space: Dims) -> bool:
+        """Whether the padding is that of "SAME" for an operand of this size."""
+        return not self.is_dilated and is_same_padding(self.padding, space, self.kernel, self.strides)
 
 
 @rules.lower("conv_general_dilated")
@@ -96,11 +113,16 @@ def _convolve(ctx: Context, op_type: str, x: Value, kernel: Value, window: _Wind
         return _conv_transpose(ctx, x, kernel, window, sizes, pairs, groups, dims)
     if any(d != 1 for d in window.lhs_dilation):
         x, window = _insert_zeros(ctx, x, window)
-    x, pads, auto_pad = _padding(ctx, x, window)
-    return ctx.op(
-        op_type, x, kernel, dims=dims, group=_unless_one(groups), strides=_unless_ones(window.strides),
+    space = ctx.known_dims(x)[2:]
+    fitted = as_padded(window.padding)
+    if static_pairs(window.padding) is not None or not window.is_same(space):
+        fitted = fit_windows(ctx, space, window.padding, window.extents, window.strides)
+    x, pads, auto_pad = _padding(ctx, x, dataclasses.replace(window, padding=fitted.padding))
+    result = ctx.op(
+        op_type, x, kernel, dims=fitted.dims(dims), group=_unless_one(groups), strides=_unless_ones(window.strides),
         dilations=_unless_ones(window.rhs_dilation), pads=pads, auto_pad=auto_pad,
     )  # fmt: skip
+    return fitted.cut(ctx, result, dims)
 
 
 def _unless_one(value: int) -> int | None:
@@ -127,8 +149,7 @@ def _padding(ctx: Context, x: Value, window: _Window) -> tuple[Value, list[int] 
     pairs = static_pairs(window.padding)
     if pairs is not None:
         return _crop(ctx, x, pairs), _unless_zeros([(max(0, low), max(0, high)) for low, high in pairs]), None
-    space = ctx.known_dims(x)[2:]
-    if not window.is_dilated and is_same_padding(window.padding, space, window.kernel, window.strides):
+    if window.is_same(ctx.known_dims(x)[2:]):
         return x, None, "SAME_UPPER"
     return _pad_by_expression(ctx, x, window.padding), None, None
 
@@ -170,6 +191,9 @@ def _insert_zeros(ctx: Context, x: Value, window: _Window) -> tuple[Value, _Wind
 def _is_transposed(ctx: Context, window: _Window, x: Value) -> bool:
     """Whether ConvTranspose computes it: the input is dilated, the kernel moves in steps of one."""
     if all(d == 1 for d in window.lhs_dilation) or any(s != 1 for s in window.strides) or len(window.strides) > 3:
+        return False
+    spread = dilated_size(ctx.known_dims(x)[2:], window.lhs_dilation)
+    if not all(map(surely_fits, spread, window.padding, window.extents)):
         return False
     return ctx.supports("ConvTranspose", ctx.dtype(x))
 

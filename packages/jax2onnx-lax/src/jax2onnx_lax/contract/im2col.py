@@ -10,6 +10,8 @@ from jax import Array, lax
 from jax2onnx_core.jaxprs import Dim, is_static
 from jax2onnx_graph.build.builder import DtypeLike
 
+from jax2onnx_lax._compat import max_dim
+
 __all__ = ["batch_groups_as_channels", "conv_by_patches", "windows"]
 
 
@@ -53,9 +55,8 @@ def windows(x: Array, axis: int, size: Dim, stride: int, dilation: int) -> Array
       dilation: the distance of two elements of a window.
     """
     extent = (size - 1) * dilation + 1
-    count = (x.shape[axis] - extent) // stride + 1
+    count = max_dim((x.shape[axis] - extent) // stride + 1, 0)
     if is_static(count) and is_static(size):
-        count = max(count, 0)
         if size == 1 and stride == 1:
             return lax.expand_dims(x, [axis + 1])
         place = np.arange(count)[:, None] * stride + np.arange(size)[None] * dilation

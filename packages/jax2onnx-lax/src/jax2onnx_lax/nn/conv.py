@@ -13,7 +13,7 @@ from jax2onnx_core import Context, Rules, Value
 from jax2onnx_core.jaxprs import Dims
 
 from jax2onnx_lax.nn.operands import channels_first, channels_last, pad_attributes, static_sizes
-from jax2onnx_lax.padding import Padding, transposed_padding
+from jax2onnx_lax.padding import Padding, dilated_size, surely_fits, transposed_padding
 
 __all__ = ["rules"]
 
@@ -46,13 +46,16 @@ def conv(
         ctx.decline(f"Conv has no padding {padding!r}")
     images = _with_one_batch_axis(ctx, x, rank)
     window = static_sizes(ctx, ctx.known_dims(kernel)[:rank])
-    pads, auto_pad = pad_attributes(padding, ctx.known_dims(images)[1:-1], window, strides, dilations)
+    space = ctx.known_dims(images)[1:-1]
+    fitted, pads, auto_pad = pad_attributes(ctx, padding, space, window, strides, dilations)
+    result = _channels_first_dims(ctx, images)
     y = ctx.op.Conv(
         ctx.transpose(images, channels_first(rank)), ctx.transpose(kernel, (rank + 1, rank, *range(rank))),
         *([] if bias is None else [bias]), kernel_shape=window, strides=strides, dilations=dilations, group=groups,
-        pads=pads, auto_pad=auto_pad, dims=_channels_first_dims(ctx, images),
+        pads=pads, auto_pad=auto_pad, dims=fitted.dims(result),
     )  # fmt: skip
-    return ctx.reshape(ctx.transpose(y, channels_last(rank)), ctx.avals_out[0].shape)
+    y = ctx.transpose(fitted.cut(ctx, y, result), channels_last(rank))
+    return ctx.reshape(y, ctx.avals_out[0].shape)
 
 
 @rules.lower("nn.conv_transpose")
@@ -81,8 +84,9 @@ def conv_transpose(
     ctx.require("ConvTranspose", x)
     rank = len(strides)
     window = static_sizes(ctx, ctx.known_dims(kernel)[:rank])
-    begins, ends = _cuts(ctx, window, strides, padding, dilations)
     images = _with_one_batch_axis(ctx, x, rank)
+    spread = dilated_size(ctx.known_dims(images)[1:-1], strides)
+    begins, ends = _cuts(ctx, spread, window, strides, padding, dilations)
     y = ctx.op.ConvTranspose(
         ctx.transpose(images, channels_first(rank)), _scattered_kernel(ctx, kernel, rank, transpose_kernel),
         *([] if bias is None else [bias]), kernel_shape=window, strides=strides, dilations=dilations,
@@ -93,8 +97,9 @@ def conv_transpose(
 
 
 def _cuts(
-    ctx: Context, window: tuple[int, ...], strides: tuple[int, ...], padding: Padding, dilations: tuple[int, ...]
-) -> tuple[list[int], list[int]]:
+    ctx: Context, spread: Dims, window: tuple[int, ...], strides: tuple[int, ...], padding: Padding,
+    dilations: tuple[int, ...],
+) -> tuple[list[int], list[int]]:  # fmt: skip
     """What is cut off the full overlap at the beginning and at the end of each axis; negative at the end where the
     output goes beyond it. Declines what ONNX's pads and output_padding cannot say.
     """
@@ -106,6 +111,8 @@ def _cuts(
     ends = [f - high for f, (_, high) in zip(full, pairs, strict=True)]
     if min(begins) < 0 or any(-end >= max(s, d) for end, s, d in zip(ends, strides, dilations, strict=True)):
         ctx.decline("padding beyond the full overlap")
+    if not all(map(surely_fits, spread, pairs, dilated_size(window, dilations))):
+        ctx.decline("a window may be larger than its axis")
     return begins, ends
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from jax2onnx_core import Context, Dim, Value
 from jax2onnx_core.jaxprs import is_static
 
-from jax2onnx_lax.padding import Padding, same_padding, static_pairs
+from jax2onnx_lax.padding import Fitted, Padding, as_padded, dilated_size, fit_windows, same_padding, static_pairs
 
 __all__ = [
     "axes_from_end",
@@ -66,10 +66,16 @@ def channels_last(rank: int) -> tuple[int, ...]:
 
 
 def pad_attributes(
-    padding: Padding, space: Sequence[Dim], window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
-) -> tuple[list[int] | None, str | None]:
-    """The attributes `pads` and `auto_pad` of a padding: numbers where they are known, else a mode."""
-    if padding == "VALID":
-        return None, None
-    pairs = static_pairs(same_padding(space, window, strides, dilations) if isinstance(padding, str) else padding)
-    return (None, "SAME_UPPER") if pairs is None else ([pair[side] for side in (0, 1) for pair in pairs], None)
+    ctx: Context, padding: Padding, space: Sequence[Dim], window: Sequence[int], strides: Sequence[int],
+    dilations: Sequence[int],
+) -> tuple[Fitted, list[int] | None, str | None]:  # fmt: skip
+    """A padding that fits the windows, and its attributes `pads` and `auto_pad`: numbers where they are known, else a mode."""
+    whole = ((0, 0),) * len(window)
+    if padding == "SAME":
+        pairs = static_pairs(same_padding(space, window, strides, dilations))
+        if pairs is None:
+            return as_padded(whole), None, "SAME_UPPER"
+    else:
+        pairs = whole if isinstance(padding, str) else padding
+    fitted = fit_windows(ctx, space, pairs, dilated_size(window, dilations), strides)
+    return fitted, None if padding == "VALID" and not any(fitted.pads) else fitted.pads, None

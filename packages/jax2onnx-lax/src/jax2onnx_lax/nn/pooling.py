@@ -55,12 +55,13 @@ def _pool(
     _check_window(ctx, x, window, padding)
     batched = len(dims) == rank + 2
     images = x if batched else ctx.unsqueeze(x, [0])
-    pads, auto_pad = pad_attributes(padding, dims[-rank - 1 : -1], window, strides, (1,) * rank)
+    fitted, pads, auto_pad = pad_attributes(ctx, padding, dims[-rank - 1 : -1], window, strides, (1,) * rank)
+    result = _channels_first_dims(shape, batched)
     y = ctx.op(
         op_type, ctx.transpose(images, channels_first(rank)), kernel_shape=window, strides=strides, pads=pads,
-        auto_pad=auto_pad, count_include_pad=count_include_pad, dims=_channels_first_dims(shape, batched),
+        auto_pad=auto_pad, count_include_pad=count_include_pad, dims=fitted.dims(result),
     )  # fmt: skip
-    y = ctx.transpose(y, channels_last(rank))
+    y = ctx.transpose(fitted.cut(ctx, y, result), channels_last(rank))
     return y if batched else ctx.squeeze(y, [0])
 
 

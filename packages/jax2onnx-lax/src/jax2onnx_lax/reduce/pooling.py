@@ -11,7 +11,7 @@ from jax2onnx_core import Context, Value
 from jax2onnx_core.jaxprs import Dims, is_static
 
 from jax2onnx_lax.dtypes import Dtype, is_bool, is_float
-from jax2onnx_lax.padding import Pairs, is_same_padding, static_pairs
+from jax2onnx_lax.padding import Fitted, Pairs, as_padded, fit_windows, is_same_padding, static_pairs
 from jax2onnx_lax.reduce.monoids import MONOIDS
 from jax2onnx_lax.reduce.window_folds import reduce_windows
 from jax2onnx_lax.reduce.windows import Windows
@@ -30,7 +30,8 @@ class _Pooling:
       dims: the dimensions of the operand.
       counts: the dimensions of the result.
       kernel: the size of a window along the pooled axes.
-      pairs: the padding of the pooled axes; None for ONNX's SAME_UPPER.
+      fitted: the padding of the pooled axes.
+      is_same: whether it is ONNX's SAME_UPPER, whatever the size of the operand.
     """
 
     windows: Windows
@@ -39,7 +40,8 @@ class _Pooling:
     dims: Dims
     counts: Dims
     kernel: tuple[int, ...]
-    pairs: Pairs | None
+    fitted: Fitted
+    is_same: bool
 
     @property
     def lead(self) -> Dims:
@@ -60,14 +62,15 @@ class _Pooling:
         return Windows((1, 1, *self.kernel), (1, 1, *self.strides), ((0, 0), (0, 0), *padding), ones, ones)
 
     def emit(self, ctx: Context, op_type: str, x: Value, dims: Dims, count_include_pad: int | None = None) -> Value:
-        """The pooling operator on an operand in ONNX's layout."""
-        pads = None if self.pairs is None else [pair[side] for side in (0, 1) for pair in self.pairs]
-        return ctx.op(
-            op_type, x, dims=dims, kernel_shape=self.kernel,
+        """The pooling operator on an operand in ONNX's layout; `dims` are those of the result."""
+        pads = [] if self.is_same else self.fitted.pads
+        pooled = ctx.op(
+            op_type, x, dims=self.fitted.dims(dims), kernel_shape=self.kernel,
             strides=self.strides if any(s != 1 for s in self.strides) else None,
-            pads=pads if pads is not None and any(pads) else None,
-            auto_pad="SAME_UPPER" if self.pairs is None else None, count_include_pad=count_include_pad,
+            pads=pads if any(pads) else None,
+            auto_pad="SAME_UPPER" if self.is_same else None, count_include_pad=count_include_pad,
         )  # fmt: skip
+        return self.fitted.cut(ctx, pooled, dims)
 
     def run(self, ctx: Context, x: Value, pool: Callable[[Value, Dims], Value]) -> Value:
         """`pool(x, dims of the result)` in ONNX's layout; the result in the operand's."""
@@ -94,7 +97,11 @@ def _pooling(ctx: Context, windows: Windows) -> _Pooling:
     if len(kernel) < len(axes):
         ctx.decline("windows of symbolic size")
     rest = [i for i in range(len(dims)) if i not in axes]
-    return _Pooling(windows, axes, rest, dims, counts, kernel, _padding(ctx, windows, kernel))
+    pairs, space = _padding(ctx, windows, kernel), [dims[i] for i in axes]
+    if pairs is None:
+        return _Pooling(windows, axes, rest, dims, counts, kernel, as_padded(((0, 0),) * len(axes)), is_same=True)
+    fitted = fit_windows(ctx, space, pairs, kernel, [windows.window_strides[i] for i in axes])
+    return _Pooling(windows, axes, rest, dims, counts, kernel, fitted, is_same=False)
 
 
 def _padding(ctx: Context, windows: Windows, kernel: tuple[int, ...]) -> Pairs | None:

@@ -40,13 +40,31 @@ class _AxisWindows:
 
     Attributes:
       axis: the axis.
+      length: its size.
+      shape: the windows.
       index: [windows, elements], clipped to the axis.
       valid: [windows, elements]: whether there is an element of the operand, not padding.
     """
 
     axis: int
+    length: Dim
+    shape: Windows
     index: Indices
     valid: Indices
+
+    @classmethod
+    def of(cls, shape: Windows, axis: int, length: Dim, count: Dim) -> _AxisWindows:
+        dims = (count, shape.window_dimensions[axis])
+        place = _place(shape, axis, _iota(dims, 0), _iota(dims, 1))
+        dilation = shape.base_dilation[axis]
+        index = place // dilation
+        valid = (place >= 0) & (index < _scalar(length)) & (place == index * dilation)
+        return cls(axis, length, shape, _clip(index, length), valid)
+
+    def index_of(self, window: Indices, element: Array) -> Array:
+        """Where the given elements of the given windows are, clipped to the axis."""
+        place, dilation = _place(self.shape, self.axis, window, element), self.shape.base_dilation[self.axis]
+        return jnp.asarray(_clip(place if dilation == 1 else place // dilation, self.length))
 
 
 def _iota(dims: Sequence[Dim], axis: int) -> Indices:
@@ -62,15 +80,15 @@ def _scalar(dim: Dim) -> np.int32 | Array:
     return np.int32(dim) if is_static(dim) else jnp.asarray(dim, np.int32)
 
 
-def _axis_windows(shape: Windows, axis: int, length: Dim, count: Dim) -> _AxisWindows:
-    dims = (count, shape.window_dimensions[axis])
-    padded = _iota(dims, 0) * shape.window_strides[axis] + _iota(dims, 1) * shape.window_dilation[axis]
-    place = padded - _scalar(shape.padding[axis][0])
-    dilation = shape.base_dilation[axis]
-    index = place // dilation
-    valid = (place >= 0) & (index < _scalar(length)) & (place == index * dilation)
+def _place(shape: Windows, axis: int, window: Indices, element: Indices) -> Indices:
+    """Where elements of windows are along an axis of the dilated operand; negative in the padding before it."""
+    padded = window * shape.window_strides[axis] + element * shape.window_dilation[axis]
+    return padded - _scalar(shape.padding[axis][0])
+
+
+def _clip(index: Indices, length: Dim) -> Indices:
     clip = np.clip if isinstance(index, np.ndarray) and is_static(length) else jnp.clip
-    return _AxisWindows(axis, clip(index, 0, _scalar(length) - 1), valid)
+    return clip(index, 0, _scalar(length) - 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +108,7 @@ class _Patches:
     @classmethod
     def of(cls, shape: Windows, dims: Dims) -> _Patches:
         counts = shape.counts(dims)
-        axes = [_axis_windows(shape, axis, dims[axis], counts[axis]) for axis in shape.active]
+        axes = [_AxisWindows.of(shape, axis, dims[axis], counts[axis]) for axis in shape.active]
         return cls(axes, tuple(shape.window_dimensions[w.axis] for w in axes), counts)
 
     def of_array(self, x: Array) -> Array:
@@ -132,8 +150,7 @@ class _Patches:
         if i:
             element = lax.rem(element, lax.full_like(element, _scalar(self.sizes[i])))
         along = self.axes[i]
-        start = _iota(self.counts, along.axis) * _scalar(along.index.shape[1])
-        return jnp.take(along.index.reshape(-1), start + element, mode="clip")
+        return along.index_of(_iota(self.counts, along.axis), element)
 
 
 def _conjunction(arrays: Sequence[Indices]) -> Indices:
@@ -194,7 +211,7 @@ def _scatter_add(source: Array, operand: Array, initial: float | Array, shape: W
     if not isinstance(selection.is_real, np.bool_):
         source = jnp.where(selection.is_real, source, jnp.zeros((), source.dtype))
     flat = jnp.broadcast_to(jnp.asarray(initial, source.dtype), (math.prod(dims),))
-    flat = flat.at[index.reshape(-1)].add(source.reshape(-1), mode="promise_in_bounds")
+    flat = flat.at[index].add(source, mode="promise_in_bounds")
     return lax.reshape(flat, dims)
 
 

@@ -39,9 +39,11 @@ def fold_windows(
 ) -> Sequence[Array]:  # fmt: skip
     """Combine the elements of each window with one another, axis after axis, and with the initial values.
 
+    Padding is left out, as XLA's CPU backend does.
+
     Args:
       xs: arrays of equal shape, which are combined together.
-      initial: a scalar for each; the padding is filled with it.
+      initial: a scalar for each.
       combine: an associative and commutative operation, see `Combine`.
       shape: the windows.
       neutral: whether the initial values change nothing.
@@ -53,6 +55,8 @@ def fold_windows(
     counts = shape.counts(xs[0].shape)
     if any(is_static(c) and c == 0 for c in counts):
         return [jnp.broadcast_to(jnp.asarray(value, x.dtype), counts) for value, x in zip(initial, xs, strict=True)]
+    if shape.has_gaps and not neutral:
+        return _fold_elements(xs, initial, combine, shape)
     xs = [shape.pad(x, value) for x, value in zip(xs, initial, strict=True)]
     for axis in shape.active:
         stride, dilation = shape.window_strides[axis], shape.window_dilation[axis]
@@ -62,6 +66,30 @@ def fold_windows(
     if neutral:
         return xs
     return combine(*[jnp.broadcast_to(value, x.shape) for value, x in zip(initial, xs, strict=True)], *xs)
+
+
+def _fold_elements(
+    xs: Sequence[Array], initial: Sequence[Scalar], combine: Combine, shape: Windows
+) -> Sequence[Array]:  # fmt: skip
+    """`fold_windows` with a mask of the elements, which is folded along with them, so that padding changes nothing."""
+    dims = [n if axis in shape.active else 1 for axis, n in enumerate(xs[0].shape)]
+
+    def combine_elements(*operands: Array) -> Sequence[Array]:
+        left, right = operands[: len(xs)], operands[len(xs) + 1 : -1]
+        is_left, is_right = operands[len(xs)], operands[-1]
+        both = [
+            jnp.where(is_left & is_right, x, jnp.where(is_left, a, b))
+            for x, a, b in zip(combine(*left, *right), left, right, strict=True)
+        ]
+        return [*both, is_left | is_right]
+
+    *folded, found = fold_windows(
+        [*xs, jnp.ones(dims, np.bool_)], [*initial, np.bool_(False)], combine_elements, shape, neutral=True,
+        idempotent=False,
+    )  # fmt: skip
+    start = [jnp.broadcast_to(value, x.shape) for value, x in zip(initial, folded, strict=True)]
+    whole = combine(*start, *folded)
+    return [jnp.where(found, x, value) for x, value in zip(whole, start, strict=True)]
 
 
 @dataclasses.dataclass(frozen=True)

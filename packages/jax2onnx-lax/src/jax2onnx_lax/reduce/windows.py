@@ -8,8 +8,9 @@ from typing import NotRequired, TypedDict, cast
 
 import jax.numpy as jnp
 from jax import Array, lax
-from jax2onnx_core.jaxprs import Dim, Dims, is_static
+from jax2onnx_core.jaxprs import Dim, Dims
 
+from jax2onnx_lax._compat import max_dim
 from jax2onnx_lax.reduce.monoids import Scalar
 
 __all__ = ["WindowParams", "Windows"]
@@ -53,6 +54,11 @@ class Windows:
         fields = zip(self.window_dimensions, self.window_strides, self.padding, self.base_dilation, strict=True)
         return [axis for axis, entry in enumerate(fields) if entry != trivial]
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether windows cover anything but elements: padding, or what is between spread elements."""
+        return any(pair != (0, 0) for pair in self.padding) or any(d != 1 for d in self.base_dilation)
+
     def covers(self, shape: Sequence[Dim]) -> bool:
         """Whether there is one window, over all elements of an operand of this shape."""
         axes = self.active
@@ -62,15 +68,14 @@ class Windows:
     def padded(self, shape: Sequence[Dim]) -> Dims:
         """The shape of an operand with its dilation and padding."""
         return tuple(
-            (0 if is_static(n) and n == 0 else (n - 1) * dilation + 1) + low + high
+            (n if dilation == 1 else max_dim((n - 1) * dilation + 1, 0)) + low + high
             for n, (low, high), dilation in zip(shape, self.padding, self.base_dilation, strict=True)
         )
 
     def counts(self, shape: Sequence[Dim]) -> Dims:
         """The number of windows along each axis of an operand."""
         sizes = zip(self.padded(shape), self.window_dimensions, self.window_strides, self.window_dilation, strict=True)
-        counts = [(n - ((size - 1) * dilation + 1)) // stride + 1 for n, size, stride, dilation in sizes]
-        return tuple(max(c, 0) if is_static(c) else c for c in counts)
+        return tuple(max_dim((n - ((size - 1) * d + 1)) // stride + 1, 0) for n, size, stride, d in sizes)
 
     def pad(self, x: Array, value: Scalar) -> Array:
         """The operand with its dilation and padding filled with `value`."""
