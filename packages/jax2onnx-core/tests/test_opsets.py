@@ -22,3 +22,14 @@ def test_an_element_type_of_a_later_opset(dtype, first):
 def test_an_input_of_a_later_opset():
     with pytest.raises(errors.ConversionError, match="FLOAT8E5M2"):
         to_onnx(lambda x: x.astype(jnp.float32), [((3,), jnp.float8_e5m2)], opset=18)
+
+
+@pytest.mark.parametrize("fn", [lambda x: x, lambda x: jnp.concatenate([x, x]), lambda x: x[1:]])
+def test_an_element_type_that_the_target_has_nothing_for(fn):
+    with pytest.raises(errors.ConversionError, match="FLOAT4E2M1 tensors, and onnxruntime has no operator for those"):
+        to_onnx(fn, [((4,), jnp.float4_e2m1fn)])
+
+
+def test_an_element_type_that_only_the_standard_has():
+    program = to_onnx(lambda x: x.astype(jnp.float32).reshape(2, 2).T, [((4,), jnp.float4_e2m1fn)], target="onnx")
+    assert [node.op_type for node in program.model.graph] == ["Cast", "Reshape", "Transpose"]

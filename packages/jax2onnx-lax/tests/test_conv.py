@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -162,3 +163,15 @@ def test_bfloat16_result_is_bfloat16():
     x = jnp.ones((1, 2, 4), jnp.bfloat16)
     program = to_onnx(lambda x: lax.conv_general_dilated(x, x[:, :, :2], (1,), "VALID"), [x])
     assert np.asarray(program(np.asarray(x))).dtype == jnp.bfloat16
+
+
+@pytest.mark.parametrize("opset", [18, 22, 23, 26])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_a_convolution_without_space(dtype, opset):
+    def fn(x, kernel):
+        return lax.conv_general_dilated(x, kernel, (), [])
+
+    x, kernel = np.arange(6).reshape(2, 3).astype(dtype), np.arange(12).reshape(4, 3).astype(dtype)
+    for shape in ((2, 3), ("N", 3)):
+        program = to_onnx(fn, [(shape, dtype), ((4, 3), dtype)], opset=opset)
+        np.testing.assert_array_equal(program(x, kernel), fn(x, kernel))

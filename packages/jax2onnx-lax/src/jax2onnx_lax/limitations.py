@@ -22,6 +22,8 @@ LIMITATIONS = (
                "where XLA drops the update: to drop it would copy the operand twice. This mode is never the default."),
     Limitation("indices of 64 bits", "JAX takes an index modulo 2³² where the axis has a fixed size; in a model it is out of "
                "range along a symbolic axis, as in jax.export, and for jnp.take.", ("int64", "uint32", "uint64")),
+    Limitation("float4_e2m1fn", "ONNX has views, transposes and conversions of it; the default target has not even those, "
+               "which is an error at export."),
     Limitation("max pooling layers", "They are one MaxPool, which does not propagate a NaN inside a window; "
                "lax.reduce_window does.", ("float32",)),
     Limitation("convolutions and poolings of no elements", "Where a spatial axis is empty at run time, behind windows that "

@@ -169,7 +169,7 @@ def _model(engine: Engine, scope: Scope, outputs: Sequence[ir.Value], names: Seq
         value.name = name
     return assemble_model(
         scope.inputs, finished, scope.all_nodes(), engine.functions,
-        opset=engine.state.opset, weights=engine.state.weights(), producer=_PRODUCER,
+        opset=engine.state.opset, target=engine.state.target, weights=engine.state.weights(), producer=_PRODUCER,
     )  # fmt: skip
 
 

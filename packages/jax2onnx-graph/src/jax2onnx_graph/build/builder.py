@@ -12,10 +12,9 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array, Dtype, DtypeLike
 from jax2onnx_graph.build.attributes import Attribute, attributes_of, element_type, plain_attributes
 from jax2onnx_graph.errors import Declined, RuleError
-from jax2onnx_graph.facts.availability import check_element_types
 from jax2onnx_graph.facts.dims import Dim, Dims, is_empty, is_static
 from jax2onnx_graph.facts.dtypes import is_exact_attribute
-from jax2onnx_graph.facts.node_check import check_node, check_operands
+from jax2onnx_graph.facts.node_check import check_element_types, check_node, check_operands
 from jax2onnx_graph.facts.schemas import output_types
 from jax2onnx_graph.facts.shapes import infer_dims
 from jax2onnx_graph.facts.values import constant_tensor
@@ -142,7 +141,7 @@ class GraphBuilder(abc.ABC):
         if not domain:
             check_operands(op_type, self.opset, inputs)
         types = self._types(op_type, inputs, domain, outputs, dtype, attributes)
-        check_element_types(self.opset, [*types, *(v.dtype for v in inputs if v is not None)])
+        check_element_types(self.opset, self.target, [*types, *(v.dtype for v in inputs if v is not None)])
         if not domain:
             _check_precision(op_type, inputs, attributes)
         name = self._node_name(op_type)

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 import onnx
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.availability import check_element_types
+from jax2onnx_graph.facts.node_check import check_element_types
+from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import walk
 
 __all__ = ["assemble_model"]
@@ -16,7 +17,7 @@ __all__ = ["assemble_model"]
 
 def assemble_model(
     inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], nodes: Sequence[ir.Node], functions: Sequence[ir.Function],
-    *, opset: int, weights: Iterable[ir.Value], producer: str,
+    *, opset: int, target: Target, weights: Iterable[ir.Value], producer: str,
 ) -> ir.Model:  # fmt: skip
     """The model of a main graph and functions.
 
@@ -24,10 +25,10 @@ def assemble_model(
     shape leave their name to what took their place.
 
     Raises:
-      ConversionError: a value has an element type that the operators of the opset do not know.
+      ConversionError: a value has an element type that the operators of the opset, or the target, do not know.
     """
     values = itertools.chain(inputs, (v for node in walk(nodes) for v in node.outputs))
-    check_element_types(opset, {value.dtype for value in values})
+    check_element_types(opset, target, {value.dtype for value in values})
     domains = {node.domain for node in walk(nodes)} | {f.domain for f in functions}
     domains |= {node.domain for function in functions for node in walk(function)}
     opsets = {"": opset, **dict.fromkeys(sorted(domains - {""}), 1)}

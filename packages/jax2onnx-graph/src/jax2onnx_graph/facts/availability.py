@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Container, Iterable
+from collections.abc import Container
 
 import numpy as np
 import onnx
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Dtype
-from jax2onnx_graph.errors import ConversionError
-from jax2onnx_graph.facts.dtypes import first_opset
 from jax2onnx_graph.facts.operators import facts_of, split_reduction
 
-__all__ = ["check_element_types", "is_allowed", "main_value", "schema_of"]
+__all__ = ["is_allowed", "main_value", "schema_of"]
 
 
 @functools.cache
@@ -44,17 +42,6 @@ def _main_operands(op_type: str, opset: int) -> Container[int]:
     schema, variable = schema_of(op_type, opset), facts_of(op_type).element_type
     inputs = () if schema is None else schema.inputs
     return [i for i, formal in enumerate(inputs) if not variable or formal.type_str == variable]
-
-
-def check_element_types(opset: int, dtypes: Iterable[ir.DataType | None]) -> None:
-    """Raise ConversionError for an element type that the operators of the opset do not know."""
-    for dtype in dtypes:
-        first = 0 if dtype is None else first_opset(dtype)
-        if first > opset:
-            raise ConversionError(
-                f"The model holds {dtype} tensors, which ONNX has from opset {first} on, and it is for opset {opset}. "
-                f"Convert with to_onnx(..., opset={first})."
-            )
 
 
 @functools.cache

@@ -1,19 +1,20 @@
-"""A node compared with the schema of its operator."""
+"""A node compared with the schema of its operator, and element types with what the model is for."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import onnx
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.errors import RuleError
+from jax2onnx_graph.errors import ConversionError, RuleError
 from jax2onnx_graph.facts.availability import schema_of
+from jax2onnx_graph.facts.dtypes import first_opset
 from jax2onnx_graph.targets import Target
 
-__all__ = ["check_node", "check_operands"]
+__all__ = ["check_element_types", "check_node", "check_operands"]
 
 _Option = onnx.defs.OpSchema.FormalParameterOption
 
@@ -29,6 +30,24 @@ class _Form(NamedTuple):
     optional: tuple[bool, ...]
     attributes: Mapping[str, str]
     required: frozenset[str]
+
+
+def check_element_types(opset: int, target: Target, dtypes: Iterable[ir.DataType | None]) -> None:
+    """Raise ConversionError for an element type that the operators of the opset, or the target, do not know."""
+    for dtype in dtypes:
+        first = 0 if dtype is None else first_opset(dtype)
+        if dtype is None or not first:
+            continue
+        if first > opset:
+            raise ConversionError(
+                f"The model holds {dtype} tensors, which ONNX has from opset {first} on, and it is for opset {opset}. "
+                f"Convert with to_onnx(..., opset={first})."
+            )
+        if not target.supports("Cast", dtype.numpy(), opset):
+            raise ConversionError(
+                f"The model holds {dtype} tensors, and {target.name} has no operator for those, not even Cast. Let the "
+                'function take and give another type, or convert with to_onnx(..., target="onnx").'
+            )
 
 
 def check_operands(op_type: str, opset: int, operands: Sequence[object]) -> None:
