@@ -28,6 +28,7 @@ LIMITATIONS = (
                "lax.reduce_window does.", ("float32",)),
     Limitation("convolutions and poolings of no elements", "Where a spatial axis is empty at run time, behind windows that "
                "are larger than theirs, a runtime may refuse the operator with an error; JAX gives an empty result."),
+    Limitation("attention", "The mask is added to the scores: a masked key whose score is NaN or infinite is not ignored."),
     Limitation("select_and_scatter", "Other reductions than the addition of values selected by ge or le raise an error: "
                "JAX itself only makes these."),
     Limitation("rng_bit_generator", "Keys of the rbg kind draw no bits of a symbolic shape."),

@@ -86,6 +86,11 @@ cases = [
          expect=_one("Pad:6x3")),
     Case("nonzero_of_constants", lambda x: x[jnp.tril_indices(3)], [(3, 3)], covers=("scatter-add",),
          expect=_one("GatherND:6")),
+    Case("add_where_there_may_be_nothing", lambda x, i, u: x.at[i].add(u), [("B - 1", 3), _WILD, (4, 3)],
+         covers=("scatter-add",)),
+    Case("add_elements_where_there_may_be_nothing", lambda x, i: x.at[i, i].add(1), [("B - 1", "B - 1"), _WILD],
+         covers=("scatter-add",)),
+    Case("insert_where_there_may_be_nothing", lambda x: jnp.insert(x, 1, 2), [("B - 1",)], covers=("scatter",)),
     Case("grad_of_multiply", jax.grad(lambda x, i: (x.at[i].mul(3.0, unique_indices=True) ** 2).sum()),
          [(6, 3), np.array([4, 1])], covers=("scatter-mul",)),
 ]  # fmt: skip

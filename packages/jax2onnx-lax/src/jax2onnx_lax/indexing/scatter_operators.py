@@ -9,12 +9,14 @@ after the indexed axes have been merged into one.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 
 import numpy as np
 from jax2onnx_core import Context, Dim, Value
 
+from jax2onnx_lax._compat import min_dim
 from jax2onnx_lax.indexing.generated_arrays import zeros
 from jax2onnx_lax.indexing.index_analysis import all_different, as_dimension, is_zero
 from jax2onnx_lax.indexing.labels import Label, Labelled, are_adjacent, axes_of, rearrange
@@ -34,6 +36,26 @@ __all__ = ["lower_task"]
 
 def lower_task(ctx: Context, task: ScatterTask, *, unique: bool) -> Value:
     """The result of a scatter, by the plainest operator; `unique` promises that no place is written twice."""
+    open_axes = [s.axis for s in task.starts if not ctx.is_positive(s.extent) and not is_always_in_range(ctx, s)]
+    if not open_axes:
+        return _lower(ctx, task, unique=unique)
+    filled = functools.reduce(functools.partial(_at_least_one, ctx), open_axes, task.x)
+    dims, filled_dims = ctx.known_dims(task.x), ctx.known_dims(filled)
+    # What goes to the first of no rows is cut off with the row.
+    starts = tuple(dataclasses.replace(start, extent=filled_dims[start.axis]) for start in task.starts)
+    result = _lower(ctx, dataclasses.replace(task, x=filled, starts=starts), unique=unique)
+    kept = [dims[axis] for axis in open_axes]
+    return slice_along(ctx, result, open_axes, [0] * len(kept), kept, None, kept)
+
+
+def _at_least_one(ctx: Context, x: Value, axis: int) -> Value:
+    """`x`, with a row of zeros along `axis` if it has none: operators take no index of an axis without elements."""
+    dims = list(ctx.known_dims(x))
+    dims[axis] = 1 - min_dim(dims[axis], 1)
+    return ctx.concat([x, zeros(ctx, ctx.dtype(x), dims)], axis)
+
+
+def _lower(ctx: Context, task: ScatterTask, *, unique: bool) -> Value:
     if not task.starts and not task.batching:
         return _update_whole_operand(ctx, task)
     if _is_padding(ctx, task):
