@@ -575,7 +575,7 @@ lax.reduce_window({x:float=2}, 0.0, lax.add, (2, {w:1..2}), ({s:1..2}, 1), "{p:S
 lax.reduce_window({x:float=1}, jnp.ones((), {x}.dtype), lax.mul, (2,), (1,), "{p:SAME|VALID}")
 lax.reduce({x:float.1}, jnp.zeros((), {x}.dtype), lax.add, (0,))
 lax.conv({x:float32=2}[None], jnp.ones((2, {x}.shape[0], 2)), ({s:1..2},), "{p:SAME|VALID}")
-lax.conv_general_dilated({x:float32=2}[None, None], jnp.arange(4.0).reshape(1, 1, 2, 2), ({s:1..2}, 1), [({l:0..1}, 1), (0, {h:0..1})], lhs_dilation=(1, {d:1..2}))
+lax.conv_general_dilated({x:float32=2}[None, None], jnp.arange(4.0).reshape(1, 1, 2, 2), (1, 1), [({l:0..1}, 1), (0, {h:0..1})], lhs_dilation=(1, {d:1..2}))
 lax.conv_general_dilated({x:float=2}[None, None], jnp.ones((2, 1, 2, 1), {x}.dtype), (1, 1), "SAME", rhs_dilation=({d:1..2}, 1))
 lax.conv_transpose({x:float32=2}[None, ..., None], jnp.ones((2, 2, 1, 1)), (2, 1), "{p:SAME|VALID}")
 jax.image.resize({x:float32=2}, (6, 4), "{m:nearest|linear|cubic}")
