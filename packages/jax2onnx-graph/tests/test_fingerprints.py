@@ -17,8 +17,11 @@ class Mutable:
     scale: object
 
 
+_Point, _Other = (collections.namedtuple("N", "a") for _ in range(2))  # noqa: PYI024
+
+
 class Unhashable:
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
 
 def _array(middle):
@@ -40,7 +43,7 @@ _DIFFERENT = [
     np.float32(0), np.float32(-0.0), np.float64(0), np.int32(1), np.int64(1), _nan(0x7FC00000), _nan(0x7FC00001),
     (), [], (0.0,), (-0.0,), (0,), [0.0], {"a": 0.0}, {"a": -0.0}, {1: 2}, {True: 2}, frozenset([0.0]), frozenset([-0.0]),
     slice(0, 1), slice(0.0, 1), Options(0.0), Options(-0.0), Options(_array(0)), Options(_array(1)), Mutable(0.0), Mutable(-0.0),
-    collections.namedtuple("N", "a")(0), collections.namedtuple("N", "a")(0),  # noqa: PYI024
+    _Point(0), _Other(0),
     Unhashable(), Unhashable(), np.zeros((0, 3)),
     np.zeros((3, 0)), np.array(["a"], object), np.array(["b"], object), np.dtype(np.float32), np.float32, "float32",
 ]  # fmt: skip

@@ -5,11 +5,12 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.probing import critical_sizes, index_extents
+from onnx_ir.passes.common import ShapeInferencePass
 
 
 def model(inputs: str, body: str) -> ir.Model:
     text = f'<ir_version: 10, opset_import: ["" : 23]> main ({inputs}) => (y) {{ {body} }}'
-    return ir.passes.common.ShapeInferencePass()(ir.from_onnx_text(text)).model
+    return ShapeInferencePass()(ir.from_onnx_text(text)).model
 
 
 WINDOWS = {
