@@ -221,12 +221,13 @@ def empty_product_probes() -> Iterator[Probe]:
     for name in ("MatMul", "Gemm", "MatMulInteger"):
         dtypes = [ir.DataType.INT8, ir.DataType.UINT8] if name == "MatMulInteger" else []
         for left, right in (((2, 0), (0, 3)), ((0, 2), (2, 3)), ((2, 3), (3, 0))):
-            shape = left[0], right[1]
-            yield Probe(name, "empty", [ones(*left), ones(*right)], lambda *_, s=shape: np.zeros(s), dtypes=dtypes)
-    for left, right, shape in (((2, 5, 0), (2, 0, 3), (2, 5, 3)), ((2, 0, 3), (3, 4), (2, 0, 4))):
-        yield Probe("MatMul", "empty", [ones(*left), ones(*right)], lambda *_, s=shape: np.zeros(s))
-    for shape in ((0, 3), (2, 0, 3)):
-        yield Probe("MatMul", "empty", [ones(*shape), ones(3)], lambda x, _: np.zeros(x.shape[:-1]))
+            result = left[0], right[1]
+            yield Probe(name, "empty", [ones(*left), ones(*right)], lambda *_, s=result: np.zeros(s), dtypes=dtypes)
+    batches: list[list[tuple[int, ...]]] = [[(2, 5, 0), (2, 0, 3), (2, 5, 3)], [(2, 0, 3), (3, 4), (2, 0, 4)]]
+    for first, second, shape in batches:
+        yield Probe("MatMul", "empty", [ones(*first), ones(*second)], lambda *_, s=shape: np.zeros(s))
+    for matrix in (ones(0, 3), ones(2, 0, 3)):
+        yield Probe("MatMul", "empty", [matrix, ones(3)], lambda x, _: np.zeros(x.shape[:-1]))
     for swapped in ("x0", "x1"):
         product = f"""
             t = Transpose<perm = [0, 2, 1]>({swapped})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -60,7 +60,8 @@ def test_inputs_that_are_none(name):
 
 
 def nested(depth: int) -> list[Any]:
-    return functools.reduce(lambda inner, _: [inner], range(depth), (3,))
+    start: Any = (3,)
+    return functools.reduce(lambda inner, _: [inner], range(depth), start)
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def endless() -> list[Any]:
 class TestTooDeep:
     def test_inputs(self, endless):
         for spec in (nested(400), endless):
-            message = message_of(errors.InputError, lambda spec=spec: to_onnx(double, [spec]))
+            message = message_of(errors.InputError, functools.partial(to_onnx, double, [spec]))
             assert message == "The inputs are nested more than 100 deep, or one of them contains itself."
 
     def test_nothing_is_left_behind(self, endless):
@@ -144,7 +145,7 @@ class TestWideTypes:
         assert to_onnx(double, [((3,), "int64")], x64=True).inputs.avals[0].dtype == np.int64
 
 
-NAMES = {
+NAMES: dict[str, Any] = {
     "too many": ({"output_names": ["a", "b"]}, "output_names needs 1 different names, one for each of ['output']; got ['a', 'b']."),
     "a text": ({"output_names": "y"}, "output_names needs a list of names, each a text of printable characters; got 'y'."),
     "empty": ({"input_names": [""]}, "input_names needs a list of names, each a text of printable characters; got ['']."),
@@ -160,7 +161,7 @@ def test_names_that_are_none(name):
     assert message_of(errors.OptionError, lambda: to_onnx(double, [(3,)], **options)) == message
 
 
-SIZES = {
+SIZES: dict[str, Any] = {
     "2.5": ({"T": 2.5}, errors.SymbolError, "T = 2.5, but a size is a whole number."),
     "True": ({"T": True}, errors.SymbolError, "T = True, but a size is a whole number."),
     "'3'": ({"T": "3"}, errors.SymbolError, "T = '3', but a size is a whole number."),
@@ -182,7 +183,7 @@ def test_specialize_that_is_no_mapping():
 
 
 def test_integers_of_numpy_are_sizes():
-    program = to_onnx(double, [("T", 3)]).specialize(T=np.int64(3))
+    program = to_onnx(double, [("T", 3)]).specialize(T=cast("int", np.int64(3)))
     assert program.symbols["T"].value == 3
     assert program.inputs.avals[0].shape == (3, 3)
 
@@ -251,7 +252,7 @@ def test_too_many_arguments():
     assert shown == "The arguments are not those that the program was exported for: unknown args[1] and kwargs['z']."
 
 
-VERIFY = {
+VERIFY: dict[str, Any] = {
     "no sizes": ({"sizes": []}, errors.OptionError, "sizes needs a mapping from symbols to numbers for each run, [{'T': 3}], not []."),
     "one mapping": ({"sizes": {"T": 3}}, errors.OptionError, "sizes needs a mapping from symbols to numbers for each run, [{'T': 3}], not {'T': 3}."),
     "missing": ({"sizes": [{}]}, errors.SymbolError, "sizes[0]: there is none for T. The symbols are: T."),

