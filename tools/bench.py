@@ -124,6 +124,16 @@ def unrolled_scan(x: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
     return jax.lax.scan(lambda c, _: (jnp.tanh(c) + x, c), x, None, length=count // 2, unroll=True)
 
 
+def alternating_transposes(x: jax.Array, count: int) -> jax.Array:
+    """`count / 2` elementwise operations, each of which is transposed."""
+    import jax.numpy as jnp
+
+    x = x[None]
+    for _ in range(count // 2):
+        x = jnp.tanh(x).T
+    return x
+
+
 def large() -> None:
     """Conversion of graphs of 1,000 to 8,000 operations of one shape."""
     import jax
@@ -131,7 +141,7 @@ def large() -> None:
 
     example = jax.ShapeDtypeStruct((4,), "float32")
     to_onnx(functools.partial(chain, count=2), [example])
-    for shape in (chain, wide_concatenate, wide_fan_out, unrolled_scan):
+    for shape in (chain, wide_concatenate, wide_fan_out, unrolled_scan, alternating_transposes):
         converted = {
             count: seconds(lambda: to_onnx(functools.partial(shape, count=count), [example]), 2)  # noqa: B023
             for count in (1000, 2000, 4000, 8000)

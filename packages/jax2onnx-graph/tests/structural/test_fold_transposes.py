@@ -37,6 +37,15 @@ def test_an_elementwise_chain_between_a_pair_takes_the_inner_layout(rewrite):
     assert rewrite(FoldTransposes(), HEAD + text) == ["Mul(Relu(x), Sigmoid(Relu(x)))"]
 
 
+def test_transposes_between_the_operators_of_a_long_chain_vanish(rewrite):
+    steps = "\n".join(f"b{i} = Relu(a{i})  a{i + 1} = Transpose<perm = [1, 0]>(b{i})" for i in range(30))
+    text = f"""g (float[2,3] a0) => (float[2,3] y) {{
+      {steps}
+      y = Relu(a30)
+    }}"""
+    assert rewrite(FoldTransposes(), HEAD + text) == ["Relu(" * 31 + "a0" + ")" * 31]
+
+
 def test_channelwise_constants_are_laid_out(rewrite):
     text = f"""g (float[N,3,4,5] x) => (float[N,3,4,5] y)
       <float[3] scale = {{1.0, 2.0, 3.0}}, float[1,4,1,3] bias = {{1,2,3,4,5,6,7,8,9,10,11,12}}, float one = {{1.0}}> {{

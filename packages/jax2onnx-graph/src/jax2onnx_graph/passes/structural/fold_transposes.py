@@ -88,11 +88,12 @@ def _apply_layout(editor: GraphEditor, transposes: Iterable[ir.Node], layout: La
     visited: set[ir.Value] = set()
     undo = inverse(layout)
     for node in transposes:
-        source = node.inputs[0]
+        source, result = node.inputs[0], node.outputs[0]
         if source is None or node.op_type != "Transpose":
             continue
-        for seed, perm in ((node.outputs[0], layout), (source, undo)):
-            if permutation_of(node) == perm and seed not in visited:
+        for seed, perm in ((result, layout), (source, undo)):
+            is_read = result.uses() or result.is_graph_output()
+            if is_read and permutation_of(node) == perm and seed not in visited:
                 region = _Region(editor, layout)
                 region.gather(seed)
                 visited.update(region.values)
