@@ -77,7 +77,8 @@ def test_linen(name: str) -> None:
     assert program.check_symbols() == []
     assert_same(program, fn, *arguments)
     assert "Loop" not in operators(program)
-    assert "If" not in operators(program)
+    # The router's top_k asks whether there is a NaN.
+    assert "If" not in operators(program) or name == "mixture_of_experts"
 
 
 def test_linen_with_parameters_as_inputs() -> None:

@@ -41,7 +41,7 @@ def constant_keys(jaxpr: Jaxpr) -> Iterator[object]:
     inner, consts = open_jaxpr(jaxpr)
     used, into_keys = _used(jaxpr)
     for var, const in zip(inner.constvars, consts, strict=True):
-        if var in into_keys or (var in used and is_extended_dtype(var.aval.dtype)):
+        if var in into_keys or (var in used and _is_key(var)):
             yield const
 
 
@@ -58,7 +58,11 @@ def _used(jaxpr: Jaxpr) -> tuple[set[Var], set[Var]]:
             meant = zip(eqn.invars[eqn.params["count"] :], open_jaxpr(body)[0].invars, strict=True)
             operands = [*eqn.invars[: eqn.params["count"]], *(v for v, parameter in meant if parameter in inside)]
         used.update(operands)
-        makes_keys = any(is_extended_dtype(v.aval.dtype) for v in eqn.outvars)
-        if makes_keys and not any(is_extended_dtype(v.aval.dtype) for v in operands):
+        if any(map(_is_key, eqn.outvars)) and not any(map(_is_key, operands)):
             into_keys.update(operands)
     return used, into_keys
+
+
+def _is_key(var: Var) -> bool:
+    """Whether a variable holds random keys: an array of them, not a token, which has no dtype."""
+    return isinstance(var.aval, _compat.ShapedArray) and is_extended_dtype(var.aval.dtype)
