@@ -235,16 +235,17 @@ def cosh(z: Complex) -> Complex:
 
 
 def tanh(z: Complex) -> Complex:
-    """Kahan's tanh; for large |x| it is ±1 with the imaginary part 2 sin(2y) e^(-2|x|)."""
+    """Kahan's tanh; for large |x| it is ±1 with the imaginary part 4 sin(y) cos(y) e^(-2|x|)."""
     limit = 10.0 if z.real.dtype == np.float32 else 22.0
     large = abs(z.real) > limit
     tangent, sine = lax.tan(z.imag), lax.sinh(jnp.where(large, 0, z.real))
     secant = 1 + tangent * tangent
     denominator = 1 + secant * (sine * sine)
     real = secant * lax.sqrt(1 + sine * sine) * sine / denominator
-    decay = 2 * lax.sin(2 * z.imag) * lax.exp(-2 * abs(z.real))
-    imag = jnp.where(large, jnp.where(abs(z.real) == np.inf, 0, decay), tangent / denominator)
-    return Complex(jnp.where(large, lax.sign(z.real), real), imag)
+    decay = 4 * lax.sin(z.imag) * lax.cos(z.imag) * lax.exp(-2 * abs(z.real))
+    rest = jnp.where((abs(z.real) == np.inf) & (decay != decay), 0, decay)
+    imag = jnp.where(z.imag == 0, z.imag, jnp.where(large, rest, tangent / denominator))
+    return Complex(jnp.where(large, lax.sign(z.real) + 0 * rest, real), imag)
 
 
 def tan(z: Complex) -> Complex:

@@ -54,5 +54,9 @@ cases = [
     _at("rsqrt", lax.rsqrt, [1e30 + 1e30j, 1e-30 + 1e-30j, *_infinite]),
     _at("sin", jnp.sin, [1e-3 - 80j, 50 + 2j, *_zeros]),
     _at("cosh", jnp.cosh, [80 + 1j, -80 + 1j, *_zeros]),
-    _at("tanh", jnp.tanh, [50 + 1j, -50 + 1j, 1e-6 + 1j, *_zeros]),
+    _at(
+        "tanh",
+        jnp.tanh,
+        [complex(80, np.inf), complex(15, 3e38), complex(np.nan, 0), 50 + 1j, -50 + 1j, 1e-6 + 1j, *_zeros],
+    ),
 ]
