@@ -142,6 +142,12 @@ def demo(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def sweep(session: nox.Session) -> None:
+    """Calls of every public function of JAX through export and ONNX Runtime; writes its part of docs/conformance.md."""
+    session.run(workspace(session), str(ROOT / "tools" / "sweep.py"), *session.posargs, external=True)
+
+
+@nox.session(python=False)
 def conformance(session: nox.Session) -> None:
     """JAX's own primitive harness through export and ONNX Runtime; writes docs/conformance.md."""
     python = workspace(session)

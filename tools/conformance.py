@@ -14,8 +14,6 @@ from __future__ import annotations
 import argparse
 import collections
 import functools
-import json
-import multiprocessing
 import os
 import time
 import traceback
@@ -23,9 +21,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from resumable import remembered, run
+
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "conformance-results"
-CHUNK = 25
+# Where the part of the page begins that another tool writes.
+SWEEP = "\n<!-- written by tools/sweep.py -->\n"
 
 
 def harnesses() -> list[Any]:
@@ -111,31 +112,6 @@ def results_file(symbolic: bool) -> Path:
     return RESULTS / ("symbolic.jsonl" if symbolic else "results.jsonl")
 
 
-def remembered(symbolic: bool) -> dict[str, dict[str, Any]]:
-    file = results_file(symbolic)
-    if not file.exists():
-        return {}
-    return {entry["name"]: entry for entry in map(json.loads, file.read_text().splitlines())}
-
-
-def run(jobs: list[str], workers: int, symbolic: bool) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    chunks = [jobs[i : i + CHUNK] for i in range(0, len(jobs), CHUNK)]
-    # A fresh process now and then gives back what compilers keep.
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(workers, maxtasksperchild=20) as pool, results_file(symbolic).open("a") as file:
-        done = 0
-        for results in pool.imap_unordered(functools.partial(worker, symbolic=symbolic), chunks):
-            for entry in results:
-                file.write(json.dumps(entry) + "\n")
-            file.flush()
-            done += len(results)
-            print(f"\r{done}/{len(jobs)}", end="", flush=True)
-        pool.close()
-        pool.join()
-    print()
-
-
 def table(title: str, entries: Iterable[dict[str, Any]], key: str) -> Iterator[str]:
     groups: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for entry in entries:
@@ -203,14 +179,16 @@ def main() -> None:
     if args.fresh:
         results_file(args.symbolic).unlink(missing_ok=True)
     selected = select(args)
-    known = remembered(args.symbolic)
+    known = remembered(results_file(args.symbolic))
     jobs = [n for n in selected if n not in known or (args.again and known[n]["status"] != "pass")]
-    run(jobs, args.workers, args.symbolic)
-    known = remembered(args.symbolic)
+    run(jobs, functools.partial(worker, symbolic=args.symbolic), results_file(args.symbolic), args.workers)
+    known = remembered(results_file(args.symbolic))
     entries = [known[name] for name in selected if name in known]
     text = summary(entries)
     if not args.filter and args.every == 1 and not args.symbolic:
-        (ROOT / "docs" / "conformance.md").write_text(text)
+        page = ROOT / "docs" / "conformance.md"
+        _, marker, sweep = page.read_text().partition(SWEEP)
+        page.write_text(text + marker + sweep)
     print(text.split("## By group")[0])
     if args.failures:
         for entry in entries:
