@@ -22,7 +22,7 @@ from jax2onnx_testing.fuzz.explain import are_close, explain
 from jax2onnx_testing.fuzz.programs import Program
 from jax2onnx_testing.fuzz.statements import Variable
 
-__all__ = ["Finding", "check"]
+__all__ = ["Finding", "Run", "check", "reference"]
 
 T = TypeVar("T")
 _LINES = 12
@@ -78,7 +78,7 @@ def check(program: Program, given: Arrays | None = None) -> list[Finding]:
     with jax.enable_x64(program.options.x64):
         # Whatever JAX raises is its own, and counted.
         try:
-            runs = list(_reference(program, given))
+            runs = list(reference(program, given))
         except Exception as error:  # noqa: BLE001
             return [Finding("reference", f"{type(error).__name__}: {error}", program)]
         apart = list(_check_apart(program, runs))
@@ -87,7 +87,7 @@ def check(program: Program, given: Arrays | None = None) -> list[Finding]:
         return [*apart, *(_followed(f, apart) for f in _check_whole(program, runs))]
 
 
-def _reference(program: Program, given: Arrays | None) -> Iterator[Run]:
+def reference(program: Program, given: Arrays | None = None) -> Iterator[Run]:
     """The inputs and what JAX computes from them, for each of the sizes."""
     names = [v.name for v in program.variables]
     for run, sizes in enumerate(program.sizes):

@@ -23,7 +23,7 @@ REASONS = {
     "transforms of infinities": "The product with a matrix makes a NaN of an infinity where XLA's algorithm may not.",
     "subnormal numbers": "XLA on CPU flushes them to zero, a model computes with them.",
     "half precision": "A runtime may keep float32 between two half-precision operators.",
-    "more precise": "JAX itself computes the value of the model in double precision.",
+    "more precise": "The value of the model is nearer than JAX's to that which JAX computes in double precision.",
     "infinite complex numbers": "Which part of one that is not finite is infinite and which is NaN depends on how it is computed.",
 }
 
@@ -34,6 +34,7 @@ KNOWN = {
 """Expressions whose results from infinities and NaN are known to differ, with the reason."""
 
 _FACTOR = 10.0
+_TINY = 1e6
 _WIDER = {
     "half precision": {"float16": "float32", "bfloat16": "float32"},
     "more precise": {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex64": "complex128"},
@@ -96,14 +97,21 @@ def explain(
         known = (reason for part, reason in KNOWN.items() for s in program.statements if re.search(part, s.expression))
         if reason := next(known, ""):
             return reason
-    flushed = {key: _flushed(value) for key, value in arguments.items()}
-    if any((flushed[key] != arguments[key]).any() for key in arguments) and are_close(run(flushed), want).all():
+    if _agree_without_tiny(program, name, arguments, run):
         return "subnormal numbers"
     return ""
 
 
+def _agree_without_tiny(program: Program, name: str, arguments: Arrays, run: Callable[[Arrays], Array]) -> bool:
+    """Whether the results are the same if zeros take the place of numbers that are, or may soon become, subnormal."""
+    flushed = {key: _flushed(value) for key, value in arguments.items()}
+    if all(np.array_equal(flushed[key], arguments[key], equal_nan=True) for key in arguments):
+        return False
+    return bool(are_close(run(flushed), evaluate(program, [name], flushed)[name]).all())
+
+
 def _as_with_dtypes(program: Program | None, name: str, arguments: Arrays, got: Array, want: Array) -> Array:
-    """Which elements are those of the program with other dtypes."""
+    """Which elements are those of the program with other dtypes, or nearer to them than JAX's."""
     nowhere = np.zeros(want.shape, bool)
     if program is None:
         return nowhere
@@ -113,8 +121,11 @@ def _as_with_dtypes(program: Program | None, name: str, arguments: Arrays, got: 
             result = evaluate(program, [name], arguments)[name]
     except (TypeError, ValueError):
         return nowhere
+    if result.shape != want.shape:
+        return nowhere
     with np.errstate(all="ignore"):
-        return are_close(got, result.astype(want.dtype)) if result.shape == want.shape else nowhere
+        is_nearer = np.abs(_wide(got) - _wide(result)) <= np.abs(_wide(want) - _wide(result))
+        return is_nearer | are_close(got, result.astype(want.dtype))
 
 
 def _within(got: Array, want: Array, samples: Sequence[Array]) -> Array:
@@ -135,4 +146,4 @@ def _within(got: Array, want: Array, samples: Sequence[Array]) -> Array:
 def _flushed(array: Array) -> Array:
     if not jnp.issubdtype(array.dtype, jnp.floating):
         return array
-    return np.where(np.abs(array) < _smallest(array), np.zeros_like(array), array)
+    return np.where(np.abs(array) < _smallest(array) * _TINY, np.zeros_like(array), array)

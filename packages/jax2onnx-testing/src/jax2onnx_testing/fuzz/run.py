@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import multiprocessing
 import time
@@ -13,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 
 import jax
 
-from jax2onnx_testing.fuzz.check import check
+from jax2onnx_testing.fuzz.check import check, reference
 from jax2onnx_testing.fuzz.programs import generate
 from jax2onnx_testing.fuzz.shrink import as_test, shrink
 
@@ -93,11 +94,29 @@ def fuzz(seeds: Sequence[int], *, jobs: int = 1, seconds: float | None = None) -
                 process.join()
                 del pending[connection]
                 if own:
-                    yield Outcome(own[0], defects=(f"The process died: exit code {process.exitcode}.\n",))
+                    yield _died(own[0], process.exitcode)
                     if own[1:]:
                         start(own[1:])
     for _, process in pending.values():
         process.terminate()
+
+
+def _died(seed: int, exitcode: int | None) -> Outcome:
+    """The outcome of a program whose process died: a defect, unless JAX alone makes a process die."""
+    alone = multiprocessing.get_context("spawn").Process(target=_evaluate_in_jax, args=(seed,))
+    alone.start()
+    alone.join()
+    if alone.exitcode:
+        return Outcome(seed, reference=(f"The process died: exit code {alone.exitcode}.",))
+    return Outcome(seed, defects=(f"The process died: exit code {exitcode}.\n",))
+
+
+def _evaluate_in_jax(seed: int) -> None:
+    warnings.simplefilter("ignore")
+    program = generate(seed)
+    # An error of JAX is no death.
+    with jax.enable_x64(program.options.x64), contextlib.suppress(Exception):
+        list(reference(program))
 
 
 def _check_seeds(connection: Connection, seeds: Sequence[int]) -> None:
