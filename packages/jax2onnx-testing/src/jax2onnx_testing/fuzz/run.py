@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import multiprocessing
 import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 
 import jax
 
@@ -19,6 +21,10 @@ from jax2onnx_testing.fuzz.programs import generate
 from jax2onnx_testing.fuzz.shrink import as_test, shrink
 
 __all__ = ["Outcome", "check_seed", "fuzz", "summary"]
+
+_CONTEXT = multiprocessing.get_context("spawn")
+_MOST_SECONDS = 240
+"""A program takes a second or two; one that takes so long does not end."""
 
 _CACHED_PROGRAMS = 50
 """After so many programs, what JAX compiled is forgotten: it would fill the memory."""
@@ -65,50 +71,68 @@ def check_seed(seed: int) -> Outcome:
     )
 
 
-def fuzz(seeds: Sequence[int], *, jobs: int = 1, seconds: float | None = None) -> Generator[Outcome, None, None]:
+def fuzz(seeds: Sequence[int], *, jobs: int = 1, seconds: float | None = None) -> Iterator[Outcome]:
     """Check the programs of these seeds in `jobs` processes, for so many seconds at most.
 
-    A process that dies is a defect of the program that it was checking; another one takes its place.
+    A process that dies, or does not end, is a defect of the program that it was checking; another one takes its place.
     """
-    end = None if seconds is None else time.monotonic() + seconds
-    context = multiprocessing.get_context("spawn")
-    pending = {}
-
-    def start(own: Sequence[int]) -> None:
-        here, there = context.Pipe(duplex=False)
-        process = context.Process(target=_check_seeds, args=(there, own), daemon=True)
-        process.start()
-        there.close()
-        pending[here] = (list(own), process)
-
-    for job in range(jobs):
-        start(seeds[job::jobs])
-    while pending and (end is None or time.monotonic() < end):
+    end = math.inf if seconds is None else time.monotonic() + seconds
+    pending = dict(_start(seeds[job::jobs]) for job in range(jobs))
+    while pending and time.monotonic() < end:
         for connection in wait(list(pending), timeout=1):
             assert isinstance(connection, Connection)
-            own, process = pending[connection]
+            worker = pending[connection]
             try:
                 yield connection.recv()
-                own.pop(0)
+                worker.advance()
             except EOFError:
-                process.join()
+                worker.process.join()
                 del pending[connection]
-                if own:
-                    yield _died(own[0], process.exitcode)
-                    if own[1:]:
-                        start(own[1:])
-    for _, process in pending.values():
-        process.terminate()
+                if worker.seeds:
+                    yield _died(worker.seeds[0], worker.process.exitcode)
+                    pending.update([_start(worker.seeds[1:])])
+        for worker in pending.values():
+            if worker.seconds > _MOST_SECONDS:
+                worker.process.kill()
+    for worker in pending.values():
+        worker.process.terminate()
+
+
+@dataclasses.dataclass
+class _Worker:
+    """A process, the seeds that it has still to check, and since when it is checking the first of them."""
+
+    process: SpawnProcess
+    seeds: Sequence[int]
+    since: float = dataclasses.field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """For how long it has been checking its program."""
+        return time.monotonic() - self.since
+
+    def advance(self) -> None:
+        """It has sent the outcome of its first seed."""
+        self.seeds, self.since = self.seeds[1:], time.monotonic()
+
+
+def _start(seeds: Sequence[int]) -> tuple[Connection, _Worker]:
+    here, there = _CONTEXT.Pipe(duplex=False)
+    process = _CONTEXT.Process(target=_check_seeds, args=(there, seeds), daemon=True)
+    process.start()
+    there.close()
+    return here, _Worker(process, seeds)
 
 
 def _died(seed: int, exitcode: int | None) -> Outcome:
     """The outcome of a program whose process died: a defect, unless JAX alone makes a process die."""
-    alone = multiprocessing.get_context("spawn").Process(target=_evaluate_in_jax, args=(seed,))
+    alone = _CONTEXT.Process(target=_evaluate_in_jax, args=(seed,))
     alone.start()
-    alone.join()
-    if alone.exitcode:
-        return Outcome(seed, reference=(f"The process died: exit code {alone.exitcode}.",))
-    return Outcome(seed, defects=(f"The process died: exit code {exitcode}.\n",))
+    alone.join(_MOST_SECONDS)
+    if alone.exitcode == 0:
+        return Outcome(seed, defects=(f"The process died: exit code {exitcode}.\n",))
+    alone.kill()
+    return Outcome(seed, reference=("JAX does not survive the program.",))
 
 
 def _evaluate_in_jax(seed: int) -> None:
