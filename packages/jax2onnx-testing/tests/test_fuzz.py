@@ -13,7 +13,7 @@ from jax2onnx_testing import cli
 from jax2onnx_testing.fuzz import check as checking
 from jax2onnx_testing.fuzz.check import check
 from jax2onnx_testing.fuzz.execution import Exported
-from jax2onnx_testing.fuzz.explain import REASONS, explain
+from jax2onnx_testing.fuzz.explain import KNOWN, REASONS, explain
 from jax2onnx_testing.fuzz.nudging import nudged
 from jax2onnx_testing.fuzz.programs import Options, Program, Statement, evaluate_shape, generate
 from jax2onnx_testing.fuzz.run import Outcome, fuzz, summary
@@ -143,6 +143,7 @@ def test_what_follows_from_an_explained_difference_is_explained_too():
 
 def test_every_explanation_has_a_reason():
     assert all(text.endswith(".") for text in REASONS.values())
+    assert {known.reason for known in KNOWN} <= REASONS.keys()
 
 
 # -- nudging -----------------------------------------------------------------------------------

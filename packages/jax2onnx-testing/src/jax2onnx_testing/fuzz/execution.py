@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import OnnxProgram, to_onnx
@@ -20,7 +21,7 @@ from jax2onnx_testing.fuzz.statements import Variable
 from jax2onnx_testing.reference import COMPILER_OPTIONS
 from jax2onnx_testing.values import random_array
 
-__all__ = ["Exported", "evaluate", "evaluate_nudged", "random_arguments"]
+__all__ = ["Exported", "evaluate", "evaluate_for_all_sizes", "evaluate_nudged", "random_arguments"]
 
 Arrays = Mapping[str, Array]
 
@@ -48,6 +49,15 @@ def evaluate(program: Program, results: Sequence[str], arguments: Arrays, *, eag
     if not eager:
         function = jax.jit(function, compiler_options=_COMPILER_OPTIONS)
     values = function(*(jnp.asarray(arguments[v.name], v.aval.dtype) for v in program.inputs))
+    return {name: np.asarray(value) for name, value in zip(results, values, strict=True)}
+
+
+def evaluate_for_all_sizes(program: Program, results: Sequence[str], arguments: Arrays) -> dict[str, Array]:
+    """The variables `results` by the one program that JAX makes for all sizes of the symbols."""
+    function = jax.jit(compiled(program.source(results), f"program {program.seed}"))
+    values = jax.export.export(function)(*(v.aval for v in program.inputs)).call(
+        *(jnp.asarray(arguments[v.name]) for v in program.inputs)
+    )
     return {name: np.asarray(value) for name, value in zip(results, values, strict=True)}
 
 

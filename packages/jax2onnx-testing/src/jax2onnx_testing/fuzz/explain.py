@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Sequence
 
@@ -11,15 +12,19 @@ import numpy as np
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.comparison import tolerance
 
-from jax2onnx_testing.fuzz.execution import Arrays, evaluate, evaluate_nudged
+from jax2onnx_testing.fuzz.execution import Arrays, evaluate, evaluate_for_all_sizes, evaluate_nudged
 from jax2onnx_testing.fuzz.programs import Program
 
-__all__ = ["REASONS", "are_close", "explain"]
+__all__ = ["KNOWN", "REASONS", "are_close", "explain"]
 
 REASONS = {
     "compiled otherwise": "JAX itself computes the value of the model when it evaluates the statements one by one.",
+    "traced for all sizes": "JAX itself computes the value of the model if it traces the program with symbols.",
     "rounding": "JAX's own result changes as much if what is rounded is changed by a few units of the last place.",
     "masked keys": "Attention adds its mask to the scores, so that a masked key whose score is NaN or infinite counts.",
+    "overflow in a normalisation": "JAX's formula has the mean of squares, the operator the square of what differs from the mean.",
+    "small results of activations": "Elu, Selu and Celu are exp(x) - 1, whose absolute error is small, JAX's expm1(x) is exact.",
+    "nothing to find": "JAX fills with 0 what it finds in an array that it knows to be empty, with fill_value in others.",
     "transforms of infinities": "The product with a matrix makes a NaN of an infinity where XLA's algorithm may not.",
     "subnormal numbers": "XLA on CPU flushes them to zero, a model computes with them.",
     "half precision": "A runtime may keep float32 between two half-precision operators.",
@@ -27,11 +32,40 @@ REASONS = {
     "infinite complex numbers": "Which part of one that is not finite is infinite and which is NaN depends on how it is computed.",
 }
 
-KNOWN = {
-    r"dot_product_attention": "masked keys",
-    r"jnp\.fft\.": "transforms of infinities",
-}
-"""Expressions whose results from infinities and NaN are known to differ, with the reason."""
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """Expressions whose results are known to differ.
+
+    Attributes:
+      expression: what they have in them, a regular expression.
+      reason: a key of `REASONS`.
+      magnitude: from which operands on, NaN included, the results may be anything.
+      error: how far the results may be apart for other operands.
+      empty: whether operands without elements are enough.
+    """
+
+    expression: str
+    reason: str
+    magnitude: float = np.inf
+    error: float = 0.0
+    empty: bool = False
+
+    def applies(self, arguments: Arrays, error: float) -> bool:
+        """Whether results that are so far apart are known to be."""
+        if self.empty and any(value.size == 0 for value in arguments.values()):
+            return True
+        largest = max((float(np.abs(_wide(value)).max(initial=0)) for value in arguments.values()), default=0.0)
+        return largest >= self.magnitude or np.isnan(largest) or error <= self.error
+
+
+KNOWN = (
+    Known(r"dot_product_attention", "masked keys"),
+    Known(r"jnp\.fft\.", "transforms of infinities"),
+    Known(r"standardize|\.var\(", "overflow in a normalisation", magnitude=1e18),
+    Known(r"nonzero|argwhere|, size=", "nothing to find", empty=True),
+    Known(r"nn\.(elu|selu|celu)", "small results of activations", error=3e-7),
+)
 
 _FACTOR = 10.0
 _TINY = 1e6
@@ -85,6 +119,8 @@ def explain(
     others = [evaluate(program, [name], arguments, eager=eager)[name] for eager in (True, False)]
     if not (wrong & ~np.any([are_close(got, other) for other in others], axis=0)).any():
         return "compiled otherwise"
+    if not (wrong & ~_as_for_all_sizes(program, name, arguments, got)).any():
+        return "traced for all sizes"
     nudged = [results[name] for results in evaluate_nudged(program, [name], arguments)]
     if not (wrong & ~_within(got, want, [*others, *nudged])).any():
         return "rounding"
@@ -93,13 +129,27 @@ def explain(
     for reason, dtypes in _WIDER.items():
         if not (wrong & ~_as_with_dtypes(program.with_dtypes(dtypes), name, arguments, got, want)).any():
             return reason
-    if not all(np.isfinite(_wide(value)).all() for value in arguments.values()):
-        known = (reason for part, reason in KNOWN.items() for s in program.statements if re.search(part, s.expression))
-        if reason := next(known, ""):
-            return reason
+    error = float(np.abs(_wide(got) - _wide(want))[wrong].max())
+    for known in KNOWN:
+        if any(re.search(known.expression, s.expression) for s in program.statements) and known.applies(
+            arguments, error
+        ):
+            return known.reason
     if _agree_without_tiny(program, name, arguments, run):
         return "subnormal numbers"
     return ""
+
+
+def _as_for_all_sizes(program: Program, name: str, arguments: Arrays, got: Array) -> Array:
+    """Which elements are those of the program that JAX makes for all sizes."""
+    if all(isinstance(d, int) for v in program.inputs for d in v.aval.shape):
+        return np.zeros(got.shape, bool)
+    # Not everything that can be traced with symbols can be exported by JAX, whose errors have no common type.
+    try:
+        result = evaluate_for_all_sizes(program, [name], arguments)[name]
+    except Exception:  # noqa: BLE001
+        return np.zeros(got.shape, bool)
+    return are_close(got, result)
 
 
 def _agree_without_tiny(program: Program, name: str, arguments: Arrays, run: Callable[[Arrays], Array]) -> bool:
