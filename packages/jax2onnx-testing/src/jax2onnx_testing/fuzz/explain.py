@@ -175,7 +175,7 @@ def _as_with_dtypes(program: Program | None, name: str, arguments: Arrays, got: 
         return nowhere
     with np.errstate(all="ignore"):
         is_nearer = np.abs(_wide(got) - _wide(result)) <= np.abs(_wide(want) - _wide(result))
-        return is_nearer | are_close(got, result.astype(want.dtype))
+        return (is_nearer & np.isfinite(want)) | are_close(got, result.astype(want.dtype))
 
 
 def _within(got: Array, want: Array, samples: Sequence[Array]) -> Array:
