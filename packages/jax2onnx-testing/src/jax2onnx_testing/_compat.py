@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import jax
 
-__all__ = ["QUICK_COMPILATION"]
+__all__ = ["QUICK_COMPILATION", "scan_counts"]
 
 #: Options of XLA that make a program that runs once cheaper to compile. Later versions have no such choice.
 QUICK_COMPILATION: dict[str, bool] = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else {}
+
+
+def scan_counts(params: Mapping[str, Any], operands: int) -> tuple[int, int]:
+    """How many of a scan's operands are constants of its body, and how many the carry; `params` are the equation's."""
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    groups = params["ft_in"].update(range(operands)).unpack()
+    return len(list(groups[0])), len(list(groups[1]))

@@ -14,6 +14,8 @@ from jax import lax
 from jax2onnx_core.jax_types import Equation, Function, Jaxpr
 from jax2onnx_core.jaxprs import bind_primitive, is_jaxpr, is_literal, open_jaxpr
 
+from jax2onnx_testing._compat import scan_counts
+
 __all__ = ["nudged"]
 
 Values = Sequence[jax.Array]
@@ -75,7 +77,9 @@ class _Interpreter:
         if name in _CALLS:
             return self._closed(next(_jaxprs(params.values())))(*operands)
         if name == "scan":
-            return self._scan(operands, **params)
+            counts = scan_counts(params, len(operands))
+            jaxpr, length, reverse = params["jaxpr"], params["length"], params["reverse"]
+            return self._scan(operands, jaxpr=jaxpr, length=length, reverse=reverse, counts=counts)
         if name == "while":
             return self._while(operands, **params)
         if name == "cond":
@@ -89,17 +93,8 @@ class _Interpreter:
         )
         return [self._nudge(x) for x in results] if rounds else results
 
-    def _scan(
-        self,
-        operands: Values,
-        *,
-        jaxpr: Jaxpr,
-        num_consts: int,
-        num_carry: int,
-        length: int,
-        reverse: bool,
-        **_: object,
-    ) -> Values:
+    def _scan(self, operands: Values, *, jaxpr: Jaxpr, length: int, reverse: bool, counts: tuple[int, int]) -> Values:
+        num_consts, num_carry = counts
         consts, carry = operands[:num_consts], list(operands[num_consts:][:num_carry])
         body = self._closed(jaxpr)
 
