@@ -60,7 +60,8 @@ class Statement:
     @property
     def value(self) -> str:
         """What is assigned to the targets."""
-        return f"jax.tree.leaves({self.expression})" if self.is_tree else self.expression
+        leaves = f"jax.tree.leaves({self.expression})" + ("[0]" if len(self.targets) == 1 else "")
+        return leaves if self.is_tree else self.expression
 
     @property
     def operands(self) -> list[str]:
