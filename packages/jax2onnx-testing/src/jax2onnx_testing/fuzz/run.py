@@ -10,7 +10,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
@@ -71,7 +71,7 @@ def check_seed(seed: int) -> Outcome:
     )
 
 
-def fuzz(seeds: Sequence[int], *, jobs: int = 1, seconds: float | None = None) -> Iterator[Outcome]:
+def fuzz(seeds: Sequence[int], *, jobs: int = 1, seconds: float | None = None) -> Generator[Outcome, None, None]:
     """Check the programs of these seeds in `jobs` processes, for so many seconds at most.
 
     A process that dies, or does not end, is a defect of the program that it was checking; another one takes its place.
