@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 import types
@@ -10,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax2onnx_core import Call, Composites, Rules, hookimpl, to_onnx
+from jax2onnx_core import Call, Composites, Replacement, Rules, hookimpl, to_onnx
 from jax2onnx_core.frontend.activation import activation_window
 from jax2onnx_core.plugins.errors import PluginError
 
@@ -161,7 +162,9 @@ def test_a_function_jitted_and_run_before_the_export(library, plugin):
 
 def test_nothing_is_left(library, plugin):
     before = dict(vars(library))
-    call = library.Layer.__call__
+    functions = library.bump, library.Layer.__call__
+    codes = [function.__code__ for function in functions]
+    attributes = [dict(vars(function)) for function in functions]
 
     def fails(x):
         library.bump(x)
@@ -170,26 +173,78 @@ def test_nothing_is_left(library, plugin):
     with pytest.raises(RuntimeError, match="in the middle"):
         to_onnx(fails, [(3,)], plugins=[plugin])
     assert vars(library) == before
-    assert library.Layer.__call__ is call
+    assert [function.__code__ for function in functions] == codes
+    assert [vars(function) for function in functions] == attributes
 
 
-def test_a_name_taken_inside_the_window_is_given_back(library, plugin):
-    def imports(x):
-        late = types.ModuleType("late")
-        vars(late)["bump"] = library.bump
-        sys.modules["late"] = late
-        return late.bump(x)
+def test_the_signature_is_that_of_the_function(library, plugin):
+    before = inspect.signature(library.bump)
 
-    original = library.bump
-    try:
-        to_onnx(imports, [(3,)], plugins=[plugin])
-        assert sys.modules["late"].bump is original
-    finally:
-        sys.modules.pop("late", None)
+    def f(x):
+        assert inspect.signature(library.bump) == before
+        return jax.jit(library.bump, static_argnames="by")(x, by=2.0)
+
+    assert ("windowed.bump", "rule") in to_onnx(f, [(3,)], plugins=[plugin]).log.ways
+
+
+def test_a_replacement_is_the_result(library):
+    composites = Composites()
+
+    @composites.call("windowed:bump", name="windowed.bump")
+    def bump(x, *, by=1.0):
+        return None if by == 0 else Replacement(library.bump(x, by=0) + by)
+
+    class Plugin:
+        @hookimpl
+        def jax2onnx_register(self, registry):
+            registry.add(composites)
+
+    program = to_onnx(lambda x: library.bump(x, by=3.0), [(3,)], plugins=[Plugin()])
+    assert [node.op_type for node in program.model.graph] == ["Tanh", "Add", "Add"]
+    program.verify()
+
+
+@pytest.fixture
+def two_operands(library):
+    """A plugin whose operation takes rows of `x` while `weight` is the same for all."""
+    composites, rules = Composites(), Rules()
+
+    @composites.call("windowed:Layer.__call__", name="windowed.layer", keep_under_vmap=(0,))
+    def layer(self, x):
+        return Call(x, self.weight)
+
+    @rules.lower("windowed.layer")
+    def lower_layer(ctx, x, weight):
+        assert len(ctx.known_dims(weight)) == 1
+        return ctx.op.Mul(weight, x)
+
+    class Plugin:
+        @hookimpl
+        def jax2onnx_register(self, registry):
+            registry.add(rules, composites)
+
+    return Plugin()
+
+
+@pytest.mark.parametrize(("axes", "whole"), [((0, None), True), ((None, 0), False), ((0, 0), False)])
+def test_an_operation_stays_whole_where_these_operands_alone_are_mapped(library, two_operands, axes, whole):
+    def f(x, weight):
+        mapped = library.Layer()
+
+        def call(x, weight):
+            mapped.weight = weight
+            return mapped(x)
+
+        return jax.vmap(call, axes)(x, weight)
+
+    shapes = [(3,) if axis is None else (2, 3) for axis in axes]
+    program = to_onnx(f, shapes, plugins=[two_operands])
+    assert (("windowed.layer", "rule") in program.log.ways) == whole
+    program.verify()
 
 
 def test_threads_do_not_see_each_others_windows(library, plugin):
-    inside, leave = threading.Event(), threading.Event()
+    inside, leave, code = threading.Event(), threading.Event(), library.bump.__code__
     failures = []
 
     def slow(x):
@@ -214,7 +269,7 @@ def test_threads_do_not_see_each_others_windows(library, plugin):
     leave.set()
     first.join()
     assert not failures
-    assert library.bump.__module__ != "jax2onnx_core.frontend.activation"
+    assert library.bump.__code__ is code
 
 
 def test_a_target_that_does_not_exist():

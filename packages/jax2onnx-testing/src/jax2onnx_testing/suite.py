@@ -14,16 +14,11 @@ from jax2onnx_testing.checks import check_variant
 from jax2onnx_testing.collection import Broken, Found, find_cases
 from jax2onnx_testing.coverage import duplicate_ids, uncovered_operations
 from jax2onnx_testing.declines import check_declining
-from jax2onnx_testing.transforms import (
-    NotApplicableError,
-    Transformed,
-    check_alias,
-    check_transformed,
-    transformations,
-)
+from jax2onnx_testing.references import WAYS, check_reached
+from jax2onnx_testing.transforms import NotApplicableError, Transformed, check_transformed, transformations
 from jax2onnx_testing.variants import PRECISIONS, Variant, quick_variants_of, variants_of
 
-__all__ = ["pytest_generate_tests", "run_test", "test_a_composite_is_found_under_every_name", "test_case", "test_every_case_has_its_own_name",
+__all__ = ["pytest_generate_tests", "run_test", "test_a_composite_is_reached", "test_case", "test_every_case_has_its_own_name",
            "test_every_operation_is_covered", "test_under_transformation", "test_where_rules_decline"]  # fmt: skip
 
 # Of so many cases the quick suite checks one with rules that decline.
@@ -61,7 +56,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("declining", declining, ids=[v.id for v in declining])
     if "composite" in metafunc.fixturenames:
         owners = installed_plugins().registry.owners
-        specs = [s for s in installed_plugins().registry.composites if "." not in s.target.partition(":")[2]]
+        specs = installed_plugins().registry.composites
         specs = [s for s in specs if _wanted(owners[f"composite target {s.target}"], distributions)]
         metafunc.parametrize("composite", specs, ids=[s.target for s in specs])
     if "distribution" in metafunc.fixturenames:
@@ -116,10 +111,11 @@ def test_every_operation_is_covered(distribution: str) -> None:
     assert not missing, f"No case of {distribution} covers: {', '.join(missing)}"
 
 
-def test_a_composite_is_found_under_every_name(composite: CompositeSpec) -> None:
-    """A function that a user imported under another name is shown as the composite too, and is itself again after."""
+@pytest.mark.parametrize("way", WAYS)
+def test_a_composite_is_reached(composite: CompositeSpec, way: str) -> None:
+    """However a program holds the function of a composite, its calls are seen."""
     try:
-        check_alias(composite)
+        check_reached(composite, way)
     except NotApplicableError as error:
         pytest.skip(str(error))
 

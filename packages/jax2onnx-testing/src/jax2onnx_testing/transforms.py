@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-import importlib
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import ModuleType
 
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import to_onnx
-from jax2onnx_core.frontend.activation import activation_window, find_target
+from jax2onnx_core.frontend.activation import find_target
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
-from jax2onnx_core.plugins.rules import CompositeSpec
 from jax2onnx_graph.arrays import Array
 
 from jax2onnx_testing.checks import CheckFailedError, assert_close, run_program
@@ -25,7 +22,7 @@ from jax2onnx_testing.reference import Reference
 from jax2onnx_testing.values import arguments
 from jax2onnx_testing.variants import Built, Variant, build
 
-__all__ = ["TRANSFORMS", "NotApplicableError", "Transformed", "check_alias", "check_transformed", "composite_names", "patched_targets",
+__all__ = ["TRANSFORMS", "NotApplicableError", "Transformed", "check_transformed", "composite_names", "patched_targets",
            "transformations"]  # fmt: skip
 
 Arguments = Sequence[PyTree]
@@ -257,33 +254,7 @@ _SURROUNDINGS: Mapping[str, Callable[[Built, Arguments], None]] = {
 }
 
 
-def check_alias(spec: CompositeSpec) -> None:
-    """Check that a module-level target is replaced where a module holds it under another name, during an export only.
-
-    Raises:
-      NotApplicableError: the library is not installed.
-      CheckFailedError: it is not replaced, or stays so.
-    """
-    module = spec.target.partition(":")[0]
-    try:
-        importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise NotApplicableError(f"{module} is not installed.") from error
-    original = find_target(spec.target)[2]
-    alias = ModuleType("jax2onnx_testing_alias")
-    vars(alias)["renamed"] = original
-    sys.modules[alias.__name__] = alias
-    try:
-        with activation_window([spec], object()):
-            if vars(alias)["renamed"] is original:
-                raise CheckFailedError(f"{spec.target} is not found where a module holds it under another name.")
-        if vars(alias)["renamed"] is not original:
-            raise CheckFailedError(f"{spec.target} stays replaced where a module holds it under another name.")
-    finally:
-        del sys.modules[alias.__name__]
-
-
 def patched_targets() -> dict[str, int]:
-    """Target → the `id` of the function that is there now, for every composite whose module is imported."""
+    """Target → the `id` of the code that its function has now, for every composite whose module is imported."""
     specs = installed_plugins().registry.composites
-    return {s.target: id(find_target(s.target)[2]) for s in specs if s.target.partition(":")[0] in sys.modules}
+    return {s.target: id(find_target(s.target).__code__) for s in specs if s.target.partition(":")[0] in sys.modules}

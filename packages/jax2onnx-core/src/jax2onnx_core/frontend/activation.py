@@ -1,36 +1,36 @@
-"""The activation window: while one thread traces, the calls that plugins declared become composites."""
+"""The activation window: while one thread traces, the calls that plugins declared become composites.
+
+A function is intercepted in its code object, below every reference to it: however a program holds the function (an
+attribute, a partial, a default argument, `jax.jit` of it), calls of it are seen.
+"""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import threading
-import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import ModuleType
+from types import CodeType, FunctionType
 
 import jax
 
 from jax2onnx_core.frontend.composite import bind_composite
-from jax2onnx_core.jax_types import Function, PyTree
+from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.plugins.errors import PluginError
-from jax2onnx_core.plugins.rules import Call, CompositeSpec, qualified_name
+from jax2onnx_core.plugins.rules import Call, CompositeSpec, Replacement, qualified_name
 
 __all__ = ["activation_window", "active_composites", "exporting", "find_target"]
-
-#: What a function is an attribute of.
-Holder = ModuleType | type
 
 # JAX's trace caches are keyed by this value, so traces made inside a window stay inside it.
 _trace_context = jax.make_user_context(default_value=None)
 _thread = threading.local()
 _lock = threading.Lock()
-_installed: dict[str, _Patch] = {}
 
 
-def active_composites() -> dict[str, CompositeSpec] | None:
-    """Target → composite of the window that this thread is in, None outside of any."""
+def active_composites() -> Mapping[FunctionType, CompositeSpec] | None:
+    """Function → composite of the window that this thread is in, None outside of any."""
     return vars(_thread).get("specs")
 
 
@@ -44,138 +44,125 @@ def activation_window(specs: Sequence[CompositeSpec], token: object) -> Iterator
     """Inside, calls of the specs' targets made by this thread are traced as composites.
 
     Targets whose module is not imported are skipped. Other threads see the original functions; on
-    leaving, also by an exception, no wrapper is left anywhere. `token` keys JAX's trace caches.
+    leaving, also by an exception, every function has its own code again. `token` keys JAX's trace caches.
     """
-    by_target = {spec.target: spec for spec in specs if spec.target.partition(":")[0] in sys.modules}
-    outer = active_composites()
-    _install(list(by_target))
-    outer_traced = vars(_thread).get("traced")
-    _thread.specs, _thread.traced = by_target, {}
+    imported = [spec for spec in specs if spec.target.partition(":")[0] in sys.modules]
+    by_function = {find_target(spec.target): spec for spec in reversed(imported)}
+    patches = [_patch_of(function) for function in by_function]
+    outer, outer_traced = active_composites(), vars(_thread).get("traced")
+    with _lock:
+        for patch in patches:
+            patch.enter()
+    _thread.specs, _thread.traced = by_function, {}
     try:
         with _trace_context(token):
             yield
     finally:
         _thread.specs, _thread.traced = outer, outer_traced
-        _uninstall(list(by_target))
+        with _lock:
+            for patch in patches:
+                patch.leave()
 
 
-def patched(fn: Function) -> Function:
-    """The wrapper that stands for `fn` inside the window, also for one that was bound to a method or to arguments
-    before it: the callable handed to `to_onnx` is looked up by no name.
-    """
-    wrappers = {id(patch.original): patch.wrapper for patch in _installed.values()}
-    if isinstance(fn, functools.partial):
-        func = patched(fn.func)
-        return fn if func is fn.func else functools.partial(func, *fn.args, **fn.keywords)
-    if isinstance(fn, types.MethodType):
-        wrapper = wrappers.get(id(fn.__func__))
-        return fn if wrapper is None else types.MethodType(wrapper, fn.__self__)
-    return wrappers.get(id(fn), fn)
-
-
-def find_target(target: str) -> tuple[Holder, str, Function]:
-    """`"module:Class.method"` → (holder, attribute name, the object itself)."""
+def find_target(target: str) -> FunctionType:
+    """The Python function behind `"module:Class.method"`: that which `jax.jit` or `jax.custom_jvp` wraps, if one does."""
     module, _, path = target.partition(":")
-    holder: Holder = sys.modules[module]
-    *parents, name = path.split(".")
+    found: object = sys.modules[module]
     try:
-        for parent in parents:
-            holder = vars(holder)[parent]
-        return holder, name, vars(holder)[name]
+        for name in path.split("."):
+            found = vars(found)[name]
     except KeyError as missing:
         raise PluginError(
             f"The composite target {target!r} does not exist: {module} has no {missing.args[0]!r} there. "
             "The installed version of that module may be another one than the plugin was written for."
         ) from None
+    function = inspect.unwrap(found, stop=_is_function) if callable(found) else found
+    if not isinstance(function, FunctionType):
+        raise PluginError(f"The composite target {target!r} is a {type(found).__name__}, not a Python function.")
+    return function
+
+
+def _is_function(found: object) -> bool:
+    return isinstance(found, FunctionType)
 
 
 class _Patch:
-    """One replaced function: where its wrapper stands, and how many windows need it."""
+    """A function whose code calls `dispatch` while a window needs it, and a copy that keeps the code of its own."""
 
-    def __init__(self, target: str) -> None:
-        self.users = 0
-        holder, name, self.original = find_target(target)
-        self.wrapper = _wrap(target, self.original)
-        if isinstance(holder, type):
-            self.places: list[tuple[Holder, str]] = [(holder, name)]
-        else:
-            self.places = list(_aliases.places[target])
+    def __init__(self, function: FunctionType) -> None:
+        self.windows = 0
+        self.function, self.code = function, function.__code__
+        self.original = _copy(function)
+        self.intercepting = _intercepting(self)
+        # The signature is asked for by those who wrap the function during the window.
+        has_one = not vars(function).keys().isdisjoint(("__signature__", "__wrapped__"))
+        self.attributes = {} if has_one else {"__signature__": inspect.signature(function)}
 
-    def put(self, old: Function, new: Function) -> None:
-        for holder, name in self.places:
-            if vars(holder).get(name) is old:
-                setattr(holder, name, new)
+    def enter(self) -> None:
+        self.windows += 1
+        if self.windows == 1:
+            vars(self.function).update(self.attributes)
+            self.function.__code__ = self.intercepting
 
+    def leave(self) -> None:
+        self.windows -= 1
+        if not self.windows:
+            self.function.__code__ = self.code
+            for name in self.attributes:
+                delattr(self.function, name)
 
-class _Aliases:
-    """Where module-level functions stand under any name.
-
-    A scan of all modules costs 10 ms, so what was found is kept and only modules that are new or have
-    grown are looked at again.
-    """
-
-    def __init__(self) -> None:
-        self.seen: dict[str, tuple[ModuleType, int]] = {}
-        self.places: dict[str, list[tuple[Holder, str]]] = {}
-
-    def scan(self, functions: dict[str, Function]) -> None:
-        """Bring the places of these functions (target → function) up to date."""
-        if not functions.keys() <= self.places.keys():
-            self.seen.clear()
-            self.places = {target: [] for target in {*self.places, *functions}}
-        by_id = {id(function): self.places[target] for target, function in functions.items()}
-        for name, module in list(sys.modules.items()):
-            if _is_plain(module) and self.seen.get(name) != (module, len(vars(module))):
-                self.seen[name] = module, len(vars(module))
-                _scan_module(module, by_id)
-
-    def imported_since(self) -> list[ModuleType]:
-        return [m for name, m in list(sys.modules.items()) if name not in self.seen and _is_plain(m)]
-
-
-def _is_plain(module: object) -> bool:
-    # Looking into a lazily loaded module (a subclass of ModuleType) would load it.
-    return type(module) is ModuleType
-
-
-def _scan_module(module: ModuleType, by_id: dict[int, list[tuple[Holder, str]]]) -> None:
-    namespace = vars(module)
-    if not by_id.keys().isdisjoint(map(id, namespace.values())):
-        for name, value in list(namespace.items()):
-            if id(value) in by_id and (module, name) not in by_id[id(value)]:
-                by_id[id(value)].append((module, name))
-
-
-_aliases = _Aliases()
-
-
-def _wrap(target: str, original: Function) -> Function:
-    @functools.wraps(original)
-    def wrapper(*args: PyTree, **kwargs: PyTree) -> PyTree:
-        specs = active_composites()
-        spec = specs.get(target) if specs else None
-        call = _call_of(spec, original, args, kwargs) if spec else None
+    def dispatch(self, /, *args: PyTree, **kwargs: PyTree) -> PyTree:
+        """What a call of the function does inside a window of any thread."""
+        spec = (active_composites() or {}).get(self.function)
+        call = _call_of(spec, self.original, args, kwargs) if spec else None
         if spec is None or call is None:
-            return original(*args, **kwargs)
+            return self.original(*args, **kwargs)
+        if isinstance(call, Replacement):
+            return call.value
 
         def traced_original() -> PyTree:
             traced_args, traced_kwargs = (args, kwargs) if call.arguments is None else call.arguments()
-            return original(*traced_args, **traced_kwargs)
+            return self.original(*traced_args, **traced_kwargs)
 
         return bind_composite(
             spec.name,
             call,
             traced_original,
             keep_under_vmap=spec.keep_under_vmap,
-            traced=vars(_thread)["traced"].setdefault(target, {}),
+            traced=vars(_thread)["traced"].setdefault(spec.target, {}),
         )
 
-    return wrapper
+
+_patch_of = functools.cache(_Patch)
+
+
+def _copy(function: FunctionType) -> FunctionType:
+    copy = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def _template(*args: PyTree, **kwargs: PyTree) -> PyTree:
+    return "patch".dispatch(*args, **kwargs)  # type: ignore[attr-defined]
+
+
+def _intercepting(patch: _Patch) -> CodeType:
+    """The template's code with the patch as its constant, which a function with the closure of this one may have."""
+    return _template.__code__.replace(
+        co_consts=tuple(patch if const == "patch" else const for const in _template.__code__.co_consts),
+        co_freevars=patch.code.co_freevars,
+        co_name=patch.code.co_name,
+        co_qualname=patch.code.co_qualname,
+        co_filename=patch.code.co_filename,
+        co_firstlineno=patch.code.co_firstlineno,
+    )
 
 
 def _call_of(
-    spec: CompositeSpec, original: Function, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
-) -> Call | None:
+    spec: CompositeSpec, original: FunctionType, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
+) -> Call | Replacement | None:
     """What the composite's function makes of a call; PluginError where it fails on one that the original takes."""
     try:
         call = spec.fn(*args, **kwargs)
@@ -184,35 +171,8 @@ def _call_of(
         raise PluginError(
             f"The composite {qualified_name(spec.fn)} of {spec.target} failed: {type(error).__name__}: {error}"
         ) from error
-    if call is not None and not isinstance(call, Call):
+    if not isinstance(call, Call | Replacement | None):
         raise PluginError(
-            f"The composite {qualified_name(spec.fn)} of {spec.target} returned {call!r:.80}, not a Call or None."
+            f"The composite {qualified_name(spec.fn)} of {spec.target} returned {call!r:.80}, not a Call, a Replacement or None."
         )
     return call
-
-
-def _install(targets: list[str]) -> None:
-    with _lock:
-        new = [target for target in targets if target not in _installed]
-        found = {target: find_target(target) for target in new}
-        _aliases.scan({t: function for t, (holder, _, function) in found.items() if not isinstance(holder, type)})
-        for target in new:
-            patch = _installed[target] = _Patch(target)
-            patch.put(patch.original, patch.wrapper)
-        for target in targets:
-            _installed[target].users += 1
-
-
-def _uninstall(targets: list[str]) -> None:
-    with _lock:
-        done = []
-        for target in targets:
-            _installed[target].users -= 1
-            if not _installed[target].users:
-                done.append(_installed.pop(target))
-        # A module imported inside the window may have picked up a wrapper.
-        by_id = {id(patch.wrapper): patch.places for patch in done}
-        for module in _aliases.imported_since():
-            _scan_module(module, by_id)
-        for patch in done:
-            patch.put(patch.wrapper, patch.original)

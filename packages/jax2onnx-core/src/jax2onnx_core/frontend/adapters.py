@@ -13,7 +13,7 @@ import jax
 
 from jax2onnx_core.frontend.pytrees import is_too_deep, path_name
 from jax2onnx_core.jax_types import Function, PyTree
-from jax2onnx_core.plugins.errors import OptionError, PluginError
+from jax2onnx_core.plugins.errors import Jax2OnnxError, OptionError, PluginError
 from jax2onnx_core.plugins.registry import Adapted, Adapter
 
 __all__ = ["AdaptedCallable", "adapt_callable"]
@@ -32,7 +32,7 @@ class AdaptedCallable:
     """
 
     def __init__(self, adapters: Sequence[Adapter]) -> None:
-        self.classes = [(cls, a) for a in adapters for cls in [_imported_class(a.target)] if cls is not None]
+        self._adapters = [(a, cls) for a in adapters for cls in [_imported_class(a.target)] if cls is not None]
         # Functions of these libraries close over what the user gave them, but their globals hold no models.
         self._libraries = {"jax", "numpy", *(a.target.partition(".")[0].partition(":")[0] for a in adapters)}
         self.names: dict[int, str] = {}
@@ -47,8 +47,8 @@ class AdaptedCallable:
         """A maker of a fresh `value`, or None where there is nothing to make fresh."""
         if id(value) in self._adapted:
             return self._adapted[id(value)]
-        for cls, adapter in self.classes:
-            if isinstance(value, cls):
+        for adapter, cls in self._adapters:
+            if _claims(adapter, cls, value):
                 made = _adapted(adapter, value)
                 self._record(made)
                 # One object found in several places stays one object.
@@ -92,7 +92,9 @@ class AdaptedCallable:
                     self._name(leaf, ".".join(filter(None, [name, path_name(path)])))
 
     def _partial(self, value: functools.partial[PyTree], name: str) -> Maker | None:
-        makers = [self.adapt(value.func, name), *(self.adapt(a, f"arg{i}") for i, a in enumerate(value.args))]
+        # Parameters that are bound to a function (`partial(apply, params)`) have the names of their keys.
+        names = ["" if isinstance(a, dict) else f"arg{i}" for i, a in enumerate(value.args)]
+        makers = [self.adapt(value.func, name), *map(self.adapt, value.args, names)]
         keywords = {k: self.adapt(v, k) for k, v in value.keywords.items()}
         if not any(makers) and not any(keywords.values()):
             return None
@@ -133,9 +135,15 @@ class AdaptedCallable:
         return make
 
 
+def _claims(adapter: Adapter, cls: type, value: object) -> bool:
+    return isinstance(value, cls) if adapter.claims is None else adapter.claims(value)
+
+
 def _adapted(adapter: Adapter, value: object) -> Adapted:
     try:
         return adapter.adapt(value)
+    except Jax2OnnxError:
+        raise
     except Exception as error:
         raise PluginError(
             f"The adapter of {adapter.owner} for {adapter.target} failed on a {type(value).__name__} "
@@ -145,10 +153,10 @@ def _adapted(adapter: Adapter, value: object) -> Adapted:
 
 def adapt_callable(fn: Function, adapters: Sequence[Adapter]) -> AdaptedCallable:
     """Take `fn` apart; raises OptionError if it is not callable."""
-    if not callable(fn):
-        raise OptionError(f"to_onnx needs a callable, not {type(fn).__name__}: {fn!r:.80}.")
     adapted = AdaptedCallable(adapters)
     make = adapted.adapt(fn, "")
+    if make is None and not callable(fn):
+        raise OptionError(f"to_onnx needs a callable, not {type(fn).__name__}: {fn!r:.80}.")
     if make is None and (original := inspect.unwrap(fn)) is not fn:  # of jit and its like only the names are wanted
         adapted.adapt(original, "")
     adapted.make = make or (lambda: fn)

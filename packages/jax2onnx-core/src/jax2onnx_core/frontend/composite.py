@@ -13,7 +13,7 @@ from jax2onnx_core import _compat
 from jax2onnx_core.fingerprint import params_fingerprint
 from jax2onnx_core.jax_types import Jaxpr, Primitive, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import Dim, StaticParams
-from jax2onnx_core.plugins.rules import Call
+from jax2onnx_core.plugins.rules import Call, KeepUnderVmap
 
 __all__ = ["TracedOriginal", "bind_composite", "composite_p", "is_composite"]
 
@@ -30,7 +30,7 @@ def bind_composite(
     call: Call,
     original: Callable[[], PyTree],
     *,
-    keep_under_vmap: bool = False,
+    keep_under_vmap: KeepUnderVmap = False,
     traced: dict[Hashable, TracedOriginal] | None = None,
 ) -> PyTree:
     """Trace `original()` and bind it as the operation `name` with the operands and params of `call`.
@@ -109,11 +109,23 @@ def _batch(
         return _compat.eval_jaxpr(jaxpr, *args)
 
     batched = jax.vmap(meaning, tuple(axes[count:]), 0, axis_name=axis_name, axis_size=size)
-    if not params["keep"]:
+    kept = _kept(params["keep"], params["tree"], axes[:count])
+    if kept is None:
         return list(batched(*operands[count:]))
-    front = jax.vmap(lambda *xs: xs, tuple(axes[:count]), 0, axis_name=axis_name, axis_size=size)(*operands[:count])
+    front = list(operands[:count])
+    for i in kept:
+        front[i] = jax.vmap(lambda x: x, axes[i], 0, axis_name=axis_name, axis_size=size)(front[i])
     traced, closed_over, _ = _compat.trace_thunk(lambda: batched(*operands[count:]))
     return list(composite_p.bind(*front, *closed_over, **{**params, "jaxpr": traced}))
+
+
+def _kept(keep: KeepUnderVmap, tree: PyTreeDef, axes: Sequence[int | None]) -> list[int] | None:
+    """Which leaves of the operands get the batch axis; None where the operation does not stay whole."""
+    owners = [index for index, operand in enumerate(tree.children()) for _ in range(operand.num_leaves)]
+    indices = range(len(owners)) if keep is True else keep or ()
+    kept = [leaf for leaf, owner in enumerate(owners) if owner in indices]
+    others = [axis for leaf, axis in enumerate(axes) if leaf not in kept]
+    return kept if keep and others.count(None) == len(others) else None
 
 
 _compat.register_composite_rules(composite_p, _batch)

@@ -9,7 +9,7 @@ import jax
 from jax2onnx_graph.build.names import Names
 
 from jax2onnx_core import _compat
-from jax2onnx_core.frontend.activation import activation_window, patched
+from jax2onnx_core.frontend.activation import activation_window
 from jax2onnx_core.frontend.adapters import AdaptedCallable
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.lost_state import constant_keys, lost_state
@@ -50,7 +50,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
 
     def call(*leaves: jax.Array) -> PyTree:
         args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
-        result = patched(adapted.make())(*args, **kwargs)
+        result = adapted.make()(*args, **kwargs)
         _check_result(result)
         # State that the function returns is kept, and so is what it was given.
         kept = {id(leaf) for leaf in (*leaves, *jax.tree_util.tree_leaves(result))}

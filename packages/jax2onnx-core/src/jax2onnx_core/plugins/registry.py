@@ -25,27 +25,33 @@ class Adapted:
     """What an adapter makes of one model object.
 
     Args:
-      fresh: called inside the trace; returns an equivalent object that owns the very same arrays, so
-        that whatever the call mutates is dropped and the user's object is untouched.
+      fresh: called inside the trace; returns an equivalent object (or, for what is not callable itself, a function)
+        that owns the very same arrays, so that whatever the call mutates is dropped and the user's object is untouched.
       weights: path ("blocks.0.attn.query.kernel") → array, the identical objects that `fresh` uses.
       written: called with an object of `fresh` after it was used; path → what it holds now in place of the array that
         `weights` has there, for state that another call would go on from.
+      modules: called with an object of `fresh`: path ("blocks.0.attn") → the part of the model there. What a call of
+        the part computes is named after the path.
       owners: path → the part of the model that an array belongs to, as messages call it: "norm (BatchNorm)".
     """
 
     fresh: Callable[[], Any]
     weights: Mapping[str, Any]
     written: Callable[[Any], Mapping[str, Any]] = lambda _: {}
+    modules: Callable[[Any], Mapping[str, Any]] = lambda _: {}
     owners: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
 class Adapter:
-    """`target` ("module:qualified.name") names the class whose instances `adapt` takes; `owner` contributed it."""
+    """Takes instances of the class `target` ("module:qualified.name") apart, or, once its module is imported, what `claims`
+    says yes to; `owner` contributed it.
+    """
 
     target: str
     adapt: Callable[[Any], Adapted]
     owner: str
+    claims: Callable[[Any], bool] | None = None
 
 
 _TARGET = re.compile(r"[^:\s]+:[^:\s]+")
@@ -147,11 +153,17 @@ class Registry:
             )
         self.owners[what] = self._owner
 
-    def adapter(self, target: str, adapt: Callable[[Any], Adapted]) -> None:
-        """Instances of the class `target` ("module:Class") are models that `adapt` takes apart."""
+    def adapter(
+        self, target: str, adapt: Callable[[Any], Adapted], *, claims: Callable[[Any], bool] | None = None
+    ) -> None:
+        """Instances of the class `target` ("module:Class") are models that `adapt` takes apart.
+
+        With `claims`, it takes the objects instead for which `claims(obj)` is true: a pair of a module and its
+        variables, a partial of `module.apply`. It is asked only where the module of `target` has been imported.
+        """
         self._check_target(target)
         self._claim(f"adapter {target}", override=False)
-        self.adapters.append(Adapter(target, adapt, self._owner))
+        self.adapters.append(Adapter(target, adapt, self._owner, claims))
 
     def graph_pass(self, factory: PassFactory, *, after: str | None = None) -> None:
         """Run a pass in every export, after the default pass of class name `after` (or after all of them).

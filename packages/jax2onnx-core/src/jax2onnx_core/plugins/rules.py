@@ -10,10 +10,20 @@ from typing import Any, NamedTuple, TypeVar
 from jax2onnx_graph.build.builder import GraphBuilder, Value
 from jax2onnx_graph.report import Unsupported
 
-from jax2onnx_core.jax_types import Function
+from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.errors import Declined, PluginError
 
-__all__ = ["Call", "Complex", "CompositeSpec", "Composites", "Decomposition", "Rule", "Rules", "qualified_name"]
+__all__ = [
+    "Call",
+    "Complex",
+    "CompositeSpec",
+    "Composites",
+    "Decomposition",
+    "Replacement",
+    "Rule",
+    "Rules",
+    "qualified_name",
+]
 
 #: `rule(ctx, *operands, **params)`: the value of the result, or the values of the results in order.
 RuleFn = Callable[..., Value | Sequence[Value]]
@@ -192,13 +202,27 @@ class Call:
 
 
 @dataclasses.dataclass(frozen=True)
+class Replacement:
+    """What a composite's function returns to replace the call: the same result, computed by other operations."""
+
+    value: PyTree
+
+
+#: The function of a composite takes the arguments of its target.
+CompositeFn = Callable[..., Call | Replacement | None]
+C = TypeVar("C", bound=CompositeFn)
+#: Which operands of an operation may get a leading batch axis: all, none, or these.
+KeepUnderVmap = bool | tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class CompositeSpec:
     """One declared composite: `target` ("module:qualified.name") is shown as operation `name`."""
 
     target: str
     name: str
-    fn: Callable[..., Call | None]
-    keep_under_vmap: bool = False
+    fn: CompositeFn
+    keep_under_vmap: KeepUnderVmap = False
 
 
 class Composites:
@@ -210,22 +234,22 @@ class Composites:
     ...     return Call(x, self.weight, scale=self.scale)
 
     The decorated function takes the arguments of the target (with its bound object) and returns
-    a `Call`, or None where the call should be traced as it is.
+    a `Call`, or None where the call should be traced as it is; or a `Replacement`, where other operations (those of
+    `jax.nn`, or other layers of the library) give the same result by a better graph.
     """
 
     def __init__(self) -> None:
         self.specs: list[CompositeSpec] = []
 
-    def call(
-        self, *targets: str, name: str, keep_under_vmap: bool = False
-    ) -> Callable[[Callable[..., Call | None]], Callable[..., Call | None]]:
+    def call(self, *targets: str, name: str, keep_under_vmap: KeepUnderVmap = False) -> Callable[[C], C]:
         """Decorator: calls of `targets` become the operation `name`.
 
         `keep_under_vmap`: the operation may stay whole under `jax.vmap` because its rule reads the
-        ranks of its operands from `ctx.avals_in` and works with a leading batch axis on all of them.
+        ranks of its operands from `ctx.avals_in` and works with a leading batch axis on all of them (True), or on the
+        operands with these indices while the others are not mapped: `(0,)` for a layer `Call(x, weight, bias)`.
         """
 
-        def register(fn: Callable[..., Call | None]) -> Callable[..., Call | None]:
+        def register(fn: C) -> C:
             self.specs.extend(CompositeSpec(t, name, fn, keep_under_vmap) for t in targets)
             return fn
 

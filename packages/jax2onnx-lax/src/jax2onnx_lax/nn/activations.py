@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 
 import jax
+import numpy as np
+from jax.typing import ArrayLike
 from jax2onnx_core import Call, Composites, Context, Rules, Value
 from jax2onnx_core.jaxprs import is_static
 
@@ -58,15 +60,18 @@ def _with_slope(function: str, op_type: str, parameter: str, default: float) -> 
     """`jax.nn.<function>(x, <parameter>)` is one operator whose attribute alpha is the parameter."""
     name = f"jax.nn.{function}"
 
-    @composites.call(f"jax.nn:{function}", name=name, keep_under_vmap=True)
-    def call(x: jax.Array, *args: object, **kwargs: object) -> Call | None:
+    @composites.call(f"jax.nn:{function}", name=name, keep_under_vmap=(0,))
+    def call(x: jax.Array, *args: ArrayLike, **kwargs: ArrayLike) -> Call | None:
         alpha = args[0] if args else kwargs.get(parameter, default)
-        return Call(x, alpha=float(alpha)) if is_float_array(x) and isinstance(alpha, int | float) else None
+        return Call(x, alpha) if is_float_array(x) and not np.ndim(alpha) else None
 
     @rules.lower(name)
-    def lower(ctx: Context, x: Value, *, alpha: float) -> Value:
+    def lower(ctx: Context, x: Value, alpha: Value) -> Value:
+        known = ctx.known(alpha)
+        if known is None:
+            ctx.decline(f"the {parameter} is no constant")
         ctx.require(op_type, x)
-        return ctx.op(op_type, x, alpha=alpha)
+        return ctx.op(op_type, x, alpha=float(known))
 
 
 _with_slope("elu", "Elu", "alpha", 1.0)

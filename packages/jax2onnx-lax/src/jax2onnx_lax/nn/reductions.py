@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 from jax2onnx_core import Call, Composites, Context, Rules, Value
 from jax2onnx_core.jaxprs import is_positive, is_static
 
@@ -83,26 +84,29 @@ def lower_logsumexp(ctx: Context, a: Value, *, axes: tuple[int, ...], keepdims: 
     return ctx.op.ReduceLogSumExp(a, ctx.ints(axes), keepdims=int(keepdims))
 
 
-@composites.call("jax.nn:standardize", name="jax.nn.standardize", keep_under_vmap=True)
+@composites.call("jax.nn:standardize", name="jax.nn.standardize", keep_under_vmap=(0,))
 def standardize(
     x: jax.Array, axis: int | tuple[int, ...] | None = -1, mean: jax.Array | None = None,
-    variance: jax.Array | None = None, epsilon: float = 1e-5, where: jax.Array | None = None, **algorithm: object,
+    variance: jax.Array | None = None, epsilon: ArrayLike = 1e-5, where: jax.Array | None = None, **algorithm: object,
 ) -> Call | None:  # fmt: skip
     if not is_float_array(x) or mean is not None or variance is not None or where is not None:
         return None
     axes = axes_from_end(axis, x.ndim)
-    if axes is None or axes != tuple(range(axes[0], 0)) or not isinstance(epsilon, float):
+    if axes is None or axes != tuple(range(axes[0], 0)) or np.ndim(epsilon):
         return None
-    return Call(x, axes=axes, epsilon=epsilon) if all(is_static(x.shape[a]) for a in axes) else None
+    return Call(x, epsilon, axes=axes) if all(is_static(x.shape[a]) for a in axes) else None
 
 
 @rules.lower("jax.nn.standardize")
-def lower_standardize(ctx: Context, x: Value, *, axes: tuple[int, ...], epsilon: float) -> Value:
+def lower_standardize(ctx: Context, x: Value, epsilon: Value, *, axes: tuple[int, ...]) -> Value:
     """`LayerNormalization` with a scale of ones."""
+    known = ctx.known(epsilon)
+    if known is None:
+        ctx.decline("epsilon is no constant")
     ctx.require("LayerNormalization", x)
     _require_elements(ctx, "LayerNormalization", x)
     scale = filled(ctx, static_sizes(ctx, ctx.known_dims(x)[axes[0] :]), 1, like=x)
-    return ctx.op.LayerNormalization(x, scale, axis=axes[0], epsilon=epsilon)
+    return ctx.op.LayerNormalization(x, scale, axis=axes[0], epsilon=float(known))
 
 
 @composites.call("jax.numpy:mean", name="jax.numpy.mean", keep_under_vmap=True)

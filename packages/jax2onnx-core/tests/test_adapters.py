@@ -1,0 +1,52 @@
+"""What adapters take apart."""
+
+from __future__ import annotations
+
+import functools
+
+import jax.numpy as jnp
+import pytest
+from jax2onnx_core import Adapted, hookimpl, to_onnx
+from jax2onnx_core.plugins.errors import OptionError
+
+
+class Model:
+    """A model that is not callable without its variables."""
+
+    def apply(self, variables, x):
+        return x @ variables["dense"]["kernel"] + variables["dense"]["bias"]
+
+
+VARIABLES = {"dense": {"kernel": jnp.ones((3, 2)), "bias": jnp.ones((1, 2))}}
+
+
+def is_pair(value):
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], Model)
+
+
+class Plugin:
+    @hookimpl
+    def jax2onnx_register(self, registry):
+        registry.adapter(f"{__name__}:Model", adapt_pair, claims=is_pair)
+
+
+def adapt_pair(pair):
+    model, variables = pair
+    weights = {f"dense.{name}": array for name, array in variables["dense"].items()}
+    return Adapted(fresh=lambda: functools.partial(model.apply, variables), weights=weights)
+
+
+def test_an_object_that_an_adapter_claims_need_not_be_callable():
+    program = to_onnx((Model(), VARIABLES), [("B", 3)], plugins=[Plugin()])
+    assert set(program.model.graph.initializers) == {"dense.kernel", "dense.bias"}
+    program.verify()
+
+
+def test_what_nobody_claims_has_to_be_callable():
+    with pytest.raises(OptionError, match="needs a callable, not tuple"):
+        to_onnx((Model(), VARIABLES), [("B", 3)])
+
+
+def test_parameters_bound_to_a_function_have_the_names_of_their_keys():
+    program = to_onnx(functools.partial(Model().apply, VARIABLES), [("B", 3)])
+    assert set(program.model.graph.initializers) == {"dense.kernel", "dense.bias"}

@@ -1,0 +1,98 @@
+"""The ways by which a program may reach a function that a composite claims."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import inspect
+import types
+from collections.abc import Callable, Mapping
+
+import jax
+import jax.numpy as jnp
+from jax2onnx_core import Replacement
+from jax2onnx_core.frontend.activation import activation_window, find_target
+from jax2onnx_core.jax_types import Function, PyTree
+from jax2onnx_core.plugins.rules import CompositeSpec
+
+from jax2onnx_testing.checks import CheckFailedError
+from jax2onnx_testing.transforms import NotApplicableError
+
+__all__ = ["WAYS", "check_reached"]
+
+
+def _module_alias(fn: Function) -> Function:
+    module = types.ModuleType("jax2onnx_testing_alias")
+    vars(module)["renamed"] = fn
+    return lambda *args: vars(module)["renamed"](*args)
+
+
+def _default_argument(fn: Function) -> Function:
+    def call(*args: PyTree, act: Function = fn) -> PyTree:
+        return act(*args)
+
+    return call
+
+
+def _dataclass_field(fn: Function) -> Function:
+    @dataclasses.dataclass(frozen=True)
+    class Layer:
+        act: Function = dataclasses.field(default_factory=lambda: fn)
+
+    layer = Layer()
+    return lambda *args: layer.act(*args)
+
+
+#: Name of the way → from the function, one that calls it by a reference taken before.
+WAYS: Mapping[str, Callable[[Function], Function]] = {
+    "alias": _module_alias,
+    "attribute": lambda fn: types.SimpleNamespace(act=fn).act,
+    "list": lambda fn: [fn].__getitem__(0),
+    "dict": lambda fn: {"act": fn}["act"],
+    "closure": lambda fn: lambda *args: fn(*args),
+    "partial": lambda fn: functools.partial(fn),
+    "default argument": _default_argument,
+    "dataclass field": _dataclass_field,
+    "argument of jit": jax.jit,
+    "argument of vmap": lambda fn: lambda *args: jax.vmap(fn)(*(arg[None] for arg in args)),
+    "argument of checkpoint": lambda fn: jax.checkpoint(fn),
+    "body of scan": lambda fn: lambda *args: jax.lax.scan(lambda _, xs: (None, fn(*xs)), None, [a[None] for a in args]),
+}
+
+
+def check_reached(spec: CompositeSpec, way: str) -> None:
+    """Check that a call of the target of a composite is seen when it goes by a reference, in an activation window only.
+
+    Raises:
+      NotApplicableError: the library is not installed.
+      CheckFailedError: the call is not seen, or one after the window is.
+    """
+    module, _, path = spec.target.partition(":")
+    try:
+        held: object = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise NotApplicableError(f"{module} is not installed.") from error
+    for name in path.split("."):
+        held = vars(held)[name]
+    assert callable(held)
+    call, function = WAYS[way](held), find_target(spec.target)
+    code, seen = function.__code__, []
+
+    def record(*args: PyTree, **kwargs: PyTree) -> Replacement:
+        seen.append(way)
+        return Replacement(jnp.zeros(()))
+
+    with activation_window([dataclasses.replace(spec, fn=record)], object()):
+        jax.make_jaxpr(call)(*[jnp.zeros(()) for _ in _required(function)])
+    if not seen:
+        raise CheckFailedError(f"A call of {spec.target} by {way} is not seen.")
+    if function.__code__ is not code:
+        raise CheckFailedError(f"{spec.target} stays intercepted after the export.")
+
+
+def _required(function: types.FunctionType) -> list[str]:
+    """The parameters that have to be given by position."""
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.kind in by_position and p.default is p.empty]
