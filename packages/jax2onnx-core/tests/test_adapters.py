@@ -14,10 +14,10 @@ class Model:
     """A model that is not callable without its variables."""
 
     def apply(self, variables, x):
-        return x @ variables["dense"]["kernel"] + variables["dense"]["bias"]
+        return (x @ variables["first"]["kernel"]) @ variables["second"]["kernel"]
 
 
-VARIABLES = {"dense": {"kernel": jnp.ones((3, 2)), "bias": jnp.ones((1, 2))}}
+VARIABLES = {"first": {"kernel": jnp.ones((3, 2))}, "second": {"kernel": jnp.ones((2, 4))}}
 
 
 def is_pair(value):
@@ -32,13 +32,13 @@ class Plugin:
 
 def adapt_pair(pair):
     model, variables = pair
-    weights = {f"dense.{name}": array for name, array in variables["dense"].items()}
+    weights = {f"{name}.kernel": layer["kernel"] for name, layer in variables.items()}
     return Adapted(fresh=lambda: functools.partial(model.apply, variables), weights=weights)
 
 
 def test_an_object_that_an_adapter_claims_need_not_be_callable():
     program = to_onnx((Model(), VARIABLES), [("B", 3)], plugins=[Plugin()])
-    assert set(program.model.graph.initializers) == {"dense.kernel", "dense.bias"}
+    assert set(program.model.graph.initializers) == {"first.kernel", "second.kernel"}
     program.verify()
 
 
@@ -49,4 +49,4 @@ def test_what_nobody_claims_has_to_be_callable():
 
 def test_parameters_bound_to_a_function_have_the_names_of_their_keys():
     program = to_onnx(functools.partial(Model().apply, VARIABLES), [("B", 3)])
-    assert set(program.model.graph.initializers) == {"dense.kernel", "dense.bias"}
+    assert set(program.model.graph.initializers) == {"first.kernel", "second.kernel"}
