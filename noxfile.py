@@ -15,9 +15,10 @@ nox.options.default_venv_backend = "none"  # sessions of one Python share an env
 
 ROOT = Path(__file__).parent
 INTEGRATION = ROOT / "tests-integration"
-PACKAGES = ["graph", "core", "onnxruntime", "lax", "nnx", "functions", "testing"]
+FRAMEWORKS = ["nnx", "linen", "equinox", "haiku", "keras"]
+PACKAGES = ["graph", "core", "onnxruntime", "lax", *FRAMEWORKS, "functions", "testing"]
 # Those with cases.
-PLUGINS = ["lax", "nnx", "functions"]
+PLUGINS = ["lax", *FRAMEWORKS, "functions"]
 PRECISIONS = ["f32", "f64"]
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 PYTHONS = sorted({"3.11", "3.12", "3.13", THIS_PYTHON}, key=lambda v: tuple(map(int, v.split("."))))

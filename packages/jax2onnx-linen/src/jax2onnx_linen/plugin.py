@@ -1,0 +1,27 @@
+"""The entry point of `jax2onnx-linen`."""
+
+from __future__ import annotations
+
+import importlib
+
+from jax2onnx_core import Case, Registry, hookimpl
+
+__all__ = ["JAX2ONNX_API", "jax2onnx_register", "jax2onnx_testcases"]
+
+JAX2ONNX_API = 1
+
+# Modules with `composites`; `<module>_cases` holds their cases.
+_MODULES: tuple[str, ...] = ()
+
+
+@hookimpl
+def jax2onnx_register(registry: Registry) -> None:
+    """Contribute the adapter of modules, and the composites that bind their layers to operations of `jax2onnx-lax`."""
+    for name in _MODULES:
+        registry.add(importlib.import_module(f"jax2onnx_linen.{name}").composites)
+
+
+@hookimpl
+def jax2onnx_testcases() -> list[Case]:
+    """The cases of all layers."""
+    return [case for name in _MODULES for case in importlib.import_module(f"jax2onnx_linen.{name}_cases").cases]
