@@ -234,7 +234,10 @@ ABOVE = {
     "jax2onnx_onnxruntime": {"jax2onnx_graph", "jax2onnx_core"},
     "jax2onnx_core": {"jax2onnx_graph"},
     "jax2onnx_lax": {"jax2onnx_graph", "jax2onnx_core"},
-    "jax2onnx_nnx": {"jax2onnx_graph", "jax2onnx_core", "jax2onnx_lax"},
+    **{
+        f"jax2onnx_{framework}": {"jax2onnx_graph", "jax2onnx_core", "jax2onnx_lax"}
+        for framework in ("nnx", "linen", "equinox", "haiku", "keras")
+    },
     "jax2onnx_functions": {"jax2onnx_graph", "jax2onnx_core"},
     "jax2onnx_testing": set(SOURCES),
 }
