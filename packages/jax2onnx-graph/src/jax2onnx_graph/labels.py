@@ -84,10 +84,13 @@ def _unexplained(model: ir.Model, known: Collection[str]) -> Iterator[str]:
 
 
 def _has_a_reason(value: ir.Value) -> bool:
-    """Whether a value has no shape because its size depends on data, or because an operand has none."""
+    """Whether a value has no shape because its size depends on data, or because an operand has none.
+
+    A Loop has none for what it stacks if it may end before its first iteration: nothing tells it the shape of a row then.
+    """
     node = value.producer()
-    if node is None:
-        return False
+    if node is None or node.op_type == "Loop":
+        return node is not None
     sizes = node.inputs[1] if node.op_type == "Split" and len(node.inputs) > 1 else None
     unknown = any(operand is not None and operand.shape is None for operand in node.inputs)
     return unknown or (sizes is not None and sizes.const_value is None)

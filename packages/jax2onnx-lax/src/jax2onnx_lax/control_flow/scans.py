@@ -125,10 +125,8 @@ class _Scan:
         avals, init = [ctx.avals_out[k] for k in body.states], [self.init[k] for k in body.states]
         results = emit_loop(ctx, count, None, avals, init, step)
         flat = self._results(body, results, lambda start: counter_after(ctx, start, count))
-        if not self.reverse:
-            return flat
         stacked = zip(flat[body.num_carry :], ctx.avals_out[body.num_carry :], strict=True)
-        return [*flat[: body.num_carry], *(self._reversed(y, physical_type(aval)[1]) for y, aval in stacked)]
+        return [*flat[: body.num_carry], *(self._stack(y, physical_type(aval)[1]) for y, aval in stacked)]
 
     def _slices(self, sub: Subgraph, iteration: Value, count: Value) -> list[Value]:
         """The inputs of one iteration of a Loop of `count` iterations."""
@@ -141,9 +139,14 @@ class _Scan:
         count = len(body.states)
         return [*body.carry(self.init, results[:count], counter), *results[count:]]
 
-    def _reversed(self, y: Value, dims: Sequence[Dim]) -> Value:
-        """`y`, of shape `dims`, with its first axis reversed."""
+    def _stack(self, y: Value, dims: Sequence[Dim]) -> Value:
+        """A stack of a Loop, as the scan's result of shape `dims`."""
         ctx = self.ctx
+        if not is_positive(self.length) and not all(map(is_static, dims[1:])):
+            # Without iterations, nothing tells the Loop how long the other axes are.
+            y = ctx.op.Reshape(y, ctx.shape(dims), dims=dims, allowzero=1)
+        if not self.reverse:
+            return y
         ctx.set_dims(y, dims)
         return ctx.op.Slice(y, ctx.ints([-1]), ctx.ints([-(2**63)]), ctx.ints([0]), ctx.ints([-1]))
 
