@@ -96,6 +96,7 @@ def nan_probes() -> Iterator[Probe]:
     for name in ("Max", "Min", "Sum", "Mean", "L1", "L2", "Prod", "LogSumExp", "SumSquare"):
         for operand, axis in ((rows, 1), (column, 0)):
             yield Probe(f"Reduce{name}", "nan", [operand, ints(axis)], all_nan, {"keepdims": 0})
+    yield Probe("ReduceLogSumExp", "nan", [[INF, NAN, 0.0], ints(0)], lambda *_: np.array(NAN), {"keepdims": 0})
     first_nan = lambda x: np.isnan(x.astype(np.float64)).argmax(1)  # noqa: E731
     for name in ("ArgMax", "ArgMin"):
         yield Probe(name, "nan", [rows], first_nan, {"axis": 1, "keepdims": 0})

@@ -10,9 +10,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TypeAlias, cast
 
-from jax import lax
+import jax.numpy as jnp
+from jax import Array, lax
 from jax2onnx_core import Context, Value
-from jax2onnx_core.jaxprs import Dim, Dims, definitely_le, is_static
+from jax2onnx_core.jaxprs import Dim, Dims, definitely_le, is_positive, is_static
 
 __all__ = [
     "Fitted",
@@ -23,6 +24,7 @@ __all__ = [
     "dilated_size",
     "fit_windows",
     "is_same_padding",
+    "never_empty",
     "same_padding",
     "static_pairs",
     "surely_fits",
@@ -97,6 +99,13 @@ def transposed_padding(
 
 
 # -- windows that may be larger than the axis ---------------------------------------------------
+
+
+def never_empty(x: Array, axis: int) -> Array:
+    """`x` with one more element at the end of an axis that may have none: JAX takes nothing, not even no times, from such."""
+    if is_positive(x.shape[axis]):
+        return x
+    return lax.pad(x, jnp.zeros((), x.dtype), [(0, int(i == axis), 0) for i in range(x.ndim)])
 
 
 def dilated_size(window: Sequence[Dim], dilations: Sequence[int]) -> Dims:

@@ -26,6 +26,7 @@ FORMS: tuple[Mapping[str, float], ...] = (
     # Operators along an axis.
     {"Softmax(axis=-1)": 1.0, "Softmax(axis)": 3.2, "Exp, ReduceSum, Div": 3.8, "Softmax(axis=0)": 51.0},
     {"LogSoftmax(axis=-1)": 1.0, "LogSoftmax(axis)": 3.4, "Exp, ReduceSum, Log, Sub": 3.5, "LogSoftmax(axis=0)": 27.0},
+    {"ReduceMax, Exp, ReduceSum, Log": 1.0, "ReduceLogSumExp": 6.3},
     {"Hardmax(axis=-1)": 1.0, "Hardmax(axis)": 2.2},
     {"TopK(axis=-1)": 1.0, "TopK(axis)": 1.14},
     # Normalisations and means.

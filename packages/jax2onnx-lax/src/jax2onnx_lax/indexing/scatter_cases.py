@@ -51,6 +51,8 @@ cases = [
          covers=("scatter",), expect=expect_graph(counts={"ScatterElements": 1, "Concat": 0})),
     Case("set_complex", lambda x, i: lax.complex(x, -x).at[i].set(2j).imag, [(6,), _WILD], covers=("scatter",)),
     Case("apply", lambda x, i: x.at[i].apply(lambda v: 2 * v + 1), [(6, 3), _WILD], covers=("scatter",)),
+    Case("apply_nothing", lambda x, i: x.at[i[1:]].apply(jnp.tanh), [(6, 3), (("K",), "int32")], covers=("scatter",)),
+    Case("apply_to_nothing", lambda x, i: x[1:].at[i].apply(jnp.tanh), [("N", "C"), (("K",), "int32")], covers=("scatter",)),
     Case("apply_once", lambda x: x.at[2].apply(jnp.exp), [(6, 3)], covers=("scatter",), expect=expect_graph(absent=["Loop"])),
     Case("add", lambda x, i, u: x.at[i].add(u, mode="promise_in_bounds"), [(6, 3), _TWICE, (4, 3)],
          covers=("scatter-add",), expect=expect_graph("Where:4x3 -> ScatterElements:6x3", absent=["Concat"])),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -11,6 +12,8 @@ from jax import lax
 from jax.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from jax2onnx_core import Jaxpr
 from jax2onnx_core.jaxprs import eval_jaxpr
+
+from jax2onnx_lax.padding import never_empty
 
 __all__ = ["apply_in_order"]
 
@@ -40,11 +43,10 @@ def apply_in_order(
     indices = indices.reshape(count, indices.shape[-1])
     one = numbers._replace(update_window_dims=tuple(range(len(window))))
 
-    def step(i: jax.Array, state: jax.Array) -> jax.Array:
-        index, update = (lax.dynamic_index_in_dim(v, i, 0, keepdims=False) for v in (indices, updates))
-        return _apply_at(state, index, update, combine, one, mode)
+    def step(state: jax.Array, element: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        return _apply_at(state, *element, combine, one, mode), None
 
-    return lax.fori_loop(0, count, step, x)
+    return lax.scan(step, x, (indices, updates))[0]
 
 
 def _elementwise(jaxpr: Jaxpr | None, consts: Sequence[jax.Array]) -> _Combine:
@@ -71,7 +73,8 @@ def _apply_at(
     )
     sizes = iter(updates.shape[d] for d in numbers.update_window_dims)
     window = [1 if d in numbers.inserted_window_dims else next(sizes) for d in range(x.ndim)]
-    current = lax.gather(x, indices, take, window, mode=GatherScatterMode.CLIP)
+    source = functools.reduce(never_empty, numbers.inserted_window_dims, x)
+    current = lax.gather(source, indices, take, window, mode=GatherScatterMode.CLIP)
     return lax.scatter(x, indices, combine(current, updates), numbers, mode=mode, unique_indices=True)
 
 

@@ -96,6 +96,8 @@ def _pooling(ctx: Context, windows: Windows) -> _Pooling:
     kernel = tuple(size for axis in axes if is_static(size := windows.window_dimensions[axis]))
     if len(kernel) < len(axes):
         ctx.decline("windows of symbolic size")
+    if all(size == 1 for size in kernel):
+        ctx.decline("windows of one element are a slice")
     rest = [i for i in range(len(dims)) if i not in axes]
     pairs, space = _padding(ctx, windows, kernel), [dims[i] for i in axes]
     if pairs is None:

@@ -7,6 +7,7 @@ the size of the graph does not depend on that of the windows.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Protocol, Unpack
@@ -15,9 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Dim, Jaxpr, Rules
-from jax2onnx_core.jaxprs import Dims, is_static, open_jaxpr
+from jax2onnx_core.jaxprs import Dims, definitely_le, is_static, open_jaxpr
 from jax2onnx_graph.build.builder import Array as NumpyArray
 
+from jax2onnx_lax.padding import never_empty
 from jax2onnx_lax.reduce.monoids import MONOIDS, highest, lowest, recognise
 from jax2onnx_lax.reduce.windows import WindowParams, Windows
 
@@ -114,7 +116,7 @@ class _Patches:
     def of_array(self, x: Array) -> Array:
         """[windows…, elements]: what the windows cover; anything where they cover nothing."""
         for along in reversed(self.axes):
-            x = jnp.take(x, along.index, axis=along.axis, mode="clip")
+            x = jnp.take(never_empty(x, along.axis), along.index, axis=along.axis, mode="clip")
         return self._elements_last(x)
 
     def _elements_last(self, x: Array) -> Array:
@@ -134,14 +136,25 @@ class _Patches:
         every = _conjunction([self._on_windows(i, along.valid) for i, along in enumerate(self.axes)])
         return every.reshape((*every.shape[: len(self.counts)], math.prod(self.sizes)))
 
-    def flat_index(self, selected: Array, dims: Dims) -> Array:
-        """The index into the flat operand, of dimensions `dims`, of each window's selected element."""
+    def places(self, selected: Array, x: Array) -> tuple[Array, tuple[Indices, ...]]:
+        """The index, an array for each axis, of each window's selected element in `x`, which is like the operand.
+
+        Indices into the flat array are faster; JAX makes that only where it sees that its size is not negative.
+
+        Returns:
+          `x`, flat if it can be, and the index.
+        """
         by_axis = {along.axis: i for i, along in enumerate(self.axes)}
+        places = [
+            self._coordinate(by_axis[axis], selected) if axis in by_axis else _iota(self.counts, axis)
+            for axis in range(x.ndim)
+        ]
+        if not definitely_le(0, math.prod(x.shape)):
+            return x, tuple(places)
         index: Indices | np.int32 = np.int32(0)
-        for axis, length in enumerate(dims):
-            place = self._coordinate(by_axis[axis], selected) if axis in by_axis else _iota(self.counts, axis)
+        for place, length in zip(places, x.shape, strict=True):
             index = index * _scalar(length) + place
-        return jnp.broadcast_to(index, self.counts)
+        return x.reshape(-1), (jnp.broadcast_to(index, self.counts),)
 
     def _coordinate(self, i: int, selected: Array) -> Array:
         """Where in the operand the selected element of each window is along the i-th windowed axis."""
@@ -207,12 +220,10 @@ def _scatter_add(source: Array, operand: Array, initial: float | Array, shape: W
         return source + initial
     patches = _Patches.of(shape, dims)
     selection = _select(patches.of_array(operand), patches.valid(), greatest)
-    index = patches.flat_index(selection.element, dims)
+    start, index = patches.places(selection.element, jnp.broadcast_to(jnp.asarray(initial, source.dtype), dims))
     if not isinstance(selection.is_real, np.bool_):
         source = jnp.where(selection.is_real, source, jnp.zeros((), source.dtype))
-    flat = jnp.broadcast_to(jnp.asarray(initial, source.dtype), (math.prod(dims),))
-    flat = flat.at[index].add(source, mode="promise_in_bounds")
-    return lax.reshape(flat, dims)
+    return lax.reshape(start.at[index].add(source, mode="promise_in_bounds"), dims)
 
 
 def _selects_greatest(comparison: _Primitive) -> bool:
@@ -264,6 +275,6 @@ def select_and_gather_add(
         return tangents
     patches = _Patches.of(shape, operand.shape)
     selection = _select(patches.of_array(operand), patches.valid(), _selects_greatest(select_prim))
-    index = patches.flat_index(selection.element, operand.shape)
-    gathered = jnp.take(tangents.reshape(-1), index, mode="clip")
+    source, index = patches.places(selection.element, tangents)
+    gathered = functools.reduce(never_empty, range(source.ndim), source).at[index].get(mode="clip")
     return jnp.where(selection.is_real & selection.is_better, gathered, jnp.zeros((), tangents.dtype))

@@ -12,12 +12,13 @@ from jax2onnx_core import Case, Jaxpr
 from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax.cases import Fn
+from jax2onnx_lax.padding import Pairs
 
 __all__ = ["cases"]
 
 
 def _pool(
-    x: jax.Array, window: Sequence[int], strides: Sequence[int], padding: str = "VALID", least: bool = False
+    x: jax.Array, window: Sequence[int], strides: Sequence[int], padding: str | Pairs = "VALID", least: bool = False
 ) -> jax.Array:
     initial = np.asarray(np.inf if least else -np.inf, x.dtype)
     return lax.reduce_window(x, initial, lax.min if least else lax.max, window, strides, padding)
@@ -51,6 +52,13 @@ cases = [
     Case("gradient_nhwc", _gradient((1, 2, 2, 1), (1, 2, 2, 1)), [("B", 6, 8, 3)], _scatter),
     Case("gradient_overlapping", _gradient((3, 3), (2, 1), "SAME"), [(7, 8)], _scatter),
     Case("gradient_symbolic", _gradient((1, 2), (1, 2)), [("B", "N + 1")], _scatter),
+    Case("gradient_of_none", jax.grad(lambda x: _pool(x[1:], (2, 1), (1, 1), "SAME").sum()), [("N", "C")], _scatter),
+    Case(
+        "gradient_of_none_padded",
+        jax.grad(lambda x: _pool(x[1:], (2, 1), (1, 1), ((1, 1), (0, 0))).sum()),
+        [("N", "C")],
+        _scatter,
+    ),
     Case("gradient_of_min", _gradient((1, 3), (1, 2), least=True), [(4, 9)], _scatter),
     Case("derivative", _derivative((2, 3), (1, 2), "SAME"), [(6, 7), (6, 7)], _gather),
     Case("derivative_of_min", _derivative((2, 3), (2, 1), least=True), [(6, 7), (6, 7)], _gather),
