@@ -155,6 +155,29 @@ def conformance(session: nox.Session) -> None:
     session.run(python, str(ROOT / "tools" / "conformance.py"), *session.posargs, external=True)
 
 
+# What runs there besides the runtime: the packages of this repository that know nothing of JAX.
+RUNTIME_TOOLS = ["ml-dtypes", "onnx", "onnx-ir", "pluggy"]
+# Old runtimes have wheels for old Pythons only, and the oldest of them was built for NumPy 1.
+RUNTIMES = {
+    "ONNX Runtime 1.18": ["onnxruntime==1.18.*", "numpy<2"],
+    "ONNX Runtime 1.20": ["onnxruntime==1.20.*"],
+    "ONNX Runtime 1.22": ["onnxruntime==1.22.*"],
+    "ONNX Runtime 1.23": ["onnxruntime==1.23.*"],
+}
+
+
+@nox.session(python=False)
+def targets(session: nox.Session) -> None:
+    """Ordinary models in old and other runtimes, each in an environment of its own; writes docs/targets.md."""
+    arguments = []
+    for name, requirements in RUNTIMES.items():
+        directory = name.lower().replace(" ", "-")
+        python = environment(session, directory, [*requirements, *RUNTIME_TOOLS], PYTHONS[0])
+        arguments += ["--runtime", f"{name}={python}"]
+    tool = str(ROOT / "tools" / "targets.py")
+    session.run(workspace(session), tool, *arguments, *session.posargs, external=True)
+
+
 @nox.session(python=False)
 def fuzz(session: nox.Session) -> None:
     """Random programs, 5,000 by default, as many processes as cores; `-- --programs 100 --seed 7 --seconds 600`."""

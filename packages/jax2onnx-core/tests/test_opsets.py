@@ -1,11 +1,45 @@
-"""What the version of the operators rules out."""
+"""The version of the operators: how low it is by default, and what a given one rules out."""
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax2onnx_core import errors, to_onnx
+
+
+@pytest.mark.parametrize(
+    ("fn", "opset", "ir_version"),
+    [
+        (jnp.tanh, 18, 8),
+        (jax.nn.gelu, 20, 9),
+        (lambda x: jnp.all(x > 0), 20, 9),
+        (lambda x: x.astype(jnp.float8_e4m3fn).astype(jnp.float32), 19, 9),
+        (lambda x: jax.nn.dot_product_attention(x, x, x), 23, 11),
+    ],
+)
+def test_the_opset_is_the_lowest_that_means_the_same(fn, opset, ir_version):
+    program = to_onnx(fn, [(2, 5, 4, 8)])
+    assert (program.opset, program.model.ir_version) == (opset, ir_version)
+    program.verify()
+
+
+def test_the_opset_of_a_specialization_is_the_lowest_too():
+    program = to_onnx(lambda x: jnp.broadcast_to(x.sum(), x.shape), [("N",)])
+    assert program.specialize(N=3).opset == 18
+
+
+def test_a_given_opset_is_declared():
+    program = to_onnx(jnp.tanh, [("N",)], opset=21)
+    assert (program.opset, program.model.ir_version) == (21, 10)
+
+
+def test_the_report_says_what_holds_the_opset_up():
+    lines = to_onnx(lambda x: jax.nn.gelu(x), [(3,)], provenance=True).report().splitlines()
+    assert lines[0] == "ONNX program, opset 20, IR version 10, target onnxruntime"
+    (below,) = [line for line in lines if line.startswith("below opset 20 without: Gelu 1 (")]
+    assert "test_opsets.py:" in below
 
 
 @pytest.mark.parametrize(("dtype", "first"), [(jnp.float8_e4m3fn, 19), (jnp.int4, 21), (jnp.float8_e8m0fnu, 24)])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
+import onnx_ir as ir
 import pytest
-from jax2onnx_onnxruntime import supports
+from jax2onnx_onnxruntime import OnnxRuntime, supports
 from jax2onnx_onnxruntime.kernels import element_type, kernels, measured_version
 
 
@@ -70,3 +71,11 @@ def test_kernels_differ_between_versions_of_an_operator():
 
 def test_the_table_names_the_version_it_was_measured_with():
     assert measured_version().count(".") == 2
+
+
+@pytest.mark.parametrize(
+    ("dtype", "lower", "expected"), [(ir.DataType.FLOAT, 18, True), (ir.DataType.FLOAT8E5M2, 20, False)]
+)
+def test_a_lower_opset_may_have_no_kernel_for_a_type_that_the_standard_has_there(dtype, lower, expected):
+    x, y = ir.Value(name="x", type=ir.TensorType(dtype)), ir.Value(name="y", type=ir.TensorType(ir.DataType.INT64))
+    assert OnnxRuntime().runs_as_well(ir.Node("", "Shape", [x], outputs=[y]), 21, lower) is expected

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import OPERATIONS
-from jax2onnx_graph.traversal import all_graphs
+from jax2onnx_graph.traversal import all_values
 
 __all__ = ["METADATA_KEY", "SymbolInfo", "check_labels", "numbers_in", "symbol_table", "symbols_in", "write_metadata"]
 
@@ -72,7 +72,7 @@ def check_labels(model: ir.Model, known: Collection[str], outputs: Sequence[Sequ
 
 
 def _unexplained(model: ir.Model, known: Collection[str]) -> Iterator[str]:
-    for value in _values(model):
+    for value in all_values(model):
         if value.shape is None and (value.uses() or value.is_graph_output()) and not _has_a_reason(value):
             yield f"{value.name}: its shape is not known; the rule that emits it should give dims=… to ctx.op."
         for axis, dim in enumerate(value.shape or ()):
@@ -102,13 +102,6 @@ def _lost(model: ir.Model, outputs: Sequence[Sequence[str | None]]) -> Iterator[
             shown = dim.value if isinstance(dim, ir.SymbolicDim) else str(dim)
             if label is not None and shown != label:
                 yield f"{value.name}: axis {axis} should be {label}, but is {shown}."
-
-
-def _values(model: ir.Model) -> Iterator[ir.Value]:
-    for graph in all_graphs(model):
-        yield from graph.inputs
-        for node in graph:
-            yield from node.outputs
 
 
 def symbols_in(label: str) -> set[str]:

@@ -7,7 +7,9 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.opsets import opset_lines, opset_of
 from jax2onnx_graph.summary import interface_lines, size_lines
+from jax2onnx_graph.targets import Target
 
 __all__ = ["LoweringLog", "Missing", "Unsupported", "report_text"]
 
@@ -81,11 +83,13 @@ class LoweringLog:
         del self._ways[mark[0] :], self._reasons[mark[1] :], self._missing[mark[2] :]
 
 
-def report_text(model: ir.Model, opset: int, target: str, constraints: Sequence[str], log: LoweringLog) -> str:
+def report_text(model: ir.Model, target: Target, constraints: Sequence[str], log: LoweringLog) -> str:
     """The text of the report."""
+    versions = f"opset {opset_of(model)}, IR version {model.ir_version}"
     return "\n".join([
-        f"ONNX program, opset {opset}, target {target}", *interface_lines(model),
-        *(f"  constraint {constraint}" for constraint in constraints), *size_lines(model), *_lowering(log),
+        f"ONNX program, {versions}, target {target.name}", *interface_lines(model),
+        *(f"  constraint {constraint}" for constraint in constraints), *size_lines(model), *opset_lines(model, target),
+        *_lowering(log),
     ])  # fmt: skip
 
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.saving import weights_size
-from jax2onnx_graph.traversal import all_graphs
+from jax2onnx_graph.traversal import all_nodes
 
 __all__ = ["interface_lines", "operators", "size_lines"]
 
 
 def operators(model: ir.Model) -> collections.Counter[str]:
     """How often each operator occurs, subgraphs and functions included."""
-    return collections.Counter(node.op_type for graph in all_graphs(model) for node in graph)
+    return collections.Counter(node.op_type for node in all_nodes(model))
 
 
 def interface_lines(model: ir.Model) -> Iterator[str]:

@@ -27,6 +27,9 @@ Session = Callable[[Mapping[str, Array]], list[Array]]
 #: "order": writes to one place take effect in the order of the indices.
 Property = Literal["nan", "signed_zero", "wraps", "empty", "inf", "accurate", "order"]
 
+# Attention, RMSNormalization and RotaryEmbedding are from here on; what came later, few runtimes have.
+_BEST_OPSET = 23
+
 
 class Target:
     """A runtime that models are made for; this class itself is the ONNX standard, without any runtime.
@@ -38,6 +41,7 @@ class Target:
       name: what users write in `to_onnx(..., target=name)`.
       is_default: whether `to_onnx` exports for it unless told otherwise.
       opsets: the versions of the standard operators that it runs.
+      best_opset: the version whose operators a model for it is made of, unless the user names one.
       ir_version: the newest version of the file format that it reads.
     """
 
@@ -45,6 +49,11 @@ class Target:
     is_default = False
     opsets = range(18, 27)
     ir_version = 13
+
+    @property
+    def best_opset(self) -> int:
+        """The newest that it runs and that other runtimes have, too."""
+        return min(_BEST_OPSET, self.opsets[-1])
 
     def supports(self, op_type: str, dtype: Dtype, opset: int) -> bool:
         """Whether the operator runs with this element type, by a kernel or after legalisation.
@@ -60,6 +69,10 @@ class Target:
         """Whether it runs a node: `supports` at the type of the main operand; operators of other domains it does."""
         dtype = None if node.domain else main_value(node, opset).dtype
         return dtype is None or self.supports(node.op_type, dtype.numpy(), opset)
+
+    def runs_as_well(self, node: ir.Node, opset: int, lower: int) -> bool:
+        """Whether what runs a node of a finished model at an opset runs it at a lower one, where it means the same."""
+        return True
 
     def guarantees(self, op_type: str, dtype: Dtype, kept: Property) -> bool:
         """Whether the runtime keeps this part of the operator's meaning at this element type."""

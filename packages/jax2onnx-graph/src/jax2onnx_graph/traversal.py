@@ -8,7 +8,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import ConversionError
 from jax2onnx_graph.facts.operators import operators_where
 
-__all__ = ["HAS_SUBGRAPHS", "all_graphs", "check_depth", "subgraphs", "too_deep", "walk"]
+__all__ = ["HAS_SUBGRAPHS", "all_graphs", "all_nodes", "all_values", "check_depth", "subgraphs", "too_deep", "walk"]
 
 #: The operators that have graphs among their attributes.
 HAS_SUBGRAPHS = operators_where(lambda facts: facts.has_subgraphs)
@@ -39,6 +39,21 @@ def all_graphs(model: ir.Model) -> Iterator[ir.Graph]:
     for graph in (model.graph, *(function.graph for function in model.functions.values())):
         yield graph
         yield from graph.subgraphs()
+
+
+def all_nodes(model: ir.Model) -> Iterator[ir.Node]:
+    """The nodes of the main graph, the functions and every subgraph."""
+    for graph in all_graphs(model):
+        yield from graph
+
+
+def all_values(model: ir.Model) -> Iterator[ir.Value]:
+    """The inputs, initializers and results of all nodes, of the main graph, the functions and every subgraph."""
+    for graph in all_graphs(model):
+        yield from graph.inputs
+        yield from graph.initializers.values()
+        for node in graph:
+            yield from node.outputs
 
 
 def check_depth(model: ir.Model) -> None:

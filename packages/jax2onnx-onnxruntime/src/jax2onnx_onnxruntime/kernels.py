@@ -16,7 +16,16 @@ import onnx
 import onnx_ir as ir
 from jax2onnx_graph.facts.operators import facts_of, split_reduction
 
-__all__ = ["Signature", "element_type", "is_measured", "kernels", "measured_version", "operator_key", "signature"]
+__all__ = [
+    "Signature",
+    "bindings",
+    "element_type",
+    "is_measured",
+    "kernels",
+    "measured_version",
+    "operator_key",
+    "signature",
+]
 
 
 class Signature(NamedTuple):
@@ -89,6 +98,18 @@ def signature(key: str, opset: int) -> Signature | None:
     floating = {c.type_param_str for c in schema.type_constraints if floats & set(c.allowed_type_strs)}
     main = facts_of(op_type).element_type or (inputs or outputs)[0]
     return Signature(inputs, outputs, frozenset(floating), main)
+
+
+def bindings(node: ir.Node, found: Signature) -> dict[str, ir.DataType]:
+    """Type variable → element type, from the operands, then from the results."""
+    types: dict[str, ir.DataType] = {}
+    for index, value in enumerate(node.inputs):
+        if value is not None and value.dtype is not None:
+            types.setdefault(found.input(index), value.dtype)
+    for index, output in enumerate(node.outputs):
+        if output.dtype is not None:
+            types.setdefault(found.output(index), output.dtype)
+    return types
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 
 from jax2onnx_onnxruntime.carriers import Carrier, Embedding, find_carrier
-from jax2onnx_onnxruntime.kernels import Signature, kernels, operator_key, signature
+from jax2onnx_onnxruntime.kernels import Signature, bindings, kernels, operator_key, signature
 from jax2onnx_onnxruntime.magnitudes import Magnitudes
 from jax2onnx_onnxruntime.rewrites import Rewrite, find_rewrite, is_small_enough
 from jax2onnx_onnxruntime.value_forms import ValueForms
@@ -84,7 +84,7 @@ class _Legaliser:
         found = signature(key, editor.opset)
         if found is None:
             return
-        for variable, dtype in _bindings(node, found).items():
+        for variable, dtype in bindings(node, found).items():
             native = kernels(key, variable, editor.opset)
             if native is None or dtype in native:
                 continue
@@ -147,18 +147,6 @@ class _Legaliser:
 
 def _values_of(node: ir.Node, found: Signature, variable: str) -> Iterator[ir.Value | None]:
     return (value for index, value in enumerate(node.inputs) if found.input(index) == variable)
-
-
-def _bindings(node: ir.Node, found: Signature) -> dict[str, ir.DataType]:
-    """Type variable → element type, from the operands, then from the results."""
-    types: dict[str, ir.DataType] = {}
-    for index, value in enumerate(node.inputs):
-        if value is not None and value.dtype is not None:
-            types.setdefault(found.input(index), value.dtype)
-    for index, output in enumerate(node.outputs):
-        if output.dtype is not None:
-            types.setdefault(found.output(index), output.dtype)
-    return types
 
 
 def _convert_fill(node: ir.Node, dtype: ir.DataType) -> None:

@@ -9,10 +9,10 @@ from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.facts.availability import is_allowed
 
 from jax2onnx_onnxruntime.carriers import find_carrier
-from jax2onnx_onnxruntime.kernels import element_type, is_measured, kernels, signature
+from jax2onnx_onnxruntime.kernels import bindings, element_type, is_measured, kernels, operator_key, signature
 from jax2onnx_onnxruntime.rewrites import find_rewrite
 
-__all__ = ["supports"]
+__all__ = ["runs_as_well", "supports"]
 
 
 @functools.cache
@@ -39,3 +39,14 @@ def _reachable(key: str, variable: str, element: ir.DataType, opset: int) -> boo
     if native is None:
         return False
     return element in native or find_carrier(key, variable, element, opset) is not None
+
+
+def runs_as_well(node: ir.Node, opset: int, lower: int) -> bool:
+    """Whether there is a kernel for the element types of a node at a lower opset, if there is one at this opset."""
+    key = operator_key(node)
+    found = signature(key, opset)
+    types = {} if found is None else bindings(node, found)
+    return not any(
+        dtype in (kernels(key, variable, opset) or ()) and dtype not in (kernels(key, variable, lower) or ())
+        for variable, dtype in types.items()
+    )

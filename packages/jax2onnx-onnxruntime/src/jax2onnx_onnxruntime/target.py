@@ -30,6 +30,12 @@ class OnnxRuntime(Target):
 
         return supports(op_type, dtype, opset)
 
+    def runs_as_well(self, node: ir.Node, opset: int, lower: int) -> bool:
+        """Whether there is a kernel for a node at a lower opset, if there is one at this opset."""
+        from jax2onnx_onnxruntime.support import runs_as_well
+
+        return runs_as_well(node, opset, lower)
+
     def guarantees(self, op_type: str, dtype: np.dtype[Any], kept: Property) -> bool:
         """Whether the kernel that computes the operator keeps the property; see `guarantees.json`."""
         from jax2onnx_onnxruntime.guarantees import guarantees

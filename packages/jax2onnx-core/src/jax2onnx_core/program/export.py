@@ -14,6 +14,7 @@ from jax2onnx_graph.build.model import assemble_model
 from jax2onnx_graph.build.names import Origin, check_names
 from jax2onnx_graph.build.scope import Scope
 from jax2onnx_graph.labels import write_metadata
+from jax2onnx_graph.opsets import declare_versions
 from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.report import LoweringLog
 from jax2onnx_graph.targets import Target, standard_target
@@ -45,7 +46,7 @@ class _Lowering:
     adapted: AdaptedCallable
     plugins: Plugins
     target: Target
-    opset: int
+    opset: int | None
     x64: bool
     output_names: Sequence[str] | None
     provenance: bool
@@ -57,7 +58,7 @@ def to_onnx(
     *,
     kwargs: Mapping[str, Any] | None = None,
     constraints: Sequence[str] = (),
-    opset: int = 23,
+    opset: int | None = None,
     target: str | None = None,
     specialize: Mapping[str, int] | None = None,
     x64: bool | None = None,
@@ -76,7 +77,8 @@ def to_onnx(
         dynamic under a name of ours.
       kwargs: keyword arguments that become inputs of the model, specified likewise.
       constraints: what is known of the symbols: `"T >= 2"`, `"mod(T, 4) == 0"`, `"S >= 0"`.
-      opset: the version of the standard operators, 18 to 26.
+      opset: the version of the standard operators, 18 to 26; by default the target's best one is used, and the lowest
+        declared at which the graph means the same (`OnnxProgram.report` says what holds it up).
       target: the runtime to export for; by default the installed one, `"onnx"` for the pure standard.
       specialize: symbols to fix to numbers after tracing, `{"T": 1}`; see `OnnxProgram.specialize`.
       x64: whether JAX's 64-bit types are enabled during the export; None leaves JAX's setting.
@@ -108,9 +110,9 @@ def to_onnx(
     return _lower(lowering, traced, parsed, values)
 
 
-def _check_opset(opset: int, target: Target) -> None:
+def _check_opset(opset: int | None, target: Target) -> None:
     supported = range(standard_target.opsets.start, target.opsets.stop)
-    if isinstance(opset, bool) or not isinstance(opset, int) or opset not in supported:
+    if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or opset not in supported):
         raise OptionError(f"opset={opset!r} is not supported; choose one from {supported[0]} to {supported[-1]}.")
 
 
@@ -133,9 +135,8 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
     registry, target = lowering.plugins.registry, lowering.target
     # The user's options have had their effect on the trace; how it is lowered does not depend on them.
     with _compat.default_options():
-        engine = Engine(
-            registry, target, lowering.opset, inputs.symbols, traced.weight_names, provenance=lowering.provenance
-        )
+        opset = lowering.opset or target.best_opset
+        engine = Engine(registry, target, opset, inputs.symbols, traced.weight_names, provenance=lowering.provenance)
         engine.state.names.reserve(given or ())
         scope = main_scope(engine.state, inputs)
         try:
@@ -147,15 +148,15 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
     names = given or [engine.state.names.unique(name) for name in traced.out_names]
     model = _model(engine, scope, outputs, names)
     engine.log.notes += [*lowering.plugins.failure_notes(), *optimise(model, target, registry.passes)]
-
     check_depth(model)
+    declare_versions(model, target, keep_opset=lowering.opset is not None)
 
     def lower_specialized(values: Mapping[str, int]) -> OnnxProgram:
         values = specialization(inputs.avals, inputs.symbols, values)
         return _lower(lowering, *specialize_traced(traced, inputs, values), {**specialized, **values})
 
     program = OnnxProgram(
-        model, lowering.fn, traced, inputs, target, opset=lowering.opset, x64=lowering.x64, log=engine.log,
+        model, lowering.fn, traced, inputs, target, x64=lowering.x64, log=engine.log,
         specialized=specialized, lower_specialized=lower_specialized, fresh=lowering.adapted.make,
     )  # fmt: skip
     write_metadata(model, program.symbols, [c.text for c in inputs.symbols.constraints])

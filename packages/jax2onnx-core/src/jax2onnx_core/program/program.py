@@ -14,6 +14,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype, number_array
 from jax2onnx_graph.facts.dims import SpecializedDim
 from jax2onnx_graph.labels import SymbolInfo, check_labels, symbol_table
+from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.probing import critical_sizes, index_extents
 from jax2onnx_graph.report import LoweringLog, report_text
 from jax2onnx_graph.saving import save_model, save_sharing_weights
@@ -47,13 +48,12 @@ class OnnxProgram:
       fn: the exported function.
       inputs, traced: what was exported: names, types and pytrees of its arguments and results.
       target: the runtime that the model is for.
-      opset: the version of the standard operators.
       x64: whether JAX's 64-bit types were enabled.
       log: what was lowered how.
     """
 
     def __init__(
-        self, model: ir.Model, fn: Function, traced: Traced, inputs: Inputs, target: Target, *, opset: int,
+        self, model: ir.Model, fn: Function, traced: Traced, inputs: Inputs, target: Target, *,
         x64: bool, log: LoweringLog, specialized: Mapping[str, int], lower_specialized: Callable[[Mapping[str, int]], OnnxProgram],
         fresh: Callable[[], Function],
     ) -> None:  # fmt: skip
@@ -62,7 +62,6 @@ class OnnxProgram:
         self.traced = traced
         self.inputs = inputs
         self.target = target
-        self.opset = opset
         self.x64 = x64
         self.log = log
         self._specialized = dict(specialized)
@@ -73,6 +72,11 @@ class OnnxProgram:
     def model_proto(self) -> onnx.ModelProto:
         """The model as a protobuf message (a copy; at most 2 GiB)."""
         return ir.to_proto(self.model)
+
+    @property
+    def opset(self) -> int:
+        """The version of the standard operators that the model declares."""
+        return opset_of(self.model)
 
     @property
     def input_names(self) -> list[str]:
@@ -256,7 +260,7 @@ class OnnxProgram:
     def report(self) -> str:
         """A readable summary: operators, how each operation was lowered, what declined and why, symbols, sizes."""
         constraints = [c.text for c in self.inputs.symbols.constraints]
-        return report_text(self.model, self.opset, self.target.name, constraints, self.log)
+        return report_text(self.model, self.target, constraints, self.log)
 
 
 def _from_physical(array: Array, aval: Aval) -> Any:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
-import onnx
-
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.node_check import check_element_types
 from jax2onnx_graph.targets import Target
@@ -40,12 +38,7 @@ def assemble_model(
     for function in functions:
         _constants_to_nodes(function)
         function.opset_imports.update(opsets)
-    return ir.Model(graph, ir_version=_ir_version(opset), producer_name=producer, functions=functions)
-
-
-def _ir_version(opset: int) -> int:
-    found: int = onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", opset)])
-    return max(found, 10)  # 10 lets functions carry the types of their values
+    return ir.Model(graph, ir_version=target.ir_version, producer_name=producer, functions=functions)
 
 
 def _constants(nodes: Iterable[ir.Node]) -> list[ir.Value]:

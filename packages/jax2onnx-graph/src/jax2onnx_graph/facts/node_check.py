@@ -14,9 +14,10 @@ from jax2onnx_graph.facts.availability import schema_of
 from jax2onnx_graph.facts.dtypes import first_opset
 from jax2onnx_graph.targets import Target
 
-__all__ = ["check_element_types", "check_node", "check_operands"]
+__all__ = ["check_element_types", "check_node", "check_operands", "is_accepted"]
 
 _Option = onnx.defs.OpSchema.FormalParameterOption
+_Types = tuple[ir.DataType | None, ...]
 
 
 class _Form(NamedTuple):
@@ -71,6 +72,24 @@ def check_node(node: ir.Node, opset: int, target: Target) -> None:
 
     An element type that the schema does not allow may be one that the target computes, after legalisation.
     """
+    _check_form(node, opset)
+    problem = _type_problem(node.op_type, opset, *_types_of(node))
+    if problem is not None and not (problem.may_be_carried and target.computes(node, opset)):
+        raise RuleError(problem.text)
+
+
+def is_accepted(node: ir.Node, opset: int) -> bool:
+    """Whether the schema of a standard operator at an opset allows a node as it is: operands, attributes, types."""
+    try:
+        check_operands(node.op_type, opset, node.inputs)
+        _check_form(node, opset)
+    except RuleError:
+        return False
+    return _type_problem(node.op_type, opset, *_types_of(node)) is None
+
+
+def _check_form(node: ir.Node, opset: int) -> None:
+    """Raise RuleError where the schema does not allow a node's attributes or the number of its results."""
     name, form = f"{node.op_type} of opset {opset}", _form(node.op_type, opset)
     for missing in form.required - node.attributes.keys():
         raise RuleError(f"{name} needs the attribute {missing}.")
@@ -85,11 +104,11 @@ def check_node(node: ir.Node, opset: int, target: Target) -> None:
             )
     if not _is_within(len(node.outputs), form.results):
         raise RuleError(f"{name} has {_count(form.results)} results, not {len(node.outputs)}.")
-    operands = tuple(None if v is None else v.dtype for v in node.inputs)
-    results = tuple(v.dtype for v in node.outputs)
-    problem = _type_problem(node.op_type, opset, operands, results)
-    if problem is not None and not (problem.may_be_carried and target.computes(node, opset)):
-        raise RuleError(problem.text)
+
+
+def _types_of(node: ir.Node) -> tuple[_Types, _Types]:
+    """The element types of a node's operands and results."""
+    return tuple(None if v is None else v.dtype for v in node.inputs), tuple(v.dtype for v in node.outputs)
 
 
 def _is_within(count: int, bounds: tuple[int, int]) -> bool:
@@ -113,9 +132,6 @@ def _form(op_type: str, opset: int) -> _Form:
         {name: attribute.type.name for name, attribute in schema.attributes.items()},
         frozenset(name for name, attribute in schema.attributes.items() if attribute.required),
     )
-
-
-_Types = tuple[ir.DataType | None, ...]
 
 
 class _TypeProblem(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "OPERATORS",
     "REDUCTIONS",
+    "Change",
     "Elementwise",
     "IdentityIf",
     "Operands",
@@ -84,6 +85,18 @@ class ResultType:
 
 
 @dataclasses.dataclass(frozen=True)
+class Change:
+    """A version of an operator that nodes of the version before cannot take the place of, though its schema allows them.
+
+    It gives them another meaning, or is the first to know a value of one of their attributes.
+    """
+
+    version: int
+    concerns: Callable[[ir.Node], bool] = lambda _: True
+    """Whether it is so for a node; for all of them by default."""
+
+
+@dataclasses.dataclass(frozen=True)
 class OperatorFacts:
     """What is true of an operator of the standard domain in any model; the defaults hold for most."""
 
@@ -122,6 +135,8 @@ class OperatorFacts:
     """Where the element type of its results comes from, if not from a type variable."""
     has_subgraphs: bool = False
     """Whether graphs are among its attributes."""
+    changes: tuple[Change, ...] = ()
+    """The versions from 19 on that change the meaning of nodes; all others only add types, attributes or operands."""
 
     @property
     def layout_operands(self) -> Operands:
@@ -177,9 +192,35 @@ _UNARY, _BROADCAST = Elementwise.UNARY, Elementwise.BROADCAST
 _FIRST = Operands.FIRST
 _DTYPE, _DTYPE_OR_FIRST = ResultType("dtype", default=ir.DataType.FLOAT), ResultType("dtype", 0)
 
+
+def _has_ceil_mode(node: ir.Node) -> bool:
+    return node.attributes.get_int("ceil_mode", 0) == 1
+
+
+def _saturates_to_float8(node: ir.Node) -> bool:
+    dtype = node.outputs[0].dtype
+    is_float8 = dtype is None or (dtype.is_floating_point() and dtype.bitwidth == 8)
+    return is_float8 and node.attributes.get_int("saturate", 1) == 1
+
+
+def _has_string(attribute: str, value: str) -> Callable[[ir.Node], bool]:
+    return lambda node: node.attributes.get_string(attribute, "") == value
+
+
+# What newer versions changed.
+_CASTS_OF_INFINITY = (Change(24, _saturates_to_float8),)  # the largest number in the types "fnuz" too
+_DEFAULT_AXIS_OF_DFT = (Change(20),)
+_NAMES_OF_MODES = (Change(20),)  # "linear" was "bilinear"
+_SCALES_PER_CHANNEL = (Change(21),)  # they were one per group
+_SHORT_MASKS = (Change(24),)  # shorter than the keys
+_SYMMETRIC_PIXELS = (Change(19, _has_string("coordinate_transformation_mode", "half_pixel_symmetric")),)
+_WINDOWS_IN_PADDING = (Change(22, _has_ceil_mode),)  # those that would start in it are left out
+_WRAPPING = (Change(19, _has_string("mode", "wrap")),)
+
 # Facts that several operators share.
 _DEFAULT = OperatorFacts()
 _FUNCTION = OperatorFacts(elementwise=_UNARY)
+_CONVERSION = OperatorFacts(elementwise=_UNARY, type_bound=True)
 _ROUNDING = OperatorFacts(elementwise=_UNARY, keeps_float_type=True)
 _ARITHMETIC = OperatorFacts(_RING, elementwise=_BROADCAST)
 _DIVISION = OperatorFacts(_VALUE, elementwise=_BROADCAST)
@@ -204,10 +245,10 @@ OPERATORS: Mapping[str, OperatorFacts] = MappingProxyType({
     "Asinh": _FUNCTION,
     "Atan": _FUNCTION,
     "Atanh": _FUNCTION,
-    "BitCast": OperatorFacts(elementwise=_UNARY, type_bound=True, result_type=ResultType("to")),
+    "BitCast": dataclasses.replace(_CONVERSION, result_type=ResultType("to")),
     "BitwiseNot": OperatorFacts(_RING, elementwise=_UNARY),
-    "Cast": OperatorFacts(elementwise=_UNARY, type_bound=True, result_type=ResultType("to")),
-    "CastLike": OperatorFacts(elementwise=_UNARY, type_bound=True, result_type=ResultType(operand=1)),
+    "Cast": dataclasses.replace(_CONVERSION, result_type=ResultType("to"), changes=_CASTS_OF_INFINITY),
+    "CastLike": dataclasses.replace(_CONVERSION, result_type=ResultType(operand=1), changes=_CASTS_OF_INFINITY),
     "Ceil": _ROUNDING,
     "Celu": _FUNCTION,
     "Clip": OperatorFacts(_ORDER, elementwise=_UNARY),
@@ -290,18 +331,21 @@ OPERATORS: Mapping[str, OperatorFacts] = MappingProxyType({
     "Softmax": _ALONG_AXIS,
     "TopK": OperatorFacts(_ORDER, axis=-1, layout=_FIRST, count_outputs=(1,)),
     # Normalization and pooling.
+    "AveragePool": OperatorFacts(changes=_WINDOWS_IN_PADDING),
     "BatchNormalization": _NORMALIZATION,
     "GlobalMaxPool": OperatorFacts(_ORDER),
-    "GroupNormalization": _NORMALIZATION,
+    "GroupNormalization": dataclasses.replace(_NORMALIZATION, changes=_SCALES_PER_CHANNEL),
     "InstanceNormalization": _NORMALIZATION,
     "LRN": _NORMALIZATION,
     "LayerNormalization": OperatorFacts(keeps_shape=True, axis=-1),
     "LpNormalization": OperatorFacts(keeps_shape=True, axis=-1),
-    "MaxPool": OperatorFacts(_ORDER, count_outputs=(1,)),
+    "MaxPool": OperatorFacts(_ORDER, count_outputs=(1,), changes=_WINDOWS_IN_PADDING),
     "MeanVarianceNormalization": _NORMALIZATION,
     "RMSNormalization": OperatorFacts(keeps_shape=True, axis=-1),
     # Products.
+    "Attention": OperatorFacts(changes=_SHORT_MASKS),
     "ConvInteger": OperatorFacts(type_bound=True),
+    "DFT": OperatorFacts(changes=_DEFAULT_AXIS_OF_DFT),
     "Einsum": OperatorFacts(_RING),
     "MatMul": OperatorFacts(_RING),
     "MatMulInteger": OperatorFacts(type_bound=True),
@@ -315,9 +359,10 @@ OPERATORS: Mapping[str, OperatorFacts] = MappingProxyType({
     "Gather": OperatorFacts(_MOVE, axis=0),
     "GatherElements": OperatorFacts(_MOVE, axis=0),
     "GatherND": _MOVEMENT,
-    "Pad": OperatorFacts(_MOVE, axes_input=3, per_axis_inputs=(1,), layout=_FIRST),
+    "GridSample": OperatorFacts(changes=_NAMES_OF_MODES),
+    "Pad": OperatorFacts(_MOVE, axes_input=3, per_axis_inputs=(1,), layout=_FIRST, changes=_WRAPPING),
     "Reshape": OperatorFacts(_MOVE, is_view=True),
-    "Resize": OperatorFacts(per_axis_inputs=(1, 2, 3), layout=_FIRST),
+    "Resize": OperatorFacts(per_axis_inputs=(1, 2, 3), layout=_FIRST, changes=_SYMMETRIC_PIXELS),
     "ReverseSequence": OperatorFacts(_MOVE, keeps_shape=True),
     "ScatterElements": dataclasses.replace(_SCATTERING, axis=0),
     "ScatterND": _SCATTERING,

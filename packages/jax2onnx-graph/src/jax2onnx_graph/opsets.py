@@ -1,0 +1,100 @@
+"""The versions that a model declares: of the standard operators as low as its nodes allow, of the file format likewise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx
+
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.availability import schema_of
+from jax2onnx_graph.facts.dtypes import first_opset
+from jax2onnx_graph.facts.node_check import is_accepted
+from jax2onnx_graph.facts.operators import facts_of
+from jax2onnx_graph.targets import Target
+from jax2onnx_graph.traversal import all_nodes, all_values
+
+__all__ = ["declare_versions", "opset_lines", "opset_of"]
+
+_FIRST_WITH_METADATA = 10
+"""The first version of the file format in which nodes, values and functions carry metadata, and functions types."""
+
+
+def opset_of(model: ir.Model) -> int:
+    """The version of the standard operators that a model declares."""
+    return model.opset_imports[""]
+
+
+def declare_versions(model: ir.Model, target: Target, *, keep_opset: bool) -> None:
+    """Declare the lowest opset at which the model means the same and runs as well, and the format that belongs to it.
+
+    Args:
+      model: a finished model, right at the opset that it declares; it is modified in place.
+      target: the runtime that it is for.
+      keep_opset: whether the opset stays what it is.
+    """
+    opset = opset_of(model)
+    if not keep_opset:
+        floor = target.opsets[0]
+        types = {value.dtype for value in all_values(model)}
+        opset = max(
+            [floor, *map(first_opset, types), *(_needed_opset(node, opset, target) for node in all_nodes(model))]
+        )
+    roots: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    for root in roots:
+        root.opset_imports[""] = opset
+    model.ir_version = _ir_version(model, opset)
+
+
+def opset_lines(model: ir.Model, target: Target) -> Iterator[str]:
+    """What holds the opset of a finished model up: for each version above the lowest the operators that need it."""
+    opset = opset_of(model)
+    needing: dict[int, dict[str, list[ir.Node]]] = {}
+    for node in all_nodes(model):
+        needing.setdefault(_needed_opset(node, opset, target), {}).setdefault(node.op_type, []).append(node)
+    for needed in sorted(needing, reverse=True):
+        if needed > target.opsets[0]:
+            yield f"below opset {needed} without: " + ", ".join(
+                f"{op_type} {len(nodes)} ({_place(nodes[0])})" for op_type, nodes in sorted(needing[needed].items())
+            )
+
+
+def _place(node: ir.Node) -> str:
+    """The user's line that a node is from where it was kept, else the node's name, which tells the module."""
+    return node.metadata_props.get("source") or node.name or "unnamed"
+
+
+def _needed_opset(node: ir.Node, opset: int, target: Target) -> int:
+    """The lowest opset, of those that the target runs, at which a node means the same and runs as well as at `opset`."""
+    if node.domain:
+        return target.opsets[0]
+    while opset > target.opsets[0]:
+        if not (_means_the_same(node, opset, opset - 1) and target.runs_as_well(node, opset, opset - 1)):
+            return opset
+        opset -= 1
+    return opset
+
+
+def _means_the_same(node: ir.Node, opset: int, lower: int) -> bool:
+    """Whether a standard node means at the opset before what it means at this one."""
+    schema, before = schema_of(node.op_type, opset), schema_of(node.op_type, lower)
+    if schema is None or before is None:
+        return False
+    if schema.since_version == before.since_version:
+        return True
+    changed = any(c.version == schema.since_version and c.concerns(node) for c in facts_of(node.op_type).changes)
+    return not changed and is_accepted(node, opset) and is_accepted(node, lower)
+
+
+def _ir_version(model: ir.Model, opset: int) -> int:
+    """The first version of the file format that has the opset, and a place for all that the model holds."""
+    found: int = onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", opset)])
+    return max(found, _FIRST_WITH_METADATA) if _needs_metadata(model) else found
+
+
+def _needs_metadata(model: ir.Model) -> bool:
+    return (
+        bool(model.functions)
+        or any(node.metadata_props for node in all_nodes(model))
+        or any(value.metadata_props for value in all_values(model))
+    )

@@ -1,0 +1,60 @@
+"""Sessions in other runtimes than the installed one: a process of their environment runs the models."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+from collections.abc import Mapping
+from multiprocessing.connection import Connection, Listener
+from pathlib import Path
+
+import onnx_ir as ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.errors import TargetError
+from jax2onnx_graph.targets import Session
+
+__all__ = ["OtherRuntime"]
+
+ROOT = Path(__file__).parent.parent
+SOURCES = [str(ROOT / "packages" / f"jax2onnx-{name}" / "src") for name in ("graph", "onnxruntime")]
+
+
+class OtherRuntime:
+    """A runtime that is installed in another environment.
+
+    Args:
+      python: the interpreter of that environment.
+      worker: the script that runs models there.
+    """
+
+    def __init__(self, python: str, worker: str = "runtime_worker.py") -> None:
+        self.python, self.worker = python, worker
+        self._connection: Connection | None = None
+
+    def load(self, model: ir.Model) -> Session:
+        """A session on the model; it is loaded anew with every run."""
+        data = ir.to_proto(model).SerializeToString()
+        return lambda feeds: self._run(data, feeds)
+
+    def _run(self, model: bytes, feeds: Mapping[str, Array]) -> list[Array]:
+        connection = self._connection or self._start()
+        try:
+            connection.send((model, dict(feeds)))
+            outputs, error = connection.recv()
+        except (EOFError, OSError) as died:
+            self._connection = None
+            raise TargetError("The process of the runtime died.") from died
+        if error is not None:
+            raise TargetError(error)
+        found: list[Array] = outputs
+        return found
+
+    def _start(self) -> Connection:
+        key = secrets.token_hex(16)
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(SOURCES), "RUNTIME_WORKER_KEY": key}
+        with Listener(authkey=key.encode()) as listener:
+            command = [self.python, str(ROOT / "tools" / self.worker), str(listener.address)]
+            subprocess.Popen(command, env=environment)
+            self._connection = listener.accept()
+        return self._connection

@@ -1,0 +1,29 @@
+"""Runs models for `tools/targets.py` in the environment of another runtime: `runtime_worker.py ADDRESS`.
+
+Reads pairs of a serialised model and named arrays, answers each with its outputs or with the text of an error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from multiprocessing.connection import Client
+
+from jax2onnx_onnxruntime.runner import load
+
+
+def main() -> None:
+    with Client(sys.argv[1], authkey=os.environ["RUNTIME_WORKER_KEY"].encode()) as connection:
+        while True:
+            try:
+                model, feeds = connection.recv()
+            except EOFError:
+                return
+            try:
+                connection.send((load(model)(feeds), None))
+            except Exception as error:  # noqa: BLE001  (of any runtime, for the table)
+                connection.send((None, f"{type(error).__name__}: {error}"))
+
+
+if __name__ == "__main__":
+    main()
