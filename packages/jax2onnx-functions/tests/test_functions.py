@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from jax2onnx_core import to_onnx
+from jax2onnx_core import Target, hookimpl, to_onnx
 from jax2onnx_functions import custom_op, onnx_function
 
 
@@ -226,3 +226,52 @@ def test_custom_operators_of_different_attributes_stay_apart():
 
     program = to_onnx(lambda x: [shift(x, by=by) for by in (0.0, -0.0, 1, 1.0)], [(3,)])
     assert [node.op_type for node in program.model.graph] == ["Shift"] * 4
+
+
+def test_functions_are_inlined_where_that_is_asked_for():
+    network = Network(jax.nn.gelu, jax.nn.relu, jax.nn.gelu)
+    program = to_onnx(network, [("B", "T", 16)], inline_functions=True)
+    assert not program.model.functions
+    assert not _calls(program)
+    assert program.check_symbols() == []
+    assert program.specialize(T=4).model.functions == {}
+    _agrees(program, network, _x(2, 5, 16))
+
+
+def test_inlined_functions_in_a_loop_and_with_symbolic_sizes_inside():
+    @onnx_function
+    def center(x):
+        return x - x.sum(0, keepdims=True) / x.shape[0]
+
+    def fn(x):
+        return jax.lax.fori_loop(0, 3, lambda i, y: center(y) * (i + 1.0), x)
+
+    program = to_onnx(fn, [("N", 4)], inline_functions=True)
+    assert not program.model.functions
+    program.verify()
+
+
+def test_functions_are_inlined_for_a_target_that_needs_it():
+    class Plain(Target):
+        name = "plain"
+        runs_functions = False
+
+    class Plugin:
+        @hookimpl
+        def jax2onnx_register(self, registry):
+            registry.target(Plain())
+
+    @onnx_function
+    def scale(x):
+        return 2 * x
+
+    program = to_onnx(scale, [("N",)], target="plain", plugins=[Plugin()])
+    assert [node.op_type for node in program.model.graph] == ["Mul"]
+    assert not program.model.functions
+
+
+def test_random_numbers_need_no_function():
+    key = jax.random.key(3)
+    program = to_onnx(lambda key: jax.random.uniform(key, (7,)), [key], inline_functions=True)
+    assert not program.model.functions
+    np.testing.assert_array_equal(program(key), jax.random.uniform(key, (7,)))

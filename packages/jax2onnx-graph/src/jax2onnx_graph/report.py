@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.opsets import opset_lines, opset_of
 from jax2onnx_graph.summary import interface_lines, size_lines
 from jax2onnx_graph.targets import Target
 
-__all__ = ["LoweringLog", "Missing", "Unsupported", "report_text"]
+__all__ = ["LoweringLog", "Missing", "Unsupported", "missing_lines", "report_text"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,3 +102,24 @@ def _lowering(log: LoweringLog) -> Iterator[str]:
     for (name, reason), count in sorted(log.reasons.items()):
         yield f"declined: {name} ({count}×): {reason}"
     yield from log.notes
+
+
+def missing_lines(log: LoweringLog, supplier: Callable[[str], str], installed: Collection[str]) -> Iterator[str]:
+    """A line about each primitive that no plugin lowers: where it is, and why that is so or what supplies it.
+
+    Args:
+      log: what was lowered.
+      supplier: the distribution that supplies a primitive.
+      installed: the names of the installed distributions.
+    """
+    for name, missing in sorted(log.unsupported.items()):
+        times = f"{missing.count} times, first" if missing.count > 1 else "once,"
+        line = f"  {name}: {times} at {missing.location or 'an unknown line'}"
+        reasons = [reason for name_, reason in log.reasons if name_ == name]
+        if missing.declared is not None:
+            line += f". {missing.declared.reason} {missing.declared.advice}".rstrip()
+        elif reasons:
+            line += f". Its rules declined: {'; '.join(reasons)}"
+        elif supplier(name) not in installed:
+            line += f". It is supplied by {supplier(name)}: pip install {supplier(name)}"
+        yield line

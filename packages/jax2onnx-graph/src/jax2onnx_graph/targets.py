@@ -43,12 +43,14 @@ class Target:
       opsets: the versions of the standard operators that it runs.
       best_opset: the version whose operators a model for it is made of, unless the user names one.
       ir_version: the newest version of the file format that it reads.
+      runs_functions: whether it runs models that hold functions; they are inlined for one that does not.
     """
 
     name = "onnx"
     is_default = False
     opsets = range(18, 27)
     ir_version = 13
+    runs_functions = True
 
     @property
     def best_opset(self) -> int:

@@ -129,7 +129,9 @@ class Context(ScopeBuilder):
         return Subgraph(self._lowerer, Scope(self._state, name, self.scope), self._operation, self.origin)
 
     def function(self, jaxpr: Jaxpr, *operands: Value, name: str, domain: str = "jax2onnx") -> tuple[Value, ...]:
-        """Call the ONNX function whose body is `jaxpr`; equal bodies are stored once."""
+        """Call the ONNX function whose body is `jaxpr`; equal bodies are stored once. Or inline it, as was asked for."""
+        if self._state.inline_functions:
+            return self.inline(jaxpr, *operands)
         return tuple(self._lowerer.call_function(self, jaxpr, operands, name, domain))
 
     # -- parity with the reference documents; rules of this project return their results ---------

@@ -45,10 +45,12 @@ class Engine:
 
     def __init__(
         self, registry: Registry, target: Target, opset: int, symbols: Symbols, weight_names: Mapping[int, str],
-        *, provenance: bool = False,
+        *, provenance: bool = False, inline_functions: bool = False,
     ) -> None:  # fmt: skip
         notation = DimNotation(symbols.label, _compat.dim_expression, bounds)
-        self.state = ModelState(opset, target, notation, weight_names, physical_array)
+        self.state = ModelState(
+            opset, target, notation, weight_names, physical_array, inline_functions=inline_functions
+        )
         self._symbols = symbols
         self.log = LoweringLog()
         self._registry = registry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -16,7 +16,7 @@ from jax2onnx_graph.build.scope import Scope
 from jax2onnx_graph.labels import write_metadata
 from jax2onnx_graph.opsets import declare_versions
 from jax2onnx_graph.passes import optimise
-from jax2onnx_graph.report import LoweringLog
+from jax2onnx_graph.report import LoweringLog, missing_lines
 from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_graph.traversal import check_depth, too_deep
 
@@ -50,6 +50,7 @@ class _Lowering:
     x64: bool
     output_names: Sequence[str] | None
     provenance: bool
+    inline_functions: bool
 
 
 def to_onnx(
@@ -66,6 +67,7 @@ def to_onnx(
     output_names: Sequence[str] | None = None,
     plugins: Iterable[Any] = (),
     provenance: bool = False,
+    inline_functions: bool = False,
 ) -> OnnxProgram:
     """Export a JAX function or a model object as an ONNX program.
 
@@ -86,6 +88,7 @@ def to_onnx(
       output_names: names in place of those of the result keys.
       plugins: plugin objects that are not installed.
       provenance: whether each node's metadata names the user's source line.
+      inline_functions: whether the bodies of functions stand in the place of their calls; always for a target that needs it.
 
     Raises:
       OptionError, InputError, SymbolError: something in the call is not as described above.
@@ -96,7 +99,8 @@ def to_onnx(
     _check_opset(opset, runtime)
     adapted = adapt_callable(fn, found.registry.adapters)
     x64 = jax.config.jax_enable_x64 if x64 is None else x64
-    lowering = _Lowering(fn, adapted, found, runtime, opset, x64, output_names, provenance)
+    inline = inline_functions or not runtime.runs_functions
+    lowering = _Lowering(fn, adapted, found, runtime, opset, x64, output_names, provenance, inline)
     with jax.enable_x64(x64):
         parsed = parse_inputs(fn, inputs, kwargs or {}, constraints, reserved=map(str, output_names or ()))
         parsed = _renamed(parsed, input_names, output_names or ())
@@ -136,7 +140,10 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
     # The user's options have had their effect on the trace; how it is lowered does not depend on them.
     with _compat.default_options():
         opset = lowering.opset or target.best_opset
-        engine = Engine(registry, target, opset, inputs.symbols, traced.weight_names, provenance=lowering.provenance)
+        engine = Engine(
+            registry, target, opset, inputs.symbols, traced.weight_names,
+            provenance=lowering.provenance, inline_functions=lowering.inline_functions,
+        )  # fmt: skip
         engine.state.names.reserve(given or ())
         scope = main_scope(engine.state, inputs)
         try:
@@ -175,29 +182,14 @@ def _model(engine: Engine, scope: Scope, outputs: Sequence[ir.Value], names: Seq
 
 
 def _unsupported(log: LoweringLog, plugins: Plugins) -> UnsupportedError:
-    lines = [*_missing_primitives(log), *plugins.failure_notes()]
+    installed = {d.name for d in importlib.metadata.distributions()}
+    lines = [*missing_lines(log, _supplier, installed), *plugins.failure_notes()]
     return UnsupportedError(
         "No installed plugin can lower these primitives:\n"
         + "\n".join(lines)
         + "\nA rule can be given inline: to_onnx(..., plugins=[plugin]), where plugin has a hook "
         "jax2onnx_register(registry) that calls registry.add(rules)."
     )
-
-
-def _missing_primitives(log: LoweringLog) -> Iterator[str]:
-    installed = {d.name for d in importlib.metadata.distributions()}
-    for name, missing in sorted(log.unsupported.items()):
-        times = f"{missing.count} times, first" if missing.count > 1 else "once,"
-        line = f"  {name}: {times} at {missing.location or 'an unknown line'}"
-        supplier = _supplier(name)
-        reasons = [reason for name_, reason in log.reasons if name_ == name]
-        if missing.declared is not None:
-            line += f". {missing.declared.reason} {missing.declared.advice}".rstrip()
-        elif reasons:
-            line += f". Its rules declined: {'; '.join(reasons)}"
-        elif supplier not in installed:
-            line += f". It is supplied by {supplier}: pip install {supplier}"
-        yield line
 
 
 def _supplier(primitive: str) -> str:

@@ -43,6 +43,7 @@ class ModelState:
       opset: the version of the standard operators.
       target: the runtime that the model is for.
       notation: how dimensions are read and shown.
+      inline_functions: whether the bodies of functions stand in the place of their calls.
       names: the names that are taken.
 
     `weight_names` has the names of weights by their ids; `physical` makes the array of a tensor from a weight.
@@ -50,9 +51,10 @@ class ModelState:
 
     def __init__(
         self, opset: int, target: Target, notation: DimNotation, weight_names: Mapping[int, str],
-        physical: Callable[[Any], Array],
+        physical: Callable[[Any], Array], *, inline_functions: bool = False,
     ) -> None:  # fmt: skip
         self.opset, self.target, self.notation = opset, target, notation
+        self.inline_functions = inline_functions
         self.names = Names()
         self._pool = ConstantPool(self.names)
         self._dims: dict[Value, Dims] = {}
