@@ -7,17 +7,25 @@ from collections.abc import Iterator
 import onnx
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.availability import schema_of
 from jax2onnx_graph.facts.dtypes import first_opset
 from jax2onnx_graph.facts.node_check import is_accepted
 from jax2onnx_graph.facts.operators import facts_of
-from jax2onnx_graph.targets import Target
+from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_graph.traversal import all_nodes, all_values
 
-__all__ = ["declare_versions", "opset_lines", "opset_of"]
+__all__ = ["check_opset", "declare_versions", "opset_lines", "opset_of"]
 
 _FIRST_WITH_METADATA = 10
 """The first version of the file format in which nodes, values and functions carry metadata, and functions types."""
+
+
+def check_opset(opset: int | None, target: Target) -> None:
+    """Raise OptionError for an opset that is none that a model for the target can be made of; None is left to the target."""
+    supported = range(standard_target.opsets.start, target.opsets.stop)
+    if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or opset not in supported):
+        raise OptionError(f"opset={opset!r} is not supported; choose one from {supported[0]} to {supported[-1]}.")
 
 
 def opset_of(model: ir.Model) -> int:

@@ -14,10 +14,10 @@ from jax2onnx_graph.build.model import assemble_model
 from jax2onnx_graph.build.names import Origin, check_names
 from jax2onnx_graph.build.scope import Scope
 from jax2onnx_graph.labels import write_metadata
-from jax2onnx_graph.opsets import declare_versions
+from jax2onnx_graph.opsets import check_opset, declare_versions
 from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.report import LoweringLog, missing_lines
-from jax2onnx_graph.targets import Target, standard_target
+from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import check_depth, too_deep
 
 from jax2onnx_core import _compat
@@ -96,7 +96,7 @@ def to_onnx(
     """
     found = installed_plugins().with_inline(plugins)
     runtime = found.registry.find_target(target)
-    _check_opset(opset, runtime)
+    check_opset(opset, runtime)
     adapted = adapt_callable(fn, found.registry.adapters)
     x64 = jax.config.jax_enable_x64 if x64 is None else x64
     inline = inline_functions or not runtime.runs_functions
@@ -112,12 +112,6 @@ def to_onnx(
     if traced.lost is not None:
         warnings.warn(traced.lost, ExportWarning, stacklevel=2)
     return _lower(lowering, traced, parsed, values)
-
-
-def _check_opset(opset: int | None, target: Target) -> None:
-    supported = range(standard_target.opsets.start, target.opsets.stop)
-    if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or opset not in supported):
-        raise OptionError(f"opset={opset!r} is not supported; choose one from {supported[0]} to {supported[-1]}.")
 
 
 def _renamed(inputs: Inputs, names: Sequence[str] | None, output_names: Sequence[str]) -> Inputs:
