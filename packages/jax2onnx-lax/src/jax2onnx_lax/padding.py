@@ -20,11 +20,11 @@ __all__ = [
     "Padding",
     "Pairs",
     "as_padded",
+    "at_least_one",
     "canonical_padding",
     "dilated_size",
     "fit_windows",
     "is_same_padding",
-    "never_empty",
     "same_padding",
     "static_pairs",
     "surely_fits",
@@ -101,7 +101,7 @@ def transposed_padding(
 # -- windows that may be larger than the axis ---------------------------------------------------
 
 
-def never_empty(x: Array, axis: int) -> Array:
+def at_least_one(x: Array, axis: int) -> Array:
     """`x` with one more element at the end of an axis that may have none: JAX takes nothing, not even no times, from such."""
     if is_positive(x.shape[axis]):
         return x

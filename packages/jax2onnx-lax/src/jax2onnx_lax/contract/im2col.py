@@ -11,7 +11,7 @@ from jax2onnx_core.jaxprs import Dim, is_static
 from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax._compat import max_dim
-from jax2onnx_lax.padding import never_empty
+from jax2onnx_lax.padding import at_least_one
 
 __all__ = ["batch_groups_as_channels", "conv_by_patches", "windows"]
 
@@ -62,7 +62,7 @@ def windows(x: Array, axis: int, size: Dim, stride: int, dilation: int) -> Array
             return lax.expand_dims(x, [axis + 1])
         place = np.arange(count)[:, None] * stride + np.arange(size)[None] * dilation
         return jnp.take(x, place.astype(np.int32), axis=axis, mode="clip")
-    x = never_empty(x, axis)
+    x = at_least_one(x, axis)
     starts = lax.broadcasted_iota(np.int32, (count, size), 0) * stride
     return jnp.take(x, starts + lax.broadcasted_iota(np.int32, (count, size), 1) * dilation, axis=axis, mode="clip")
 

@@ -13,7 +13,7 @@ from jax.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionN
 from jax2onnx_core import Jaxpr
 from jax2onnx_core.jaxprs import eval_jaxpr
 
-from jax2onnx_lax.padding import never_empty
+from jax2onnx_lax.padding import at_least_one
 
 __all__ = ["apply_in_order"]
 
@@ -73,7 +73,7 @@ def _apply_at(
     )
     sizes = iter(updates.shape[d] for d in numbers.update_window_dims)
     window = [1 if d in numbers.inserted_window_dims else next(sizes) for d in range(x.ndim)]
-    source = functools.reduce(never_empty, numbers.inserted_window_dims, x)
+    source = functools.reduce(at_least_one, numbers.inserted_window_dims, x)
     current = lax.gather(source, indices, take, window, mode=GatherScatterMode.CLIP)
     return lax.scatter(x, indices, combine(current, updates), numbers, mode=mode, unique_indices=True)
 

@@ -14,7 +14,6 @@ from jax2onnx_core.jaxprs import is_static
 from jax2onnx_graph.arrays import Array
 
 from jax2onnx_lax._compat import max_dim, min_dim
-from jax2onnx_lax.padding import never_empty
 
 __all__ = [
     "adjoint",
@@ -101,7 +100,7 @@ def eye_like(a: jax.Array, rows: int, columns: int) -> jax.Array:
 
 def at(x: jax.Array, index: jax.Array, axis: int) -> jax.Array:
     """`x[..., index, ...]` along `axis`: one index, in range, the same for the whole batch."""
-    return lax.dynamic_index_in_dim(never_empty(x, axis), index, axis, keepdims=False, allow_negative_indices=False)
+    return lax.dynamic_index_in_dim(x, index, axis, keepdims=False, allow_negative_indices=False)
 
 
 def take(x: jax.Array, index: jax.Array, axis: int) -> jax.Array:

@@ -19,7 +19,7 @@ from jax2onnx_core import Dim, Jaxpr, Rules
 from jax2onnx_core.jaxprs import Dims, definitely_le, is_static, open_jaxpr
 from jax2onnx_graph.build.builder import Array as NumpyArray
 
-from jax2onnx_lax.padding import never_empty
+from jax2onnx_lax.padding import at_least_one
 from jax2onnx_lax.reduce.monoids import MONOIDS, highest, lowest, recognise
 from jax2onnx_lax.reduce.windows import WindowParams, Windows
 
@@ -116,7 +116,7 @@ class _Patches:
     def of_array(self, x: Array) -> Array:
         """[windows…, elements]: what the windows cover; anything where they cover nothing."""
         for along in reversed(self.axes):
-            x = jnp.take(never_empty(x, along.axis), along.index, axis=along.axis, mode="clip")
+            x = jnp.take(at_least_one(x, along.axis), along.index, axis=along.axis, mode="clip")
         return self._elements_last(x)
 
     def _elements_last(self, x: Array) -> Array:
@@ -276,5 +276,5 @@ def select_and_gather_add(
     patches = _Patches.of(shape, operand.shape)
     selection = _select(patches.of_array(operand), patches.valid(), _selects_greatest(select_prim))
     source, index = patches.places(selection.element, tangents)
-    gathered = functools.reduce(never_empty, range(source.ndim), source).at[index].get(mode="clip")
+    gathered = functools.reduce(at_least_one, range(source.ndim), source).at[index].get(mode="clip")
     return jnp.where(selection.is_real & selection.is_better, gathered, jnp.zeros((), tangents.dtype))

@@ -13,7 +13,7 @@ from jax2onnx_core.jaxprs import Dim, definitely_le, is_static
 
 from jax2onnx_lax._compat import max_dim
 from jax2onnx_lax.contract.im2col import windows
-from jax2onnx_lax.padding import never_empty
+from jax2onnx_lax.padding import at_least_one
 from jax2onnx_lax.reduce.folds import fold_axis
 from jax2onnx_lax.reduce.monoids import Combine, Monoid, Scalar
 from jax2onnx_lax.reduce.windows import Windows
@@ -158,4 +158,4 @@ def _strided(x: Array, start: int, count: Dim, stride: int, axis: int) -> Array:
         return lax.slice_in_dim(x, start, start + (count - 1) * stride + 1, stride, axis)
     except InconclusiveDimensionOperation:
         indices = start + stride * lax.iota(np.int32, max_dim(count, 0))
-        return never_empty(x, axis).at[(*[slice(None)] * axis, indices)].get(mode="clip", indices_are_sorted=True)
+        return at_least_one(x, axis).at[(*[slice(None)] * axis, indices)].get(mode="clip", indices_are_sorted=True)
