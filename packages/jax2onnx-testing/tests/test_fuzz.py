@@ -13,7 +13,7 @@ from jax2onnx_testing import cli
 from jax2onnx_testing.fuzz import check as checking
 from jax2onnx_testing.fuzz.check import check
 from jax2onnx_testing.fuzz.execution import Exported
-from jax2onnx_testing.fuzz.explain import KNOWN, REASONS, explain
+from jax2onnx_testing.fuzz.explain import KNOWN, KNOWN_ERRORS, REASONS, explain, explain_error
 from jax2onnx_testing.fuzz.nudging import nudged
 from jax2onnx_testing.fuzz.programs import Options, Program, Statement, evaluate_shape, generate
 from jax2onnx_testing.fuzz.run import Outcome, fuzz, summary
@@ -135,6 +135,26 @@ def test_a_finite_number_for_an_overflow_of_half_precision():
     assert reason_for("x0 * x0 / x0", [1000.0], [1000.0], "float16") == "half precision"
 
 
+def test_the_order_of_nan_follows_its_sign():
+    assert (
+        reason_for("jnp.sort(-x0)[:1] * 0 + jnp.argpartition(x0, 0)[:1]", [1.0, -np.nan], [0.0])
+        == "signs of NaN and zeros"
+    )
+
+
+def test_which_of_two_zeros_is_greater_is_open():
+    assert reason_for("1 / jnp.maximum(x0, 0)", [-0.0], [-np.inf]) == "signs of NaN and zeros"
+
+
+def test_the_sign_of_a_zero_that_was_not_chosen_is_not_open():
+    assert reason_for("1 / x0", [-0.0], [np.inf]) == ""
+
+
+def test_where_a_runtime_slides_over_nothing_it_may_refuse():
+    assert explain_error("Invalid input shape. Only N can be zero. Got:{1,1,0}") in REASONS
+    assert explain_error("Invalid rank for input: x0") == ""
+
+
 def test_what_follows_from_an_explained_difference_is_explained_too():
     overflow = program_of("x0 * x0 / x0", "jnp.isinf(v1)", inputs=(HALF,))
     findings = check(overflow, {"x0": np.full(3, 1000, np.float16)})
@@ -143,7 +163,7 @@ def test_what_follows_from_an_explained_difference_is_explained_too():
 
 def test_every_explanation_has_a_reason():
     assert all(text.endswith(".") for text in REASONS.values())
-    assert {known.reason for known in KNOWN} <= REASONS.keys()
+    assert {known.reason for known in KNOWN} | {*KNOWN_ERRORS.values()} <= REASONS.keys()
 
 
 # -- nudging -----------------------------------------------------------------------------------

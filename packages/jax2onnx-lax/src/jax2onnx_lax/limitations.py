@@ -15,6 +15,8 @@ LIMITATIONS = (
     Limitation("bitcast_convert_type", "Below opset 26 (BitCast) no operator shows the sign or the payload of a NaN: every NaN "
                "has the bits of the positive quiet one. With opset=26 all bits are kept.",
                ("float16", "bfloat16", "float32", "float64")),
+    Limitation("signs of zeros", "max, min and where of -0.0 and 0.0 may give either: a runtime's Relu(-0.0) is -0.0, and an Add "
+               "behind each would take as long as the Relu itself. It shows in reciprocals and sign bits only."),
     Limitation("subnormal numbers", "XLA on CPU flushes them to zero, a model computes with them."),
     Limitation("half precision", "A runtime may keep float32 between two half-precision operators, so that an "
                "intermediate overflow of JAX can be a finite number.", ("float16", "bfloat16")),
@@ -26,8 +28,12 @@ LIMITATIONS = (
                "which is an error at export."),
     Limitation("max pooling layers", "They are one MaxPool, which does not propagate a NaN inside a window; "
                "lax.reduce_window does.", ("float32",)),
-    Limitation("convolutions and poolings of no elements", "Where a spatial axis is empty at run time, behind windows that "
-               "are larger than theirs, a runtime may refuse the operator with an error; JAX gives an empty result."),
+    Limitation("convolutions and poolings of no elements", "Where a spatial axis is empty at run time, a runtime may refuse the "
+               "operator with an error; JAX gives an empty result."),
+    Limitation("cholesky", "A matrix with NaN gives NaN throughout; LAPACK, as JAX has it, may leave numbers before the first "
+               "pivot that is NaN."),
+    Limitation("igamma", "Where both operands are nearly equal and above 2²⁴ (float32), JAX's series takes millions of steps "
+               "that change nothing, which takes minutes in a model."),
     Limitation("attention", "The mask is added to the scores: a masked key whose score is NaN or infinite is not ignored."),
     Limitation("select_and_scatter", "Other reductions than the addition of values selected by ge or le raise an error: "
                "JAX itself only makes these."),

@@ -18,7 +18,7 @@ from jax2onnx_core.symbols.symbols import evaluate_dim
 from jax2onnx_graph.arrays import Array
 
 from jax2onnx_testing.fuzz.execution import Arrays, Exported, evaluate, random_arguments
-from jax2onnx_testing.fuzz.explain import are_close, explain
+from jax2onnx_testing.fuzz.explain import are_close, explain, explain_error
 from jax2onnx_testing.fuzz.programs import Program
 from jax2onnx_testing.fuzz.statements import Variable
 
@@ -119,14 +119,17 @@ def _check_whole(program: Program, runs: Sequence[Run]) -> Iterator[Finding]:
 def _followed(finding: Finding, explained: Sequence[Finding]) -> Finding:
     """The finding with the reason of explained differences of single statements, if it follows from these."""
     differences = {f.variable: f.got for f in explained if f.sizes == finding.sizes and f.got is not None}
-    if not finding.is_defect or finding.got is None or not differences:
+    program, name, got = finding.program, finding.variable, finding.got
+    if not finding.is_defect or got is None or not differences:
         return finding
-    program = finding.program
     others = [s for s in program.statements if not any(t.name in differences for t in s.targets)]
     rest = program.with_statements(others)
     values = {**finding.values, **differences}
-    want = {**differences, **evaluate(rest, [v.name for v in rest.variables], values)}[finding.variable]
-    return dataclasses.replace(finding, reason=explained[0].reason) if are_close(finding.got, want).all() else finding
+    want = {**differences, **evaluate(rest, [v.name for v in rest.variables], values)}[name]
+    follows = are_close(got, want).all() or (
+        name not in differences and explain(rest, name, values, got, want, lambda _: got)
+    )
+    return dataclasses.replace(finding, reason=explained[0].reason) if follows else finding
 
 
 def _compare_all(
@@ -158,7 +161,8 @@ def _attempt(kind: Kind, program: Program, run: Run, action: Callable[[], T]) ->
         return Finding("refused", str(error), program, "", *run)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what this is looking for
         lines = "".join(traceback.format_exception(error)).rstrip().splitlines()
-        return Finding(kind, "\n".join(lines[-_LINES:]), program, "", *run)
+        reason = explain_error(str(error)) if kind == "run" else ""
+        return Finding(kind, "\n".join(lines[-_LINES:]), program, "", *run, reason=reason)
 
 
 def _compare(

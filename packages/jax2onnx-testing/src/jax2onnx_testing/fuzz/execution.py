@@ -25,7 +25,7 @@ __all__ = ["Exported", "evaluate", "evaluate_for_all_sizes", "evaluate_nudged", 
 
 Arrays = Mapping[str, Array]
 
-_NUDGED_RUNS = 8
+_NUDGED_RUNS = 24
 _COMPILER_OPTIONS = {**COMPILER_OPTIONS, **QUICK_COMPILATION}
 
 
@@ -61,10 +61,15 @@ def evaluate_for_all_sizes(program: Program, results: Sequence[str], arguments: 
     return {name: np.asarray(value) for name, value in zip(results, values, strict=True)}
 
 
-def evaluate_nudged(program: Program, results: Sequence[str], arguments: Arrays) -> Iterator[dict[str, Array]]:
-    """The variables `results` several times, with what is rounded changed at random by a few units of the last place."""
+def evaluate_nudged(
+    program: Program, results: Sequence[str], arguments: Arrays, *, signs: bool = False
+) -> Iterator[dict[str, Array]]:
+    """The variables `results` several times, with what is rounded changed at random by a few units of the last place.
+
+    With `signs`, those of NaN, and of zeros that are chosen, are changed at random too.
+    """
     function = compiled(program.source(results), f"program {program.seed}")
-    run = jax.jit(nudged(function), compiler_options=_COMPILER_OPTIONS)
+    run = jax.jit(nudged(function, signs=signs), compiler_options=_COMPILER_OPTIONS)
     for seed in range(_NUDGED_RUNS):
         values = run(jnp.float32(seed), *(jnp.asarray(arguments[v.name]) for v in program.inputs))
         yield {name: np.asarray(value) for name, value in zip(results, values, strict=True)}

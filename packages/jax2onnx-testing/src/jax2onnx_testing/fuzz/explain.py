@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -15,12 +15,15 @@ from jax2onnx_graph.comparison import tolerance
 from jax2onnx_testing.fuzz.execution import Arrays, evaluate, evaluate_for_all_sizes, evaluate_nudged
 from jax2onnx_testing.fuzz.programs import Program
 
-__all__ = ["KNOWN", "REASONS", "are_close", "explain"]
+__all__ = ["KNOWN", "KNOWN_ERRORS", "REASONS", "are_close", "explain", "explain_error"]
 
 REASONS = {
     "compiled otherwise": "JAX itself computes the value of the model when it evaluates the statements one by one.",
     "traced for all sizes": "JAX itself computes the value of the model if it traces the program with symbols.",
     "rounding": "JAX's own result changes as much if what is rounded is changed by a few units of the last place.",
+    "signs of NaN and zeros": "JAX's own result changes as much if NaN, or zeros chosen by max, min and where, change their signs.",
+    "nothing to slide over": "A runtime refuses a convolution or a pooling over an empty axis; JAX gives an empty result.",
+    "factors of NaN": "LAPACK factorises what comes before a NaN, or gives NaN throughout, as it was compiled.",
     "masked keys": "Attention adds its mask to the scores, so that a masked key whose score is NaN or infinite counts.",
     "overflow in a normalisation": "JAX's formula has the mean of squares, the operator the square of what differs from the mean.",
     "small results of activations": "Elu, Selu and Celu are exp(x) - 1, whose absolute error is small, JAX's expm1(x) is exact.",
@@ -64,6 +67,7 @@ KNOWN = (
     Known(r"jnp\.fft\.", "transforms of infinities"),
     Known(r"standardize|\.var\(", "overflow in a normalisation", magnitude=1e18),
     Known(r"nonzero|argwhere|, size=", "nothing to find", empty=True),
+    Known(r"linalg\.cholesky", "factors of NaN", magnitude=np.inf),
     Known(r"nn\.(elu|selu|celu)", "small results of activations", error=3e-7),
 )
 
@@ -73,6 +77,12 @@ _WIDER = {
     "half precision": {"float16": "float32", "bfloat16": "float32"},
     "more precise": {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex64": "complex128"},
 }
+
+
+KNOWN_ERRORS = {
+    r"Only N can be zero|Invalid input shape: {|Computed output dimension is <= 0": "nothing to slide over",
+}
+"""What a runtime says → why it is no defect."""
 
 
 def are_close(got: Array, want: Array) -> Array:
@@ -116,28 +126,38 @@ def explain(
       run: runs the model on other arguments.
     """
     wrong = ~are_close(got, want)
-    others = [evaluate(program, [name], arguments, eager=eager)[name] for eager in (True, False)]
-    if not (wrong & ~np.any([are_close(got, other) for other in others], axis=0)).any():
-        return "compiled otherwise"
-    if not (wrong & ~_as_for_all_sizes(program, name, arguments, got)).any():
-        return "traced for all sizes"
-    nudged = [results[name] for results in evaluate_nudged(program, [name], arguments)]
-    if not (wrong & ~_within(got, want, [*others, *nudged])).any():
-        return "rounding"
-    if np.iscomplexobj(want) and not (wrong & (np.isfinite(got) | np.isfinite(want))).any():
-        return "infinite complex numbers"
-    for reason, dtypes in _WIDER.items():
-        if not (wrong & ~_as_with_dtypes(program.with_dtypes(dtypes), name, arguments, got, want)).any():
-            return reason
     error = float(np.abs(_wide(got) - _wide(want))[wrong].max())
+    for reason, explained in _explanations(program, name, arguments, got, want):
+        wrong &= ~explained
+        if not wrong.any():
+            return reason
     for known in KNOWN:
         if any(re.search(known.expression, s.expression) for s in program.statements) and known.applies(
             arguments, error
         ):
             return known.reason
-    if _agree_without_tiny(program, name, arguments, run):
-        return "subnormal numbers"
-    return ""
+    return "subnormal numbers" if _agree_without_tiny(program, name, arguments, run) else ""
+
+
+def _explanations(
+    program: Program, name: str, arguments: Arrays, got: Array, want: Array
+) -> Iterator[tuple[str, Array]]:
+    """Reasons, each with the elements that may be wrong because of it."""
+    others = [evaluate(program, [name], arguments, eager=eager)[name] for eager in (True, False)]
+    yield "compiled otherwise", np.any([are_close(got, other) for other in others], axis=0)
+    yield "traced for all sizes", _as_for_all_sizes(program, name, arguments, got)
+    for reason, signs in (("rounding", False), ("signs of NaN and zeros", True)):
+        nudged = [results[name] for results in evaluate_nudged(program, [name], arguments, signs=signs)]
+        yield reason, _within(got, want, [*others, *nudged])
+    if np.iscomplexobj(want):
+        yield "infinite complex numbers", ~np.isfinite(got) & ~np.isfinite(want)
+    for reason, dtypes in _WIDER.items():
+        yield reason, _as_with_dtypes(program.with_dtypes(dtypes), name, arguments, got, want)
+
+
+def explain_error(text: str) -> str:
+    """Why an error of a runtime is no defect: a key of `REASONS`, or "" if it may be one."""
+    return next((reason for pattern, reason in KNOWN_ERRORS.items() if re.search(pattern, text)), "")
 
 
 def _as_for_all_sizes(program: Program, name: str, arguments: Arrays, got: Array) -> Array:
@@ -187,10 +207,9 @@ def _within(got: Array, want: Array, samples: Sequence[Array]) -> Array:
     with np.errstate(invalid="ignore", over="ignore"):
         spread = np.abs(wide - wide[0]).max(0)
         near = np.abs(_wide(got) - wide[0]) <= _FACTOR * spread + tolerance(want.dtype) * np.abs(wide[0])
-    # A result that is now finite and now not may be anything.
-    return (
-        near | (finite.any(0) & ~finite.all(0)) | (~finite.any(0) & np.any(np.isnan(wide) != np.isnan(wide[0]), axis=0))
-    )
+    # A result that is now finite and now not, or now infinite and now otherwise, may be anything.
+    same = (wide == wide[0]) | (np.isnan(wide) & np.isnan(wide[0]))
+    return near | (finite.any(0) & ~finite.all(0)) | (~finite.any(0) & ~same.all(0))
 
 
 def _flushed(array: Array) -> Array:

@@ -1,6 +1,6 @@
 """How sensitive a function is to rounding: evaluated with every rounded intermediate result changed by a few units of the last place.
 
-This is Monte Carlo arithmetic (Stott Parker, 1997) on jaxprs.
+This is Monte Carlo arithmetic (Stott Parker, 1997) on jaxprs. The signs of NaN and of some zeros can be changed too.
 """
 
 from __future__ import annotations
@@ -27,13 +27,27 @@ _ELEMENTWISE = {
     "atanh", "logistic", "erf", "erfc", "erf_inv", "lgamma", "digamma", "bessel_i0e", "bessel_i1e", "igamma", "igammac",
     "igamma_grad_a", "regularized_incomplete_beta", "random_gamma_grad", "zeta", "polygamma",
 }  # fmt: skip
-# They round more than once: their operands are nudged too.
+# They round more than once, or have zeros that no float is: their operands are nudged too.
 _ACCUMULATING = {
+    "lgamma", "digamma",
     "reduce_sum", "reduce_prod", "dot_general", "ragged_dot", "conv_general_dilated", "cumsum", "cumprod", "cumlogsumexp",
     "reduce_window_sum", "reduce_window", "reduce", "scatter-add", "scatter_add", "scatter-mul", "scatter_mul", "fft",
     "select_and_scatter_add", "cholesky", "triangular_solve", "lu", "qr", "geqrf", "householder_product", "eigh", "svd", "eig",
     "tridiagonal_solve",
 }  # fmt: skip
+# They choose one of their operands; which one of two zeros, or with which sign, is open in ONNX.
+_CHOOSING = {
+    "max",
+    "min",
+    "clamp",
+    "select_n",
+    "reduce_max",
+    "reduce_min",
+    "cummax",
+    "cummin",
+    "reduce_window_max",
+    "reduce_window_min",
+}
 _CALLS = {
     "jit",
     "pjit",
@@ -47,25 +61,32 @@ _CALLS = {
 }
 
 
-def nudged(function: Function) -> Callable[..., list[jax.Array]]:
-    """The function of `(seed, *arguments)` which computes that of `arguments` with nudged intermediate results, flat."""
+def nudged(function: Function, *, signs: bool = False) -> Callable[..., list[jax.Array]]:
+    """The function of `(seed, *arguments)` which computes that of `arguments` with nudged intermediate results, flat.
+
+    With `signs`, every NaN, and every zero that was chosen from several numbers, has a random sign.
+    """
 
     def run(seed: jax.Array, *arguments: jax.Array) -> list[jax.Array]:
         closed = jax.make_jaxpr(function)(*arguments)
-        return list(_Interpreter(seed).run(closed.jaxpr, closed.consts, arguments))
+        interpreter = _Interpreter(seed, signs)
+        return list(interpreter.run(closed.jaxpr, closed.consts, [interpreter.signed(x) for x in arguments]))
 
     return run
 
 
 class _Interpreter:
-    def __init__(self, seed: jax.Array) -> None:
-        self._seed, self._numbers = seed, itertools.count(1)
+    def __init__(self, seed: jax.Array, signs: bool) -> None:
+        self._seed, self._signs, self._numbers = seed, signs, itertools.count(1)
 
     def run(self, jaxpr: Jaxpr, consts: Values, arguments: Values) -> Values:
         values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
         for equation in jaxpr.eqns:
             operands = [v.val if is_literal(v) else values[v] for v in equation.invars]
-            values.update(zip(equation.outvars, self._equation(equation, operands), strict=True))
+            results = [
+                self.signed(x, zeros=equation.primitive.name in _CHOOSING) for x in self._equation(equation, operands)
+            ]
+            values.update(zip(equation.outvars, results, strict=True))
         return [v.val if is_literal(v) else values[v] for v in jaxpr.outvars]
 
     def _closed(self, jaxpr: Jaxpr) -> Callable[..., Values]:
@@ -122,15 +143,27 @@ class _Interpreter:
 
         return lax.while_loop(goes_on, step, list(operands[cond_nconsts + body_nconsts :]))
 
+    def signed(self, value: jax.Array, *, zeros: bool = False) -> jax.Array:
+        """The value with other signs of NaN, and perhaps of zeros, if signs are to be changed."""
+        if not self._signs or not jnp.issubdtype(value.dtype, jnp.floating):
+            return value
+        free = jnp.isnan(value) | (value == 0) if zeros else jnp.isnan(value)
+        # All of them are positive first, then all are negative.
+        bound = jnp.where(self._seed == 0, 1, jnp.where(self._seed == 1, -1, 0))
+        positive = jnp.abs(value)
+        return jnp.where(free, jnp.where(self._noise(value) > bound, -positive, positive), value)
+
     def _nudge(self, value: jax.Array) -> jax.Array:
         value = jnp.asarray(value)
         if not jnp.issubdtype(value.dtype, jnp.inexact):
             return value
-        # Any numbers that look random will do: these are cheap to compile.
-        places = jnp.arange(value.size, dtype=jnp.float32).reshape(value.shape)
-        amount = _AMOUNT * jnp.sin(places * 12.9898 + self._seed * 78.233 + next(self._numbers) * 37.719)
-        change = value * (amount * jnp.finfo(value.dtype).eps).astype(value.dtype)
+        change = value * (_AMOUNT * self._noise(value) * jnp.finfo(value.dtype).eps).astype(value.dtype)
         return jnp.where(jnp.isfinite(value), value + change, value)
+
+    def _noise(self, value: jax.Array) -> jax.Array:
+        """An array of the shape of `value` of numbers from -1 to 1: any that look random and are cheap to compile."""
+        places = jnp.arange(value.size, dtype=jnp.float32).reshape(value.shape)
+        return jnp.sin(places * 12.9898 + self._seed * 78.233 + next(self._numbers) * 37.719)
 
 
 def _jaxprs(params: Iterable[object]) -> Iterator[Jaxpr]:
