@@ -56,9 +56,33 @@ def lstm_collecting_cells(state: Any, x: Any) -> Any:
 
 
 def reset_twice(h: Any, x: Any) -> Any:
+    """The reset gate multiplies two products, which are one product with the sum of their matrices."""
     r = jax.nn.sigmoid(x @ W[:, :H] + h @ R[:, :H])
     n = jnp.tanh(x @ W[:, H : 2 * H] + r * (h @ R[:, :H]) + r * (h @ R[:, H : 2 * H]))
     h = (1 - r) * n + r * h
+    return h, h
+
+
+def coupled_lstm(state: Any, x: Any) -> Any:
+    """What the cell does not keep of the old, it takes of the new."""
+    h, c = state
+    f, g, o = jnp.split((x @ W + h @ R), 3, -1)
+    c = jnp.tanh(g) + jax.nn.sigmoid(f) * (c - jnp.tanh(g))
+    h = jax.nn.sigmoid(o) * jnp.tanh(c)
+    return (h, c), h
+
+
+def peephole_lstm(state: Any, x: Any) -> Any:
+    """The cell's state reaches a gate."""
+    h, c = state
+    i, g, o = jnp.split((x @ W + h @ R), 3, -1)
+    c = jax.nn.sigmoid(i + c * B[:H]) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+    h = jax.nn.sigmoid(o) * jnp.tanh(c)
+    return (h, c), h
+
+
+def scaled_state(h: Any, x: Any) -> Any:
+    h = 0.9 * jnp.tanh(x @ W[:, :H] + h @ R[:, :H])
     return h, h
 
 
@@ -77,7 +101,10 @@ def simple(h: Any, x: Any) -> Any:
         (joined_lstm, 2, "LSTM"),
         (simple, 1, "RNN"),
         (lstm_collecting_cells, 2, "Scan"),
-        (reset_twice, 1, "Scan"),
+        (reset_twice, 1, "GRU"),
+        (coupled_lstm, 2, "LSTM"),
+        (peephole_lstm, 2, "Scan"),
+        (scaled_state, 1, "Scan"),
     ],
 )
 def test_cells(cell: Callable[..., Any], states: int, op_type: str, dims: tuple[Any, Any], reverse: bool) -> None:

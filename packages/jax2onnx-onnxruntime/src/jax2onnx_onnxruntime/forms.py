@@ -43,7 +43,7 @@ FORMS: tuple[Mapping[str, float], ...] = (
     {"RotaryEmbedding(3-D)": 1.0, "RotaryEmbedding(4-D)": 2.0, "Split, Neg, Concat": 3.8, "Split, Sub, Add": 4.2},
     # Buffers and sequences.
     {"TensorScatter": 1.0, "ScatterElements": 1.25, "Slice, Concat": 1.95, "ScatterND": 2.16, "Where": 3.42},
-    {"LSTM": 1.0, "GRU": 1.0, "RNN": 1.0, "Scan": 2.1, "Loop": 2.3},
+    {"LSTM": 1.0, "GRU": 1.0, "RNN": 1.0, "LSTM(activations)": 1.0, "GRU(activations)": 1.0, "RNN(activations)": 1.0, "Scan": 2.1, "Loop": 2.3},
 )  # fmt: skip
 
 

@@ -17,12 +17,12 @@ from jax2onnx_graph.passes.recover.fold_neutral import FoldNeutral
 from jax2onnx_graph.passes.recover.gelu import RecoverGelu
 from jax2onnx_graph.passes.recover.layer_norm import RecoverLayerNorm
 from jax2onnx_graph.passes.recover.mod import RecoverMod
-from jax2onnx_graph.passes.recover.recurrent import RecoverRecurrent
 from jax2onnx_graph.passes.recover.relu import RecoverRelu
 from jax2onnx_graph.passes.recover.rms_norm import RecoverRmsNorm
 from jax2onnx_graph.passes.recover.rotary import RecoverRotary
 from jax2onnx_graph.passes.recover.silu import RecoverSilu
 from jax2onnx_graph.passes.recover.softmax import RecoverSoftmax
+from jax2onnx_graph.passes.recurrent.scans import RecoverRecurrent
 from jax2onnx_graph.passes.structural.common_subexpressions import CommonSubexpressionEliminationPass
 from jax2onnx_graph.passes.structural.expand_functions import ExpandFunctions
 from jax2onnx_graph.passes.structural.fold_casts import FoldCasts

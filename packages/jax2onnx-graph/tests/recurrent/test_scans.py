@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from jax2onnx_graph.passes.recover.recurrent import RecoverRecurrent
+from jax2onnx_graph.passes.recurrent.scans import RecoverRecurrent
 
 INPUTS, HIDDEN = 2, 3
 
@@ -29,10 +29,11 @@ def _affine(gate: str) -> str:
     return f"x{gate} = MatMul(row, w{gate}) h{gate} = MatMul(h, r{gate}) s{gate} = Add(x{gate}, h{gate}) {gate} = Add(s{gate}, bias)"
 
 
-def _scan(step: str, *, state: str = "h", more: bool = False) -> str:
+def _scan(step: str, *, state: str = "h", more: bool = False, batch: str = "B") -> str:
     """A Scan over `x` whose step makes `new` of `h`, with `more` also `new_c` of `c`, and collects `state`."""
-    inputs = "float[B,3] h, float[B,3] c, float[B,2] row" if more else "float[B,3] h, float[B,2] row"
-    outputs = "float[B,3] new, float[B,3] new_c, float[B,3] y" if more else "float[B,3] new, float[B,3] y"
+    states, row = ["h", "c"] if more else ["h"], f"float[{batch},2] row"
+    inputs = ", ".join([*(f"float[{batch},3] {name}" for name in states), row])
+    outputs = ", ".join(f"float[{batch},3] {name}" for name in (["new", "new_c", "y"] if more else ["new", "y"]))
     body = f"step ({inputs}) => ({outputs}) {{ {step} y = Identity({'new' if state == 'h' else 'new_c'}) }}"
     results, initial = ("hn, cn, ys", "h0, c0") if more else ("hn, ys", "h0")
     return f"{WEIGHTS} {results} = Scan<num_scan_inputs = 1, body = {body}>({initial}, x)"
@@ -66,8 +67,50 @@ def test_an_lstm_of_joined_weights(recover):
 
 def test_a_first_state_of_zeros_is_not_passed_on(recover):
     zeros = "h0 = Constant<value = float[3,3] {0, 0, 0, 0, 0, 0, 0, 0, 0}>() "
-    operators = recover(RecoverRecurrent(), zeros + _scan(CELLS["RNN"]), "float[T,B,2] x", "float[T,B,3] ys")
+    operators = recover(RecoverRecurrent(), zeros + _scan(CELLS["RNN"], batch="3"), "float[T,3,2] x", "float[T,3,3] ys")
     assert operators == ["RNN", "Squeeze"]
+
+
+def test_products_that_are_multiplied_out(recover):
+    step = f"""{_affine("a")} {_affine("b")} z = Sigmoid(a) r = Sigmoid(b) xc = MatMul(row, wc) hc = MatMul(h, rc)
+        rh = Mul(r, hc) n = Add(xc, rh) t = Tanh(n) d = Sub(h, t) zd = Mul(z, d) new = Add(t, zd)"""
+    assert "GRU" in recover(RecoverRecurrent(), _scan(step), *ONE)
+
+
+def test_another_activation_is_for_targets_that_prefer_it(recover):
+    assert recover(RecoverRecurrent(), _scan(f"{_affine('a')} new = Relu(a)"), *ONE) == ["Scan"]
+
+
+def test_a_matrix_from_the_left(recover):
+    step = """ht = Transpose(h) at = MatMul(ra, ht) ha = Transpose(at) xa = MatMul(row, wa) a = Add(ha, xa)
+        new = Tanh(a)"""
+    assert "RNN" in recover(RecoverRecurrent(), _scan(step), *ONE)
+
+
+def test_a_product_before_the_loop(recover):
+    loop = """body = step (float[B,3] h, float[B,3] p) => (float[B,3] new, float[B,3] y) {
+        hp = MatMul(h, ra) a = Add(hp, p) new = Tanh(a) y = Identity(new) }"""
+    text = f"""{WEIGHTS} xw = MatMul(x, wa) xt = Transpose<perm = [1, 0, 2]>(xw)
+        hn, ys = Scan<num_scan_inputs = 1, {loop}>(h0, xt)"""
+    batch_first = ("float[B,T,2] x, float[B,3] h0", ONE[1])
+    assert recover(RecoverRecurrent(), text, *batch_first) == ["Transpose", "Unsqueeze", "RNN", "Squeeze", "Squeeze"]
+
+
+def test_a_sequence_without_a_batch(recover):
+    operators = recover(
+        RecoverRecurrent(),
+        f"""{WEIGHTS} hn, ys = Scan<num_scan_inputs = 1, body = step (float[3] h, float[2] row) => (float[3] new, float[3] y) {{
+            {_affine("a")} new = Tanh(a) y = Identity(new) }}>(h0, x)""",
+        "float[T,2] x, float[3] h0",
+        "float[3] hn, float[T,3] ys",
+    )
+    assert operators == ["Unsqueeze", "Unsqueeze", "RNN", "Squeeze", "Squeeze"]
+
+
+def test_a_constant_that_differs_between_rows_of_the_batch_stays(recover):
+    step = f"{_affine('a')} m = MatMul(ra, rb) d = Add(a, m) new = Tanh(d)"
+    three = ("float[T,3,2] x, float[3,3] h0", "float[3,3] hn, float[T,3,3] ys")
+    assert recover(RecoverRecurrent(), _scan(step, batch="3"), *three) == ["Scan"]
 
 
 def test_a_scan_that_collects_the_cells_stays(recover):
