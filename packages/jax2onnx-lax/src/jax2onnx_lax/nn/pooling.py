@@ -12,16 +12,36 @@ All take `x`, floats of shape [B, *space, C] or [*space, C] with one to three sp
 
 from __future__ import annotations
 
-from jax2onnx_core import Context, Rules, Value
+from collections.abc import Sequence
+
+import jax
+from jax2onnx_core import Call, Context, Rules, Value
 from jax2onnx_core.jaxprs import Dims
 
 from jax2onnx_lax.dtypes import is_float
-from jax2onnx_lax.nn.operands import channels_first, channels_last, pad_attributes
-from jax2onnx_lax.padding import Padding
+from jax2onnx_lax.nn.operands import channels_first, channels_last, pad_attributes, per_axis
+from jax2onnx_lax.padding import Padding, canonical_padding
 
-__all__ = ["rules"]
+__all__ = ["FlaxPadding", "pooling_call", "rules"]
 
 rules = Rules()
+
+#: The `padding` of Flax's poolings: "SAME", "VALID" or pairs.
+FlaxPadding = str | Sequence[tuple[int, int]]
+
+
+def pooling_call(
+    inputs: jax.Array, window: Sequence[int], strides: Sequence[int] | None, padding: FlaxPadding, **options: bool
+) -> Call:
+    """The call of one of these operations for the arguments of a pooling of Flax."""
+    rank = len(window)
+    return Call(
+        inputs,
+        window=tuple(window),
+        strides=per_axis(strides, rank),
+        padding=canonical_padding(padding, rank),
+        **options,
+    )
 
 
 @rules.lower("nn.avg_pool")

@@ -1,0 +1,57 @@
+"""What the composites of all layers share: reading parameters, and promoting types the way the layer itself does.
+
+A composite's target is the method that a class defines, below the wrapper that Linen puts around it
+(`Dense.__call__.__wrapped__`): scopes, interceptors and captured intermediates stay with the wrapper, outside of the composite.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+from jax2onnx_lax.dtypes import is_float_array
+
+if TYPE_CHECKING:
+    import flax.linen as nn
+    from flax.typing import PromoteDtypeFn
+
+__all__ = ["Layer", "Parameters", "of_one_type", "parameters", "promoted", "variable"]
+
+#: Parameters of a layer, None for those that it does not use.
+Parameters = tuple["jax.Array | None", ...]
+
+
+class Layer(Protocol):
+    """A layer that computes in a type of its own choice."""
+
+    dtype: DTypeLike | None
+    promote_dtype: PromoteDtypeFn
+
+
+def variable(module: nn.Module, collection: str, name: str) -> jax.Array | None:
+    """A variable of a bound module, always the very same object; None if there is none of this name."""
+    from flax.core import meta
+
+    found: jax.Array | None = meta.unbox(module.get_variable(collection, name))
+    return found
+
+
+def parameters(module: nn.Module, **used: bool) -> Parameters | None:
+    """The parameters with these names, None for those not used; None if one is missing, as while the layer is initialised."""
+    found = tuple(variable(module, "params", name) if use else None for name, use in used.items())
+    return None if any(x is None for x, use in zip(found, used.values(), strict=True) if use) else found
+
+
+def promoted(layer: Layer, *arrays: jax.Array | None) -> Parameters | None:
+    """The arrays (or None) after the layer's own dtype promotion; None unless all became one float type."""
+    arrays = tuple(layer.promote_dtype(*arrays, dtype=layer.dtype))
+    return arrays if of_one_type(None, *arrays) else None
+
+
+def of_one_type(dtype: DTypeLike | None, *arrays: jax.Array | None) -> bool:
+    """Whether the arrays have one float type, which is `dtype` if that is given."""
+    present = [x for x in arrays if x is not None]
+    types = {x.dtype for x in present} | (set() if dtype is None else {jnp.dtype(dtype)})
+    return is_float_array(*present) and len(types) == 1

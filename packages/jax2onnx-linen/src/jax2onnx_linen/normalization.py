@@ -1,0 +1,77 @@
+"""The normalisations of `flax.linen` as "nn.batch_norm", "nn.layer_norm", "nn.rms_norm" and "nn.group_norm"."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+from jax2onnx_core import Call, Composites
+from jax2onnx_lax.nn.operands import axes_from_end, axis_from_end
+
+from jax2onnx_linen.layer import Parameters, of_one_type, parameters, variable
+
+if TYPE_CHECKING:
+    import flax.linen as nn
+
+__all__ = ["composites"]
+
+composites = Composites()
+
+
+@composites.call("flax.linen:BatchNorm.__call__.__wrapped__", name="nn.batch_norm", keep_under_vmap=(0,))
+def batch_norm(
+    self: nn.BatchNorm, x: jax.Array, use_running_average: bool | None = None, *, mask: jax.Array | None = None
+) -> Call | None:
+    inference = self.use_running_average if use_running_average is None else use_running_average
+    axis = axis_from_end(self.axis, x.ndim)
+    mean, variance = (variable(self, "batch_stats", name) for name in ("mean", "var"))
+    if inference is not True or axis is None or mean is None or variance is None:
+        return None
+    arrays = _arrays(self, x, mean, variance, bias=self.use_bias)
+    return None if arrays is None else Call(*arrays, axis=axis, epsilon=float(self.epsilon))
+
+
+@composites.call("flax.linen:LayerNorm.__call__.__wrapped__", name="nn.layer_norm", keep_under_vmap=(0,))
+def layer_norm(self: nn.LayerNorm, x: jax.Array, *, mask: jax.Array | None = None) -> Call | None:
+    return _over_last_axis(self, x, mask, bias=self.use_bias)
+
+
+@composites.call("flax.linen:RMSNorm.__call__.__wrapped__", name="nn.rms_norm", keep_under_vmap=(0,))
+def rms_norm(self: nn.RMSNorm, x: jax.Array, *, mask: jax.Array | None = None) -> Call | None:
+    return _over_last_axis(self, x, mask)
+
+
+@composites.call("flax.linen:GroupNorm.__call__.__wrapped__", name="nn.group_norm")
+def group_norm(self: nn.GroupNorm, x: jax.Array, *, mask: jax.Array | None = None) -> Call | None:
+    if mask is not None or self.axis_name is not None or self.reduction_axes is not None or x.ndim < 2:
+        return None
+    groups = self.num_groups if self.group_size is None else x.shape[-1] // self.group_size
+    arrays = _arrays(self, x, bias=self.use_bias)
+    return None if arrays is None else Call(*arrays, groups=groups, epsilon=float(self.epsilon))
+
+
+@composites.call("flax.linen:InstanceNorm.__call__.__wrapped__", name="nn.group_norm")
+def instance_norm(self: nn.InstanceNorm, x: jax.Array, *, mask: jax.Array | None = None) -> Call | None:
+    if mask is not None or self.axis_name is not None or x.ndim < 3:
+        return None
+    arrays = _arrays(self, x, bias=self.use_bias) if axes_from_end(self.feature_axes, x.ndim) == (-1,) else None
+    return None if arrays is None else Call(*arrays, groups=x.shape[-1], epsilon=float(self.epsilon))
+
+
+def _over_last_axis(
+    layer: nn.LayerNorm | nn.RMSNorm, x: jax.Array, mask: jax.Array | None, **used: bool
+) -> Call | None:
+    if mask is not None or layer.axis_name is not None:
+        return None
+    if axes_from_end(layer.reduction_axes, x.ndim) != (-1,) or axes_from_end(layer.feature_axes, x.ndim) != (-1,):
+        return None
+    arrays = _arrays(layer, x, **used)
+    return None if arrays is None else Call(*arrays, epsilon=float(layer.epsilon))
+
+
+def _arrays(
+    layer: nn.BatchNorm | nn.LayerNorm | nn.RMSNorm | nn.GroupNorm | nn.InstanceNorm, *operands: jax.Array, **used: bool
+) -> Parameters | None:
+    """The operands, the scale and what else is used, of one float type, which is that of the result."""
+    found = parameters(layer, scale=layer.use_scale, **used)
+    return (*operands, *found) if found is not None and of_one_type(layer.dtype, *operands, *found) else None

@@ -1,0 +1,74 @@
+"""Cases of `recurrent`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+from jax.typing import DTypeLike
+from jax2onnx_core import Case, construct, expect_graph, with_dtype
+
+from jax2onnx_linen.trained import trained
+
+__all__ = ["cases"]
+
+_DTYPE = {"dtype": with_dtype()}
+_X = [("B", "T", 5)]
+
+
+class Stack(nn.Module):
+    """Layers whose cells belong to the module around them, the second backwards."""
+
+    param_dtype: DTypeLike
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        y = nn.RNN(nn.GRUCell(4, param_dtype=self.param_dtype))(x)
+        return nn.RNN(nn.GRUCell(4, param_dtype=self.param_dtype), reverse=True, keep_order=True)(y)
+
+
+def _rnn(cell: type[nn.RNNCellBase], param_dtype: DTypeLike, **options: bool) -> nn.RNN:
+    return nn.RNN(cell(4, param_dtype=param_dtype), **options)
+
+
+def _bidirectional(param_dtype: DTypeLike) -> nn.Bidirectional:
+    return nn.Bidirectional(_rnn(nn.LSTMCell, param_dtype), _rnn(nn.OptimizedLSTMCell, param_dtype))
+
+
+def _trained(*args: Any, dtype: DTypeLike, **options: Any) -> nn.Module:
+    layer, *rest = args
+    return trained(layer, (1, 3, 5), *rest, dtype=dtype, param_dtype=dtype, **options)
+
+
+def _case(name: str, cell: type[nn.RNNCellBase], operator: str, **options: bool) -> Case:
+    # Squeeze the direction away; a reshape and a transpose may be one.
+    expect = expect_graph(f"Transpose -> {operator}", counts={operator: 1}, absent=["Scan", "Loop"])
+    covers = ("nn.rnn",) if name == "lstm" else ()
+    return Case(name, construct(_trained, _rnn, cell, **_DTYPE, **options), _X, covers=covers, expect=expect)
+
+
+cases = [
+    _case("lstm", nn.OptimizedLSTMCell, "LSTM"),
+    _case("lstm_of_single_gates", nn.LSTMCell, "LSTM"),
+    _case("lstm_reversed", nn.OptimizedLSTMCell, "LSTM", reverse=True, keep_order=True),
+    _case("lstm_with_carry", nn.OptimizedLSTMCell, "LSTM", return_carry=True),
+    _case("gru", nn.GRUCell, "GRU"),
+    _case("gru_with_carry", nn.GRUCell, "GRU", return_carry=True),
+    _case("simple", nn.SimpleCell, "RNN"),
+    Case(
+        "gru_in_a_stack",
+        construct(_trained, Stack, **_DTYPE),
+        _X,
+        expect=expect_graph(counts={"GRU": 2}, absent=["Scan", "Loop"]),
+    ),
+    Case(
+        "lstm_in_both_directions",
+        construct(_trained, _bidirectional, **_DTYPE),
+        _X,
+        expect=expect_graph("LSTM", absent=["Scan", "Loop"]),
+    ),
+    Case("lstm_reversed_twice", construct(_trained, _rnn, nn.LSTMCell, reverse=True, **_DTYPE), _X),
+    Case("lstm_time_major", construct(_trained, _rnn, nn.LSTMCell, time_major=True, **_DTYPE), [("T", "B", 5)]),
+    Case("minimal_gated_unit", construct(_trained, _rnn, nn.MGUCell, **_DTYPE), _X),
+]
