@@ -208,7 +208,9 @@ def user_frame(source_info: _source_info.SourceInfo) -> str | None:
 
 
 def name_stack(source_info: _source_info.SourceInfo) -> str:
-    return str(source_info.name_stack)
+    """The named scopes of an equation, without those that are JAX's own: transformations, and the text of an einsum."""
+    scopes = [scope.name for scope in source_info.name_stack.stack if isinstance(scope, _source_info.Scope)]
+    return ".".join(name for name in scopes if "->" not in name)
 
 
 def is_user_file(name: str) -> bool:

@@ -17,6 +17,7 @@ __all__ = [
     "Sizes",
     "SymbolSpace",
     "check_ranges",
+    "check_shapes",
     "check_sizes",
     "choose_sizes",
     "find_sizes",
@@ -162,16 +163,26 @@ def _shown(sizes: Sizes) -> str:
     return ", ".join(f"{name} = {size}" for name, size in sizes.items())
 
 
-def check_rank(space: SymbolSpace, name: str, shape: Sequence[int], dims: Dims) -> None:
-    """Check that the shape of the input `name` has as many axes as `dims`. Raises SymbolError."""
-    if len(shape) != len(dims):
-        raise SymbolError(
-            f"Input {name!r} has shape {tuple(shape)}, but the program was exported for {_labelled(space, dims)}."
-        )
+def check_shapes(
+    space: SymbolSpace, shapes: Mapping[str, tuple[Sequence[int], Dims]], solve: Callable[[], Sizes]
+) -> None:
+    """Check the shapes of inputs, input → (shape, wanted dimensions), where `solve` finds the sizes of the symbols.
+
+    Raises:
+      SymbolError: a shape is not the wanted one at these sizes, or the sizes are not allowed.
+    """
+    for name, (shape, dims) in shapes.items():
+        if len(shape) != len(dims):
+            raise SymbolError(
+                f"Input {name!r} has shape {tuple(shape)}, but the program was exported for {_labelled(space, dims)}."
+            )
+    sizes = solve()
+    for name, (shape, dims) in shapes.items():
+        _check_shape(space, name, shape, dims, sizes)
+    space.check(sizes)
 
 
-def check_shape(space: SymbolSpace, name: str, shape: Sequence[int], dims: Dims, sizes: Sizes) -> None:
-    """Check that the shape of the input `name` is `dims` for sizes of the symbols. Raises SymbolError."""
+def _check_shape(space: SymbolSpace, name: str, shape: Sequence[int], dims: Dims, sizes: Sizes) -> None:
     for axis, (size, dim) in enumerate(zip(shape, dims, strict=True)):
         wanted = space.evaluate(dim, sizes)
         if wanted != size:

@@ -38,6 +38,7 @@ def adapt(module: nnx.Module) -> Adapted:
         fresh=lambda: nnx.merge(graph, state, copy=True),
         weights=weights,
         written=written,
+        modules=lambda copy: {_name(path): part for path, part in nnx.iter_modules(copy)},
         owners=_owners(module, arrays),
     )
 

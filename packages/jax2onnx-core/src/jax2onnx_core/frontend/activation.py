@@ -10,8 +10,8 @@ import functools
 import inspect
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from types import CodeType, FunctionType
 
 import jax
@@ -21,7 +21,7 @@ from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.plugins.errors import PluginError
 from jax2onnx_core.plugins.rules import Call, CompositeSpec, Replacement, qualified_name
 
-__all__ = ["activation_window", "active_composites", "exporting", "find_target"]
+__all__ = ["activation_window", "exporting", "find_target", "named_modules"]
 
 # JAX's trace caches are keyed by this value, so traces made inside a window stay inside it.
 _trace_context = jax.make_user_context(default_value=None)
@@ -29,14 +29,9 @@ _thread = threading.local()
 _lock = threading.Lock()
 
 
-def active_composites() -> Mapping[FunctionType, CompositeSpec] | None:
-    """Function → composite of the window that this thread is in, None outside of any."""
-    return vars(_thread).get("specs")
-
-
 def exporting() -> bool:
     """Whether this thread is tracing a function for an export."""
-    return active_composites() is not None
+    return vars(_thread).get("specs") is not None
 
 
 @contextmanager
@@ -48,20 +43,53 @@ def activation_window(specs: Sequence[CompositeSpec], token: object) -> Iterator
     """
     imported = [spec for spec in specs if spec.target.partition(":")[0] in sys.modules]
     by_function = {find_target(spec.target): spec for spec in reversed(imported)}
-    patches = [_patch_of(function) for function in by_function]
-    outer, outer_traced = active_composites(), vars(_thread).get("traced")
+    with _trace_context(token), _patched(by_function), _thread_has(specs=by_function, traced={}):
+        yield
+
+
+@contextmanager
+def named_modules(modules: Mapping[str, object]) -> Iterator[None]:
+    """Inside, what this thread computes in a call of one of the modules (path → object) is named after its path."""
+    calls = {function for m in modules.values() if isinstance(function := vars(type(m)).get("__call__"), FunctionType)}
+    paths = {id(module): path for path, module in modules.items() if path}
+    with _patched(calls), _thread_has(paths=paths, path=""):
+        yield
+
+
+@contextmanager
+def _patched(functions: Iterable[FunctionType]) -> Iterator[None]:
+    patches = [_patch_of(function) for function in functions]
     with _lock:
         for patch in patches:
             patch.enter()
-    _thread.specs, _thread.traced = by_function, {}
     try:
-        with _trace_context(token):
-            yield
+        yield
     finally:
-        _thread.specs, _thread.traced = outer, outer_traced
         with _lock:
             for patch in patches:
                 patch.leave()
+
+
+@contextmanager
+def _thread_has(**values: object) -> Iterator[None]:
+    """Inside, these are attributes of `_thread`."""
+    outer = {name: vars(_thread).get(name) for name in values}
+    vars(_thread).update(values)
+    try:
+        yield
+    finally:
+        vars(_thread).update(outer)
+
+
+@contextmanager
+def _scope_of(module: object) -> Iterator[None]:
+    """Inside, JAX's name stack has the path of the module, as far as the module around it has not."""
+    path = (vars(_thread).get("paths") or {}).get(id(module))
+    if path is None:
+        yield
+        return
+    with jax.named_scope(path.removeprefix(f"{_thread.path}.")), _thread_has(path=path):
+        yield
 
 
 def find_target(target: str) -> FunctionType:
@@ -76,14 +104,10 @@ def find_target(target: str) -> FunctionType:
             f"The composite target {target!r} does not exist: {module} has no {missing.args[0]!r} there. "
             "The installed version of that module may be another one than the plugin was written for."
         ) from None
-    function = inspect.unwrap(found, stop=_is_function) if callable(found) else found
+    function = inspect.unwrap(found, stop=lambda f: isinstance(f, FunctionType)) if callable(found) else found
     if not isinstance(function, FunctionType):
         raise PluginError(f"The composite target {target!r} is a {type(found).__name__}, not a Python function.")
     return function
-
-
-def _is_function(found: object) -> bool:
-    return isinstance(found, FunctionType)
 
 
 class _Patch:
@@ -113,7 +137,11 @@ class _Patch:
 
     def dispatch(self, /, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """What a call of the function does inside a window of any thread."""
-        spec = (active_composites() or {}).get(self.function)
+        with _scope_of(args[0]) if args else nullcontext():
+            return self._call(args, kwargs)
+
+    def _call(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> PyTree:
+        spec = (vars(_thread).get("specs") or {}).get(self.function)
         call = _call_of(spec, self.original, args, kwargs) if spec else None
         if spec is None or call is None:
             return self.original(*args, **kwargs)

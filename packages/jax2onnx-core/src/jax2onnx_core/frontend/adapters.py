@@ -71,6 +71,10 @@ class AdaptedCallable:
         self._copies[key] = adapted, copy
         return copy
 
+    def modules(self) -> dict[str, Any]:
+        """The parts of the last copies of the models: path → part."""
+        return {path: part for adapted, copy in self._copies.values() for path, part in adapted.modules(copy).items()}
+
     def written(self) -> dict[str, Any]:
         """What the last copies of the models hold where a call has changed their state: path → array."""
         return {path: array for adapted, copy in self._copies.values() for path, array in adapted.written(copy).items()}

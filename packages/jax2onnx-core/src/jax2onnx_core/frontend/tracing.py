@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 import jax
 from jax2onnx_graph.build.names import Names
+from jax2onnx_graph.lost_state import lost_state
 
 from jax2onnx_core import _compat
-from jax2onnx_core.frontend.activation import activation_window
+from jax2onnx_core.frontend.activation import activation_window, named_modules
 from jax2onnx_core.frontend.adapters import AdaptedCallable
+from jax2onnx_core.frontend.constant_keys import constant_keys
 from jax2onnx_core.frontend.inputs import Inputs
-from jax2onnx_core.frontend.lost_state import constant_keys, lost_state
 from jax2onnx_core.frontend.pytrees import is_too_deep, path_name
 from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import open_jaxpr
@@ -50,7 +51,9 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
 
     def call(*leaves: jax.Array) -> PyTree:
         args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
-        result = adapted.make()(*args, **kwargs)
+        fn = adapted.make()
+        with named_modules(adapted.modules()):
+            result = fn(*args, **kwargs)
         _check_result(result)
         # State that the function returns is kept, and so is what it was given.
         kept = {id(leaf) for leaf in (*leaves, *jax.tree_util.tree_leaves(result))}

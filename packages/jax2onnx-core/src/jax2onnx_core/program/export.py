@@ -10,8 +10,9 @@ from typing import Any
 
 import jax
 from jax2onnx_graph import ir
+from jax2onnx_graph.build.final_names import finish_names
 from jax2onnx_graph.build.model import assemble_model
-from jax2onnx_graph.build.names import Origin, check_names
+from jax2onnx_graph.build.names import Origin, check_names, title
 from jax2onnx_graph.build.scope import Scope
 from jax2onnx_graph.labels import write_metadata
 from jax2onnx_graph.opsets import check_opset, declare_versions
@@ -147,8 +148,9 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
     if engine.log.unsupported:
         raise _unsupported(engine.log, lowering.plugins)
     names = given or [engine.state.names.unique(name) for name in traced.out_names]
-    model = _model(engine, scope, outputs, names)
+    model = _model(engine, scope, outputs, names, title(lowering.fn))
     engine.log.notes += [*lowering.plugins.failure_notes(), *optimise(model, target, registry.passes)]
+    finish_names(model, engine.state.weight_names())
     check_depth(model)
     declare_versions(model, target, keep_opset=lowering.opset is not None)
 
@@ -164,14 +166,14 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
     return program
 
 
-def _model(engine: Engine, scope: Scope, outputs: Sequence[ir.Value], names: Sequence[str]) -> ir.Model:
+def _model(engine: Engine, scope: Scope, outputs: Sequence[ir.Value], names: Sequence[str], name: str) -> ir.Model:
     """The model of a lowered main graph, whose outputs get their names."""
     finished = scope.own_outputs(outputs, Origin())
-    for value, name in zip(finished, names, strict=True):
-        value.name = name
+    for value, output_name in zip(finished, names, strict=True):
+        value.name = output_name
     return assemble_model(
         scope.inputs, finished, scope.all_nodes(), engine.functions,
-        opset=engine.state.opset, target=engine.state.target, weights=engine.state.weights(), producer=_PRODUCER,
+        opset=engine.state.opset, target=engine.state.target, producer=_PRODUCER, name=name,
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.probing import critical_sizes, index_extents
 from jax2onnx_graph.report import LoweringLog, report_text
 from jax2onnx_graph.saving import save_model, save_sharing_weights
-from jax2onnx_graph.sizes import Ranges, Sizes, check_ranges, check_rank, check_shape, check_sizes, choose_sizes
+from jax2onnx_graph.sizes import Ranges, Sizes, check_ranges, check_shapes, check_sizes, choose_sizes
 from jax2onnx_graph.targets import Session, Target
 
 from jax2onnx_core import _compat
@@ -172,19 +172,13 @@ class OnnxProgram:
         """The argument of dtype `dtype` where JAX, too, would make it that: 64 bits become 32 while x64 is off."""
         if isinstance(leaf, jax.Array):
             return leaf
-        if (
-            isinstance(leaf, (bool, int, float, complex))
-            and not isinstance(leaf, np.generic)
-            and not _compat.is_extended_dtype(dtype)
-        ):
+        is_number = isinstance(leaf, (bool, int, float, complex)) and not isinstance(leaf, np.generic)
+        if is_number and not _compat.is_extended_dtype(dtype):
             return number_array(leaf, dtype)
         array = np.asarray(leaf)
         with jax.enable_x64(self.x64), np.errstate(over="ignore"):
-            return (
-                array.astype(dtype)
-                if array.dtype.kind in "iufc" and _compat.canonical_dtype(array.dtype) == dtype
-                else array
-            )
+            becomes = array.dtype.kind in "iufc" and _compat.canonical_dtype(array.dtype) == dtype
+            return array.astype(dtype) if becomes else array
 
     def _physical(self, name: str, leaf: Any, aval: jax.ShapeDtypeStruct) -> Array:
         try:
@@ -198,16 +192,11 @@ class OnnxProgram:
         return physical_array(leaf)
 
     def _check_shapes(self, arrays: Sequence[Array]) -> None:
-        space, shapes = self.inputs.space(), [array.shape for array in arrays]
-        dims = [physical_type(aval)[1] for aval in self.inputs.avals]
-        named = list(zip(self.inputs.names, shapes, dims, strict=True))
+        shapes, symbols = [array.shape for array in arrays], self.inputs.symbols
+        wanted = zip(shapes, (physical_type(aval)[1] for aval in self.inputs.avals), strict=True)
+        named = dict(zip(self.inputs.names, wanted, strict=True))
         try:
-            for name, shape, wanted in named:
-                check_rank(space, name, shape, wanted)
-            sizes = self.inputs.symbols.user_values(self.inputs.solution.values(shapes))
-            for name, shape, wanted in named:
-                check_shape(space, name, shape, wanted, sizes)
-            space.check(sizes)
+            check_shapes(self.inputs.space(), named, lambda: symbols.user_values(self.inputs.solution.values(shapes)))
         except SymbolError as error:
             raise RuntimeInputError(f"The arguments do not fit: {error}") from error
 

@@ -30,10 +30,10 @@ class ConstantPool:
         self._weights: dict[tuple[object, ...], list[tuple[Array, ir.Value]]] = {}
 
     def constant(self, array: Array, name: str = "const") -> ir.Value:
-        """The value that holds `array`; equal small arrays share one."""
+        """The value that holds `array`; equal small arrays of one name share one."""
         if array.nbytes > _SMALL:
             return self._new(array, name)
-        key = array_fingerprint(array)
+        key = name, array_fingerprint(array)
         value = self._small.get(key)
         if value is None:
             value = self._small[key] = self._new(np.array(array), name)

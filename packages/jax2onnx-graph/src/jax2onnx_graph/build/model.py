@@ -15,12 +15,11 @@ __all__ = ["assemble_model"]
 
 def assemble_model(
     inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], nodes: Sequence[ir.Node], functions: Sequence[ir.Function],
-    *, opset: int, target: Target, weights: Iterable[ir.Value], producer: str,
+    *, opset: int, target: Target, producer: str, name: str,
 ) -> ir.Model:  # fmt: skip
     """The model of a main graph and functions.
 
-    The constants in use become initializers, in functions Constant nodes; those of `weights` that are used only in another
-    shape leave their name to what took their place.
+    The constants in use become initializers, in functions Constant nodes.
 
     Raises:
       ConversionError: a value has an element type that the operators of the opset, or the target, do not know.
@@ -30,10 +29,8 @@ def assemble_model(
     domains = {node.domain for node in walk(nodes)} | {f.domain for f in functions}
     domains |= {node.domain for function in functions for node in walk(function)}
     opsets = {"": opset, **dict.fromkeys(sorted(domains - {""}), 1)}
-    graph = ir.Graph(inputs, outputs, nodes=nodes, name="main", opset_imports=opsets)
-    constants = _constants(nodes)
-    _return_names(weights, constants)
-    for value in constants:
+    graph = ir.Graph(inputs, outputs, nodes=nodes, name=name, opset_imports=opsets)
+    for value in _constants(nodes):
         graph.register_initializer(value)
     for function in functions:
         _constants_to_nodes(function)
@@ -49,17 +46,6 @@ def _constants(nodes: Iterable[ir.Node]) -> list[ir.Value]:
             if value is not None and value.const_value is not None and value.producer() is None:
                 found[value] = None
     return list(found)
-
-
-def _return_names(weights: Iterable[ir.Value], used: Iterable[ir.Value]) -> None:
-    """A weight that is used only reshaped gets the name that the weight itself does not need."""
-    used = list(used)
-    free = {weight.name for weight in weights} - {value.name for value in used}
-    for value in used:
-        base, _, number = (value.name or "").rpartition("_")
-        if number.isdigit() and base in free:
-            free.remove(base)
-            value.name = base
 
 
 def _constants_to_nodes(function: ir.Function) -> None:

@@ -95,6 +95,6 @@ class ModelState:
             self._kept.append(array)
         return value
 
-    def weights(self) -> list[Value]:
-        """The values of all weights so far, in use or not."""
-        return list(self._weights.values())
+    def weight_names(self) -> set[str]:
+        """The names of all weights so far, in use or not."""
+        return {value.name for value in self._weights.values() if value.name}

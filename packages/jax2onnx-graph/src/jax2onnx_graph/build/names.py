@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import types
 from collections.abc import Iterable, Sequence
 
 from jax2onnx_graph.errors import OptionError
 
-__all__ = ["Names", "Origin", "check_names", "printable"]
+__all__ = ["Names", "Origin", "check_names", "printable", "renamed", "title"]
 
 
 def printable(text: str) -> str:
@@ -59,11 +61,33 @@ class Names:
                 return candidate
 
 
+def title(fn: object) -> str:
+    """A name for the model of a callable: that of the function, or of the class of a model object."""
+    while isinstance(fn, functools.partial | tuple):
+        fn = fn[0] if isinstance(fn, tuple) else fn.func
+    if isinstance(fn, types.MethodType):
+        fn = fn.__self__
+    name = fn.__name__ if isinstance(fn, types.FunctionType) else type(fn).__name__
+    return name if name.isidentifier() else "main"
+
+
+def renamed(node: str, op_type: str) -> str:
+    """The name, not yet unique, of a node of another operator that stands where `node` is.
+
+    >>> renamed("blocks.0.attn/Softmax_1", "Attention")
+    'blocks.0.attn/Attention'
+    >>> renamed("erf_inv.Mul", "Add")
+    'erf_inv.Add'
+    """
+    place = max(node.rfind("/"), node.rfind("."))
+    return node[: place + 1] + op_type
+
+
 @dataclasses.dataclass(frozen=True)
 class Origin:
     """What nodes are named after, and the user's line, if the model is to tell it.
 
-    Nodes are called `<name stack>/<operation>.<operator>`.
+    Nodes are called `<name stack>/<operator>`, those outside of any named scope `<operation>.<operator>`.
     """
 
     stack: str = ""
@@ -72,9 +96,10 @@ class Origin:
 
     def within(self, stack: str, operation: str, line: str | None) -> Origin:
         """The origin of an operation in a jaxpr that has this origin; `stack` is its own name stack there."""
-        return Origin("/".join(part for part in (self.stack, stack) if part), operation, line or self.line)
+        return Origin(".".join(part for part in (self.stack, stack) if part), operation, line or self.line)
 
     def node_name(self, op_type: str) -> str:
         """A name for a node, not yet unique."""
-        prefix = "/".join(part for part in (self.stack, self.operation) if part)
-        return f"{prefix}.{op_type}" if prefix else op_type
+        if self.stack:
+            return f"{self.stack}/{op_type}"
+        return f"{self.operation}.{op_type}" if self.operation else op_type

@@ -11,7 +11,7 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.attributes import Attribute, attribute_values, attributes_of
 from jax2onnx_graph.build.builder import Array, GraphBuilder, Value
-from jax2onnx_graph.build.names import Names
+from jax2onnx_graph.build.names import Names, renamed
 from jax2onnx_graph.errors import RuleError
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 from jax2onnx_graph.facts.values import LabelledDim, dims_of
@@ -238,7 +238,7 @@ class InsertionPoint(GraphBuilder):
 
     def _node_name(self, op_type: str) -> str:
         origin = self._origin
-        return self._editor.node_name(f"{origin.name}.{op_type}" if origin is not None and origin.name else op_type)
+        return self._editor.node_name(renamed(origin.name, op_type) if origin is not None and origin.name else op_type)
 
     def _value_names(self, node: str, count: int) -> Sequence[str | None]:
         return [None] * count

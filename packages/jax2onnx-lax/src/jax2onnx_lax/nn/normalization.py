@@ -11,6 +11,7 @@ import numpy as np
 from jax2onnx_core import Context, Rules, Value
 from jax2onnx_core.jaxprs import Dims, is_static
 from jax2onnx_graph.build.builder import Array
+from jax2onnx_graph.build.final_names import common_name
 
 from jax2onnx_lax.nn.operands import channels_last, filled, static_sizes
 
@@ -99,7 +100,10 @@ def batch_norm(
     summand = summand if bias is None else summand + _constant(ctx, bias)
     trailing = (1,) * (-axis - 1 if axis < 0 else len(ctx.known_dims(x)) - axis - 1)
     factor, summand = (array.reshape(-1, *trailing) for array in (factor, summand))
-    return ctx.op.Add(ctx.op.Mul(x, ctx.constant(factor, like=x)), ctx.constant(summand, like=x))
+    # Named after what plays the same part in the layer, or, without that, after the statistics.
+    names = common_name([variance if scale is None else scale]), common_name([mean if bias is None else bias])
+    scaled = ctx.op.Mul(x, ctx.constant(factor, like=x, name=names[0]))
+    return ctx.op.Add(scaled, ctx.constant(summand, like=x, name=names[1]))
 
 
 def _constant(ctx: Context, value: Value) -> Array:

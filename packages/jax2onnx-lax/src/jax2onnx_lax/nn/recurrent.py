@@ -12,6 +12,7 @@ import numpy as np
 from jax2onnx_core import Context, Rules, Value
 from jax2onnx_core.jaxprs import Dims
 from jax2onnx_graph.build.builder import Array
+from jax2onnx_graph.build.final_names import common_name
 
 __all__ = ["rules"]
 
@@ -62,8 +63,13 @@ def rnn(
     x = x if time_major else ctx.transpose(x, (1, 0, 2))
     length, batch, _ = ctx.known_dims(x)
     initial = [ctx.unsqueeze(carry[states.index(name)], [0]) for name in "hc" if name in states] if carry else []
+    made_of = (input_kernels, hidden_kernels, (*input_biases, *hidden_biases))
+    weights = [
+        ctx.constant(array, like=x, name=common_name(parts))
+        for array, parts in zip((*kernels, np.concatenate(biases, -1)), made_of, strict=True)
+    ]
     outputs = ctx.op.several(
-        operator, x, *(ctx.constant(array, like=x) for array in (*kernels, np.concatenate(biases, -1))),
+        operator, x, *weights,
         *([None, *initial] if initial else []),
         outputs=1 + len(states), hidden_size=hidden, dims=(length, 1, batch, hidden),
         direction="reverse" if reverse else None, linear_before_reset=1 if linear_before_reset else None,

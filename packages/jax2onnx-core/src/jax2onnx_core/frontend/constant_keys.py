@@ -1,39 +1,15 @@
-"""State that a traced call changes and a model cannot keep: running statistics, counters, random keys."""
+"""Random keys that a model cannot do without, and that are the same in each of its calls."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.composite import is_composite
 from jax2onnx_core.jax_types import Jaxpr, Var
 from jax2onnx_core.jaxprs import is_extended_dtype, is_literal, open_jaxpr
 
-__all__ = ["constant_keys", "lost_state"]
-
-_WHAT = "Every call of the model begins with the state at the export, and draws the same random numbers:"
-_ADVICE = (
-    "For inference, put the model into evaluation mode before the export: model.eval(), or what its framework has for it. "
-    "State that is to be kept, and keys, can be inputs of the function, and new state a result."
-)
-_MOST_LINES = 8
-
-
-def lost_state(written: Iterable[str], keys: Iterable[str], owners: Mapping[str, str]) -> str | None:
-    """A text about state at the paths `written` and random keys at the paths `keys`; None if there are none."""
-    facts: dict[str, dict[str, list[str]]] = {}
-    for what, paths in (("changes", written), ("draws random numbers from the constant key", keys)):
-        for path in paths:
-            facts.setdefault(owners.get(path, "the function"), {}).setdefault(what, []).append(path or "without a name")
-    if not facts:
-        return None
-    lines = [f"  {owner} {_listed(found)}" for owner, found in facts.items()]
-    more = [f"  … and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
-    return "\n".join([_WHAT, *lines[:_MOST_LINES], *more, _ADVICE])
-
-
-def _listed(facts: Mapping[str, Sequence[str]]) -> str:
-    return " and ".join(f"{what} {', '.join(paths)}" for what, paths in facts.items())
+__all__ = ["constant_keys"]
 
 
 def constant_keys(jaxpr: Jaxpr) -> Iterator[object]:
