@@ -50,6 +50,12 @@ def joined_lstm(state: Any, x: Any) -> Any:
     return (h, c), h
 
 
+def cell_first(state: Any, x: Any) -> Any:
+    """The cell's state comes before the hidden state."""
+    (h, c), y = joined_lstm(state[::-1], x)
+    return (c, h), y
+
+
 def lstm_collecting_cells(state: Any, x: Any) -> Any:
     (h, c), _ = joined_lstm(state, x)
     return (h, c), c
@@ -99,6 +105,7 @@ def simple(h: Any, x: Any) -> Any:
         (classic_gru, 1, "GRU"),
         (late_gru, 1, "GRU"),
         (joined_lstm, 2, "LSTM"),
+        (cell_first, 2, "LSTM"),
         (simple, 1, "RNN"),
         (lstm_collecting_cells, 2, "Scan"),
         (reset_twice, 1, "GRU"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = ["Cell", "cells"]
 
+import contextlib
 import dataclasses
 from collections.abc import Hashable, Iterator, Mapping
 
@@ -46,12 +47,10 @@ class Cell:
 
 def cells(step: Step) -> Iterator[Cell]:
     """All readings of the step."""
-    if len(step.before) == 2:
-        yield from _lstm(step, 0, 1)
-        yield from _lstm(step, 1, 0)
-    elif len(step.before) == 1:
-        yield from _simple(step)
-        yield from _gru(step)
+    readings = {1: [_simple(step), _gru(step)], 2: [_lstm(step, 0, 1), _lstm(step, 1, 0)]}
+    for reading in readings.get(len(step.before), []):
+        with contextlib.suppress(UnreadableError):
+            yield from reading
 
 
 def _lstm(step: Step, hidden: int, cell: int) -> Iterator[Cell]:
