@@ -243,6 +243,31 @@ def test_an_operation_stays_whole_where_these_operands_alone_are_mapped(library,
     program.verify()
 
 
+@pytest.mark.parametrize("axes", [(0, None), (None, 0), (0, 0)])
+def test_operands_that_are_not_mapped_may_have_an_axis_of_one(library, axes):
+    composites, rules = Composites(), Rules()
+
+    @composites.call("windowed:bump", name="windowed.bump", keep_under_vmap="broadcast")
+    def bump(x, *, by=1.0):
+        return Call(x, None, by)
+
+    @rules.lower("windowed.bump")
+    def lower_bump(ctx, x, absent, by):
+        dims = ctx.known_dims(x)[0], ctx.known_dims(by)[0]
+        assert dims == tuple(1 if axis is None else 2 for axis in axes)
+        return ctx.op.Add(ctx.op.Tanh(x), ctx.reshape(by, (dims[1], 1)))
+
+    class Plugin:
+        @hookimpl
+        def jax2onnx_register(self, registry):
+            registry.add(rules, composites)
+
+    shapes = [shape if axis is None else (2, *shape) for axis, shape in zip(axes, [(3,), ()], strict=True)]
+    program = to_onnx(jax.vmap(lambda x, by: library.bump(x, by=by), axes), shapes, plugins=[Plugin()])
+    assert ("windowed.bump", "rule") in program.log.ways
+    program.verify()
+
+
 def test_threads_do_not_see_each_others_windows(library, plugin):
     inside, leave, code = threading.Event(), threading.Event(), library.bump.__code__
     failures = []

@@ -114,7 +114,8 @@ def _batch(
         return list(batched(*operands[count:]))
     front = list(operands[:count])
     for i in kept:
-        front[i] = jax.vmap(lambda x: x, axes[i], 0, axis_name=axis_name, axis_size=size)(front[i])
+        length = 1 if axes[i] is None and params["keep"] == "broadcast" else size
+        front[i] = jax.vmap(lambda x: x, axes[i], 0, axis_size=length)(front[i])
     traced, closed_over, _ = _compat.trace_thunk(lambda: batched(*operands[count:]))
     return list(composite_p.bind(*front, *closed_over, **{**params, "jaxpr": traced}))
 
@@ -122,7 +123,7 @@ def _batch(
 def _kept(keep: KeepUnderVmap, tree: PyTreeDef, axes: Sequence[int | None]) -> list[int] | None:
     """Which leaves of the operands get the batch axis; None where the operation does not stay whole."""
     owners = [index for index, operand in enumerate(tree.children()) for _ in range(operand.num_leaves)]
-    indices = range(len(owners)) if keep is True else keep or ()
+    indices = keep if isinstance(keep, tuple) else owners if keep else ()
     kept = [leaf for leaf, owner in enumerate(owners) if owner in indices]
     others = [axis for leaf, axis in enumerate(axes) if leaf not in kept]
     return kept if keep and others.count(None) == len(others) else None

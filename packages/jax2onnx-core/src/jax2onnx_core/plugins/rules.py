@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from jax2onnx_graph.build.builder import GraphBuilder, Value
 from jax2onnx_graph.report import Unsupported
@@ -212,7 +212,7 @@ class Replacement:
 CompositeFn = Callable[..., Call | Replacement | None]
 C = TypeVar("C", bound=CompositeFn)
 #: Which operands of an operation may get a leading batch axis: all, none, or these.
-KeepUnderVmap = bool | tuple[int, ...]
+KeepUnderVmap = bool | tuple[int, ...] | Literal["broadcast"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -245,8 +245,8 @@ class Composites:
         """Decorator: calls of `targets` become the operation `name`.
 
         `keep_under_vmap`: the operation may stay whole under `jax.vmap` because its rule reads the
-        ranks of its operands from `ctx.avals_in` and works with a leading batch axis on all of them (True), or on the
-        operands with these indices while the others are not mapped: `(0,)` for a layer `Call(x, weight, bias)`.
+        ranks of its operands from `ctx.avals_in` and works with a leading batch axis on all (True; "broadcast": of size 1
+        on those not mapped), or on those with these indices while the others are not mapped: `(0,)` for `Call(x, weight)`.
         """
 
         def register(fn: C) -> C:

@@ -9,6 +9,8 @@ does, because adding it to a logit of ordinary size leaves just the number.
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +28,7 @@ rules = Rules()
 _MASKED = float(-0.7 * np.finfo(np.float32).max)
 
 
-@composites.call("jax.nn:dot_product_attention", name="nn.attention")
+@composites.call("jax.nn:dot_product_attention", name="nn.attention", keep_under_vmap="broadcast")
 def dot_product_attention(
     query: jax.Array, key: jax.Array, value: jax.Array, bias: jax.Array | None = None, mask: jax.Array | None = None, *,
     scale: float | None = None, is_causal: bool = False, query_seq_lengths: jax.Array | None = None,
@@ -87,7 +89,7 @@ def attention(
 
     Args:
       ctx: the export.
-      query: [B, T, N, H] or [T, N, H].
+      query: [B, T, N, H] or [T, N, H]; under `vmap` there are further axes in front, here and of all others.
       key: [B, S, K, H] or [S, K, H].
       value: as `key`; H may be another.
       bias: [B or 1, N or 1, T or 1, S or 1], or None.
@@ -99,14 +101,42 @@ def attention(
     Returns:
       [B, T, N, H] or [T, N, H], H being that of `value`.
     """
-    dims = (*ctx.known_dims(query)[:-1], ctx.known_dims(value)[-1])
+    query, key, value, bias, mask = _with_one_batch_axis(ctx, query, key, value, bias, mask)
     if _has_operator(ctx, ctx.dtype(query), bias, mask):
         out = _attention(ctx, query, key, value, _added(ctx, query, key, bias, mask), scale, is_causal)
     else:
         if is_causal:
             mask = ctx.jax(_causal_mask, query, key)
         out = _matmuls(ctx, query, key, value, bias, mask, scale, softmax_in_float32)
-    return ctx.reshape(out, dims)
+    return ctx.reshape(out, ctx.avals_out[0].shape)
+
+
+def _with_one_batch_axis(
+    ctx: Context, query: Value, key: Value, value: Value, bias: Value | None, mask: Value | None
+) -> tuple[Value, Value, Value, Value | None, Value | None]:
+    """The operands with at most one batch axis in place of those that `vmap` has added."""
+    batch = ctx.avals_out[0].shape[:-3]
+    heads = (query, key, value)
+    if len(batch) > 1 or any(ctx.known_dims(x)[:-3] != batch for x in heads):
+        query, key, value = (_merged(ctx, ctx.broadcast(x, (*batch, *ctx.known_dims(x)[-3:])), 3) for x in heads)
+    return query, key, value, _merged_mask(ctx, bias, batch), _merged_mask(ctx, mask, batch)
+
+
+def _merged_mask(ctx: Context, x: Value | None, batch: Dims) -> Value | None:
+    """A mask or bias as [B or 1, N, T, S], where `batch` are the batch axes of the queries."""
+    if x is None or len(ctx.known_dims(x)) == 4:
+        return x
+    dims = ctx.known_dims(x)
+    # Of queries without a batch axis of their own, the mask has one all the same.
+    lead, rest = dims[: len(batch)], dims[-3:]
+    x = ctx.reshape(x, (*lead, *rest))
+    return _merged(ctx, x if set(lead) == {1} else ctx.broadcast(x, (*batch, *rest)), 3)
+
+
+def _merged(ctx: Context, x: Value, count: int) -> Value:
+    """`x` with all axes before the last `count` made one."""
+    dims = ctx.known_dims(x)
+    return ctx.reshape(x, (math.prod(dims[:-count]), *dims[-count:]))
 
 
 def _causal_mask(query: jax.Array, key: jax.Array) -> jax.Array:

@@ -31,6 +31,10 @@ def _biased(q: jax.Array, k: jax.Array, v: jax.Array, bias: jax.Array) -> jax.Ar
     return _attention(q, k, v, bias=bias)
 
 
+def _masked_sequence(q: jax.Array, k: jax.Array, mask: jax.Array) -> jax.Array:
+    return _attention(q, k, k, mask=mask)
+
+
 def _case(name: str, fn: Any, *inputs: Any, **options: Any) -> Case:
     return Case(name, fn, inputs, rtol=_LOOSE, **options)
 
@@ -44,6 +48,32 @@ cases = [
     _case("attention_scaled", functools.partial(_attention, scale=0.3), _Q, _K, _K, expect=_3D),
     _case("attention_of_groups", _attention, _Q, _ONE, _ONE, expect=_3D),
     _case("attention_without_batch", _attention, ("T", 4, 6), ("S", 4, 6), ("S", 4, 6)),
+    _case("attention_mapped", jax.vmap(_attention), _Q, _K, _K, expect=_3D),
+    _case(
+        "attention_mapped_in_batches",
+        jax.vmap(_attention),
+        ("C", *_Q),
+        ("C", *_K),
+        ("C", *_K),
+        expect=expect_graph(counts={"Attention": 1}),
+    ),
+    _case("attention_mapped_masked", jax.vmap(_masked_sequence), _Q, _K, (("B", 1, "T", "S"), np.bool_)),
+    _case("attention_mapped_masked_alike", jax.vmap(_masked_sequence, (0, 0, None)), _Q, _K, (("T", "S"), np.bool_)),
+    _case(
+        "attention_mapped_twice_masked_by_outer",
+        jax.vmap(jax.vmap(_masked_sequence, (0, 0, None))),
+        ("C", *_Q),
+        ("C", *_K),
+        (("C", "T", "S"), np.bool_),
+    ),
+    _case(
+        "attention_mapped_twice_masked_by_inner",
+        jax.vmap(jax.vmap(_masked_sequence), (0, 0, None)),
+        ("C", *_Q),
+        ("C", *_K),
+        (("B", "T", "S"), np.bool_),
+    ),
+    _case("attention_mapped_over_queries", jax.vmap(_attention, (0, None, None)), _Q, ("S", 4, 6), ("S", 4, 6)),
     _case("attention_masked", _masked, _Q, _K, _K, (("B", 1, "T", "S"), np.bool_)),
     _case("attention_masked_by_key", _masked, _Q, _K, _K, (("B", 1, 1, "S"), np.bool_)),
     _case("attention_masked_by_head", _masked, _Q, _ONE, _ONE, ((1, 4, "T", "S"), np.bool_)),

@@ -16,28 +16,34 @@ rules = Rules()
 
 
 @rules.lower("nn.linear")
-def linear(ctx: Context, x: Value, kernel: Value, bias: Value | None, *, contracted: int) -> Value:
+def linear(
+    ctx: Context, x: Value, kernel: Value, bias: Value | None, *, contracted: int, transposed: bool = False
+) -> Value:
     """An affine map of the last axes: the product of `x` and `kernel` over them, plus the bias.
 
     Args:
       ctx: the export.
       x: [..., *I].
-      kernel: [*I, *O].
+      kernel: [*I, *O], or [*O, *I] if `transposed`.
       bias: [*O], or None.
       contracted: the number of axes I.
+      transposed: whether the kernel has its axes I last.
 
     Returns:
       [..., *O], in the element type that all operands have.
     """
     ctx.require("MatMul", x)
-    batch, features = ctx.known_dims(x)[:-contracted], ctx.known_dims(kernel)
-    inner, outer = math.prod(features[:contracted]), math.prod(features[contracted:])
+    dims, features = ctx.known_dims(x), ctx.known_dims(kernel)
+    batch, contracted_dims = dims[:-contracted], dims[-contracted:]
+    results = features[:-contracted] if transposed else features[contracted:]
+    inner, outer = math.prod(contracted_dims), math.prod(results)
     # As matrices, so that the reshapes of neighbours cancel.
-    matrices = ctx.reshape(x, (*batch, inner)), ctx.reshape(kernel, (inner, outer))
-    y = ctx.op.MatMul(*matrices, dims=(*batch, outer))
+    matrix = ctx.reshape(kernel, (outer, inner) if transposed else (inner, outer))
+    matrix = ctx.transpose(matrix, (1, 0)) if transposed else matrix
+    y = ctx.op.MatMul(ctx.reshape(x, (*batch, inner)), matrix, dims=(*batch, outer))
     if bias is not None:
         y = ctx.op.Add(y, ctx.reshape(bias, (outer,)))
-    return ctx.reshape(y, (*batch, *features[contracted:]))
+    return ctx.reshape(y, (*batch, *results))
 
 
 def contracted_axes(equation: str, rank: int) -> int | None:

@@ -18,6 +18,12 @@ def _linear(x: jax.Array) -> jax.Array:
     return bind_composite("nn.linear", Call(x, kernel, bias, contracted=1), lambda: x @ kernel + bias)
 
 
+def _linear_transposed(x: jax.Array) -> jax.Array:
+    kernel, bias = weights(6, 8).astype(x.dtype), weights(6).astype(x.dtype)
+    call = Call(x, kernel, bias, contracted=1, transposed=True)
+    return bind_composite("nn.linear", call, lambda: x @ kernel.T + bias)
+
+
 def _from_heads(x: jax.Array) -> jax.Array:
     kernel = weights(2, 3, 5).astype(x.dtype)
     call = Call(x, kernel, None, contracted=2)
@@ -31,6 +37,7 @@ def _of_inputs(x: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
 
 cases = [
     Case("nn_linear", _linear, [("B", 5, 8)], covers=("nn.linear",), expect=_DENSE),
+    Case("nn_linear_transposed", _linear_transposed, [("B", 5, 8)], expect=_DENSE),
     Case("nn_linear_of_one_vector", _linear, [(8,)], expect=_DENSE),
     Case(
         "nn_linear_from_heads",

@@ -13,7 +13,7 @@ from jax2onnx_core.jaxprs import Dims, is_static
 from jax2onnx_graph.build.builder import Array
 from jax2onnx_graph.build.final_names import common_name
 
-from jax2onnx_lax.nn.operands import channels_last, filled, static_sizes
+from jax2onnx_lax.nn.operands import channels_first, channels_last, filled, static_sizes
 
 __all__ = ["rules"]
 
@@ -40,22 +40,28 @@ def layer_norm(
 
 
 @rules.lower("nn.rms_norm")
-def rms_norm(ctx: Context, x: Value, scale: Value | None, *, axes: int = 1, epsilon: float) -> Value:
-    """`x / sqrt(mean(x²) + epsilon) * scale`, with the mean over the last axes.
+def rms_norm(
+    ctx: Context, x: Value, scale: Value | None, bias: Value | None = None, *, axes: int = 1, epsilon: float
+) -> Value:
+    """`x / sqrt(mean(x²) + epsilon) * scale + bias`, with the mean over the last axes.
 
     Args:
       ctx: the export.
       x: [..., *C].
       scale: [*C], or None.
+      bias: [*C], or None.
       axes: the number of axes C.
       epsilon: what is added to the mean.
     """
     ctx.require("RMSNormalization", x, since=23)
-    return ctx.op.RMSNormalization(x, _ones(ctx, x, axes) if scale is None else scale, axis=-axes, epsilon=epsilon)
+    y = ctx.op.RMSNormalization(x, _ones(ctx, x, axes) if scale is None else scale, axis=-axes, epsilon=epsilon)
+    return y if bias is None else ctx.op.Add(y, bias)
 
 
 @rules.lower("nn.rms_norm")
-def rms_norm_before_23(ctx: Context, x: Value, scale: Value | None, *, axes: int = 1, epsilon: float) -> Value:
+def rms_norm_before_23(
+    ctx: Context, x: Value, scale: Value | None, bias: Value | None = None, *, axes: int = 1, epsilon: float
+) -> Value:
     """The same without the operator, in the form that the target fuses, unless the fusion is not accurate."""
     dtype = ctx.dtype(x)
     if ctx.opset >= 23 or dtype.itemsize < 4:
@@ -67,7 +73,8 @@ def rms_norm_before_23(ctx: Context, x: Value, scale: Value | None, *, axes: int
         square = ctx.op.Mul(x, x)
     mean = ctx.op.ReduceMean(square, ctx.ints(range(-axes, 0)))
     y = ctx.op.Div(x, ctx.op.Sqrt(ctx.op.Add(mean, ctx.constant(epsilon, like=x))))
-    return y if scale is None else ctx.op.Mul(y, scale)
+    y = y if scale is None else ctx.op.Mul(y, scale)
+    return y if bias is None else ctx.op.Add(y, bias)
 
 
 def _ones(ctx: Context, x: Value, axes: int) -> Value:
@@ -115,8 +122,9 @@ def _constant(ctx: Context, value: Value) -> Array:
 
 @rules.lower("nn.group_norm")
 def group_norm(
-    ctx: Context, x: Value, scale: Value | None, bias: Value | None, *, groups: int, epsilon: float
-) -> Value:
+    ctx: Context, x: Value, scale: Value | None, bias: Value | None, *, groups: int, epsilon: float,
+    space: int | None = None,
+) -> Value:  # fmt: skip
     """Normalised over the space and the channels of each group, then scaled and shifted for each channel.
 
     InstanceNormalization of [B, groups, ·] is used: GroupNormalization has its present meaning from opset 21 only, and
@@ -124,25 +132,34 @@ def group_norm(
 
     Args:
       ctx: the export.
-      x: [B, *space, C].
+      x: [B, *space, C], or [*batch, C, *space] if `space` is given.
       scale: [C], or None.
       bias: [C], or None.
       groups: into how many groups of neighbours the channels are divided.
       epsilon: what is added to the variance.
+      space: the number of spatial axes, where they come after the channels.
     """
     ctx.require("InstanceNormalization", x)
     dims = ctx.known_dims(x)
-    rank = len(dims) - 2
-    (channels,) = static_sizes(ctx, dims[-1:])
-    y = ctx.transpose(x, (0, rank + 1, *range(1, rank + 1)))
+    rank = len(dims) - 2 if space is None else space
+    images = ctx.transpose(x, channels_first(rank)) if space is None else _with_one_batch_axis(ctx, x, rank)
+    (channels,) = static_sizes(ctx, ctx.known_dims(images)[1:2])
     if groups == channels and rank > 0:
         weights = (filled(ctx, groups, 1, like=x) if scale is None else scale,
                    filled(ctx, groups, 0, like=x) if bias is None else bias)  # fmt: skip
-        y = ctx.op.InstanceNormalization(y, *weights, epsilon=epsilon, dims=ctx.known_dims(y))
-        return ctx.transpose(y, channels_last(rank))
-    y = ctx.transpose(_normalised_groups(ctx, y, groups, epsilon), channels_last(rank))
-    y = y if scale is None else ctx.op.Mul(y, scale)
-    return y if bias is None else ctx.op.Add(y, bias)
+        y = ctx.op.InstanceNormalization(images, *weights, epsilon=epsilon, dims=ctx.known_dims(images))
+        return ctx.transpose(y, channels_last(rank)) if space is None else ctx.reshape(y, dims)
+    y = _normalised_groups(ctx, images, groups, epsilon)
+    y = ctx.transpose(y, channels_last(rank)) if space is None else _with_shape_of(ctx, y, x)
+    weights_dims = (channels, *[1] * (space or 0))
+    y = y if scale is None else ctx.op.Mul(y, ctx.reshape(scale, weights_dims))
+    return y if bias is None else ctx.op.Add(y, ctx.reshape(bias, weights_dims))
+
+
+def _with_one_batch_axis(ctx: Context, x: Value, rank: int) -> Value:
+    dims = ctx.known_dims(x)
+    batch = dims[: -rank - 1]
+    return x if len(batch) == 1 else ctx.reshape(x, (math.prod(batch), *dims[-rank - 1 :]))
 
 
 def _normalised_groups(ctx: Context, x: Value, groups: int, epsilon: float) -> Value:

@@ -38,15 +38,17 @@ def _layer_norm(axes: int, *, scaled: bool) -> Callable[[jax.Array], jax.Array]:
     return layer_norm
 
 
-def _rms_norm(axes: int) -> Callable[[jax.Array], jax.Array]:
+def _rms_norm(axes: int, *, biased: bool = False) -> Callable[[jax.Array], jax.Array]:
     def rms_norm(x: jax.Array) -> jax.Array:
         scale = weights(*x.shape[-axes:]).astype(x.dtype)
+        bias = scale[::-1] if biased else None
 
         def original() -> jax.Array:
             mean = (x * x).mean(tuple(range(-axes, 0)), keepdims=True)
-            return x / jnp.sqrt(mean + x.dtype.type(_EPSILON)) * scale
+            y = x / jnp.sqrt(mean + x.dtype.type(_EPSILON)) * scale
+            return y if bias is None else y + bias
 
-        return bind_composite("nn.rms_norm", Call(x, scale, axes=axes, epsilon=_EPSILON), original)
+        return bind_composite("nn.rms_norm", Call(x, scale, bias, axes=axes, epsilon=_EPSILON), original)
 
     return rms_norm
 
@@ -66,6 +68,22 @@ def _batch_norm_of_inputs(x: jax.Array, mean: jax.Array, variance: jax.Array) ->
         return (x - mean[:, None]) / jnp.sqrt(variance[:, None] + x.dtype.type(_EPSILON))
 
     return bind_composite("nn.batch_norm", Call(x, mean, variance, None, None, axis=1, epsilon=_EPSILON), original)
+
+
+def _group_norm_of_channels_first(groups: int) -> Callable[[jax.Array], jax.Array]:
+    def group_norm(x: jax.Array) -> jax.Array:
+        scale, bias = weights(8).astype(x.dtype), weights(8).astype(x.dtype)
+        space = x.ndim - 2
+
+        def original() -> jax.Array:
+            grouped = x.reshape(x.shape[0], groups, 8 // groups, *x.shape[2:])
+            y = _standardized(grouped, tuple(range(2, grouped.ndim))).reshape(x.shape)
+            return y * scale.reshape(8, *[1] * space) + bias.reshape(8, *[1] * space)
+
+        call = Call(x, scale, bias, groups=groups, epsilon=_EPSILON, space=space)
+        return bind_composite("nn.group_norm", call, original)
+
+    return group_norm
 
 
 def _group_norm(groups: int) -> Callable[[jax.Array], jax.Array]:
@@ -112,6 +130,14 @@ cases = [
         expect=expect_graph("RMSNormalization", match="exact"),
         rtol=1e-5,
     ),
+    Case(
+        "nn_rms_norm_biased",
+        _rms_norm(1, biased=True),
+        _TOKENS,
+        covers=_rms_covers,
+        rtol=1e-5,
+        expect=expect_graph("RMSNormalization -> Add", match="exact"),
+    ),
     Case("nn_rms_norm_over_two_axes_opset_18", _rms_norm(2), [("B", 3, 4)], covers=_rms_covers, options={"opset": 18}),
     Case(
         "nn_batch_norm",
@@ -129,5 +155,21 @@ cases = [
         covers=_group_covers,
         expect=_INSTANCE_NORM,
         rtol=1e-4,
+    ),
+    Case(
+        "nn_group_norm_of_channels_first",
+        _group_norm_of_channels_first(2),
+        [("B", 8, "H", "W")],
+        covers=_group_covers,
+        rtol=1e-5,
+    ),
+    Case("nn_group_norm_of_vectors", _group_norm_of_channels_first(2), [("B", 8)], covers=_group_covers, rtol=1e-5),
+    Case(
+        "nn_group_norm_of_each_channel_first",
+        _group_norm_of_channels_first(8),
+        [("B", 8, 6, 5)],
+        covers=_group_covers,
+        rtol=1e-4,
+        expect=expect_graph("InstanceNormalization", match="exact"),
     ),
 ]

@@ -52,6 +52,16 @@ def _extremum(name: str, padding: Padding) -> Callable[[jax.Array], jax.Array]:
     return pool
 
 
+def _of_channels_first(x: jax.Array) -> jax.Array:
+    windows = ((1,) * (x.ndim - 2) + _WINDOW, (1,) * (x.ndim - 2) + _STRIDES)
+
+    def original() -> jax.Array:
+        return lax.reduce_window(x, np.asarray(-np.inf, x.dtype), lax.max, *windows, "VALID")
+
+    call = Call(x, window=_WINDOW, strides=_STRIDES, padding="VALID", channels_first=True)
+    return bind_composite("nn.max_pool", call, original)
+
+
 _PADDED = ((1, 2), (0, 1))
 _average_covers, _max_covers = ("nn.avg_pool",), ("nn.max_pool",)
 
@@ -69,6 +79,21 @@ cases = [
     Case("nn_max_pool", _extremum("max", _PADDED), _ANY_SIZE, covers=_max_covers, expect=_MAX),
     Case("nn_max_pool_same", _extremum("max", "SAME"), _IMAGES, covers=_max_covers, expect=_MAX),
     Case("nn_max_pool_of_one_image", _extremum("max", "VALID"), [(9, 7, 4)], covers=_max_covers),
+    Case(
+        "nn_max_pool_of_channels_first",
+        _of_channels_first,
+        [("B", 4, 9, 7)],
+        covers=_max_covers,
+        expect=expect_graph("MaxPool", match="exact"),
+    ),
+    Case(
+        "nn_max_pool_of_channels_first_in_batches",
+        _of_channels_first,
+        [(2, 3, 4, 9, 7)],
+        covers=_max_covers,
+        expect=expect_graph("Reshape -> MaxPool -> Reshape", match="exact"),
+    ),
+    Case("nn_max_pool_of_channels_first_one_image", _of_channels_first, [(4, 9, 7)], covers=_max_covers),
     Case("nn_max_pool_wide_padding", _extremum("max", ((3, 0), (0, 0))), _IMAGES, covers=_max_covers),
     Case(
         "nn_min_pool",

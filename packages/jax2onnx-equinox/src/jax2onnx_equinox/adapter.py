@@ -1,0 +1,99 @@
+"""Equinox modules and states as functions with named weights."""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import jax
+from jax2onnx_core import Adapted
+from jax2onnx_core.frontend.pytrees import path_name
+
+if TYPE_CHECKING:
+    import equinox as eqx
+
+__all__ = ["adapt", "adapt_state", "is_module"]
+
+#: The names of attributes and indices on the way to a part of a module.
+Path = tuple[str, ...]
+
+
+def is_module(value: object) -> bool:
+    """Whether a value is a module that is no wrapper of a function, as `filter_jit` and bound methods are."""
+    import equinox as eqx
+
+    return isinstance(value, eqx.Module) and not _wraps(value)
+
+
+def adapt(module: eqx.Module) -> Adapted:
+    """Name the parts of a module, which is immutable: a trace calls the very same object."""
+    parts = dict(_parts(module, ()))
+    return Adapted(
+        fresh=lambda: module,
+        weights=_arrays(parts),
+        modules=lambda _: {_name(path): part for path, part in parts.items() if callable(part)},
+        owners=_owners(parts),
+    )
+
+
+def adapt_state(state: eqx.nn.State) -> Adapted:
+    """Name the arrays of a state. A trace has a copy, because `state.set` makes the state on which it is called invalid."""
+    entries, tree = jax.tree_util.tree_flatten(state, is_leaf=lambda x: x is not state)
+    _, markers = tree.node_data() or (None, ())
+    names = [_marked(marker) or f"state.{i}" for i, marker in enumerate(markers)]
+    parts = [part for name, entry in zip(names, entries, strict=True) for part in _parts(entry, (name,))]
+    return Adapted(fresh=lambda: jax.tree_util.tree_unflatten(tree, entries), weights=_arrays(dict(parts)))
+
+
+def _parts(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """The modules and arrays in a pytree, each with its path; for what wraps a function, the parts of the function."""
+    import equinox as eqx
+
+    if isinstance(value, eqx.Partial):
+        yield from _parts(value.func, path)
+        bound = {**{f"arg{i}": arg for i, arg in enumerate(value.args)}, **value.keywords}
+        for name, argument in bound.items():
+            yield from _parts(argument, (*path, name))
+    elif _wraps(value):
+        yield from _parts(value.__wrapped__, path)
+    elif isinstance(value, types.MethodType):
+        yield from _parts(value.__self__, path)
+    else:
+        if isinstance(value, eqx.Module | jax.Array):
+            yield path, value
+        for keys, child in jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)[0]:
+            if child is not value:
+                yield from _parts(child, (*path, path_name(keys)))
+
+
+def _wraps(value: object) -> bool:
+    """Whether a value is what `filter_jit`, `filter_vmap` and their like return, or a bound method of a module."""
+    import equinox as eqx
+
+    return isinstance(value, eqx.Module) and isinstance(vars(type(value)).get("__wrapped__"), property)
+
+
+def _marked(marker: object) -> str:
+    """The path with which `make_with_state` marks an entry of a state, "Net.layers[0].counter", as a dotted name."""
+    return re.sub(r"\['?(.*?)'?\]", r".\1", marker).partition(".")[2] if isinstance(marker, str) else ""
+
+
+def _arrays(parts: Mapping[Path, Any]) -> dict[str, jax.Array]:
+    return {_name(path): part for path, part in parts.items() if isinstance(part, jax.Array)}
+
+
+def _name(path: Path) -> str:
+    return ".".join(path)
+
+
+def _owners(parts: Mapping[Path, Any]) -> dict[str, str]:
+    """The innermost module above each array, with its class."""
+    modules = {path: type(part).__name__ for path, part in parts.items() if not isinstance(part, jax.Array)}
+    owners = {}
+    for path in parts.keys() - modules.keys():
+        owner = next((path[:n] for n in range(len(path), -1, -1) if path[:n] in modules), None)
+        if owner is not None:
+            owners[_name(path)] = f"{_name(owner)} ({modules[owner]})" if owner else modules[owner]
+    return owners

@@ -1,0 +1,27 @@
+"""`eqx.nn.Dropout` with a flag that is known at run time only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+from jax2onnx_core import Composites, Replacement
+
+if TYPE_CHECKING:
+    import equinox as eqx
+
+__all__ = ["composites"]
+
+composites = Composites()
+
+
+@composites.call("equinox.nn:Dropout.__call__", name="nn.dropout")
+def dropout(
+    self: eqx.nn.Dropout, x: jax.Array, *, key: jax.Array | None = None, inference: bool | jax.Array | None = None,
+    deterministic: bool | None = None,
+) -> Replacement | None:  # fmt: skip
+    """The layer draws and drops nothing where the flag, a scalar of the model, says that it is at inference."""
+    inference = self.inference if inference is None else inference
+    if not isinstance(inference, jax.Array) or deterministic is not None or key is None:
+        return None
+    return Replacement(jax.lax.cond(inference, lambda: x, lambda: self(x, key=key, inference=False)))

@@ -1,0 +1,27 @@
+"""`eqx.nn.Linear` as "nn.linear"."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+from jax2onnx_core import Call, Composites
+
+from jax2onnx_equinox.layer import one_float_type
+
+if TYPE_CHECKING:
+    import equinox as eqx
+
+__all__ = ["composites"]
+
+composites = Composites()
+
+
+@composites.call("equinox.nn:Linear.__call__", name="nn.linear", keep_under_vmap=(0,))
+def linear(self: eqx.nn.Linear, x: jax.Array, *, key: jax.Array | None = None) -> Call | None:
+    if self.in_features == "scalar" or x.ndim != 1 or not one_float_type(x, self.weight, self.bias):
+        return None
+    weight, bias = self.weight, self.bias
+    if self.out_features == "scalar":
+        weight, bias = weight[0], None if bias is None else bias[0]
+    return Call(x, weight, bias, contracted=1, transposed=True)
