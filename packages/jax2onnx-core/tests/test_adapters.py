@@ -50,3 +50,21 @@ def test_what_nobody_claims_has_to_be_callable():
 def test_parameters_bound_to_a_function_have_the_names_of_their_keys():
     program = to_onnx(functools.partial(Model().apply, VARIABLES), [("B", 3)])
     assert set(program.model.graph.initializers) == {"first.kernel", "second.kernel"}
+
+
+def test_a_library_whose_package_is_not_installed_is_named():
+    class Supplier:
+        @hookimpl
+        def jax2onnx_register(self, registry):
+            registry.suppliers[__name__] = "acme-models"
+
+    program = to_onnx(functools.partial(Model().apply, VARIABLES), [("B", 3)], plugins=[Supplier()])
+    hint = f"{__name__} is in use: pip install acme-models names its weights and recognises its layers."
+    assert hint in program.report()
+    assert hint in repr(program)
+
+
+def test_the_repr_is_a_summary():
+    program = to_onnx(functools.partial(Model().apply, VARIABLES), [("B", 3)])
+    assert "input  x: FLOAT (B, 3)" in repr(program)
+    assert "pip install" not in repr(program)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.opsets import opset_lines, opset_of
 from jax2onnx_graph.summary import interface_lines, size_lines
 from jax2onnx_graph.targets import Target
 
-__all__ = ["LoweringLog", "Missing", "Unsupported", "missing_lines", "report_text"]
+__all__ = ["LoweringLog", "Missing", "Unsupported", "missing_lines", "report_text", "summary_text", "supplier_hints"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,14 +83,21 @@ class LoweringLog:
         del self._ways[mark[0] :], self._reasons[mark[1] :], self._missing[mark[2] :]
 
 
+def summary_text(model: ir.Model, target: Target, log: LoweringLog) -> str:
+    """A model in a few lines: versions, inputs and outputs, sizes, and what its user should know."""
+    return "\n".join([_title(model, target), *interface_lines(model), *size_lines(model), *log.notes])
+
+
 def report_text(model: ir.Model, target: Target, constraints: Sequence[str], log: LoweringLog) -> str:
     """The text of the report."""
-    versions = f"opset {opset_of(model)}, IR version {model.ir_version}"
     return "\n".join([
-        f"ONNX program, {versions}, target {target.name}", *interface_lines(model),
-        *(f"  constraint {constraint}" for constraint in constraints), *size_lines(model), *opset_lines(model, target),
-        *_lowering(log),
+        _title(model, target), *interface_lines(model), *(f"  constraint {constraint}" for constraint in constraints),
+        *size_lines(model), *opset_lines(model, target), *_lowering(log),
     ])  # fmt: skip
+
+
+def _title(model: ir.Model, target: Target) -> str:
+    return f"ONNX program, opset {opset_of(model)}, IR version {model.ir_version}, target {target.name}"
 
 
 def _lowering(log: LoweringLog) -> Iterator[str]:
@@ -104,22 +111,35 @@ def _lowering(log: LoweringLog) -> Iterator[str]:
     yield from log.notes
 
 
-def missing_lines(log: LoweringLog, supplier: Callable[[str], str], installed: Collection[str]) -> Iterator[str]:
+def missing_lines(log: LoweringLog, family: str, installed: Collection[str]) -> Iterator[str]:
     """A line about each primitive that no plugin lowers: where it is, and why that is so or what supplies it.
+
+    By convention, the distribution `jax2onnx-<family>` supplies what is called `<family>.<operation>`.
 
     Args:
       log: what was lowered.
-      supplier: the distribution that supplies a primitive.
+      family: that of primitives whose name has none.
       installed: the names of the installed distributions.
     """
     for name, missing in sorted(log.unsupported.items()):
         times = f"{missing.count} times, first" if missing.count > 1 else "once,"
         line = f"  {name}: {times} at {missing.location or 'an unknown line'}"
-        reasons = [reason for name_, reason in log.reasons if name_ == name]
+        reasons = [reason for declined, reason in log.reasons if declined == name]
+        supplier = f"jax2onnx-{name.partition('.')[0] if '.' in name else family}"
         if missing.declared is not None:
             line += f". {missing.declared.reason} {missing.declared.advice}".rstrip()
         elif reasons:
             line += f". Its rules declined: {'; '.join(reasons)}"
-        elif supplier(name) not in installed:
-            line += f". It is supplied by {supplier(name)}: pip install {supplier(name)}"
+        elif supplier not in installed:
+            line += f". It is supplied by {supplier}: pip install {supplier}"
         yield line
+
+
+def supplier_hints(classes: Iterable[type], suppliers: Mapping[str, str], installed: Collection[str]) -> Iterator[str]:
+    """A sentence for each library of `suppliers` (module → distribution) whose classes are used while its distribution is
+    not installed.
+    """
+    homes = {cls.__module__ for cls in classes}
+    for module, distribution in suppliers.items():
+        if distribution not in installed and any(f"{home}.".startswith(f"{module}.") for home in homes):
+            yield f"{module} is in use: pip install {distribution} names its weights and recognises its layers."

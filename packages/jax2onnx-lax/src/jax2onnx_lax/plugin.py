@@ -9,7 +9,7 @@ from jax2onnx_core import Case, Composites, Registry, Rules, hookimpl
 
 from jax2onnx_lax.limitations import LIMITATIONS
 
-__all__ = ["JAX2ONNX_API", "LIMITATIONS", "ROOMS", "jax2onnx_register", "jax2onnx_testcases"]
+__all__ = ["JAX2ONNX_API", "LIMITATIONS", "ROOMS", "SUPPLIERS", "jax2onnx_register", "jax2onnx_testcases"]
 
 JAX2ONNX_API = 1
 
@@ -28,6 +28,15 @@ ROOMS = (
     "nn",
 )
 
+#: Libraries that have a package of their own.
+SUPPLIERS = {
+    "flax.nnx": "jax2onnx-nnx",
+    "flax.linen": "jax2onnx-linen",
+    "equinox": "jax2onnx-equinox",
+    "haiku": "jax2onnx-haiku",
+    "keras": "jax2onnx-keras",
+}
+
 
 def _module_names() -> Iterator[str]:
     yield "jax2onnx_lax.fft"
@@ -38,10 +47,11 @@ def _module_names() -> Iterator[str]:
 
 @hookimpl
 def jax2onnx_register(registry: Registry) -> None:
-    """Contribute the rules and composites of all modules."""
+    """Contribute the rules and composites of all modules, and who knows the libraries that are built on JAX."""
     for module in map(importlib.import_module, _module_names()):
         declared = [v for v in vars(module).values() if isinstance(v, (Rules, Composites))]
         registry.add(*declared)
+    registry.suppliers.update(SUPPLIERS)
 
 
 @hookimpl

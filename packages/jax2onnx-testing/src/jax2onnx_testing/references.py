@@ -61,12 +61,12 @@ WAYS: Mapping[str, Callable[[Function], Function]] = {
 }
 
 
-def check_reached(spec: CompositeSpec, way: str) -> None:
-    """Check that a call of the target of a composite is seen when it goes by a reference, in an activation window only.
+def check_reached(spec: CompositeSpec) -> None:
+    """Check that a call of the target of a composite is seen by whichever way it goes, in an activation window only.
 
     Raises:
       NotApplicableError: the library is not installed.
-      CheckFailedError: the call is not seen, or one after the window is.
+      CheckFailedError: calls are not seen, or the function stays intercepted.
     """
     module, _, path = spec.target.partition(":")
     try:
@@ -76,17 +76,24 @@ def check_reached(spec: CompositeSpec, way: str) -> None:
     for name in path.split("."):
         held = vars(held)[name]
     assert callable(held)
-    call, function = WAYS[way](held), find_target(spec.target)
-    code, seen = function.__code__, []
+    function = find_target(spec.target)
+    code, operands = function.__code__, [jnp.zeros(()) for _ in _required(function)]
+    seen: list[CompositeSpec] = []
 
     def record(*args: PyTree, **kwargs: PyTree) -> Replacement:
-        seen.append(way)
+        seen.append(spec)
         return Replacement(jnp.zeros(()))
 
-    with activation_window([dataclasses.replace(spec, fn=record)], object()):
-        jax.make_jaxpr(call)(*[jnp.zeros(()) for _ in _required(function)])
-    if not seen:
-        raise CheckFailedError(f"A call of {spec.target} by {way} is not seen.")
+    missed = []
+    for way, make in WAYS.items():
+        call = make(held)
+        seen.clear()
+        # A window for each: JAX remembers what it traced in one.
+        with activation_window([dataclasses.replace(spec, fn=record)], object()):
+            jax.make_jaxpr(call)(*operands)
+        missed += [] if seen else [way]
+    if missed:
+        raise CheckFailedError(f"A call of {spec.target} is not seen by {', '.join(missed)}.")
     if function.__code__ is not code:
         raise CheckFailedError(f"{spec.target} stays intercepted after the export.")
 

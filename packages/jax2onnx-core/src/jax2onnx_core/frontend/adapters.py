@@ -28,7 +28,7 @@ class AdaptedCallable:
 
     `make()` gives the callable to trace, with fresh copies of the model objects found in it;
     `names` maps the id of each array found to its name, `arrays` keeps them alive, and `owners` maps names to the parts
-    of models that they belong to.
+    of models that they belong to; `classes` are those of the objects found.
     """
 
     def __init__(self, adapters: Sequence[Adapter]) -> None:
@@ -39,6 +39,7 @@ class AdaptedCallable:
         self.arrays: list[jax.Array] = []
         self.owners: dict[str, str] = {}
         self.make: Callable[[], Function]
+        self.classes: set[type] = set()
         self._seen: set[int] = set()
         self._adapted: dict[int, Maker] = {}
         self._copies: dict[int, tuple[Adapted, Any]] = {}
@@ -47,6 +48,7 @@ class AdaptedCallable:
         """A maker of a fresh `value`, or None where there is nothing to make fresh."""
         if id(value) in self._adapted:
             return self._adapted[id(value)]
+        self.classes.update(type(value).__mro__)
         for adapter, cls in self._adapters:
             if _claims(adapter, cls, value):
                 made = _adapted(adapter, value)

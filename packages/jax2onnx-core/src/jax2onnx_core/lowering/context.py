@@ -156,11 +156,6 @@ class Subgraph(Context):
         self.scope.inputs.append(value)
         return value
 
-    def input_like(self, value: Value, dims: Sequence[Dim] | None = None, name: str = "") -> Value:
-        """An input of the type of `value`, with its dimensions or others."""
-        dims = self.known_dims(value) if dims is None else dims
-        return self.input(name or (value.name or "in"), self.dtype(value), dims)
-
     def input_for(self, aval: Aval, name: str = "in") -> Value:
         """An input that holds a value of a JAX aval."""
         return self.input(name, *physical_type(aval))

@@ -17,7 +17,7 @@ from jax2onnx_graph.build.scope import Scope
 from jax2onnx_graph.labels import write_metadata
 from jax2onnx_graph.opsets import check_opset, declare_versions
 from jax2onnx_graph.passes import optimise
-from jax2onnx_graph.report import LoweringLog, missing_lines
+from jax2onnx_graph.report import LoweringLog, missing_lines, supplier_hints
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import check_depth, too_deep
 
@@ -150,6 +150,9 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
     names = given or [engine.state.names.unique(name) for name in traced.out_names]
     model = _model(engine, scope, outputs, names, title(lowering.fn))
     engine.log.notes += [*lowering.plugins.failure_notes(), *optimise(model, target, registry.passes)]
+    engine.log.notes += supplier_hints(
+        lowering.adapted.classes, registry.suppliers, lowering.plugins.distributions.values()
+    )
     finish_names(model, engine.state.weight_names())
     check_depth(model)
     declare_versions(model, target, keep_opset=lowering.opset is not None)
@@ -179,20 +182,10 @@ def _model(engine: Engine, scope: Scope, outputs: Sequence[ir.Value], names: Seq
 
 def _unsupported(log: LoweringLog, plugins: Plugins) -> UnsupportedError:
     installed = {d.name for d in importlib.metadata.distributions()}
-    lines = [*missing_lines(log, _supplier, installed), *plugins.failure_notes()]
+    lines = [*missing_lines(log, jax.lax.__name__.rpartition(".")[2], installed), *plugins.failure_notes()]
     return UnsupportedError(
         "No installed plugin can lower these primitives:\n"
         + "\n".join(lines)
         + "\nA rule can be given inline: to_onnx(..., plugins=[plugin]), where plugin has a hook "
         "jax2onnx_register(registry) that calls registry.add(rules)."
     )
-
-
-def _supplier(primitive: str) -> str:
-    """The distribution that supplies a primitive, by convention.
-
-    Composites are called `<family>.<operation>` after what they belong to; everything else is JAX's own, and supplied
-    by the distribution that is named after the package of JAX in which primitives are.
-    """
-    family = primitive.partition(".")[0] if "." in primitive else jax.lax.__name__.rpartition(".")[2]
-    return f"jax2onnx-{family}"

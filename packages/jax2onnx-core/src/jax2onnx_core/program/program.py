@@ -16,7 +16,7 @@ from jax2onnx_graph.facts.dims import SpecializedDim
 from jax2onnx_graph.labels import SymbolInfo, check_labels, symbol_table
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.probing import critical_sizes, index_extents
-from jax2onnx_graph.report import LoweringLog, report_text
+from jax2onnx_graph.report import LoweringLog, report_text, summary_text
 from jax2onnx_graph.saving import save_model, save_sharing_weights
 from jax2onnx_graph.sizes import Ranges, Sizes, check_ranges, check_shapes, check_sizes, choose_sizes
 from jax2onnx_graph.targets import Session, Target
@@ -245,6 +245,9 @@ class OnnxProgram:
             sizes = choose_sizes(self.inputs.space(self.traced.out_avals), critical_sizes(self.model))
         check_sizes(self.inputs.space(), sizes)
         return random_runs(self.inputs, sizes, ranges, index_extents(self.model), seed)
+
+    def __repr__(self) -> str:
+        return summary_text(self.model, self.target, self.log)
 
     def report(self) -> str:
         """A readable summary: operators, how each operation was lowered, what declined and why, symbols, sizes."""
