@@ -176,6 +176,8 @@ def test_uint64_index_beyond_int64_is_clipped_to_the_end():
         pytest.param(lambda x: x[jnp.arange(x.shape[0])[::-1]], id="reversed arange"),
         pytest.param(lambda x: x[jnp.arange(x.shape[0]), 0], id="arange and column"),
         pytest.param(lambda x: x.at[1:-1].get(), id="at get"),
+        pytest.param(lambda x: x[: -(2**63)], id="a bound that is the least int64"),
+        pytest.param(lambda x: x.at[np.int64(-(2**63))].get(mode="fill"), id="an index that is the least int64"),
     ],
 )
 def test_symbolic_slicing_equals_jax_at_every_size(fn):

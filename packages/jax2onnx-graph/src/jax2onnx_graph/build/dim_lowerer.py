@@ -99,8 +99,9 @@ class DimLowerer:
         if total is None:  # an operand of floordiv or mod may be a number in the guise of an expression
             return self._builder.ints([constant])
         if constant:
-            operand = self._builder.ints([abs(constant)])
-            total = self._builder.op("Add" if constant > 0 else "Sub", total, operand)
+            # No int64 is the positive counterpart of the least one, which is added as it is.
+            op_type, number = ("Sub", -constant) if -(2**63) < constant < 0 else ("Add", constant)
+            total = self._builder.op(op_type, total, self._builder.ints([number]))
         return total
 
     def _product(self, coefficient: int, factors: Sequence[tuple[Factor, int]]) -> Value:

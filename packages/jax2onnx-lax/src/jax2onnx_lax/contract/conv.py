@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Complex, Context, Dim, Rules, Value
-from jax2onnx_core.jaxprs import Dims, is_static
+from jax2onnx_core.jaxprs import Dims, is_positive, is_static
 from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax.contract.im2col import batch_groups_as_channels, conv_by_patches
@@ -76,6 +76,8 @@ def conv_general_dilated(
     if not is_static(groups):
         ctx.decline("the number of groups is an attribute of Conv, which is no number here")
     op_type, types = _operator(ctx)
+    if not is_positive(ctx.avals_in[1].shape[rhs_spec[1]]) and not ctx.guarantees(op_type, types[0], "empty"):
+        ctx.decline("there may be no channels")
     x = ctx.transpose(ctx.cast(lhs, types[0]), lhs_spec)
     kernel = ctx.transpose(ctx.cast(rhs, types[1]), rhs_spec)
     window = _Window(

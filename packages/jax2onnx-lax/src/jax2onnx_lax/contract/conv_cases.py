@@ -55,6 +55,9 @@ cases = [
     Case("symbolic_padding", lambda x: lax.conv_general_dilated(
              x, _HWIO.astype(x.dtype), (2, 1), "SAME", rhs_dilation=(2, 1), dimension_numbers=_NHWC),
          [(2, "H", "W", 4)], _covers, expect_graph("Pad -> Conv")),
+    Case("no_channels", lambda x, k: _conv((2,), [(1, 1)])(x[:, 1:], k[:, 1:]), [("B", "N", 9), (6, "N", 3)], _covers),
+    Case("no_channels_in_the_plane", lambda x, k: _conv((1, 1), "SAME")(x[:, 1:], k[:, 1:]),
+         [("B", "N", 5, 4), (6, "N", 3, 3)], _covers),
     Case("one_dimension", _conv((2,), [(1, 2)]), [("B", 4, 9), (6, 4, 3)], _covers, expect_graph("Conv", match="exact")),
     Case("three_dimensions", _conv((1, 2, 1), "SAME"), [(1, 2, 5, 5, 4), (3, 2, 3, 3, 2)], _covers,
          expect_graph("Conv", match="exact")),

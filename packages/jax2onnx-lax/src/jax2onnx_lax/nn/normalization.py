@@ -13,7 +13,7 @@ from jax2onnx_core.jaxprs import Dims, is_static
 from jax2onnx_graph.build.builder import Array
 from jax2onnx_graph.build.final_names import common_name
 
-from jax2onnx_lax.nn.operands import channels_first, channels_last, filled, static_sizes
+from jax2onnx_lax.nn.operands import axes_from_start, channels_first, channels_last, filled, static_sizes
 
 __all__ = ["rules"]
 
@@ -71,7 +71,7 @@ def rms_norm_before_23(
         square = ctx.op.Pow(x, ctx.constant(2.0, like=x))
     else:
         square = ctx.op.Mul(x, x)
-    mean = ctx.op.ReduceMean(square, ctx.ints(range(-axes, 0)))
+    mean = ctx.op.ReduceMean(square, axes_from_start(ctx, square, range(-axes, 0)))
     y = ctx.op.Div(x, ctx.op.Sqrt(ctx.op.Add(mean, ctx.constant(epsilon, like=x))))
     y = y if scale is None else ctx.op.Mul(y, scale)
     return y if bias is None else ctx.op.Add(y, bias)

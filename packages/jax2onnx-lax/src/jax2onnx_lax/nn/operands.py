@@ -12,6 +12,7 @@ from jax2onnx_lax.padding import Fitted, Padding, as_padded, dilated_size, fit_w
 
 __all__ = [
     "axes_from_end",
+    "axes_from_start",
     "axis_from_end",
     "channels_first",
     "channels_last",
@@ -48,6 +49,15 @@ def axes_from_end(axes: object, rank: int) -> tuple[int, ...] | None:
         return tuple(range(-rank, 0))
     found = [axis_from_end(axis, rank) for axis in (axes if isinstance(axes, Sequence) else [axes])]
     return tuple(sorted(axis for axis in found if axis is not None)) if None not in found else None
+
+
+def axes_from_start(ctx: Context, x: Value, axes: Sequence[int]) -> Value:
+    """Axes of `x` that are counted from the end as an operand that counts them from the start.
+
+    A runtime may take no notice of axes below zero where `x` has no elements.
+    """
+    rank = len(ctx.known_dims(x))
+    return ctx.ints([rank + axis for axis in axes])
 
 
 def per_axis(value: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:

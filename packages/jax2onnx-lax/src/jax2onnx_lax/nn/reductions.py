@@ -11,7 +11,7 @@ from jax2onnx_core import Call, Composites, Context, Rules, Value
 from jax2onnx_core.jaxprs import is_positive, is_static
 
 from jax2onnx_lax.dtypes import is_float_array
-from jax2onnx_lax.nn.operands import axes_from_end, axis_from_end, filled, static_sizes
+from jax2onnx_lax.nn.operands import axes_from_end, axes_from_start, axis_from_end, filled, static_sizes
 
 __all__ = ["composites", "rules"]
 
@@ -83,7 +83,7 @@ def lower_logsumexp(ctx: Context, a: Value, *, axes: tuple[int, ...], keepdims: 
     _require_elements(ctx, "ReduceLogSumExp", a)
     if not ctx.guarantees("ReduceLogSumExp", ctx.dtype(a), "nan"):
         ctx.decline("ReduceLogSumExp can lose a NaN")
-    return ctx.op.ReduceLogSumExp(a, ctx.ints(axes), keepdims=int(keepdims))
+    return ctx.op.ReduceLogSumExp(a, axes_from_start(ctx, a, axes), keepdims=int(keepdims))
 
 
 @rules.lower("jax.nn.logsumexp")
@@ -98,9 +98,10 @@ def lower_logsumexp_by_primitives(ctx: Context, a: Value, *, axes: tuple[int, ..
         _require_elements(ctx, op_type, a)
     limits = np.finfo(ctx.dtype(a))
     # Any finite number near the greatest element will do: what is not finite comes through the sum.
-    greatest = ctx.op.ReduceMax(a, ctx.ints(axes), keepdims=1)
+    places = axes_from_start(ctx, a, axes)
+    greatest = ctx.op.ReduceMax(a, places, keepdims=1)
     shift = ctx.op.Clip(greatest, ctx.constant(limits.min, like=a), ctx.constant(limits.max, like=a))
-    total = ctx.op.ReduceSum(ctx.op.Exp(ctx.op.Sub(a, shift)), ctx.ints(axes), keepdims=1)
+    total = ctx.op.ReduceSum(ctx.op.Exp(ctx.op.Sub(a, shift)), places, keepdims=1)
     result = ctx.op.Add(ctx.op.Log(total), shift)
     return result if keepdims else ctx.squeeze(result, axes)
 
@@ -146,7 +147,7 @@ def mean(
 def lower_mean(ctx: Context, a: Value, *, axes: tuple[int, ...], keepdims: bool) -> Value:
     ctx.require("ReduceMean", a)
     _require_elements(ctx, "ReduceMean", a)
-    return ctx.op.ReduceMean(a, ctx.ints(axes), keepdims=int(keepdims))
+    return ctx.op.ReduceMean(a, axes_from_start(ctx, a, axes), keepdims=int(keepdims))
 
 
 @rules.lower("jax.numpy.mean")
