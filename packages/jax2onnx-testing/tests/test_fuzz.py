@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ import pytest
 from jax import lax
 from jax2onnx_testing import cli
 from jax2onnx_testing.fuzz import check as checking
+from jax2onnx_testing.fuzz import run
 from jax2onnx_testing.fuzz.check import check
 from jax2onnx_testing.fuzz.execution import Exported
 from jax2onnx_testing.fuzz.explain import KNOWN, KNOWN_ERRORS, REASONS, explain, explain_error
@@ -205,6 +207,21 @@ def test_a_process_that_dies_is_a_defect_of_its_program():
     died = next(outcome for outcome in outcomes if outcome.defects)
     outcomes.close()
     assert died.defects == ("The process died: exit code -9.\n",)
+
+
+def test_a_process_that_computes_for_ever_is_ended():
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_compute_for_ever)
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGXCPU
+
+
+def _compute_for_ever() -> None:
+    run._MOST_SECONDS = 0
+    run._limit_time()
+    while True:
+        pass
 
 
 def test_a_summary_counts_the_reasons():

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import math
 import multiprocessing
+import sys
 import time
 import traceback
 import warnings
@@ -24,7 +25,10 @@ __all__ = ["Outcome", "check_seed", "fuzz", "summary"]
 
 _CONTEXT = multiprocessing.get_context("spawn")
 _MOST_SECONDS = 240
-"""A program takes a second or two; one that takes so long does not end."""
+"""A program takes a second or two of a processor; one that takes so many does not end."""
+
+_MOST_SECONDS_OF_WAITING = 1200
+"""A process that has sent nothing for so long, however busy the machine is, waits for something that does not come."""
 
 _CACHED_PROGRAMS = 50
 """After so many programs, what JAX compiled is forgotten: it would fill the memory."""
@@ -92,7 +96,7 @@ def fuzz(seeds: Sequence[int], *, jobs: int = 1, seconds: float | None = None) -
                     yield _died(worker.seeds[0], worker.process.exitcode)
                     pending.update([_start(worker.seeds[1:])])
         for worker in pending.values():
-            if worker.seconds > _MOST_SECONDS:
+            if worker.seconds > _MOST_SECONDS_OF_WAITING:
                 worker.process.kill()
     for worker in pending.values():
         worker.process.terminate()
@@ -128,7 +132,7 @@ def _died(seed: int, exitcode: int | None) -> Outcome:
     """The outcome of a program whose process died: a defect, unless JAX alone makes a process die."""
     alone = _CONTEXT.Process(target=_evaluate_in_jax, args=(seed,))
     alone.start()
-    alone.join(_MOST_SECONDS)
+    alone.join(_MOST_SECONDS_OF_WAITING)
     if alone.exitcode == 0:
         return Outcome(seed, defects=(f"The process died: exit code {exitcode}.\n",))
     alone.kill()
@@ -136,6 +140,7 @@ def _died(seed: int, exitcode: int | None) -> Outcome:
 
 
 def _evaluate_in_jax(seed: int) -> None:
+    _limit_time()
     warnings.simplefilter("ignore")
     program = generate(seed)
     # An error of JAX is no death.
@@ -143,9 +148,20 @@ def _evaluate_in_jax(seed: int) -> None:
         list(reference(program))
 
 
+def _limit_time() -> None:
+    """Let the system end this process if it takes too much time of the processors from now on."""
+    if sys.platform == "win32":  # where there is no such limit
+        return
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + _MOST_SECONDS, most))
+
+
 def _check_seeds(connection: Connection, seeds: Sequence[int]) -> None:
     """The body of a process: the outcomes of these seeds, one by one."""
     for number, seed in enumerate(seeds):
+        _limit_time()
         if number % _CACHED_PROGRAMS == 0:
             jax.clear_caches()
         # A mistake of the fuzzer must not keep it from the other programs; it is shown.
