@@ -24,6 +24,20 @@ def test_a_primitive_is_lowered_by_its_definition():
     np.testing.assert_allclose(program(x), np.sin(x) * 3, rtol=1e-6)
 
 
+@pytest.mark.parametrize("x64", [False, True])
+def test_a_definition_is_traced_with_the_types_of_the_user(x64):
+    counted = jax.extend.core.Primitive("library_counted")
+    counted.def_impl(lambda x: jnp.sum(x > 0))
+    counted.def_abstract_eval(lambda x: jax.core.ShapedArray((), jax.dtypes.canonicalize_dtype(np.int64)))
+    to_onnx(lambda x: counted.bind(x), [("B", 3)], x64=x64).verify()
+
+
+def test_a_definition_is_traced_with_composites():
+    activated = _primitive("library_activated", lambda x: jax.nn.softplus(x))
+    program = to_onnx(lambda x: activated.bind(x), [("B", 3)])
+    assert [node.op_type for node in program.model.graph] == ["Softplus"]
+
+
 opaque = _primitive("library_opaque", np.sin)
 endless: jax.extend.core.Primitive = _primitive("library_endless", lambda x: endless.bind(x))
 

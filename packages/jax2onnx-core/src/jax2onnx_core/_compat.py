@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 __all__ = [
-    "ShapedArray", "abstract_results", "as_weak", "bind_primitive", "binds", "bounds", "canonical_dtype", "closed", "default_float", "default_options",
+    "ShapedArray", "abstract_results", "as_weak", "bind_primitive", "bounds", "canonical_dtype", "closed", "default_float", "default_options",
     "definition", "dim_expression", "eval_jaxpr", "inconclusive_dimension_error", "is_drop_var",
     "is_extended_dtype", "is_jaxpr", "is_literal", "is_symbolic_dim", "is_user_file",
     "key_physical_aval", "name_stack", "open_jaxpr", "options_of", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
@@ -126,11 +126,6 @@ def definition(primitive: Primitive) -> Function | None:
     function = impl.func if isinstance(impl, functools.partial) else impl
     of_jax = not isinstance(function, types.FunctionType) or function.__module__.partition(".")[0] == "jax"
     return None if of_jax else impl
-
-
-def binds(jaxpr: Jaxpr, primitive: Primitive) -> bool:
-    """Whether a jaxpr has an equation of the primitive at its top level."""
-    return any(eqn.primitive is primitive for eqn in open_jaxpr(jaxpr)[0].eqns)
 
 
 def trace_thunk(thunk: Callable[[], PyTree]) -> tuple[Jaxpr, list[jax.Array], PyTree]:

@@ -11,18 +11,20 @@ __all__ = ["JAX2ONNX_API", "jax2onnx_register", "jax2onnx_testcases"]
 JAX2ONNX_API = 1
 
 # Modules with `composites`; `<module>_cases` holds their cases.
-_MODULES = ("attention", "dropout", "embedding", "linear", "normalization", "pooling")
+_MODULES = ("attention", "checks", "dropout", "embedding", "linear", "normalization", "pooling")
 
 
 @hookimpl
 def jax2onnx_register(registry: Registry) -> None:
     """Contribute the adapters of modules and states, and the composites that bind layers to operations of `jax2onnx-lax`."""
+    from jax2onnx_equinox import checks
     from jax2onnx_equinox.adapter import adapt, adapt_state, is_module
 
     registry.adapter("equinox:Module", adapt, claims=is_module)
     registry.adapter("equinox.nn:State", adapt_state)
     for name in _MODULES:
         registry.add(importlib.import_module(f"jax2onnx_equinox.{name}").composites)
+    registry.add(checks.rules)
 
 
 @hookimpl

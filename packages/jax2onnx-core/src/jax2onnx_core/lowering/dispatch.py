@@ -11,8 +11,9 @@ from jax2onnx_graph.report import LoweringLog
 
 from jax2onnx_core import _compat
 from jax2onnx_core.fingerprint import params_fingerprint
+from jax2onnx_core.frontend.activation import activation_window
 from jax2onnx_core.jax_types import Function, Jaxpr
-from jax2onnx_core.jaxprs import struct
+from jax2onnx_core.jaxprs import open_jaxpr, struct
 from jax2onnx_core.lowering.components import Components
 from jax2onnx_core.lowering.context import Context
 from jax2onnx_core.lowering.functions import FunctionTable
@@ -35,8 +36,9 @@ class Dispatcher:
     4. For a composite, the original call; for a primitive that a library defined by a JAX function, that function.
     """
 
-    def __init__(self, registry: Registry, functions: FunctionTable, log: LoweringLog) -> None:
+    def __init__(self, registry: Registry, functions: FunctionTable, log: LoweringLog, *, x64: bool) -> None:
         self._registry = registry
+        self._x64 = x64
         self._functions = functions
         self._log = log
         self._components = Components()
@@ -96,16 +98,17 @@ class Dispatcher:
         return found
 
     def _by_definition(self, ctx: Context, operation: Operation, operands: Sequence[Value]) -> list[Value] | None:
-        """Lower a primitive that a library defined by a JAX function (`Primitive.def_impl`) by that function."""
+        """Lower a primitive that a library defined by a JAX function (`Primitive.def_impl`) by that function, traced as the user's."""
         definition = _compat.definition(operation.primitive)
         if definition is None:
             return None
         try:
-            jaxpr = _flat_jaxpr(definition, operation, map(struct, operation.avals_in))
+            with jax.enable_x64(self._x64), activation_window(self._registry.composites, self._registry):
+                jaxpr = _flat_jaxpr(definition, operation, map(struct, operation.avals_in))
         except Exception as error:  # noqa: BLE001 (foreign code, perhaps not meant to be traced)
             self._log.declined(operation.name, f"its implementation cannot be traced: {error}")
             return None
-        if _compat.binds(jaxpr, operation.primitive):
+        if any(eqn.primitive is operation.primitive for eqn in open_jaxpr(jaxpr)[0].eqns):
             return None
         self._log.lowered(operation.name, "its own definition")
         return list(ctx.inline(jaxpr, *operands))

@@ -45,7 +45,7 @@ class Engine:
 
     def __init__(
         self, registry: Registry, target: Target, opset: int, symbols: Symbols, weight_names: Mapping[int, str],
-        *, provenance: bool = False, inline_functions: bool = False,
+        *, provenance: bool = False, inline_functions: bool = False, x64: bool = True,
     ) -> None:  # fmt: skip
         notation = DimNotation(symbols.label, _compat.dim_expression, bounds)
         self.state = ModelState(
@@ -56,7 +56,7 @@ class Engine:
         self._registry = registry
         self._provenance = provenance
         self._functions = FunctionTable(self.state, self.lower_jaxpr)
-        self._dispatcher = Dispatcher(registry, self._functions, self.log)
+        self._dispatcher = Dispatcher(registry, self._functions, self.log, x64=x64)
 
     @property
     def functions(self) -> list[ir.Function]:

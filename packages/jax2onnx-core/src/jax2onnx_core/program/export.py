@@ -137,7 +137,7 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
         opset = lowering.opset or target.best_opset
         engine = Engine(
             registry, target, opset, inputs.symbols, traced.weight_names,
-            provenance=lowering.provenance, inline_functions=lowering.inline_functions,
+            provenance=lowering.provenance, inline_functions=lowering.inline_functions, x64=lowering.x64,
         )  # fmt: skip
         engine.state.names.reserve(given or ())
         scope = main_scope(engine.state, inputs)

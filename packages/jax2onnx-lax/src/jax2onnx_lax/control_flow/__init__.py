@@ -9,7 +9,6 @@ MODULES = (
     "calls",
     "conditionals",
     "effects",
-    "runtime_checks",
     "scans",
     "while_loops",
 )

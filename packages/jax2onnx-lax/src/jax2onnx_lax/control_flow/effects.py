@@ -91,7 +91,7 @@ rules.unsupported(
     ("pure_callback", "io_callback", "xla_python_cpu_callback", "xla_python_gpu_callback"),
     "It calls back into Python, which the runtime of an ONNX file does not have.",
     "Write the computation in JAX, or export the parts before and after it. A check at run time, as of equinox.error_if, "
-    "can be switched off: set EQX_ON_ERROR=off in the environment before Equinox is imported.",
+    "is left out if jax2onnx-equinox is installed, or if EQX_ON_ERROR=off is in the environment before Equinox is imported.",
 )
 rules.unsupported(
     ("infeed", "outfeed", "create_token", "after_all", "psend", "precv"),
