@@ -102,3 +102,35 @@ def test_verifying_does_not_change_the_model(net):
     after = {path: np.asarray(leaf) for path, leaf in nnx.to_flat_state(nnx.state(net, nnx.Not(nnx.RngKey)))}
     assert before.keys() == after.keys()
     assert all((before[path] == after[path]).all() for path in before)
+
+
+class Block(nnx.Module):
+    def __init__(self) -> None:
+        self.rngs = nnx.Rngs(0)
+        self.norm = nnx.BatchNorm(4, rngs=self.rngs)
+        self.attention = nnx.MultiHeadAttention(2, 4, dropout_rate=0.5, decode=False, rngs=self.rngs)
+        self.drop = nnx.Dropout(0.5, rngs=self.rngs)
+
+    def __call__(self, x: jax.Array, deterministic: bool | jax.Array) -> jax.Array:
+        x = self.attention(self.norm(x, use_running_average=deterministic), deterministic=deterministic)
+        return self.drop(x, deterministic=deterministic)
+
+
+def test_a_flag_that_is_an_input_selects_when_the_model_runs():
+    x = np.random.default_rng(0).standard_normal((3, 5, 4), np.float32)
+    with pytest.warns(errors.ExportWarning, match=r"norm \(BatchNorm\) changes norm.mean, norm.var"):
+        program = to_onnx(Block(), [("B", "T", 4), ((), "bool")])
+    for flag in (True, False):
+        np.testing.assert_allclose(program(x, flag), Block()(x, flag), rtol=1e-4, atol=1e-5)
+    program.verify()
+
+
+@pytest.mark.parametrize("method", ["eval", "train"])
+def test_a_flag_that_is_an_input_goes_before_that_of_the_layer(method):
+    drop = nnx.Dropout(0.5, rngs=nnx.Rngs(0))
+    getattr(drop, method)()
+    with pytest.warns(errors.ExportWarning, match="draws random numbers"):
+        program = to_onnx(drop, [(8,)], kwargs={"deterministic": ((), "bool")})
+    ones = np.ones(8, np.float32)
+    assert program(ones, deterministic=True).tolist() == ones.tolist()
+    assert sorted(set(program(ones, deterministic=False).tolist())) == [0, 2]

@@ -1,4 +1,4 @@
-"""`nnx.Module` as a function with named weights."""
+"""`nnx.Module` as a function with named weights, and `nnx.State` as named weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jax2onnx_core import Adapted
 if TYPE_CHECKING:
     from flax import nnx
 
-__all__ = ["adapt"]
+__all__ = ["adapt", "adapt_state"]
 
 #: The attributes and indices on the way to a variable.
 Path = tuple[Any, ...]
@@ -41,6 +41,11 @@ def adapt(module: nnx.Module) -> Adapted:
         modules=lambda copy: {_name(path): part for path, part in nnx.iter_modules(copy)},
         owners=_owners(module, arrays),
     )
+
+
+def adapt_state(state: nnx.State) -> Adapted:
+    """Name the arrays of a state that a function merges with the graph of its module."""
+    return Adapted(fresh=lambda: state, weights={_name(path): _array(leaf) for path, leaf in _leaves(state).items()})
 
 
 def _leaves(state: nnx.State) -> dict[Path, Any]:

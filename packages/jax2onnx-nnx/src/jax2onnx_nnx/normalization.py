@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import jax
-from jax2onnx_core import Call, Composites
+from jax2onnx_core import Call, Composites, Replacement
 from jax2onnx_lax.nn.operands import axes_from_end
 
 from jax2onnx_nnx.layer import parameter, promoted
+from jax2onnx_nnx.training_flag import batch_norm_at_run_time
 
 if TYPE_CHECKING:
     from flax import nnx
@@ -20,9 +21,15 @@ composites = Composites()
 
 @composites.call("flax.nnx:BatchNorm.__call__", name="nn.batch_norm")
 def batch_norm(
-    self: nnx.BatchNorm, x: jax.Array, use_running_average: bool | None = None, *, mask: jax.Array | None = None
-) -> Call | None:
+    self: nnx.BatchNorm,
+    x: jax.Array,
+    use_running_average: bool | jax.Array | None = None,
+    *,
+    mask: jax.Array | None = None,
+) -> Call | Replacement | None:
     inference = self.use_running_average if use_running_average is None else use_running_average
+    if isinstance(inference, jax.core.Tracer):
+        return Replacement(batch_norm_at_run_time(self, x, inference, mask))
     statistics = (parameter(self.mean), parameter(self.var))
     arrays = promoted(self, x, *statistics, parameter(self.scale), parameter(self.bias)) if inference else None
     if arrays is None or not isinstance(self.axis, int):

@@ -11,15 +11,16 @@ __all__ = ["JAX2ONNX_API", "jax2onnx_register", "jax2onnx_testcases"]
 JAX2ONNX_API = 1
 
 # Modules with `composites`; `<module>_cases` holds their cases.
-_MODULES = ("attention", "conv", "embedding", "linear", "normalization", "pooling", "recurrent")
+_MODULES = ("attention", "conv", "embedding", "linear", "normalization", "pooling", "recurrent", "training_flag")
 
 
 @hookimpl
 def jax2onnx_register(registry: Registry) -> None:
     """Contribute the adapter of modules, and the composites that bind their layers to operations of `jax2onnx-lax`."""
-    from jax2onnx_nnx.adapter import adapt
+    from jax2onnx_nnx.adapter import adapt, adapt_state
 
     registry.adapter("flax.nnx:Module", adapt)
+    registry.adapter("flax.nnx:State", adapt_state)
     for name in _MODULES:
         registry.add(importlib.import_module(f"jax2onnx_nnx.{name}").composites)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 
 import jax
@@ -18,7 +19,8 @@ COMPILER_OPTIONS = {"xla_backend_optimization_level": 0, "xla_allow_excess_preci
 class Reference:
     """A function evaluated by JAX: compiled, or equation by equation where it cannot be compiled.
 
-    A model that changes its own state (a random stream, running statistics) cannot be compiled as a closure.
+    A model that changes its own state (a random stream, running statistics) cannot be compiled as a closure; each run
+    begins with the state that it has now.
     """
 
     def __init__(self, fn: Function) -> None:
@@ -32,5 +34,5 @@ class Reference:
         try:
             result = self._compiled(args, kwargs)
         except Exception:  # noqa: BLE001
-            result = self._eager(*args, **kwargs)
+            result = copy.deepcopy(self._eager)(*args, **kwargs)
         return [physical_array(jax.numpy.asarray(leaf)) for leaf in jax.tree_util.tree_leaves(result)]
