@@ -124,6 +124,8 @@ cases = [
          expect=expect_graph("Sin", match="exact")),
     Case("collectives", _on_mesh(_collectives, _ROWS, (_WHOLE,) * 4 + (_ROWS,) * 7), [(4, 3)],
          covers=("psum", "pmax", "pmin", "all_gather", "reduce_scatter", "all_to_all", "ppermute", "axis_index")),
+    Case("ppermute_without_a_sender", _on_mesh(lambda x: lax.ppermute(x, "i", []), _ROWS, _ROWS), [(4, 3)],
+         covers=("ppermute",), values="special"),
     Case("references", _mutating, [(4, 3)]),
     Case("references_in_jit", jax.jit(_mutating), [(4, 3)]),
     Case("collectives_invariant", _on_mesh(_invariant, _ROWS, (_WHOLE, _WHOLE, _ROWS), varying=True), [(4, 3)],
