@@ -152,6 +152,12 @@ def test_the_sign_of_a_zero_that_was_not_chosen_is_not_open():
     assert reason_for("1 / x0", [-0.0], [np.inf]) == ""
 
 
+def test_whether_overflowing_products_meet_as_infinities_is_open():
+    with jax.enable_x64(True):
+        assert reason_for("jnp.vdot(x0, -x0)", [1e200, 2.0], np.nan, "float64") == "overflow of float64"
+        assert reason_for("x0 - x0", [np.inf], [np.inf], "float64") == ""
+
+
 def test_where_a_runtime_slides_over_nothing_it_may_refuse():
     assert explain_error("Invalid input shape. Only N can be zero. Got:{1,1,0}") in REASONS
     assert explain_error("Invalid rank for input: x0") == ""
