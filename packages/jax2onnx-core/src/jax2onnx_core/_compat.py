@@ -359,8 +359,12 @@ def register_composite_rules(primitive: Primitive, batch: Callable[..., list[jax
         return eval_jaxpr(jaxpr, *operands[count:])
 
     def jvp(primals: Sequence[jax.Array], tangents: Sequence[jax.Array], **params: Any) -> PyTree:
-        tangents = [_ad.instantiate_zeros(t) for t in tangents]
-        return jax.jvp(functools.partial(inline, **params), tuple(primals), tuple(tangents))
+        moved = {i: t for i, t in enumerate(tangents) if not isinstance(t, _ad.Zero)}
+
+        def of_moved(values: dict[int, jax.Array]) -> PyTree:
+            return inline(*(values.get(i, x) for i, x in enumerate(primals)), **params)
+
+        return jax.jvp(of_moved, ({i: primals[i] for i in moved},), (moved,))
 
     def transpose(
         cotangents: Sequence[jax.Array], *operands: jax.Array, jaxpr: Jaxpr, count: int, **_: object

@@ -141,7 +141,7 @@ def _cond(fn: Function, args: Arguments) -> tuple[Function, Arguments]:
 def _jitted(fn: Function, args: Arguments) -> tuple[Function, Arguments]:
     jitted = jax.jit(fn)
     # What JAX cached before the export must not hide the composites, nor the other way round.
-    jitted(*args)
+    _reference(jitted, args)
     return jitted, args
 
 

@@ -79,6 +79,19 @@ _with_slope("celu", "Celu", "alpha", 1.0)
 _with_slope("leaky_relu", "LeakyRelu", "negative_slope", 1e-2)
 
 
+@rules.lower("nn.prelu")
+def prelu(ctx: Context, x: Value, slope: Value) -> Value:
+    """The layer operation of a leaky ReLU whose slope is learned: `x` where that is at least 0, else `slope * x`.
+
+    Args:
+      ctx: the export.
+      x: any shape.
+      slope: broadcasts to `x`.
+    """
+    ctx.require("PRelu", x)
+    return ctx.op.PRelu(x, slope)
+
+
 def _clip(function: str, low: float, high: float) -> None:
     """`jax.nn.<function>(x)` of a float array is `Clip`, which keeps NaN."""
 

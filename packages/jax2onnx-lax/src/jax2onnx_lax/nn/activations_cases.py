@@ -7,7 +7,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import Case, expect_graph
+from jax2onnx_core import Call, Case, bind_composite, expect_graph
 
 __all__ = ["cases"]
 
@@ -24,6 +24,10 @@ def _activation(function: str, graph: str) -> Case:
         expect=expect_graph(graph, match="exact"),
         values="special",
     )
+
+
+def _prelu(x: jax.Array, slope: jax.Array) -> jax.Array:
+    return bind_composite("nn.prelu", Call(x, slope), lambda: jnp.where(x >= 0, x, slope * x))
 
 
 cases = [
@@ -76,6 +80,14 @@ cases = [
         expect=expect_graph("Split -> Sigmoid -> Mul", match="exact"),
     ),
     Case("glu_over_the_middle", functools.partial(jax.nn.glu, axis=1), [("B", 4, "T")]),
+    Case(
+        "prelu",
+        _prelu,
+        [("B", 7), (7,)],
+        covers=("nn.prelu",),
+        expect=expect_graph("PRelu", match="exact"),
+        values="special",
+    ),
     Case("glu_of_nothing", jax.nn.glu, [("B", 0)]),
     Case("one_hot", lambda i: jax.nn.one_hot(i, 5), [np.array([[0, 4, -1], [5, 2, 7]], np.int32)]),
     Case("one_hot_first_axis", lambda i: jax.nn.one_hot(i, 5, axis=0, dtype=jnp.int32), [(("B", 3), np.int32)]),
