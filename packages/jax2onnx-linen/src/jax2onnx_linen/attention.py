@@ -1,17 +1,21 @@
 """`nn.dot_product_attention` at inference as "nn.attention".
 
-The layers around it need no composites: their projections are "nn.linear".
+The layers around it need no composites, but where a flag that is known at run time only says whether they drop weights:
+their projections are "nn.linear".
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
-from jax2onnx_core import Call, Composites
+from jax2onnx_core import Call, Composites, Replacement
+from jax2onnx_core.jax_types import PyTree
 from jax2onnx_lax.nn.attention import attention_call
 
 from jax2onnx_linen.layer import of_one_type
@@ -53,3 +57,42 @@ def dot_product_attention(
     mask = None if mask is None else mask.astype(np.bool_)
     in_float32 = query.dtype == np.float32 or force_fp32_for_softmax
     return attention_call(query, key, value, bias, mask, scale=None, is_causal=False, softmax_in_float32=in_float32)
+
+
+@composites.call("flax.linen:MultiHeadDotProductAttention.__call__.__wrapped__", name="nn.multi_head_attention")
+def attention_by_flag(
+    self: nn.MultiHeadDotProductAttention,
+    inputs_q: jax.Array,
+    inputs_k: jax.Array | None = None,
+    inputs_v: jax.Array | None = None,
+    *,
+    inputs_kv: jax.Array | None = None,
+    mask: jax.Array | None = None,
+    deterministic: bool | jax.Array | None = None,
+    dropout_rng: jax.Array | None = None,
+    sow_weights: bool = False,
+) -> Replacement | None:
+    flag = self.deterministic if deterministic is None else deterministic
+    if not isinstance(flag, jax.Array) or self.dropout_rate == 0.0 or self.decode or sow_weights:
+        return None
+    attend = self.attention_fn
+
+    @functools.wraps(attend)
+    def by_flag(*args: PyTree, **kwargs: PyTree) -> jax.Array:
+        of = functools.partial(attend, *args)
+        return jax.lax.cond(
+            flag, lambda: of(**{**kwargs, "deterministic": True}), lambda: of(**{**kwargs, "deterministic": False})
+        )
+
+    layer = self.clone(parent=None, name=None, deterministic=False, attention_fn=by_flag)
+    key = self.make_rng("dropout") if dropout_rng is None else dropout_rng
+    given = {"inputs_kv": inputs_kv} if inputs_kv is not None else {}
+    return Replacement(layer.apply(self.variables, inputs_q, inputs_k, inputs_v, mask=mask, dropout_rng=key, **given))
+
+
+@composites.call("flax.linen:make_causal_mask", name="nn.causal_mask")
+def make_causal_mask(x: jax.Array, extra_batch_dims: int = 0, dtype: DTypeLike = jnp.float32) -> Replacement:
+    """The mask is made for one sequence, as a constant where its length is known, and broadcast to the others."""
+    positions = jnp.arange(x.shape[-1], dtype=np.int32)
+    mask = jnp.broadcast_to(positions[:, None] >= positions, (*x.shape[:-1], 1, x.shape[-1], x.shape[-1]))
+    return Replacement(jnp.expand_dims(mask, tuple(range(extra_batch_dims))).astype(dtype))

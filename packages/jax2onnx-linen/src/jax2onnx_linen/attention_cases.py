@@ -1,4 +1,4 @@
-"""Cases of `attention`, of the layers around it and of `nn.Dropout`."""
+"""Cases of `attention`, and of the layers around it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import flax.linen as nn
 import jax
+import numpy as np
 from jax2onnx_core import Case, construct, expect_graph, with_dtype
 
 from jax2onnx_linen.trained import trained
@@ -39,6 +40,14 @@ class Masked(nn.Module):
         return nn.MultiHeadDotProductAttention(2)(x, mask=mask)
 
 
+class Causal(nn.Module):
+    """Attention to the tokens so far."""
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return nn.MultiHeadDotProductAttention(2)(x, mask=nn.make_causal_mask(x[..., 0]))
+
+
 class Cross(nn.Module):
     """Attention of queries to other tokens."""
 
@@ -59,6 +68,18 @@ def _of_weights(**options: Any) -> Callable[[jax.Array], tuple[jax.Array, Any]]:
     def call(x: jax.Array) -> tuple[jax.Array, Any]:
         y, state = module.apply(variables, x, sow_weights=True, mutable=["intermediates"])
         return y, state["intermediates"]["attention_weights"][0]
+
+    return call
+
+
+def _by_a_flag(**options: Any) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    """Attention that drops weights where an input says so."""
+    options |= {"dropout_rate": 0.5, "deterministic": True}
+    module, variables = trained(nn.MultiHeadDotProductAttention, _SHAPE, 2, **options).unbind()
+    module = module.copy(deterministic=None)
+
+    def call(x: jax.Array, deterministic: jax.Array) -> jax.Array:
+        return module.apply(variables, x, deterministic=deterministic, rngs={"dropout": jax.random.key(0)})
 
     return call
 
@@ -99,9 +120,19 @@ cases = [
         options={"opset": 18},
     ),
     Case(
-        "dropout",
-        construct(trained, nn.Dropout, (1, 8), 0.5, deterministic=True, **_DTYPE),
-        _TOKENS,
-        expect=expect_graph("Identity", match="exact"),
+        "attention_by_a_flag",
+        construct(_by_a_flag, **_DTYPE),
+        [*_TOKENS, ((), np.bool_)],
+        covers=("nn.multi_head_attention",),
+        expect=expect_graph(counts={"If": 1}),
+        rtol=1e-5,
+    ),
+    Case(
+        "attention_to_the_past",
+        construct(trained, Causal, _SHAPE, **_DTYPE),
+        [("B", 3, 8)],
+        covers=("nn.causal_mask",),
+        expect=expect_graph(counts={"Attention": 1}, absent=["GreaterOrEqual"]),
+        rtol=1e-5,
     ),
 ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import jax
-from jax2onnx_core import Call, Composites
+from jax2onnx_core import Call, Composites, Replacement
 from jax2onnx_lax.nn.operands import axes_from_end, axis_from_end
 
 from jax2onnx_linen.layer import Parameters, of_one_type, parameters, variable
@@ -20,15 +21,35 @@ composites = Composites()
 
 @composites.call("flax.linen:BatchNorm.__call__.__wrapped__", name="nn.batch_norm", keep_under_vmap=(0,))
 def batch_norm(
-    self: nn.BatchNorm, x: jax.Array, use_running_average: bool | None = None, *, mask: jax.Array | None = None
-) -> Call | None:
+    self: nn.BatchNorm,
+    x: jax.Array,
+    use_running_average: bool | jax.Array | None = None,
+    *,
+    mask: jax.Array | None = None,
+) -> Call | Replacement | None:
     inference = self.use_running_average if use_running_average is None else use_running_average
+    if isinstance(inference, jax.Array) and self.is_mutable_collection("batch_stats") and not self.is_initializing():
+        return Replacement(_at_run_time(self, x, mask, inference))
     axis = axis_from_end(self.axis, x.ndim)
     mean, variance = (variable(self, "batch_stats", name) for name in ("mean", "var"))
     if inference is not True or axis is None or mean is None or variance is None:
         return None
     arrays = _arrays(self, x, mean, variance, bias=self.use_bias)
     return None if arrays is None else Call(*arrays, axis=axis, epsilon=float(self.epsilon))
+
+
+def _at_run_time(layer: nn.BatchNorm, x: jax.Array, mask: jax.Array | None, inference: jax.Array) -> jax.Array:
+    """The layer at inference or in training, as a flag says that is known at run time only; statistics change in both."""
+
+    def run(inference: bool) -> tuple[jax.Array, Mapping[str, jax.Array]]:
+        copy = layer.clone(parent=None, name=None, use_running_average=inference)
+        y, changed = copy.apply(layer.variables, x, mask=mask, mutable=["batch_stats"])
+        return y, changed["batch_stats"]
+
+    y, statistics = jax.lax.cond(inference, lambda: run(True), lambda: run(False))
+    for name, value in statistics.items():
+        layer.put_variable("batch_stats", name, value)
+    return y
 
 
 @composites.call("flax.linen:LayerNorm.__call__.__wrapped__", name="nn.layer_norm", keep_under_vmap=(0,))

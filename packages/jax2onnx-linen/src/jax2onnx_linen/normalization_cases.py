@@ -8,6 +8,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax2onnx_core import Case, construct, expect_graph, with_dtype
 
 from jax2onnx_linen.trained import trained
@@ -45,6 +46,17 @@ def _mapped(layer: type[nn.Module], shape: tuple[int, ...], **options: Any) -> C
 def _masked(**options: Any) -> Callable[[jax.Array], jax.Array]:
     norm = trained(nn.LayerNorm, _TOKEN, **options)
     return lambda x: norm(x, mask=jnp.arange(8) < 5)
+
+
+def _by_a_flag(**options: Any) -> Callable[[jax.Array, jax.Array], Any]:
+    """A batch norm that is at inference where an input says so, and its statistics."""
+    module, variables = trained(nn.BatchNorm, _IMAGE, use_running_average=True, **options).unbind()
+    module = module.copy(use_running_average=None)
+
+    def call(x: jax.Array, inference: jax.Array) -> Any:
+        return module.apply(variables, x, use_running_average=inference, mutable=["batch_stats"])
+
+    return call
 
 
 cases = [
@@ -98,6 +110,13 @@ cases = [
         construct(_mapped, nn.BatchNorm, (6, 5, 8), use_running_average=True, axis=0, **_DTYPE),
         _IMAGES,
         expect=_FACTOR,
+    ),
+    Case(
+        "batch_norm_by_a_flag",
+        construct(_by_a_flag, **_DTYPE),
+        [*_IMAGES, ((), np.bool_)],
+        expect=expect_graph(counts={"If": 1}),
+        rtol=1e-5,
     ),
     Case(
         "batch_norm_goes_into_the_convolution",

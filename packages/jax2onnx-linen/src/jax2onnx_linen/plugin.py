@@ -11,7 +11,17 @@ __all__ = ["JAX2ONNX_API", "jax2onnx_register", "jax2onnx_testcases"]
 JAX2ONNX_API = 1
 
 # Modules with `composites`; `<module>_cases` holds their cases.
-_MODULES = ("attention", "conv", "embedding", "linear", "normalization", "pooling", "recurrent")
+_MODULES = (
+    "activation",
+    "attention",
+    "conv",
+    "dropout",
+    "embedding",
+    "linear",
+    "normalization",
+    "pooling",
+    "recurrent",
+)
 
 
 @hookimpl

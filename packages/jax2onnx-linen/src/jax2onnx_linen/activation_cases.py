@@ -1,0 +1,21 @@
+"""Cases of `activation`."""
+
+from __future__ import annotations
+
+import flax.linen as nn
+from jax2onnx_core import Case, construct, expect_graph, with_dtype
+
+from jax2onnx_linen.trained import trained
+
+__all__ = ["cases"]
+
+cases = [
+    Case(
+        "prelu",
+        construct(trained, nn.PReLU, (1, 8), dtype=with_dtype()),
+        [("B", 8)],
+        covers=("nn.prelu",),
+        expect=expect_graph("PRelu", match="exact"),
+        values="special",
+    ),
+]

@@ -1,0 +1,31 @@
+"""`nn.Dropout` with a flag that is known at run time only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+from jax2onnx_core import Composites, Replacement
+
+if TYPE_CHECKING:
+    import flax.linen as nn
+
+__all__ = ["composites"]
+
+composites = Composites()
+
+
+@composites.call("flax.linen:Dropout.__call__.__wrapped__", name="nn.dropout")
+def dropout(
+    self: nn.Dropout,
+    inputs: jax.Array,
+    deterministic: bool | jax.Array | None = None,
+    rng: jax.Array | None = None,
+) -> Replacement | None:
+    """The layer draws and drops nothing where the flag, a scalar of the model, says that it is at inference."""
+    flag = self.deterministic if deterministic is None else deterministic
+    if not isinstance(flag, jax.Array) or self.rate == 0.0:
+        return None
+    key = self.make_rng(self.rng_collection) if rng is None else rng
+    layer = self.clone(parent=None, name=None, deterministic=False)
+    return Replacement(jax.lax.cond(flag, lambda: inputs, lambda: layer.apply({}, inputs, rng=key)))
