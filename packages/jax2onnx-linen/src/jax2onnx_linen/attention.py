@@ -73,7 +73,7 @@ def attention_by_flag(
     sow_weights: bool = False,
 ) -> Replacement | None:
     flag = self.deterministic if deterministic is None else deterministic
-    if not isinstance(flag, jax.Array) or self.dropout_rate == 0.0 or self.decode or sow_weights:
+    if not isinstance(flag, jax.core.Tracer) or self.dropout_rate == 0.0 or self.decode or sow_weights:
         return None
     attend = self.attention_fn
 

@@ -24,7 +24,7 @@ def dropout(
 ) -> Replacement | None:
     """The layer draws and drops nothing where the flag, a scalar of the model, says that it is at inference."""
     flag = self.deterministic if deterministic is None else deterministic
-    if not isinstance(flag, jax.Array) or self.rate == 0.0:
+    if not isinstance(flag, jax.core.Tracer) or self.rate == 0.0:
         return None
     key = self.make_rng(self.rng_collection) if rng is None else rng
     layer = self.clone(parent=None, name=None, deterministic=False)

@@ -28,7 +28,11 @@ def batch_norm(
     mask: jax.Array | None = None,
 ) -> Call | Replacement | None:
     inference = self.use_running_average if use_running_average is None else use_running_average
-    if isinstance(inference, jax.Array) and self.is_mutable_collection("batch_stats") and not self.is_initializing():
+    if (
+        isinstance(inference, jax.core.Tracer)
+        and self.is_mutable_collection("batch_stats")
+        and not self.is_initializing()
+    ):
         return Replacement(_at_run_time(self, x, mask, inference))
     axis = axis_from_end(self.axis, x.ndim)
     mean, variance = (variable(self, "batch_stats", name) for name in ("mean", "var"))
