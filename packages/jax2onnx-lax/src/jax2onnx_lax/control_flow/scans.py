@@ -6,9 +6,11 @@ import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import Context, Dim, Jaxpr, Rules, Value
+from jax2onnx_core import Composites, Context, Dim, Jaxpr, Replacement, Rules, Value
+from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.jaxprs import is_positive, is_static, open_jaxpr
 from jax2onnx_core.lowering.context import Subgraph
 from jax2onnx_core.lowering.physical import physical_type
@@ -19,9 +21,21 @@ from jax2onnx_lax.control_flow.loop_bodies import LoopBody, LoopStep, counter_af
 from jax2onnx_lax.indexing.value_bounds import value_bounds
 from jax2onnx_lax.indexing.value_facts import set_range
 
-__all__ = ["rules"]
+__all__ = ["composites", "rules"]
 
+composites = Composites()
 rules = Rules()
+
+
+@composites.call("jax.lax:scan", name="jax.lax.scan")
+def scan_of_symbolic_length(
+    f: Callable[..., PyTree], init: PyTree, xs: PyTree = None, length: Dim | None = None, *args: object, **options: object
+) -> Replacement | None:
+    """JAX takes numbers only for a `length`; a symbolic one, as libraries read it from the inputs, need not be given."""
+    sizes = [x.shape[0] for x in jax.tree_util.tree_leaves(xs)]
+    if length is None or is_static(length) or not sizes or any(size != length for size in sizes):
+        return None
+    return Replacement(jax.lax.scan(f, init, xs, None, *args, **options))
 
 
 @rules.lower("scan", physical=True)
