@@ -11,12 +11,15 @@ __all__ = ["JAX2ONNX_API", "jax2onnx_register", "jax2onnx_testcases"]
 JAX2ONNX_API = 1
 
 # Modules with `composites`; `<module>_cases` holds their cases.
-_MODULES: tuple[str, ...] = ()
+_MODULES = ("attention", "conv", "embedding", "linear", "normalization", "pooling", "recurrent")
 
 
 @hookimpl
 def jax2onnx_register(registry: Registry) -> None:
-    """Contribute the adapter of modules, and the composites that bind their layers to operations of `jax2onnx-lax`."""
+    """Contribute the adapters of transformed functions, and the composites that bind their layers to operations of `jax2onnx-lax`."""
+    from jax2onnx_haiku.adapter import register
+
+    register(registry)
     for name in _MODULES:
         registry.add(importlib.import_module(f"jax2onnx_haiku.{name}").composites)
 

@@ -28,7 +28,7 @@ class AdaptedCallable:
 
     `make()` gives the callable to trace, with fresh copies of the model objects found in it;
     `names` maps the id of each array found to its name, `arrays` keeps them alive, and `owners` maps names to the parts
-    of models that they belong to; `classes` are those of the objects found.
+    of models that they belong to; `classes` are those of the objects found. The inputs are arguments of `called`.
     """
 
     def __init__(self, adapters: Sequence[Adapter]) -> None:
@@ -40,22 +40,23 @@ class AdaptedCallable:
         self.owners: dict[str, str] = {}
         self.make: Callable[[], Function]
         self.classes: set[type] = set()
+        self.called: Function
         self._seen: set[int] = set()
-        self._adapted: dict[int, Maker] = {}
+        self.models: dict[int, Maker] = {}
         self._copies: dict[int, tuple[Adapted, Any]] = {}
 
     def adapt(self, value: object, name: str) -> Maker | None:
         """A maker of a fresh `value`, or None where there is nothing to make fresh."""
-        if id(value) in self._adapted:
-            return self._adapted[id(value)]
+        if id(value) in self.models:
+            return self.models[id(value)]
         self.classes.update(type(value).__mro__)
         for adapter, cls in self._adapters:
             if _claims(adapter, cls, value):
                 made = _adapted(adapter, value)
                 self._record(made)
                 # One object found in several places stays one object.
-                self._adapted[id(value)] = functools.partial(self._copy, id(value), made)
-                return self._adapted[id(value)]
+                self.models[id(value)] = functools.partial(self._copy, id(value), made)
+                return self.models[id(value)]
         if id(value) in self._seen:
             return None
         self._seen.add(id(value))
@@ -166,6 +167,7 @@ def adapt_callable(fn: Function, adapters: Sequence[Adapter]) -> AdaptedCallable
     if make is None and (original := inspect.unwrap(fn)) is not fn:  # of jit and its like only the names are wanted
         adapted.adapt(original, "")
     adapted.make = make or (lambda: fn)
+    adapted.called = make() if make and id(fn) in adapted.models else fn
     return adapted
 
 

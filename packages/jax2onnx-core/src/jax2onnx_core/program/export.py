@@ -103,7 +103,7 @@ def to_onnx(
     inline = inline_functions or not runtime.runs_functions
     lowering = _Lowering(fn, adapted, found, runtime, opset, x64, output_names, provenance, inline)
     with jax.enable_x64(x64):
-        parsed = parse_inputs(fn, inputs, kwargs or {}, constraints, reserved=map(str, output_names or ()))
+        parsed = parse_inputs(adapted.called, inputs, kwargs or {}, constraints, reserved=map(str, output_names or ()))
         parsed = _renamed(parsed, input_names, output_names or ())
         values = {} if specialize is None else specialization(parsed.avals, parsed.symbols, specialize)
         if values:

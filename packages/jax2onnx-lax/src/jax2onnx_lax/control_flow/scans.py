@@ -29,7 +29,12 @@ rules = Rules()
 
 @composites.call("jax.lax:scan", name="jax.lax.scan")
 def scan_of_symbolic_length(
-    f: Callable[..., PyTree], init: PyTree, xs: PyTree = None, length: Dim | None = None, *args: object, **options: object
+    f: Callable[..., PyTree],
+    init: PyTree,
+    xs: PyTree = None,
+    length: Dim | None = None,
+    *args: object,
+    **options: object,
 ) -> Replacement | None:
     """JAX takes numbers only for a `length`; a symbolic one, as libraries read it from the inputs, need not be given."""
     sizes = [x.shape[0] for x in jax.tree_util.tree_leaves(xs)]

@@ -13,6 +13,7 @@ from jax2onnx_core import Context, Rules, Value
 from jax2onnx_core.jaxprs import Dims
 from jax2onnx_graph.build.builder import Array
 from jax2onnx_graph.build.final_names import common_name
+from jax2onnx_graph.rewrite.patterns import scalar
 
 __all__ = ["rules"]
 
@@ -27,9 +28,9 @@ def rnn(
     ctx: Context, x: Value, input_kernels: Sequence[Value], hidden_kernels: Sequence[Value],
     input_biases: Sequence[Value], hidden_biases: Sequence[Value], carry: Sequence[Value], *,
     operator: Literal["LSTM", "GRU", "RNN"], gates: str, states: str, results: str, reverse: bool, time_major: bool,
-    linear_before_reset: bool = False,
+    linear_before_reset: bool = False, activation: Literal["Tanh", "Relu"] = "Tanh",
 ) -> Value | Sequence[Value]:  # fmt: skip
-    """A sequence of steps of a cell with tanh (and, for its gates, sigmoid) as activation.
+    """A sequence of steps of a cell with tanh (and, for its gates, sigmoid) as activation; that of an RNN may be another.
 
     The weights are constants (others are declined). They may come as one array for all gates or as one for each:
     concatenated along their last axis, they have the order `gates`.
@@ -52,6 +53,7 @@ def rnn(
       time_major: the layout of `x` and of "y".
       linear_before_reset: of a GRU, whether its reset gate is multiplied with the product of the hidden state rather
         than with the hidden state.
+      activation: that of an RNN.
 
     Returns:
       The results: "y" [B, T, H], or [T, B, H] if `time_major`; "h" and "c" [B, H].
@@ -62,17 +64,18 @@ def rnn(
     biases = [_bias(ctx, arrays, gates, operator, kernels[0]) for arrays in (input_biases, hidden_biases)]
     x = x if time_major else ctx.transpose(x, (1, 0, 2))
     length, batch, _ = ctx.known_dims(x)
-    initial = [ctx.unsqueeze(carry[states.index(name)], [0]) for name in "hc" if name in states] if carry else []
+    first = [carry[states.index(name)] for name in "hc" if name in states] if carry else []
+    initial = [None if _is_zero(ctx, state) else ctx.unsqueeze(state, [0]) for state in first]
     made_of = (input_kernels, hidden_kernels, (*input_biases, *hidden_biases))
     weights = [
         ctx.constant(array, like=x, name=common_name(parts))
         for array, parts in zip((*kernels, np.concatenate(biases, -1)), made_of, strict=True)
     ]
     outputs = ctx.op.several(
-        operator, x, *weights,
-        *([None, *initial] if initial else []),
+        operator, x, *weights, *([None, *initial] if any(initial) else []),
         outputs=1 + len(states), hidden_size=hidden, dims=(length, 1, batch, hidden),
         direction="reverse" if reverse else None, linear_before_reset=1 if linear_before_reset else None,
+        activations=None if activation == "Tanh" else [activation],
     )  # fmt: skip
     found = {name: _result(ctx, name, outputs, (batch, hidden), time_major) for name in "ych" if name in results}
     return [found[name] for name in results]
@@ -84,6 +87,11 @@ def _result(ctx: Context, name: str, outputs: Sequence[Value], dims: Dims, time_
         y = ctx.squeeze(outputs[0], [1])
         return y if time_major else ctx.transpose(y, (1, 0, 2))
     return ctx.squeeze(ctx.with_dims(outputs["yhc".index(name)], (1, *dims)), [0])
+
+
+def _is_zero(ctx: Context, state: Value) -> bool:
+    known = ctx.known(state)
+    return scalar(state) == 0 or (known is not None and not known.any())
 
 
 def _bias(ctx: Context, arrays: Sequence[Value], gates: str, operator: str, kernel: Array) -> Array:

@@ -68,6 +68,22 @@ def _gru(x: jax.Array) -> jax.Array:
     return bind_composite("nn.rnn", call, original)
 
 
+def _rnn(x: jax.Array) -> jax.Array:
+    """An RNN of relu, from a state of zeros that is given."""
+    kernel, recurrent, bias, other = _weights(x, 1)
+    first = jnp.zeros((x.shape[1], _HIDDEN), x.dtype)
+
+    def step(h: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
+        h = jax.nn.relu(row @ kernel + bias + h @ recurrent + other)
+        return h, h
+
+    call = Call(
+        x, [kernel], [recurrent], [bias], [other], [first], operator="RNN", gates="n", states="h", results="y",
+        reverse=False, time_major=True, activation="Relu",
+    )  # fmt: skip
+    return bind_composite("nn.rnn", call, lambda: lax.scan(step, first, x)[1])
+
+
 cases = [
     Case(
         "nn_rnn_lstm",
@@ -82,5 +98,12 @@ cases = [
         [("T", "B", _INPUTS)],
         covers=("nn.rnn",),
         expect=expect_graph("GRU -> Squeeze", match="exact"),
+    ),
+    Case(
+        "nn_rnn_of_relu",
+        _rnn,
+        [("T", "B", _INPUTS)],
+        covers=("nn.rnn",),
+        expect=expect_graph("RNN -> Squeeze", match="exact"),
     ),
 ]

@@ -1,0 +1,183 @@
+"""Transformed Haiku functions with their parameters, in the forms in which programs hold them, as functions with named weights."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax2onnx_core import Adapted, Registry, errors
+from jax2onnx_core.jax_types import PyTree
+
+from jax2onnx_haiku._compat import original_function
+
+if TYPE_CHECKING:
+    import haiku as hk
+
+__all__ = ["register"]
+
+#: Path of a module → name → array, as parameters and states are.
+Arrays = Mapping[str, Mapping[str, Any]]
+
+_BOUND = (
+    "Give to_onnx the function with what transformed.init returned: (transformed, params) or (transformed, params, state), "
+    "or functools.partial(transformed.apply, params, None), where None stands for the random key."
+)
+#: How Haiku's messages begin, and what to do.
+_ADVICE = {
+    r"Unable to retrieve parameter": "The parameters are not those of this function: transformed.init returns them, for the same options.",
+    r"'.*' with retrieved shape": "The parameters are not those of this function, or the input has another number of features than at transformed.init.",
+    r"No value for": "Give the state that transformed.init of hk.transform_with_state returned: (transformed, params, state).",
+    r"If your transformed function uses": "Give to_onnx the function with both: (transformed, params, state).",
+    r"You must pass a non-None PRNGKey": "The function draws random numbers, as in training. Export it as it is used at "
+    "inference (is_training=False, or without its dropout), or bind a key: functools.partial(transformed.apply, params, key).",
+}  # fmt: skip
+
+
+def register(registry: Registry) -> None:
+    """Contribute what takes pairs of a function and its parameters, apply functions and transformed functions apart."""
+    registry.adapter("haiku:Transformed", _adapt_bound, claims=_is_bound)
+    registry.adapter("haiku:Transformed", _adapt_apply, claims=lambda value: original_function(value) is not None)
+    registry.adapter("haiku:Transformed", _adapt_unbound, claims=_is_transformed)
+
+
+def _is_transformed(value: object) -> bool:
+    import haiku as hk
+
+    return isinstance(value, (hk.Transformed, hk.TransformedWithState))
+
+
+# -- functions with their parameters --------------------------------------------------------
+
+
+def _is_bound(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) in (2, 3) and _is_transformed(value[0])
+
+
+class BoundFunction(tuple[Any, ...]):  # noqa: SLOT001  (it has attributes)
+    """A transformed function with its parameters (and state), as a function of its other arguments."""
+
+    #: The state after the last call.
+    after: Arrays
+
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
+        transformed, *given = self
+        keys = [None] * (len(_leading(transformed.apply)) - len(given))
+        result = _guarded(transformed.apply)(*given, *keys, *args, **kwargs)
+        if len(given) == 2:
+            result, self.after = result
+        return result
+
+
+def _adapt_bound(bound: tuple[Any, ...]) -> Adapted:
+    """The pair is called without a random key; of a function with a state, the model has the result alone."""
+    transformed, *given = bound
+    needed = [name for name in _leading(transformed.apply) if name != "rng"]
+    if len(given) != len(needed):
+        raise errors.InputError(f"This {type(transformed).__name__} goes with {' and '.join(needed)}. {_BOUND}")
+    _check_leading(needed, given)
+    given = [jax.tree.map(_as_jax, arrays) for arrays in given]
+    weights = {name: array for arrays in given for name, array in _named(arrays).items()}
+    signature = inspect.signature(_original(transformed.apply))
+
+    def fresh() -> BoundFunction:
+        copy = BoundFunction((transformed, *given))
+        copy.after = {}
+        vars(copy)["__signature__"] = signature
+        return copy
+
+    def written(copy: BoundFunction) -> dict[str, jax.Array]:
+        return {name: array for name, array in _named(copy.after).items() if array is not weights.get(name)}
+
+    return Adapted(fresh, weights, written=written, owners={name: name.rpartition(".")[0] for name in weights})
+
+
+def _as_jax(leaf: Any) -> Any:
+    return jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf
+
+
+def _named(arrays: Arrays | None) -> dict[str, Any]:
+    """The arrays by the paths of their modules, as Haiku writes them, and their own names."""
+    return {f"{path}.{name}": array for path, bundle in (arrays or {}).items() for name, array in bundle.items()}
+
+
+# -- functions without their parameters -----------------------------------------------------
+
+
+def _adapt_unbound(transformed: hk.Transformed | hk.TransformedWithState) -> Adapted:
+    """The same, but for calls of it, whose error says what to do."""
+    kind = type(transformed)
+
+    def call(self: object, *args: PyTree, **kwargs: PyTree) -> None:
+        raise errors.InputError(f"A {kind.__name__} is a pair of functions, and cannot be called. {_BOUND}")
+
+    unbound = type(kind.__name__, (kind,), {"__call__": call})
+    return Adapted(lambda: unbound(transformed.init, _guarded(transformed.apply)), {})
+
+
+def _adapt_apply(apply: Callable[..., PyTree]) -> Adapted:
+    return Adapted(lambda: _guarded(apply), {})
+
+
+def _guarded(apply: Callable[..., PyTree]) -> Callable[..., PyTree]:
+    """An apply function that says what to do if it lacks its parameters, or has those of another function."""
+    import haiku as hk
+
+    leading = _leading(apply)
+
+    @functools.wraps(apply)
+    def guarded(*args: PyTree, **kwargs: PyTree) -> PyTree:
+        _check_leading(leading, args)
+        # Composites are traced apart, at another level than Haiku knows of.
+        with _advice(), hk.config.context(check_jax_usage=False):
+            return apply(*args, **kwargs)
+
+    # Too few arguments are seen here.
+    parameters = [
+        p if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) else p.replace(default=None)
+        for p in inspect.signature(apply).parameters.values()
+    ]
+    vars(guarded)["__signature__"] = inspect.Signature(parameters, __validate_parameters__=False)
+    return guarded
+
+
+def _leading(apply: Callable[..., PyTree]) -> list[str]:
+    """The parameters that Haiku has put in front of those of the original function: "params", "state", "rng"."""
+    names = list(inspect.signature(apply).parameters)
+    return names[: len(names) - len(inspect.signature(_original(apply)).parameters)]
+
+
+def _original(apply: Callable[..., PyTree]) -> Callable[..., PyTree]:
+    original = original_function(apply)
+    assert original is not None
+    return original
+
+
+def _check_leading(leading: Sequence[str], args: Sequence[PyTree]) -> None:
+    for place, name in enumerate(leading):
+        if place >= len(args):
+            raise errors.InputError(f"The apply function of Haiku takes {', '.join(leading)} first. {_BOUND}")
+        if name == "rng":
+            if args[place] is not None and jnp.issubdtype(jnp.result_type(args[place]), jnp.floating):
+                raise errors.InputError(
+                    f"The apply function of Haiku takes a random key after the parameters. {_BOUND}"
+                )
+        elif not isinstance(args[place], Mapping | None):
+            raise errors.InputError(f"The {name} of a Haiku function are a dict of dicts of arrays. {_BOUND}")
+
+
+@contextlib.contextmanager
+def _advice() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        for beginning, advice in _ADVICE.items():
+            if re.match(beginning, str(error)):
+                error.add_note(advice)
+        raise

@@ -1,0 +1,22 @@
+"""Cases of `embedding`."""
+
+from __future__ import annotations
+
+import haiku as hk
+import numpy as np
+from jax2onnx_core import expect_graph
+
+from jax2onnx_haiku.examples import layer_case
+
+__all__ = ["cases"]
+
+_INDICES = np.array([[0, 6, -1], [-7, 99, -99]], np.int32)
+_TOKENS = [(("B", "T"), "int32")]
+_GATHER = expect_graph("Clip -> Gather", match="exact")
+
+cases = [
+    layer_case("embed", lambda x: hk.Embed(7, 4)(x), _TOKENS, covers=("nn.embedding",), expect=_GATHER),
+    layer_case("embed_in_and_out_of_range", lambda x: hk.Embed(7, 4)(x + _INDICES), [((2, 3), "int32")]),
+    layer_case("embed_vmapped", lambda x: hk.vmap(hk.Embed(7, 4), split_rng=False)(x), _TOKENS, expect=_GATHER),
+    layer_case("embed_by_one_hot", lambda x: hk.Embed(7, 4, lookup_style="ONE_HOT")(x), _TOKENS),
+]

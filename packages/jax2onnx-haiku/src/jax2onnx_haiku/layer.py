@@ -1,0 +1,43 @@
+"""What the composites of all layers share: reading parameters the way the layer itself does.
+
+The composites intercept the bodies of methods (`__wrapped__`), below the wrapper by which Haiku enters the scope of a
+module: parameters are had there by `hk.get_parameter`, with whatever getters and creators are in effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax2onnx_lax.dtypes import is_float_array
+
+__all__ = ["parameters", "same_float_type"]
+
+#: The shape and the initializer of a parameter; None where the layer has none.
+Parameter = tuple[Sequence[int], Callable[..., Any] | None] | None
+
+
+def parameters(inputs: jax.Array, **declared: Parameter) -> list[jax.Array | None] | None:
+    """The parameters (or None) of the module whose method runs, for these inputs.
+
+    None while parameters are made by `init`, and unless they and the inputs are floats of one type.
+    """
+    import haiku as hk
+
+    if hk.running_init():
+        return None
+    arrays = [_parameter(name, inputs, given) for name, given in declared.items()]
+    return arrays if same_float_type(inputs, *arrays) else None
+
+
+def _parameter(name: str, inputs: jax.Array, given: Parameter) -> jax.Array | None:
+    import haiku as hk
+
+    return None if given is None else hk.get_parameter(name, given[0], inputs.dtype, init=given[1])
+
+
+def same_float_type(*arrays: jax.Array | None) -> bool:
+    """Whether the arrays that are not None are floats of one type."""
+    present = [x for x in arrays if x is not None]
+    return is_float_array(*present) and len({x.dtype for x in present}) == 1

@@ -1,0 +1,138 @@
+"""Cases of `normalization`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import haiku as hk
+import jax
+from jax2onnx_core import expect_graph
+
+from jax2onnx_haiku.examples import layer_case
+
+__all__ = ["cases"]
+
+_TOKENS, _IMAGES, _CHANNELS_FIRST = [("B", "T", 8)], [("B", 6, 5, 8)], [("B", 8, 6, 5)]
+_LAYER_NORM = expect_graph("LayerNormalization", match="exact")
+_AFFINE = expect_graph("Mul -> Add", match="exact")
+_GROUPS = "Reshape -> InstanceNormalization -> Reshape"
+
+
+def _batch_norm(x: jax.Array, **options: Any) -> jax.Array:
+    """At inference, once it has statistics."""
+    return hk.BatchNorm(create_scale=True, create_offset=True, decay_rate=0.9, **options)(x, hk.running_init())
+
+
+cases = [
+    layer_case(
+        "layer_norm",
+        lambda x: hk.LayerNorm(-1, create_scale=True, create_offset=True)(x),
+        _TOKENS,
+        covers=("nn.layer_norm",),
+        expect=_LAYER_NORM,
+        rtol=1e-5,
+    ),
+    layer_case(
+        "layer_norm_bare",
+        lambda x: hk.LayerNorm(-1, create_scale=False, create_offset=False)(x),
+        _TOKENS,
+        expect=_LAYER_NORM,
+        rtol=1e-5,
+    ),
+    layer_case(
+        "layer_norm_fast",
+        lambda x: hk.LayerNorm(-1, create_scale=True, create_offset=False, use_fast_variance=True)(x),
+        _TOKENS,
+        expect=_LAYER_NORM,
+        rtol=1e-4,
+    ),
+    layer_case(
+        "layer_norm_of_images_by_channels",
+        lambda x: hk.LayerNorm(slice(1, None), create_scale=True, create_offset=True)(x),
+        _IMAGES,
+        expect=_LAYER_NORM,
+        rtol=1e-5,
+    ),
+    layer_case(
+        "layer_norm_of_images_by_elements",
+        lambda x: hk.LayerNorm((1, 2, 3), create_scale=True, create_offset=True, param_axis=(1, 2, 3))(x),
+        _IMAGES,
+        expect=_LAYER_NORM,
+        rtol=1e-5,
+    ),
+    layer_case(
+        "layer_norm_of_images_of_any_size",
+        lambda x: hk.LayerNorm(slice(1, None), create_scale=True, create_offset=True)(x),
+        [("B", "H", "W", 8)],
+        rtol=1e-5,
+    ),
+    layer_case(
+        "layer_norm_of_given_scale",
+        lambda x, s: hk.LayerNorm(-1, create_scale=False, create_offset=True)(x, scale=s),
+        [*_TOKENS, (8,)],
+        rtol=1e-5,
+    ),
+    layer_case(
+        "layer_norm_vmapped",
+        lambda x: hk.vmap(hk.LayerNorm(-1, create_scale=True, create_offset=True), split_rng=False)(x),
+        _TOKENS,
+        expect=_LAYER_NORM,
+        rtol=1e-5,
+    ),
+    layer_case(
+        "rms_norm",
+        lambda x: hk.RMSNorm(-1)(x),
+        _TOKENS,
+        covers=("nn.rms_norm",),
+        expect=expect_graph("RMSNormalization", match="exact"),
+        rtol=1e-5,
+    ),
+    layer_case("rms_norm_over_two_axes", lambda x: hk.RMSNorm((-2, -1))(x), [("B", 5, 8)], rtol=1e-5),
+    layer_case(
+        "instance_norm",
+        lambda x: hk.InstanceNorm(create_scale=True, create_offset=True)(x),
+        _IMAGES,
+        expect=expect_graph("Transpose -> InstanceNormalization -> Transpose", match="exact"),
+        rtol=1e-4,
+    ),
+    layer_case(
+        "instance_norm_channels_first",
+        lambda x: hk.InstanceNorm(create_scale=True, create_offset=True, data_format="NCHW")(x),
+        _CHANNELS_FIRST,
+        expect=expect_graph("InstanceNormalization", match="exact"),
+        rtol=1e-4,
+    ),
+    layer_case(
+        "group_norm",
+        lambda x: hk.GroupNorm(2)(x),
+        [("B", "H", "W", 8)],
+        covers=("nn.group_norm",),
+        expect=expect_graph(f"Transpose -> {_GROUPS} -> Transpose -> Mul -> Add"),
+        rtol=1e-5,
+    ),
+    layer_case(
+        "group_norm_channels_first",
+        lambda x: hk.GroupNorm(2, data_format="NCHW")(x),
+        _CHANNELS_FIRST,
+        expect=expect_graph(f"{_GROUPS} -> Mul -> Add", match="exact"),
+        rtol=1e-5,
+    ),
+    layer_case("group_norm_by_image", lambda x: hk.GroupNorm(2, axis=(1, 3))(x), _IMAGES, rtol=1e-5),
+    layer_case("batch_norm", _batch_norm, _IMAGES, covers=("nn.batch_norm",), expect=_AFFINE),
+    layer_case(
+        "batch_norm_channels_first", lambda x: _batch_norm(x, data_format="NCHW"), _CHANNELS_FIRST, expect=_AFFINE
+    ),
+    layer_case("batch_norm_by_position", lambda x: _batch_norm(x, axis=(0,)), [("B", 5, 8)]),
+    layer_case(
+        "batch_norm_of_its_batch",
+        lambda x: hk.BatchNorm(create_scale=True, create_offset=True, decay_rate=0.9)(x, is_training=True),
+        [("B", 6, 5, 8)],
+        rtol=1e-4,
+    ),
+    layer_case(
+        "batch_norm_goes_into_the_convolution",
+        lambda x: jax.nn.relu(_batch_norm(hk.Conv2D(6, 3, with_bias=False)(x))),
+        [("B", 6, 5, 4)],
+        expect=expect_graph("Transpose -> Conv -> Transpose -> Relu", match="exact"),
+    ),
+]

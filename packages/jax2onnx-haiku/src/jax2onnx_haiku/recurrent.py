@@ -1,0 +1,139 @@
+"""`hk.dynamic_unroll` and `hk.static_unroll` of `hk.LSTM`, `hk.GRU`, `hk.VanillaRNN` and stacks of them as "nn.rnn"."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax2onnx_core import Call, Composites, Replacement
+from jax2onnx_core.jax_types import PyTree
+
+from jax2onnx_haiku._compat import parameters_are_intercepted
+from jax2onnx_haiku.layer import same_float_type
+
+if TYPE_CHECKING:
+    import haiku as hk
+
+__all__ = ["composites", "unroll"]
+
+composites = Composites()
+
+#: The outputs of all steps, and the last state.
+_Unrolled = tuple[PyTree, PyTree]
+
+
+@composites.call("haiku:dynamic_unroll", name="nn.rnn")
+def dynamic_unroll(
+    core: Any,
+    input_sequence: PyTree,
+    initial_state: PyTree,
+    time_major: bool = True,
+    reverse: bool = False,
+    return_all_states: bool = False,
+    unroll: int | bool = 1,
+) -> Replacement | None:
+    if return_all_states or not _is_known(core, input_sequence):
+        return None
+    return Replacement(_unroll_layers(core, input_sequence, initial_state, bool(time_major), bool(reverse)))
+
+
+@composites.call("haiku:static_unroll", name="nn.rnn")
+def static_unroll(
+    core: Any, input_sequence: PyTree, initial_state: PyTree, time_major: bool = True
+) -> Replacement | None:
+    if not _is_known(core, input_sequence) or input_sequence.shape[0 if time_major else 1] == 0:
+        return None
+    return Replacement(_unroll_layers(core, input_sequence, initial_state, bool(time_major), False))
+
+
+def _is_known(core: Any, inputs: PyTree) -> bool:
+    """Whether `core`, at apply, is a cell of ONNX's, or a stack of them, and `inputs` are batches of vectors."""
+    import haiku as hk
+
+    if hk.running_init() or parameters_are_intercepted() or not isinstance(inputs, jax.Array):
+        return False
+    cells = core.layers if type(core) is hk.DeepRNN else [core]
+    return all(type(cell) in (hk.LSTM, hk.GRU, hk.VanillaRNN) for cell in cells) and inputs.ndim == 3
+
+
+def _unroll_layers(core: Any, x: jax.Array, state: PyTree, time_major: bool, reverse: bool) -> _Unrolled:
+    """The layers of a stack one after the other, each for all steps."""
+    import haiku as hk
+
+    if type(core) is not hk.DeepRNN:
+        return unroll(core, x, state, time_major=time_major, reverse=reverse)
+    last = []
+    for layer, first in zip(core.layers, state, strict=True):
+        x, after = unroll(layer, x, first, time_major=time_major, reverse=reverse)
+        last.append(after)
+    return x, tuple(last)
+
+
+def unroll(core: hk.RNNCore, x: jax.Array, state: PyTree, *, time_major: bool, reverse: bool) -> _Unrolled:
+    """What `hk.dynamic_unroll` computes for a core that has no state or random numbers in Haiku's sense.
+
+    That function itself sets the state and key of the transformed function, whatever the core is, and so could not be
+    traced by itself.
+    """
+    xs = x if time_major else x.swapaxes(0, 1)
+    last, ys = jax.lax.scan(lambda before, row: core(row, before)[::-1], state, xs, reverse=reverse)
+    return ys if time_major else ys.swapaxes(0, 1), last
+
+
+@composites.call("jax2onnx_haiku.recurrent:unroll", name="nn.rnn")
+def unroll_call(core: hk.RNNCore, x: jax.Array, state: PyTree, *, time_major: bool, reverse: bool) -> Call | None:
+    weights, carry = _weights(core), jax.tree_util.tree_leaves(state)
+    if not same_float_type(x, *weights.arrays, *carry) or any(s.ndim != 2 for s in carry):
+        return None
+    return Call(
+        x,
+        [weights.of_input],
+        [weights.of_hidden],
+        weights.biases[:1],
+        weights.biases[1:],
+        carry,
+        operator=weights.operator,
+        gates=weights.gates,
+        states=weights.states,
+        results="y" + weights.states,
+        reverse=reverse,
+        time_major=time_major,
+        activation=weights.activation,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Weights:
+    """The weights of a cell as "nn.rnn" takes them."""
+
+    operator: str
+    gates: str
+    states: str
+    of_input: jax.Array
+    of_hidden: jax.Array
+    biases: list[jax.Array]
+    activation: str = "Tanh"
+
+    @property
+    def arrays(self) -> list[jax.Array]:
+        return [self.of_input, self.of_hidden, *self.biases]
+
+
+def _weights(core: hk.RNNCore) -> _Weights:
+    import haiku as hk
+
+    named = {name.removeprefix(f"{core.module_name}/"): array for name, array in core.params_dict().items()}
+    if isinstance(core, hk.VanillaRNN):
+        biases = [named[name] for name in ("linear/b", "linear_1/b") if name in named]
+        return _Weights("RNN", "n", "h", named["linear/w"], named["linear_1/w"], biases, "Relu")
+    size = core.hidden_size
+    if isinstance(core, hk.LSTM):
+        # One kernel for the input and the hidden state; 1 is added to the forget gate.
+        kernel, bias = named["linear/w"], named["linear/b"]
+        bias = bias + np.repeat([0, 0, 1, 0], size).astype(bias.dtype)
+        return _Weights("LSTM", "igfo", "hc", kernel[:-size], kernel[-size:], [bias])
+    # The update gate weighs the new state, that of ONNX the old one: 1 - sigmoid(x) is sigmoid(-x).
+    signs = np.repeat([-1, 1, 1], size).astype(named["b"].dtype)
+    return _Weights("GRU", "zrn", "h", named["w_i"] * signs, named["w_h"] * signs, [named["b"] * signs])

@@ -1,0 +1,92 @@
+"""Cases of `recurrent`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import haiku as hk
+import jax
+import jax.numpy as jnp
+from jax2onnx_core import expect_graph
+from jax2onnx_core.jax_types import PyTree
+
+from jax2onnx_haiku.examples import layer_case
+
+__all__ = ["cases"]
+
+_X = [("T", "B", 5)]
+
+
+def _zeros(core: Any, x: jax.Array, batch_axis: int = 1) -> PyTree:
+    """The initial state, in the type of `x`."""
+    return jax.tree.map(lambda state: state.astype(x.dtype), core.initial_state(x.shape[batch_axis]))
+
+
+def _unrolled(core: Any, x: jax.Array, **options: bool) -> tuple[jax.Array, PyTree]:
+    return hk.dynamic_unroll(core, x, _zeros(core, x, 1 if options.get("time_major", True) else 0), **options)
+
+
+def _bidirectional(x: jax.Array) -> jax.Array:
+    return jnp.concatenate([_unrolled(hk.LSTM(4), x)[0], _unrolled(hk.LSTM(4), x, reverse=True)[0]], -1)
+
+
+def _resetting(x: jax.Array) -> jax.Array:
+    core = hk.ResetCore(hk.LSTM(4))
+    return hk.dynamic_unroll(core, (x, x[..., 0] > 0), _zeros(core, x))[0]
+
+
+cases = [
+    layer_case(
+        "lstm",
+        lambda x: _unrolled(hk.LSTM(4), x)[0],
+        _X,
+        covers=("nn.rnn",),
+        expect=expect_graph("LSTM -> Squeeze", match="exact"),
+    ),
+    layer_case(
+        "lstm_with_states",
+        lambda x, h, c: hk.dynamic_unroll(hk.LSTM(4), x, hk.LSTMState(h, c)),
+        [*_X, ("B", 4), ("B", 4)],
+        expect=expect_graph("Unsqueeze -> LSTM -> Squeeze", counts={"LSTM": 1, "Unsqueeze": 2, "Squeeze": 3}),
+    ),
+    layer_case(
+        "lstm_reversed",
+        lambda x: _unrolled(hk.LSTM(4), x, time_major=False, reverse=True)[0],
+        [("B", "T", 5)],
+        expect=expect_graph("Transpose -> LSTM", counts={"LSTM": 1}, absent=["Scan", "Loop"]),
+    ),
+    layer_case(
+        "lstm_in_both_directions", _bidirectional, _X, expect=expect_graph(absent=["Scan", "Loop"])
+    ),
+    layer_case(
+        "lstm_unrolled",
+        lambda x: hk.static_unroll(core := hk.LSTM(4), x, _zeros(core, x))[0],
+        [(3, "B", 5)],
+        expect=expect_graph("LSTM -> Squeeze", match="exact"),
+    ),
+    layer_case("lstm_of_all_states", lambda x: _unrolled(hk.LSTM(4), x, return_all_states=True), _X),
+    layer_case("lstm_that_is_reset", _resetting, _X),
+    layer_case(
+        "gru", lambda x: _unrolled(hk.GRU(4), x)[0], _X, expect=expect_graph("GRU -> Squeeze", match="exact")
+    ),
+    layer_case(
+        "rnn", lambda x: _unrolled(hk.VanillaRNN(4), x)[0], _X, expect=expect_graph("RNN -> Squeeze", match="exact")
+    ),
+    layer_case(
+        "rnn_of_one_bias",
+        lambda x: _unrolled(hk.VanillaRNN(4, double_bias=False), x)[1],
+        _X,
+        expect=expect_graph("RNN -> Squeeze", match="exact"),
+    ),
+    layer_case(
+        "rnn_of_layers",
+        lambda x: _unrolled(hk.DeepRNN([hk.LSTM(4), hk.GRU(3)]), x)[0],
+        _X,
+        expect=expect_graph("LSTM -> Squeeze -> GRU -> Squeeze", match="exact"),
+    ),
+    layer_case(
+        "rnn_with_skip_connections",
+        lambda x: _unrolled(hk.deep_rnn_with_skip_connections([hk.LSTM(4), hk.GRU(3)]), x)[0],
+        _X,
+    ),
+]  # fmt: skip
