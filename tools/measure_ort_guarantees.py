@@ -7,6 +7,8 @@ the data file of `jax2onnx_onnxruntime.guarantees`:
     python tools/measure_ort_guarantees.py             # rewrites the data file
     python tools/measure_ort_guarantees.py --show TopK # prints what was measured for one operator
 
+With an older runtime, and PYTHONPATH leading to jax2onnx-graph and jax2onnx-onnxruntime, it writes the file of that version.
+
 A type for which the operator has no kernel appears neither under `kept` nor under `lost`.
 """
 
@@ -18,7 +20,6 @@ import dataclasses
 import itertools
 import json
 import math
-import pathlib
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,8 @@ import onnxruntime as ort
 from jax2onnx_graph.targets import Property
 from jax2onnx_onnxruntime import load
 from jax2onnx_onnxruntime.guarantees import concerns
+from measure_ort_kernels import newest_opset
+from measured_tables import write
 from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
 Array = np.ndarray[Any, Any]
@@ -39,11 +42,12 @@ Values = Sequence[Any]
 Operand = Values | Array | Callable[[np.dtype[Any]], Array]
 """Numbers to be given in the measured type, an array that is given as it is, or a function of the type."""
 
-DATA = pathlib.Path(__file__).parents[1] / "packages/jax2onnx-onnxruntime/src/jax2onnx_onnxruntime/guarantees.json"
-OPSET = 23
+OPSET = min(23, newest_opset())
 DTYPES = [
     d for d in ir.DataType if d.name not in ("UNDEFINED", "STRING", "COMPLEX64", "COMPLEX128") and d.bitwidth >= 8
 ]
+if "tensor_size_in_bytes" not in dir(ort.OrtValue):  # arrays of types that NumPy lacks cannot be handed over
+    DTYPES = [d for d in DTYPES if d.numpy().isbuiltin == 1]
 SIMPLE = [ir.DataType[name] for name in ("FLOAT", "DOUBLE", "INT32", "INT64")]
 REFUSALS = (errors.Fail, errors.InvalidArgument, errors.RuntimeException)
 NAN, INF = math.nan, math.inf
@@ -130,6 +134,7 @@ def elementwise_nan_probes(rows: Values) -> Iterator[Probe]:
     for name in ("Max", "Min"):
         yield Probe(name, "nan", [rows, [0.5]], _where_nan)
         yield Probe(name, "nan", [[0.5], rows], lambda c, x: _where_nan(x))
+        yield Probe(name, "nan", [np.zeros(np.shape(rows)).tolist(), rows], lambda c, x: _where_nan(x))
     yield Probe("Clip", "nan", [rows, lambda d: np.array(-0.5, d), lambda d: np.array(0.5, d)], _where_nan)
     yield Probe("Softmax", "nan", [rows], lambda x: np.full(x.shape, NAN))
     yield Probe("LogSoftmax", "nan", [rows], lambda x: np.full(x.shape, NAN))
@@ -553,7 +558,7 @@ def main() -> None:
         sys.stdout.write(json.dumps(table, indent=1) + "\n")
         return
     data = {"onnxruntime": ort.__version__, "provider": "CPUExecutionProvider", "opset": OPSET, "guarantees": table}
-    DATA.write_text(json.dumps(data, indent=1) + "\n")
+    write(data, "guarantees")
 
 
 if __name__ == "__main__":

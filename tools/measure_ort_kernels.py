@@ -8,14 +8,16 @@ The result is the data file of `jax2onnx_onnxruntime.kernels`:
     python tools/measure_ort_kernels.py            # rewrites the data file
     python tools/measure_ort_kernels.py --show Add # prints what one operator can do
 
+With an older runtime, and PYTHONPATH leading to jax2onnx-graph, it writes the file of that version, in `versions/`.
+
 Operators with a `reduction` attribute are measured once per reduction ("ScatterND", "ScatterND_add").
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
-import pathlib
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,9 +27,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
+from measured_tables import write
 
 LOWEST, HIGHEST = 18, 26
-DATA = pathlib.Path(__file__).parents[1] / "packages/jax2onnx-onnxruntime/src/jax2onnx_onnxruntime/kernels.json"
 DTYPES = [d for d in ir.DataType if d.name not in ("UNDEFINED", "STRING", "COMPLEX64", "COMPLEX128")]
 
 Operand = tuple[int, ...] | np.ndarray | None
@@ -227,7 +229,7 @@ def model_of(call: Measured) -> onnx.ModelProto:
     graph.node.append(node)
     graph.output.append(onnx.ValueInfoProto(name="y0"))
     return onnx.ModelProto(
-        ir_version=13 if call.opset > 25 else 10,
+        ir_version=onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", call.opset)]),
         graph=graph,
         opset_import=[onnx.OperatorSetIdProto(version=call.opset)],
     )
@@ -415,9 +417,17 @@ def measure(schema: onnx.defs.OpSchema, opset: int, reduction: str = "") -> dict
     return result | {v: result[next(iter(result))] for v in tied if v in variables}
 
 
+@functools.cache
+def newest_opset() -> int:
+    """The newest opset whose models the runtime loads, up to `HIGHEST`."""
+    bound = {"T": ir.DataType.FLOAT}
+    relus = ((opset, onnx.defs.get_schema("Relu", opset, "")) for opset in range(HIGHEST, LOWEST, -1))
+    return next(opset for opset, schema in relus if runs(Measured(schema, "", bound, opset)))
+
+
 def schemas(name: str) -> Iterator[tuple[int, onnx.defs.OpSchema]]:
     """(opset, schema) for each opset of the range that has the operator."""
-    for opset in range(LOWEST, HIGHEST + 1):
+    for opset in range(LOWEST, newest_opset() + 1):
         try:
             schema = onnx.defs.get_schema(name, opset, "")
         except onnx.defs.SchemaError:
@@ -473,10 +483,10 @@ def main() -> None:
     data = {
         "onnxruntime": ort.__version__,
         "provider": "CPUExecutionProvider",
-        "opsets": [LOWEST, HIGHEST],
+        "opsets": [LOWEST, newest_opset()],
         "kernels": kernels,
     }
-    DATA.write_text(json.dumps(data, indent=1) + "\n")
+    write(data, "kernels")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Literal
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array, Dtype
-from jax2onnx_graph.errors import TargetError
+from jax2onnx_graph.errors import OptionError, TargetError
 from jax2onnx_graph.facts.availability import is_allowed, main_value
 
 __all__ = ["Array", "PassFactory", "Property", "Session", "Target", "standard_target"]
@@ -51,6 +51,14 @@ class Target:
     opsets = range(18, 27)
     ir_version = 13
     runs_functions = True
+
+    def of_version(self, version: str) -> Target:
+        """The target for a version of its runtime: what `to_onnx(..., target="name==version")` exports for.
+
+        Raises:
+          OptionError: the version is not known, or the target has none.
+        """
+        raise OptionError(f"The target {self.name!r} has no versions; write target={self.name!r}.")
 
     @property
     def best_opset(self) -> int:

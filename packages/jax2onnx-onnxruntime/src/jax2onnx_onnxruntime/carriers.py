@@ -23,7 +23,7 @@ import onnx_ir as ir
 from jax2onnx_graph.facts.dtypes import is_exact_cast, width
 from jax2onnx_graph.facts.operators import ValueUse, facts_of, value_use
 
-from jax2onnx_onnxruntime.kernels import kernels, signature
+from jax2onnx_onnxruntime.kernels import NEWEST, kernels, signature
 
 __all__ = ["Carrier", "Embedding", "find_carrier", "use_of"]
 
@@ -70,13 +70,13 @@ def use_of(key: str, variable: str, opset: int) -> ValueUse | None:
 
 
 @functools.cache
-def find_carrier(key: str, variable: str, dtype: ir.DataType, opset: int) -> Carrier | None:
+def find_carrier(key: str, variable: str, dtype: ir.DataType, opset: int, version: str = NEWEST) -> Carrier | None:
     """How to run the operator on `dtype` through a type that it has a kernel for, or None.
 
     Limits: a maximum or minimum over no elements is that of the carrier, not of the narrow type.
     """
-    use, native = use_of(key, variable, opset), kernels(key, variable, opset)
-    if use is None or native is None or dtype not in (kernels("Cast", "T1", opset) or ()):
+    use, native = use_of(key, variable, opset), kernels(key, variable, opset, version)
+    if use is None or native is None or dtype not in (kernels("Cast", "T1", opset, version) or ()):
         return None
     for carrier in _candidates(key, use, dtype):
         if carrier.dtype in native:

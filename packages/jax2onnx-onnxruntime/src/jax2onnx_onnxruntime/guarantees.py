@@ -1,14 +1,12 @@
 """What the kernels of ONNX Runtime's CPU provider keep of an operator's meaning: the measured table.
 
-The table is data (`guarantees.json`), written by `tools/measure_ort_guarantees.py`, which runs a small model for each
-operator, property and element type.
+The tables are data (`guarantees.json`, and `versions/` for older ones), written by `tools/measure_ort_guarantees.py`, which runs
+a small model for each operator, property and element type.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib.resources
-import json
 from typing import Any
 
 import numpy as np
@@ -16,25 +14,15 @@ import onnx_ir as ir
 from jax2onnx_graph.targets import Property
 
 from jax2onnx_onnxruntime.carriers import find_carrier
-from jax2onnx_onnxruntime.kernels import element_type, signature
+from jax2onnx_onnxruntime.kernels import NEWEST, element_type, measured, signature
 
 __all__ = ["concerns", "guarantees"]
 
-_Table = dict[str, dict[str, dict[str, str]]]
-
 
 @functools.cache
-def _data() -> tuple[_Table, int]:
-    """Operator → property → "kept" and "lost", short names of element types; the opset that was measured."""
-    text = importlib.resources.files("jax2onnx_onnxruntime").joinpath("guarantees.json").read_text()
-    data = json.loads(text)
-    return data["guarantees"], data["opset"]
-
-
-@functools.cache
-def _measured(op_type: str, kept: Property) -> dict[ir.DataType, bool] | None:
+def _measured(op_type: str, kept: Property, version: str) -> dict[ir.DataType, bool] | None:
     """Element type → whether the property is kept; None where nothing was measured."""
-    found = _data()[0].get(op_type, {}).get(kept)
+    found = measured("guarantees", version)["guarantees"].get(op_type, {}).get(kept)
     if found is None:
         return None
     return {ir.DataType.from_short_name(name): how == "kept" for how, names in found.items() for name in names.split()}
@@ -48,26 +36,26 @@ def concerns(kept: Property, element: ir.DataType) -> bool:
 
 
 @functools.cache
-def guarantees(op_type: str, dtype: np.dtype[Any], kept: Property) -> bool:
+def guarantees(op_type: str, dtype: np.dtype[Any], kept: Property, version: str = NEWEST) -> bool:
     """Whether ONNX Runtime's kernel keeps a property of an operator; see `Target.guarantees`.
 
     A type that the operator has no kernel for is computed in a wider one, and the answer is that of the wider type;
     where there is none either, nothing is guaranteed. What was not measured is taken to be kept.
     """
-    element, measured = element_type(dtype), _measured(op_type, kept)
-    if element is None or measured is None or not concerns(kept, element):
+    element, found = element_type(dtype), _measured(op_type, kept, version)
+    if element is None or found is None or not concerns(kept, element):
         return True
     if kept == "order":
-        return all(measured.values())
-    if element not in measured:
-        carrier = _carrier(op_type, element)
-        return carrier is not None and measured.get(carrier, False)
-    return measured[element]
+        return all(found.values())
+    if element not in found:
+        carrier = _carrier(op_type, element, version)
+        return carrier is not None and found.get(carrier, False)
+    return found[element]
 
 
-def _carrier(op_type: str, element: ir.DataType) -> ir.DataType | None:
+def _carrier(op_type: str, element: ir.DataType, version: str) -> ir.DataType | None:
     """The type in which the operator is computed for `element`."""
-    opset = _data()[1]
+    opset = measured("guarantees", version)["opset"]
     found = signature(op_type, opset)
-    carrier = None if found is None else find_carrier(op_type, found.main, element, opset)
+    carrier = None if found is None else find_carrier(op_type, found.main, element, opset, version)
     return None if carrier is None else carrier.dtype

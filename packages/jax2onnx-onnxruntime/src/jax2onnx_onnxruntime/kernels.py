@@ -1,7 +1,7 @@
 """Which operators ONNX Runtime's CPU provider runs with which element types: the measured table.
 
-The table is data (`kernels.json`), written by `tools/measure_ort_kernels.py`, which builds, loads and
-runs a model of one node for each operator, version and element type.
+The tables are data (`kernels.json` for the newest version of ONNX Runtime, `versions/` for older ones), written by
+`tools/measure_ort_kernels.py`, which builds, loads and runs a model of one node for each operator, opset and element type.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,15 +18,12 @@ import onnx_ir as ir
 from jax2onnx_graph.facts.operators import facts_of, split_reduction
 
 __all__ = [
-    "Signature",
-    "bindings",
-    "element_type",
-    "is_measured",
-    "kernels",
-    "measured_version",
-    "operator_key",
-    "signature",
-]
+    "NEWEST", "Signature", "bindings", "element_type", "is_measured", "kernels", "measured", "measured_opsets",
+    "measured_versions", "operator_key", "signature",
+]  # fmt: skip
+
+#: The newest version of ONNX Runtime that was measured, wherever a version is asked for.
+NEWEST = ""
 
 
 class Signature(NamedTuple):
@@ -50,22 +48,39 @@ class Signature(NamedTuple):
 
 
 @functools.cache
-def _table() -> dict[str, dict[str, dict[str, str]]]:
-    data = importlib.resources.files("jax2onnx_onnxruntime").joinpath("kernels.json")
-    table: dict[str, dict[str, dict[str, str]]] = json.loads(data.read_text())["kernels"]
+def measured(table: str, version: str = NEWEST) -> Mapping[str, Any]:
+    """The data file "kernels" or "guarantees" of a version."""
+    name = f"versions/{table}-{version}.json" if version else f"{table}.json"
+    data: dict[str, Any] = json.loads(importlib.resources.files("jax2onnx_onnxruntime").joinpath(name).read_text())
+    return data
+
+
+@functools.cache
+def measured_versions() -> Mapping[str, str]:
+    """The versions of ONNX Runtime that were measured, oldest first, and by which name `kernels` knows them."""
+    files = importlib.resources.files("jax2onnx_onnxruntime").joinpath("versions").iterdir()
+    names = [
+        file.name.removeprefix("kernels-").removesuffix(".json") for file in files if file.name.startswith("kernels-")
+    ]
+    older = sorted(names, key=lambda version: [int(part) for part in version.split(".")])
+    newest = ".".join(measured("kernels")["onnxruntime"].split(".")[:2])
+    return {**{version: version for version in older}, newest: NEWEST}
+
+
+def measured_opsets(version: str = NEWEST) -> range:
+    """The versions of the standard operators that a version of ONNX Runtime runs."""
+    lowest, highest = measured("kernels", version)["opsets"]
+    return range(lowest, highest + 1)
+
+
+def _table(version: str) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    table: Mapping[str, Mapping[str, Mapping[str, str]]] = measured("kernels", version)["kernels"]
     return table
 
 
-def measured_version() -> str:
-    """The version of ONNX Runtime that the table was measured with."""
-    data = importlib.resources.files("jax2onnx_onnxruntime").joinpath("kernels.json")
-    version: str = json.loads(data.read_text())["onnxruntime"]
-    return version
-
-
-def is_measured(key: str) -> bool:
+def is_measured(key: str, version: str = NEWEST) -> bool:
     """Whether the table says anything about the operator `key`."""
-    return key in _table()
+    return key in _table(version)
 
 
 def element_type(dtype: np.dtype[Any]) -> ir.DataType | None:
@@ -113,16 +128,16 @@ def bindings(node: ir.Node, found: Signature) -> dict[str, ir.DataType]:
 
 
 @functools.cache
-def kernels(key: str, variable: str, opset: int) -> frozenset[ir.DataType] | None:
+def kernels(key: str, variable: str, opset: int, version: str = NEWEST) -> frozenset[ir.DataType] | None:
     """The element types with which the operator `key` runs natively when `variable` is bound to them.
 
-    `key` is the operator's name, with its reduction where it has one (`"ScatterND_add"`). None where
-    nothing was measured.
+    `key` is the operator's name, with its reduction where it has one (`"ScatterND_add"`), `version` that of ONNX Runtime. None
+    where nothing was measured.
     """
     found = signature(key, opset)
-    versions = _table().get(key)
-    if found is None or versions is None:
+    opsets = _table(version).get(key)
+    if found is None or opsets is None:
         return None
-    measured = max((int(key) for key in versions if int(key) <= opset), default=None)
-    names = None if measured is None else versions[str(measured)].get(variable)
+    first = max((int(key) for key in opsets if int(key) <= opset), default=None)
+    names = None if first is None else opsets[str(first)].get(variable)
     return None if names is None else frozenset(map(ir.DataType.from_short_name, names.split()))

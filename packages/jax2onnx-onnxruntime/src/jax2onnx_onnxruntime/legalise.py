@@ -8,9 +8,10 @@ import onnx_ir as ir
 from jax2onnx_graph.facts.dtypes import is_exact_cast
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.targets import Target, standard_target
 
 from jax2onnx_onnxruntime.carriers import Carrier, Embedding, find_carrier
-from jax2onnx_onnxruntime.kernels import Signature, bindings, kernels, operator_key, signature
+from jax2onnx_onnxruntime.kernels import NEWEST, Signature, bindings, kernels, operator_key, signature
 from jax2onnx_onnxruntime.magnitudes import Magnitudes
 from jax2onnx_onnxruntime.rewrites import Rewrite, find_rewrite, is_small_enough
 from jax2onnx_onnxruntime.value_forms import ValueForms
@@ -39,6 +40,10 @@ class LegalisePass(GraphPass):
     Unknown operators, and types for which there is no exact carrier, are left as they are.
     """
 
+    def __init__(self, target: Target = standard_target, *, version: str = NEWEST) -> None:
+        super().__init__(target)
+        self._version = version
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Apply the rules above; the model is modified in place."""
         opset = model.opset_imports.get("", 1)
@@ -52,7 +57,7 @@ class LegalisePass(GraphPass):
 
     def rewrite(self, editor: GraphEditor) -> None:
         """Legalise a root graph together with its subgraphs, which share the forms of its values."""
-        work = _Legaliser()
+        work = _Legaliser(self._version)
         work.graph(editor)
         editor.modified |= work.forms.finish()
 
@@ -60,7 +65,8 @@ class LegalisePass(GraphPass):
 class _Legaliser:
     """Walks over the nodes of one root graph in the order in which they run."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: str) -> None:
+        self._version = version
         self.forms = ValueForms()
         self._magnitudes = Magnitudes()
 
@@ -85,7 +91,7 @@ class _Legaliser:
         if found is None:
             return
         for variable, dtype in bindings(node, found).items():
-            native = kernels(key, variable, editor.opset)
+            native = kernels(key, variable, editor.opset, self._version)
             if native is None or dtype in native:
                 continue
             rewrite = find_rewrite(key, dtype) if variable == found.main else None
@@ -94,7 +100,7 @@ class _Legaliser:
                     self._rewrite(editor, node, rewrite, dtype)
                     return
                 continue
-            carrier = find_carrier(key, variable, dtype, editor.opset)
+            carrier = find_carrier(key, variable, dtype, editor.opset, self._version)
             if carrier is not None:
                 editor.modified = True
                 self._carry(node, found, variable, carrier, dtype)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jax2onnx_graph import ir
-from jax2onnx_graph.errors import TargetError
+from jax2onnx_graph.errors import OptionError, TargetError
 from jax2onnx_graph.targets import PassFactory, Property, Session, Target
 
 __all__ = ["OnnxRuntime"]
@@ -24,23 +25,47 @@ class OnnxRuntime(Target):
     name = "onnxruntime"
     is_default = True
 
+    def __init__(self, version: str = "") -> None:
+        self._version = version
+        if version:
+            from jax2onnx_onnxruntime.kernels import measured_opsets
+
+            self.name, self.is_default, self.opsets = f"{type(self).name}=={version}", False, measured_opsets(version)
+
+    def of_version(self, version: str) -> OnnxRuntime:
+        """The target for a version such as "1.18" or "1.18.1".
+
+        Raises:
+          OptionError: it was not measured.
+        """
+        from jax2onnx_onnxruntime.kernels import measured_versions
+
+        known = measured_versions()
+        found = ".".join(version.split(".")[:2])
+        if found not in known:
+            raise OptionError(
+                f"ONNX Runtime {version} was not measured; those that were are {', '.join(known)}. Models for one of them run "
+                "in later versions too."
+            )
+        return OnnxRuntime(known[found])
+
     def supports(self, op_type: str, dtype: np.dtype[Any], opset: int) -> bool:
         """Whether the operator is computed exactly on this element type, natively or after legalisation."""
         from jax2onnx_onnxruntime.support import supports
 
-        return supports(op_type, dtype, opset)
+        return supports(op_type, dtype, opset, self._version)
 
     def runs_as_well(self, node: ir.Node, opset: int, lower: int) -> bool:
         """Whether there is a kernel for a node at a lower opset, if there is one at this opset."""
         from jax2onnx_onnxruntime.support import runs_as_well
 
-        return runs_as_well(node, opset, lower)
+        return runs_as_well(node, opset, lower, self._version)
 
     def guarantees(self, op_type: str, dtype: np.dtype[Any], kept: Property) -> bool:
         """Whether the kernel that computes the operator keeps the property; see `guarantees.json`."""
         from jax2onnx_onnxruntime.guarantees import guarantees
 
-        return guarantees(op_type, dtype, kept)
+        return guarantees(op_type, dtype, kept, self._version)
 
     def prefers(self, *forms: str) -> str:
         """The fastest of several forms of equal meaning, by the names of `jax2onnx_onnxruntime.forms`."""
@@ -49,13 +74,16 @@ class OnnxRuntime(Target):
         return preferred(forms)
 
     def passes(self) -> Sequence[PassFactory]:
-        """Legalisation, then the passes that keep the runtime's own optimiser from mistakes."""
+        """What older versions lose, legalisation, then the passes that keep the runtime's own optimiser from mistakes."""
         from jax2onnx_onnxruntime.fusions import VectorProductsPass
         from jax2onnx_onnxruntime.legalise import LegalisePass
         from jax2onnx_onnxruntime.neutral_constants import NeutralConstantsPass
+        from jax2onnx_onnxruntime.repairs import RepairsPass
         from jax2onnx_onnxruntime.scalar_fusions import ScalarFusionsPass
 
-        return (LegalisePass, VectorProductsPass, NeutralConstantsPass, ScalarFusionsPass)
+        repairs = [partial(RepairsPass, version=self._version)] if self._version else []
+        legalise = partial(LegalisePass, version=self._version)
+        return (*repairs, legalise, VectorProductsPass, NeutralConstantsPass, ScalarFusionsPass)
 
     @property
     def can_run(self) -> bool:

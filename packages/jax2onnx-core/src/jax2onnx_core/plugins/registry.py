@@ -183,15 +183,13 @@ class Registry:
         self.targets[target.name] = target
 
     def find_target(self, name: str | None) -> Target:
-        """The target called `name`; for None the installed default, else plain ONNX."""
+        """The target called `name` or `name==version`; for None the installed default, else plain ONNX."""
         if name is None:
             return next((t for t in self.targets.values() if t.is_default), standard_target)
-        try:
-            return self.targets[name]
-        except KeyError:
-            raise OptionError(
-                f"target={name!r} is not installed; there are: {', '.join(sorted(self.targets))}."
-            ) from None
+        base, _, version = name.partition("==")
+        if base not in self.targets:
+            raise OptionError(f"target={name!r} is not installed; there are: {', '.join(sorted(self.targets))}.")
+        return self.targets[base].of_version(version) if version else self.targets[base]
 
     def operations(self) -> Iterator[str]:
         """Every primitive and composite name that something is declared for, sorted."""

@@ -115,6 +115,6 @@ def emit_loop(
     if not outputs:
         return ()
     graph = body.graph([go_on if again is None else again, *new, *stacked])
-    if condition is None and not init:  # the operator has two operands at least
+    if condition is None:  # may be left out, but not every reader takes that for true
         condition = ctx.constant(np.array(True))
     return ctx.op.several("Loop", count, condition, *init, body=graph, outputs=outputs)

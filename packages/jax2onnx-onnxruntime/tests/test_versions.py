@@ -1,0 +1,102 @@
+"""Targets for older versions of ONNX Runtime: their tables, and models made for them."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax2onnx_core import errors, to_onnx
+from jax2onnx_onnxruntime import OnnxRuntime
+from jax2onnx_onnxruntime.kernels import element_type, kernels, measured_versions
+
+OLD = [version for version, name in measured_versions().items() if name]
+
+
+def operators(program) -> set[str]:
+    return {node.op_type for graph in program.model.graphs() for node in graph}
+
+
+def test_the_measured_versions_are_known_oldest_first():
+    assert OLD == ["1.18", "1.20", "1.22", "1.23"]
+
+
+@pytest.mark.parametrize(("version", "opset"), [("1.18", 21), ("1.20", 21), ("1.22", 22), ("1.23", 23)])
+def test_a_version_runs_the_opsets_that_it_was_measured_with(version, opset):
+    target = OnnxRuntime().of_version(version)
+    assert (target.name, target.opsets[-1], target.best_opset) == (f"onnxruntime=={version}", opset, opset)
+
+
+def test_patches_of_a_version_have_its_kernels():
+    assert OnnxRuntime().of_version("1.18.1").name == "onnxruntime==1.18"
+
+
+def test_the_newest_version_that_was_measured_is_the_one_without_a_number():
+    newest = list(measured_versions())[-1]
+    assert OnnxRuntime().of_version(newest).name == "onnxruntime"
+
+
+def test_kernels_are_those_of_the_version():
+    uint32 = element_type(np.dtype(np.uint32))
+    assert uint32 in (kernels("Add", "T", 18) or ())
+    assert uint32 not in (kernels("Add", "T", 18, "1.18") or (uint32,))
+
+
+def test_a_version_that_nobody_measured():
+    with pytest.raises(
+        errors.OptionError, match=r"ONNX Runtime 1\.19 was not measured; those that were are 1\.18, 1\.20"
+    ):
+        to_onnx(jnp.tanh, [(3,)], target="onnxruntime==1.19")
+
+
+def test_a_target_without_versions():
+    with pytest.raises(errors.OptionError, match="The target 'onnx' has no versions"):
+        to_onnx(jnp.tanh, [(3,)], target="onnx==1.20")
+
+
+def test_an_opset_that_the_version_does_not_run():
+    with pytest.raises(errors.OptionError, match="choose one from 18 to 21"):
+        to_onnx(jnp.tanh, [(3,)], target="onnxruntime==1.18", opset=22)
+
+
+@pytest.mark.parametrize("version", OLD)
+def test_what_a_version_has_no_kernel_for_is_computed_otherwise(version):
+    def fn(key, x):
+        y = jax.nn.dot_product_attention(x, x, x, is_causal=True)
+        return jax.random.bits(key, (3,)), jnp.where(x > 0, x > 1, x < -1), y
+
+    program = to_onnx(fn, [jax.random.key(0), (2, 5, 4, 8)], target=f"onnxruntime=={version}")
+    assert program.opset <= OnnxRuntime().of_version(version).opsets[-1]
+    assert ("Attention" in operators(program)) == (version == "1.23")
+    program.verify()
+
+
+def test_a_program_keeps_its_version_when_it_is_specialized():
+    program = to_onnx(lambda x: x @ x.T, [("N", 3)], target="onnxruntime==1.18")
+    assert program.specialize(N=4).target.name == "onnxruntime==1.18"
+
+
+SPECIAL = np.array([np.nan, 1, np.inf, np.nan, -np.inf, 0, 4, np.nan], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("fn", "operator", "losing"),
+    [
+        (jnp.maximum, "Max", ["1.18"]),
+        (jnp.minimum, "Min", ["1.18"]),
+        (lambda x, _: jax.lax.erf(x), "Erf", ["1.18", "1.20", "1.22", "1.23"]),
+        (lambda x, _: jnp.sqrt(x), "Sqrt", ["1.18", "1.20"]),
+    ],
+)
+@pytest.mark.parametrize("version", OLD)
+def test_special_values_that_a_kernel_loses_are_put_right(version, fn, operator, losing):
+    program = to_onnx(fn, [("N",), ("N",)], target=f"onnxruntime=={version}")
+    assert operator in operators(program)
+    assert ("Where" in operators(program)) == (version in losing)
+    assert program.check_symbols() == []
+    np.testing.assert_allclose(program(SPECIAL, SPECIAL[::-1]), jax.jit(fn)(SPECIAL, SPECIAL[::-1]), rtol=1e-6)
+
+
+def test_constants_without_nan_are_not_looked_at():
+    program = to_onnx(lambda x: jnp.maximum(x, 2.0), [(3,)], target="onnxruntime==1.18")
+    assert [node.op_type for node in program.model.graph].count("IsNaN") == 1
