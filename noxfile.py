@@ -157,23 +157,22 @@ def conformance(session: nox.Session) -> None:
 
 # What runs there besides the runtime: the packages of this repository that know nothing of JAX.
 RUNTIME_TOOLS = ["ml-dtypes", "onnx", "onnx-ir", "pluggy"]
-# Old runtimes have wheels for old Pythons only, and the oldest of them was built for NumPy 1.
+# Old versions of ONNX Runtime, which have wheels for old Pythons only; the oldest of them was built for NumPy 1.
 RUNTIMES = {
-    "ONNX Runtime 1.18": ["onnxruntime==1.18.*", "numpy<2"],
-    "ONNX Runtime 1.20": ["onnxruntime==1.20.*"],
-    "ONNX Runtime 1.22": ["onnxruntime==1.22.*"],
-    "ONNX Runtime 1.23": ["onnxruntime==1.23.*"],
+    "1.18": ["onnxruntime==1.18.*", "numpy<2"],
+    "1.20": ["onnxruntime==1.20.*"],
+    "1.22": ["onnxruntime==1.22.*"],
+    "1.23": ["onnxruntime==1.23.*"],
 }
 
 
 @nox.session(python=False)
 def targets(session: nox.Session) -> None:
-    """Ordinary models in old and other runtimes, each in an environment of its own; writes docs/targets.md."""
+    """Models and cases in old and other runtimes, each in an environment of its own; writes docs/targets.md."""
     arguments = []
-    for name, requirements in RUNTIMES.items():
-        directory = name.lower().replace(" ", "-")
-        python = environment(session, directory, [*requirements, *RUNTIME_TOOLS], PYTHONS[0])
-        arguments += ["--runtime", f"{name}={python}"]
+    for number, requirements in RUNTIMES.items():
+        python = environment(session, f"onnxruntime-{number}", [*requirements, *RUNTIME_TOOLS], PYTHONS[0])
+        arguments += ["--runtime", f"{number}={python}"]
     tool = str(ROOT / "tools" / "targets.py")
     session.run(workspace(session), tool, *arguments, *session.posargs, external=True)
 

@@ -1,21 +1,29 @@
-"""Ten ordinary models in every runtime: writes the tables of docs/targets.md.
+"""Ten ordinary models in every runtime, and all cases in each target's own: writes the tables of docs/targets.md.
 
-`--runtime "ONNX Runtime 1.18=PATH"`, any number of times, names the Python of an environment that has a runtime.
+Results of cases are kept in `conformance-results/` as they come; `--fresh` forgets them, `--models` leaves the cases out. It fails
+where a case is wrong and `target_cases.KNOWN` does not explain it.
+
+`--runtime 1.18=PATH`, any number of times, names the Python of an environment that has this version of ONNX Runtime.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
+import functools
 import importlib
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import onnx_ir as ir
 import onnxruntime
+import target_cases
+from conformance import RESULTS
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_core.lowering.physical import physical_array
 from jax2onnx_graph.arrays import Array
@@ -23,11 +31,28 @@ from jax2onnx_graph.comparison import compare
 from jax2onnx_graph.targets import Session, standard_target
 from jax2onnx_onnxruntime import OnnxRuntime
 from other_runtimes import OtherRuntime
+from resumable import Entry, remembered, run
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "targets.md"
+STATUSES = ("equal", "refused", "not run", "too slow", "wrong")
 
 Load = Callable[[ir.Model], Session]
+
+
+class Runtime(NamedTuple):
+    """A target, and the Python of the environment that has its runtime; empty where that is this one."""
+
+    target: str
+    python: str = ""
+
+
+@functools.cache
+def loader(runtime: Runtime) -> Load:
+    """What opens sessions in a runtime."""
+    if runtime.python:
+        return OtherRuntime(runtime.python).load
+    return standard_target.load if runtime.target == standard_target.name else OnnxRuntime().load
 
 
 def ten_models() -> Mapping[str, Callable[[], Any]]:
@@ -63,14 +88,72 @@ def short(message: str) -> str:
     return f"no: {' '.join(message.split())[:80]}"
 
 
-def rows(runtimes: Mapping[str, Load]) -> Iterator[str]:
+def model_rows(runtimes: Mapping[str, Runtime]) -> Iterator[str]:
+    """The table of the ten models: one file for all runtimes; where it does not do, one for the runtime."""
     yield f"| model | opset | {' | '.join(runtimes)} |"
     yield "|---|---|" + "---|" * len(runtimes)
     for name, make in ten_models().items():
         model = make()
         want, program = expected(model), exported(model)
-        cells = [outcome(program, model, want, load) for load in runtimes.values()]
+        cells = [cell(program, model, want, runtime) for runtime in runtimes.values()]
         yield f"| {name} | {program.opset} | {' | '.join(cells)} |"
+
+
+def cell(program: OnnxProgram, model: Any, want: Sequence[Array], runtime: Runtime) -> str:
+    """The outcome of the file that was exported without options, and of one for the runtime if it is not right."""
+    found = outcome(program, model, want, loader(runtime))
+    if found == "equal" or runtime.target == standard_target.name:
+        return found
+    own = outcome(exported(model, runtime.target), model, want, loader(runtime))
+    return "equal with its target" if own == "equal" else f"{found}; with its target {own}"
+
+
+def run_cases(runtime: Runtime, names: Sequence[str], workers: int) -> list[Entry]:
+    """The results of all cases for a target, run as far as they are not remembered."""
+    file = results_file(runtime.target)
+    known = remembered(file)
+    run([name for name in names if name not in known], functools.partial(worker, runtime), file, workers)
+    known = remembered(file)
+    return [known[name] for name in names]
+
+
+def results_file(target: str) -> Path:
+    return RESULTS / f"target-{target}.jsonl"
+
+
+def worker(runtime: Runtime, names: list[str]) -> list[Entry]:
+    variants = target_cases.variants()
+    entries = [target_cases.check(variants[name], runtime.target, loader(runtime)) for name in names]
+    jax.clear_caches()
+    return entries
+
+
+def case_rows(results: Mapping[str, Sequence[Entry]]) -> Iterator[str]:
+    """The table of the cases by target, and below what explains those that are not equal."""
+    yield "| target | " + " | ".join(STATUSES) + " |"
+    yield "|---|" + "---:|" * len(STATUSES)
+    for target, entries in results.items():
+        counts = collections.Counter(entry["status"] for entry in entries)
+        yield f"| `{target}` | " + " | ".join(str(counts[status]) for status in STATUSES) + " |"
+    for target, entries in results.items():
+        grouped: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
+        for entry in entries:
+            if entry["status"] != "equal":
+                why = target_cases.reason(target, entry) or entry["detail"].partition(" A rule can be given")[0]
+                grouped[entry["status"], why].append(entry["name"])
+        yield f"\n### `{target}`\n" if grouped else ""
+        for (status, why), names in sorted(grouped.items()):
+            yield f"* {status}: {why} ({len(names)}, such as `{names[0]}`)"
+
+
+def unexplained(results: Mapping[str, Sequence[Entry]]) -> list[str]:
+    """The cases that are wrong for no known reason."""
+    return [
+        f"{target}: {entry['name']}: {entry['detail']}"
+        for target, entries in results.items()
+        for entry in entries
+        if entry["status"] == "wrong" and target_cases.reason(target, entry) is None
+    ]
 
 
 def replace(part: str, lines: Iterator[str]) -> None:
@@ -84,14 +167,26 @@ def replace(part: str, lines: Iterator[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runtime", action="append", default=[], metavar="NAME=PYTHON")
+    parser.add_argument("--runtime", action="append", default=[], metavar="VERSION=PYTHON")
+    parser.add_argument("--models", action="store_true", help="the ten models alone")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier results of cases")
+    parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 4))
     options = parser.parse_args()
-    runtimes: dict[str, Load] = {"onnx.reference": standard_target.load}
-    for runtime in options.runtime:
-        name, _, python = runtime.partition("=")
-        runtimes[name] = OtherRuntime(python).load
-    runtimes[f"ONNX Runtime {onnxruntime.__version__}"] = OnnxRuntime().load
-    replace("models", rows(runtimes))
+    runtimes = {"onnx.reference": Runtime(standard_target.name)}
+    for version, _, python in (runtime.partition("=") for runtime in options.runtime):
+        runtimes[f"ONNX Runtime {version}"] = Runtime(f"onnxruntime=={version}", python)
+    runtimes[f"ONNX Runtime {onnxruntime.__version__}"] = Runtime("onnxruntime")
+    replace("models", model_rows(runtimes))
+    if options.models:
+        return
+    names = list(target_cases.variants())
+    own = [runtime for runtime in runtimes.values() if runtime.target != "onnxruntime"]
+    for runtime in own if options.fresh else []:
+        results_file(runtime.target).unlink(missing_ok=True)
+    results = {runtime.target: run_cases(runtime, names, options.workers) for runtime in own}
+    replace("cases", case_rows(results))
+    if wrong := unexplained(results):
+        sys.exit("\n".join(wrong))
 
 
 if __name__ == "__main__":
