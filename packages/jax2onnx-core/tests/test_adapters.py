@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import jax.numpy as jnp
@@ -50,6 +51,29 @@ def test_what_nobody_claims_has_to_be_callable():
 def test_parameters_bound_to_a_function_have_the_names_of_their_keys():
     program = to_onnx(functools.partial(Model().apply, VARIABLES), [("B", 3)])
     assert set(program.model.graph.initializers) == {"first.kernel", "second.kernel"}
+
+
+def test_what_is_put_around_a_model_is_around_its_calls():
+    entered = []
+
+    def around(fn):
+        def call(*args):
+            entered.append(len(args))
+            return fn(*args)
+
+        return call
+
+    class Surrounding:
+        @hookimpl
+        def jax2onnx_register(self, registry):
+            registry.adapter(
+                f"{__name__}:Model", lambda pair: dataclasses.replace(adapt_pair(pair), around=around), claims=is_pair
+            )
+
+    program = to_onnx((Model(), VARIABLES), [("B", 3)], plugins=[Surrounding()])
+    assert entered == [1]
+    program.verify(sizes=[{"B": 2}])
+    assert entered == [1, 1]
 
 
 def test_a_library_whose_package_is_not_installed_is_named():

@@ -51,7 +51,7 @@ class AdaptedCallable:
             return self.models[id(value)]
         self.classes.update(type(value).__mro__)
         for adapter, cls in self._adapters:
-            if _claims(adapter, cls, value):
+            if adapter.claims(value) if adapter.claims else isinstance(value, cls):
                 made = _adapted(adapter, value)
                 self._record(made)
                 # One object found in several places stays one object.
@@ -73,6 +73,10 @@ class AdaptedCallable:
         copy = adapted.fresh()
         self._copies[key] = adapted, copy
         return copy
+
+    def surrounded(self, fn: Function) -> Function:
+        """A function that was just made, with what its models put around it."""
+        return functools.reduce(lambda call, made: made[0].around(call), self._copies.values(), fn)
 
     def modules(self) -> dict[str, Any]:
         """The parts of the last copies of the models: path → part."""
@@ -142,10 +146,6 @@ class AdaptedCallable:
         return make
 
 
-def _claims(adapter: Adapter, cls: type, value: object) -> bool:
-    return isinstance(value, cls) if adapter.claims is None else adapter.claims(value)
-
-
 def _adapted(adapter: Adapter, value: object) -> Adapted:
     try:
         return adapter.adapt(value)
@@ -166,7 +166,7 @@ def adapt_callable(fn: Function, adapters: Sequence[Adapter]) -> AdaptedCallable
         raise OptionError(f"to_onnx needs a callable, not {type(fn).__name__}: {fn!r:.80}.")
     if make is None and (original := inspect.unwrap(fn)) is not fn:  # of jit and its like only the names are wanted
         adapted.adapt(original, "")
-    adapted.make = make or (lambda: fn)
+    adapted.make = lambda: adapted.surrounded(make() if make else fn)
     adapted.called = make() if make and id(fn) in adapted.models else fn
     return adapted
 

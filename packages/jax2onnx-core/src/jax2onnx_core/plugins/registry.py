@@ -32,6 +32,7 @@ class Adapted:
         `weights` has there, for state that another call would go on from.
       modules: called with an object of `fresh`: path ("blocks.0.attn") → the part of the model there. What a call of
         the part computes is named after the path.
+      around: wraps the function that is called, in the trace or to compare with it: for a scope that has to be open.
       owners: path → the part of the model that an array belongs to, as messages call it: "norm (BatchNorm)".
     """
 
@@ -39,6 +40,7 @@ class Adapted:
     weights: Mapping[str, Any]
     written: Callable[[Any], Mapping[str, Any]] = lambda _: {}
     modules: Callable[[Any], Mapping[str, Any]] = lambda _: {}
+    around: Callable[[Function], Function] = lambda fn: fn
     owners: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
