@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import jax
 import numpy as np
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 from jax2onnx_core import Call, Composites, Context, Rules, Value
 from jax2onnx_core.jaxprs import is_positive, is_static
 
@@ -133,11 +133,13 @@ def lower_standardize(ctx: Context, x: Value, epsilon: Value, *, axes: tuple[int
 
 @composites.call("jax.numpy:mean", name="jax.numpy.mean", keep_under_vmap=True)
 def mean(
-    a: jax.Array, axis: int | Sequence[int] | None = None, dtype: object = None, out: None = None,
+    a: jax.Array, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None, out: None = None,
     keepdims: bool = False, *, where: jax.Array | None = None,
 ) -> Call | None:  # fmt: skip
     # Half precision is summed in float32 by JAX, so it is left to the primitives.
-    if not is_float_array(a) or a.dtype.itemsize < 4 or dtype is not None or out is not None or where is not None:
+    if not is_float_array(a) or a.dtype.itemsize < 4 or out is not None or where is not None:
+        return None
+    if dtype is not None and np.dtype(dtype) != a.dtype:
         return None
     axes = axes_from_end(axis, a.ndim)
     return Call(a, axes=axes, keepdims=bool(keepdims)) if axes else None

@@ -85,6 +85,12 @@ cases = [
         covers=("jax.numpy.mean",),
         expect=expect_graph("ReduceMean", match="exact"),
     ),
+    Case(
+        "mean_in_its_own_type",
+        lambda x: jnp.mean(x, axis=1, dtype=x.dtype),
+        _X,
+        expect=expect_graph("ReduceMean", match="exact"),
+    ),
     Case("mean_of_all", jnp.mean, _X, expect=expect_graph("ReduceMean", match="exact")),
     Case("mean_keeping_the_axis", _centred, _X, expect=expect_graph("ReduceMean -> Sub", match="exact")),
     Case(

@@ -174,13 +174,22 @@ def tile(ctx: Context, x: Value, *, reps: Sequence[Dim], **_: object) -> Value:
 
 @rules.lower("rev")
 def rev(ctx: Context, x: Value, *, dimensions: Sequence[int], **_: object) -> Value:
-    """`x` reversed along the axes `dimensions`."""
+    """`x` reversed along the axes `dimensions`; what was reversed before is as it was."""
     dims = ctx.known_dims(x)
     axes = [d for d in dimensions if dims[d] not in (0, 1)]
     if not axes:
         return x
     last, stop, back = (ctx.ints([v] * len(axes)) for v in (-1, _BEFORE_THE_FIRST, -1))
-    return ctx.op.Slice(x, last, stop, ctx.ints(axes), back)
+    operands = (last, stop, ctx.ints(axes), back)
+    before = x.producer()
+    if (
+        before is not None
+        and before.op_type == "Slice"
+        and before.inputs[1:] == operands
+        and before.inputs[0] is not None
+    ):
+        return before.inputs[0]
+    return ctx.op.Slice(x, *operands)
 
 
 @rules.numpy_evaluator("rev")

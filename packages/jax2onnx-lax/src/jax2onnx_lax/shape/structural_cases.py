@@ -50,6 +50,8 @@ cases = [
     Case("tile_of_one", lambda x: jnp.tile(x, (4, 1)), [(1, 3)], covers=("tile",)),
     Case("repeat", lambda x: jnp.repeat(x, 3, axis=0), [("B", 2)], covers=("broadcast_in_dim",)),
     Case("rev", lambda x: jnp.flip(x, (0, 1)), [("B", 3)], covers=("rev",), expect=_one("Slice:Bx3")),
+    Case("rev_along_another_axis", lambda x: jnp.flip(jnp.flip(x, 1), 0), [("B", 3)]),
+    Case("rev_twice", lambda x: jnp.flip(jnp.flip(x, 0), 0) + 1, [("B", 3)], expect=_one("Add:Bx3")),
     Case("rev_of_one", lambda x: lax.rev(x, (0,)) + 1, [(1, 3)], covers=("rev",), expect=_one("Add:1x3")),
     Case("copy", lambda x: jnp.copy(x) + 1, [("B", 3)], covers=("copy", "copy_p"), expect=_one("Add:Bx3")),
     Case("optimization_barrier", lambda x: lax.optimization_barrier((x + 1, x)), [("B", 3)],
