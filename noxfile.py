@@ -78,7 +78,7 @@ def pytest(session: nox.Session, version: str, *arguments: str) -> None:
     python = workspace(session, version)
     posargs = [a for a in session.posargs if a != "--all-pythons"]
     command = ["-m", "pytest", "-q", "-n", WORKERS, "--dist=worksteal", *arguments, *posargs]
-    session.run(python, *command, external=True)
+    session.run(python, *command, external=True, env={"KERAS_BACKEND": "jax"})
 
 
 @nox.session(python=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 
 from jax2onnx_core import Case, Registry, hookimpl
 
@@ -11,17 +12,32 @@ __all__ = ["JAX2ONNX_API", "jax2onnx_register", "jax2onnx_testcases"]
 JAX2ONNX_API = 1
 
 # Modules with `composites`; `<module>_cases` holds their cases.
-_MODULES: tuple[str, ...] = ()
+_MODULES = (
+    "activations",
+    "attention",
+    "conv",
+    "embedding",
+    "linear",
+    "normalization",
+    "pooling",
+    "recurrent",
+    "resizing",
+    "time_distributed",
+)
 
 
 @hookimpl
 def jax2onnx_register(registry: Registry) -> None:
-    """Contribute the adapter of modules, and the composites that bind their layers to operations of `jax2onnx-lax`."""
+    """Contribute the adapter of layers and models, and the composites that bind layers to operations of `jax2onnx-lax`."""
+    from jax2onnx_keras.adapter import adapt
+
+    registry.adapter("keras:Layer", adapt)
     for name in _MODULES:
         registry.add(importlib.import_module(f"jax2onnx_keras.{name}").composites)
 
 
 @hookimpl
 def jax2onnx_testcases() -> list[Case]:
-    """The cases of all layers."""
+    """The cases of all layers. Keras chooses its backend when it is imported, which they do."""
+    os.environ.setdefault("KERAS_BACKEND", "jax")
     return [case for name in _MODULES for case in importlib.import_module(f"jax2onnx_keras.{name}_cases").cases]

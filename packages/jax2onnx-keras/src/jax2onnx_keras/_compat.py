@@ -1,0 +1,76 @@
+"""What is private in Keras, or depends on its version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import jax
+from jax2onnx_core.jax_types import PyTree
+from jax2onnx_lax.padding import Pairs
+
+if TYPE_CHECKING:
+    import keras
+
+__all__ = ["all_layers", "creates_weights", "maker", "stateless", "structure", "transposed_padding"]
+
+
+def all_layers(layer: keras.Layer) -> Sequence[keras.Layer]:
+    """The layer, and all layers in it, each after the one that it is in."""
+    return layer._flatten_layers()
+
+
+def creates_weights(layer: keras.Layer) -> bool:
+    """Whether a layer that is not built would get weights if it was called."""
+    return not layer.built and not getattr(layer.build, "_is_default", False)
+
+
+@contextmanager
+def stateless() -> Iterator[keras.StatelessScope]:
+    """A scope in which nothing changes variables: that which is open, or a new one."""
+    import keras
+    from keras.src import backend
+
+    scope = backend.get_stateless_scope()
+    if scope is not None:
+        yield scope
+        return
+    scope = keras.StatelessScope(collect_losses=True)
+    scope.__enter__()
+    try:
+        yield scope
+    finally:
+        # Layers that were built inside get their weights now; these are not to be values of the trace.
+        with jax.ensure_compile_time_eval():
+            scope.__exit__(None, None, None)
+
+
+def structure(model: keras.Model) -> tuple[PyTree, PyTree] | None:
+    """The symbolic inputs and outputs of a functional or sequential model in their containers; None for another model."""
+    import keras
+    from keras.src.models.functional import Functional
+
+    functional = model._functional if isinstance(model, keras.Sequential) else model
+    return (functional._inputs_struct, functional._outputs_struct) if isinstance(functional, Functional) else None
+
+
+def maker(tensor: keras.KerasTensor) -> str:
+    """The name of the layer or operation that a symbolic tensor is a result of."""
+    return tensor._keras_history.operation.name
+
+
+def transposed_padding(layer: keras.layers.Conv2DTranspose) -> Pairs:
+    """How `jax.lax.conv_transpose` pads for the padding and the output padding of a layer."""
+    from keras.src.backend.common import backend_utils
+
+    rank = len(layer.kernel_size)
+    pairs = backend_utils.compute_conv_transpose_padding_args_for_jax(
+        input_shape=(None,) * (rank + 2),
+        kernel_shape=(*layer.kernel_size, 1, 1),
+        strides=layer.strides,
+        padding=layer.padding,
+        output_padding=layer.output_padding,
+        dilation_rate=layer.dilation_rate,
+    )
+    return tuple((low, high) for low, high in pairs)

@@ -1,0 +1,62 @@
+"""`MultiHeadAttention` with a dropout rate, at inference, as "nn.attention".
+
+Without the rate its core is `jax.nn.dot_product_attention`; its projections are layers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+from jax2onnx_core import Composites, Replacement, bind_composite
+from jax2onnx_lax.nn.attention import attention_call
+
+from jax2onnx_keras.layer import of_one_type
+
+if TYPE_CHECKING:
+    import keras
+
+__all__ = ["composites"]
+
+composites = Composites()
+
+
+@composites.call("keras.layers:MultiHeadAttention._compute_attention", name="nn.attention")
+def compute_attention(
+    self: keras.layers.MultiHeadAttention,
+    query: jax.Array,
+    key: jax.Array,
+    value: jax.Array,
+    attention_mask: jax.Array | None = None,
+    training: bool | None = None,
+    return_attention_scores: bool = False,
+    use_causal_mask: bool = False,
+) -> Replacement | None:
+    if not self.dropout or training or return_attention_scores:
+        return None
+    if {query.ndim, key.ndim, value.ndim} != {4} or not of_one_type(query, key, value):
+        return None
+    mask = None
+    if attention_mask is not None:
+        mask = attention_mask.astype(bool)
+        mask = jnp.expand_dims(mask, -3) if mask.ndim == 3 else mask
+    scale = float(query.shape[-1]) ** -0.5
+    call = attention_call(
+        query, key, value, None, mask, scale=scale, is_causal=use_causal_mask, softmax_in_float32=False
+    )
+    if call is None:
+        return None
+
+    def original() -> jax.Array:
+        logits = jnp.einsum("btnh,bsnh->bnts", query * scale, key)
+        visible = [m for m in (mask, _causal(query, key) if use_causal_mask else None) if m is not None]
+        for m in visible:
+            logits = jnp.where(m, logits, -1e9)
+        return jnp.einsum("bnts,bsnh->btnh", jax.nn.softmax(logits), value)
+
+    return Replacement((bind_composite("nn.attention", call, original), None))
+
+
+def _causal(query: jax.Array, key: jax.Array) -> jax.Array:
+    return jnp.tril(jnp.ones((query.shape[1], key.shape[1]), bool))

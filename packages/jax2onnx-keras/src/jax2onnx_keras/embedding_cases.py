@@ -1,0 +1,43 @@
+"""Cases of `embedding`."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from jax2onnx_core import Case, construct, expect_graph
+from keras import layers
+
+from jax2onnx_keras.built import built
+
+__all__ = ["cases"]
+
+_NASTY = np.array([[0, 10, -1, -11], [11, -12, 2**31 - 1, -(2**31)]], np.int32)
+_TABLE = (None, None), 11, 8
+
+
+cases = [
+    Case(
+        "embedding",
+        built(layers.Embedding, *_TABLE),
+        [_NASTY],
+        covers=("nn.embedding",),
+        expect=expect_graph("Clip -> Gather -> Add", counts={"Gather": 1, "Where": 1}),
+    ),
+    Case("embedding_any_length", built(layers.Embedding, *_TABLE), [(("B", "T"), np.int32)]),
+    Case("embedding_of_floats", built(layers.Embedding, *_TABLE), [("B", "T")]),
+    Case("embedding_of_one", built(layers.Embedding, (None, None), 1, 8), [(("B", "T"), np.int32)]),
+    Case(
+        "reversible_embedding",
+        built(layers.ReversibleEmbedding, *_TABLE),
+        [(("B", "T"), np.int32)],
+        expect=expect_graph("Gather"),
+    ),
+    Case(
+        "reversible_embedding_in_reverse",
+        construct(functools.partial, built(layers.ReversibleEmbedding, *_TABLE), reverse=True),
+        [("B", 5, 8)],
+        covers=("nn.unembedding",),
+        expect=expect_graph("Reshape -> Gemm -> Reshape", match="exact"),
+    ),
+]

@@ -1,0 +1,43 @@
+"""`Dense` and `EinsumDense` as "nn.linear"."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+from jax2onnx_core import Call, Composites, Replacement
+from jax2onnx_lax.nn.linear import contracted_axes
+
+from jax2onnx_keras.layer import activated, array, of_one_type, operation, shifted
+
+if TYPE_CHECKING:
+    import keras
+
+__all__ = ["composites"]
+
+composites = Composites()
+
+
+@composites.call("keras.layers:Dense.call", name="nn.linear")
+def dense(self: keras.layers.Dense, inputs: jax.Array, training: bool | None = None) -> Replacement | None:
+    return _projection(self, inputs, 1)
+
+
+@composites.call("keras.layers:EinsumDense.call", name="nn.linear")
+def einsum_dense(self: keras.layers.EinsumDense, inputs: jax.Array, training: bool | None = None) -> Replacement | None:
+    contracted = contracted_axes(self.equation, inputs.ndim)
+    return None if contracted is None else _projection(self, inputs, contracted)
+
+
+def _projection(
+    layer: keras.layers.Dense | keras.layers.EinsumDense, inputs: jax.Array, contracted: int
+) -> Replacement | None:
+    kernel, bias = array(layer.kernel), array(layer.bias)
+    if kernel is None or not of_one_type(inputs, kernel, bias):
+        return None
+    if bias is not None and bias.shape != kernel.shape[contracted:]:
+        return None
+    call = Call(inputs, kernel, bias, contracted=contracted)
+    y = operation("nn.linear", call, lambda: shifted(jnp.tensordot(inputs, kernel, contracted), bias))
+    return Replacement(activated(layer, y))

@@ -1,0 +1,90 @@
+"""Cases of `normalization`."""
+
+from __future__ import annotations
+
+from jax2onnx_core import Case, expect_graph
+from keras import layers, ops
+
+from jax2onnx_keras.built import built
+
+__all__ = ["cases"]
+
+_X, _TOKENS = (None, None, 8), [("B", "T", 8)]
+_SHAPE, _IMAGES = (None, 6, 5, 8), [("B", 6, 5, 8)]
+_FOLDED = expect_graph("Mul -> Add", match="exact")
+_LAYER_NORM = expect_graph("LayerNormalization", match="exact")
+
+cases = [
+    Case(
+        "batch_norm",
+        built(layers.BatchNormalization, _SHAPE),
+        _IMAGES,
+        covers=("nn.batch_norm",),
+        expect=_FOLDED,
+        rtol=1e-5,
+    ),
+    Case(
+        "batch_norm_over_axis_1", built(layers.BatchNormalization, _SHAPE, axis=1), _IMAGES, expect=_FOLDED, rtol=1e-5
+    ),
+    Case(
+        "batch_norm_bare",
+        built(layers.BatchNormalization, _SHAPE, center=False, scale=False),
+        _IMAGES,
+        expect=_FOLDED,
+        rtol=1e-5,
+    ),
+    Case(
+        "layer_norm",
+        built(layers.LayerNormalization, _X),
+        _TOKENS,
+        covers=("nn.layer_norm",),
+        expect=_LAYER_NORM,
+        rtol=1e-5,
+    ),
+    Case(
+        "layer_norm_bare",
+        built(layers.LayerNormalization, _X, center=False, scale=False),
+        _TOKENS,
+        expect=_LAYER_NORM,
+        rtol=1e-5,
+    ),
+    Case(
+        "layer_norm_over_two_axes",
+        built(layers.LayerNormalization, _SHAPE, axis=(-2, -1)),
+        _IMAGES,
+        expect=_LAYER_NORM,
+        rtol=1e-5,
+    ),
+    Case("layer_norm_over_axis_1", built(layers.LayerNormalization, _SHAPE, axis=1), _IMAGES, rtol=1e-5),
+    Case("layer_normalization_function", ops.layer_normalization, _TOKENS, expect=_LAYER_NORM, rtol=1e-5),
+    Case(
+        "rms_norm",
+        built(layers.RMSNormalization, _X),
+        _TOKENS,
+        covers=("nn.rms_norm",),
+        expect=expect_graph("RMSNormalization", match="exact"),
+        rtol=1e-5,
+    ),
+    Case(
+        "group_norm",
+        built(layers.GroupNormalization, _SHAPE, 2),
+        [("B", "H", "W", 8)],
+        covers=("nn.group_norm",),
+        expect=expect_graph("Transpose -> Reshape -> InstanceNormalization -> Reshape -> Transpose -> Mul -> Add"),
+        rtol=1e-4,
+    ),
+    Case(
+        "instance_norm",
+        built(layers.GroupNormalization, _SHAPE, -1),
+        [("B", 6, 5, 8)],
+        expect=expect_graph("Transpose -> InstanceNormalization -> Transpose", match="exact"),
+        rtol=1e-4,
+    ),
+    Case(
+        "group_norm_over_axis_1",
+        built(layers.GroupNormalization, (None, 8, 6, 5), 2, axis=1),
+        [("B", 8, 6, 5)],
+        rtol=1e-4,
+    ),
+    Case("unit_norm", built(layers.UnitNormalization, _X), _TOKENS),
+]

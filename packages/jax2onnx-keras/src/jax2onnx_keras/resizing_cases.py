@@ -1,0 +1,29 @@
+"""Cases of `resizing`."""
+
+from __future__ import annotations
+
+from jax2onnx_core import Case, expect_graph
+from keras import layers
+
+from jax2onnx_keras.built import built
+
+__all__ = ["cases"]
+
+cases = [
+    Case(
+        "up_sampling",
+        built(layers.UpSampling2D, (None, 4, 3, 2), (2, 3)),
+        [("B", 4, 3, 2)],
+        covers=("jax.image.resize",),
+        expect=expect_graph("Resize"),
+    ),
+    Case(
+        "up_sampling_any_size",
+        built(layers.UpSampling2D, (None, 2, None, None), 2, "channels_first"),
+        [("B", 2, "H", "W")],
+    ),
+    Case(
+        "up_sampling_linear", built(layers.UpSampling2D, (None, 4, 3, 2), 2, interpolation="bilinear"), [("B", 4, 3, 2)]
+    ),
+    Case("up_sampling_1d", built(layers.UpSampling1D, (None, 4, 3), 3), [("B", "T", 3)]),
+]

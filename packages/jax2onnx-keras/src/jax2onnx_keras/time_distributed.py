@@ -1,0 +1,28 @@
+"""`TimeDistributed` as a batch of steps, which Keras computes one after another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+from jax2onnx_core import Composites, Replacement
+
+if TYPE_CHECKING:
+    import keras
+
+__all__ = ["composites"]
+
+composites = Composites()
+
+
+@composites.call("keras.layers:TimeDistributed.call", name="keras.time_distributed")
+def time_distributed(
+    self: keras.layers.TimeDistributed,
+    inputs: jax.Array,
+    training: bool | None = None,
+    mask: jax.Array | None = None,
+) -> Replacement | None:
+    if training or mask is not None:
+        return None
+    # To the layer, the time steps of one sequence are a batch.
+    return Replacement(jax.vmap(self.layer.call)(inputs))
