@@ -86,6 +86,10 @@ def test_methods_and_parts_of_bound_modules(method: Callable[..., Any]) -> None:
     np.testing.assert_allclose(program(X), bound.encode(X), rtol=1e-5)
 
 
+def test_inputs_have_the_names_of_the_parameters() -> None:
+    assert list(to_onnx((net, variables), [("B", 5)]).input_names) == ["x"]
+
+
 def test_variables_may_be_inputs() -> None:
     program = to_onnx(net.apply, [variables, ("B", 5)])
     np.testing.assert_allclose(program(variables, X), net.apply(variables, X), rtol=1e-5)

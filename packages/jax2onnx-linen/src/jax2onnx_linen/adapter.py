@@ -80,8 +80,12 @@ def _is_pair(value: object) -> bool:
 def _adapt_pair(pair: tuple[nn.Module, Variables]) -> Adapted:
     module, variables = pair
     made = _adapt_variables(_checked(module, variables))
-    function = functools.partial(_apply, module)
-    return dataclasses.replace(made, fresh=lambda: functools.partial(function, made.fresh()))
+
+    @functools.wraps(module.__call__)
+    def call(*args: PyTree, **kwargs: PyTree) -> PyTree:
+        return _apply(module, made.fresh(), *args, **kwargs)
+
+    return dataclasses.replace(made, fresh=lambda: call)
 
 
 def _is_apply(value: object) -> bool:

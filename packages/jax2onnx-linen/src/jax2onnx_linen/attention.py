@@ -28,7 +28,7 @@ __all__ = ["composites"]
 composites = Composites()
 
 
-@composites.call("flax.linen:dot_product_attention", name="nn.attention")
+@composites.call("flax.linen:dot_product_attention", name="nn.attention", keep_under_vmap="broadcast")
 def dot_product_attention(
     query: jax.Array,
     key: jax.Array,
