@@ -86,8 +86,9 @@ def test_methods_and_parts_of_bound_modules(method: Callable[..., Any]) -> None:
     np.testing.assert_allclose(program(X), bound.encode(X), rtol=1e-5)
 
 
-def test_inputs_have_the_names_of_the_parameters() -> None:
-    assert list(to_onnx((net, variables), [("B", 5)]).input_names) == ["x"]
+@pytest.mark.parametrize("way", ["bound module", "pair", "partial"])
+def test_inputs_have_the_names_of_the_parameters(way: str) -> None:
+    assert list(to_onnx(WAYS[way], [("B", 5)]).input_names) == ["x"]
 
 
 def test_variables_may_be_inputs() -> None:

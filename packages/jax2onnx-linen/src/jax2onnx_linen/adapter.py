@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import inspect
 import types
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -30,9 +31,10 @@ _BOUND = (
 
 
 def register(registry: Registry) -> None:
-    """Contribute what takes bound modules, pairs, `module.apply`, variables and training states apart."""
+    """Contribute what takes bound modules, pairs, `module.apply`, partials of it, variables and training states apart."""
     registry.adapter("flax.linen:Module", _adapt_bound, claims=_is_bound)
     registry.adapter("flax.linen:Module", _adapt_pair, claims=_is_pair)
+    registry.adapter("flax.linen:Module", _adapt_partial, claims=_is_partial)
     registry.adapter("flax.linen:Module", _adapt_apply, claims=_is_apply)
     registry.adapter("flax.linen:Module", _adapt_variables, claims=_is_variables)
     registry.adapter("flax.linen:Module", _adapt_struct, claims=_is_struct)
@@ -78,14 +80,31 @@ def _is_pair(value: object) -> bool:
 
 
 def _adapt_pair(pair: tuple[nn.Module, Variables]) -> Adapted:
-    module, variables = pair
+    return _adapt_call(*pair)
+
+
+def _is_partial(value: object) -> bool:
+    return isinstance(value, functools.partial) and _is_apply(value.func) and len(value.args) == 1
+
+
+def _adapt_partial(partial: functools.partial[PyTree]) -> Adapted:
+    assert isinstance(partial.func, types.MethodType)
+    return _adapt_call(partial.func.__self__, *partial.args, **partial.keywords)
+
+
+def _adapt_call(module: nn.Module, variables: Variables, **options: Any) -> Adapted:
+    """`module.apply(variables, …)` as a function with the signature of the module's `__call__`."""
     made = _adapt_variables(_checked(module, variables))
+    given = _weights({"": options})
 
-    @functools.wraps(module.__call__)
     def call(*args: PyTree, **kwargs: PyTree) -> PyTree:
-        return _apply(module, made.fresh(), *args, **kwargs)
+        return _apply(module, made.fresh(), *args, **{**options, **kwargs})
 
-    return dataclasses.replace(made, fresh=lambda: call)
+    if "method" not in options:
+        taken = options.keys() & inspect.signature(module.__call__).parameters.keys()
+        called = functools.partial(module.__call__, **{name: options[name] for name in taken})
+        functools.update_wrapper(call, called, assigned=())
+    return dataclasses.replace(made, fresh=lambda: call, weights={**made.weights, **given})
 
 
 def _is_apply(value: object) -> bool:
