@@ -19,9 +19,10 @@ _UNNAMED = re.compile(r"val_\d+")
 def common_name(weights: Sequence[ir.Value]) -> str:
     """A name for a constant that is made from several weights: what their paths begin and end with.
 
-    `cell.ii.kernel` and `cell.if_.kernel` make `cell.kernel`, `norm.mean` and `norm.var` make `norm`.
+    `cell.ii.kernel` and `cell.if_.kernel` make `cell.kernel`, `norm.mean` and `norm.var` make `norm`; constants
+    without a name of their own count nothing.
     """
-    paths = [value.name.split(".") for value in weights if value.name]
+    paths = [value.name.split(".") for value in weights if value.name and not value.name.startswith("const")]
     front = _shared(paths)
     back = _shared([path[len(front) :][::-1] for path in paths])[::-1]
     return ".".join([*front, *back]) or "const"

@@ -121,9 +121,11 @@ class GraphEditor:
         """A constant int64 vector."""
         return self.constant(np.array(values, np.int64))
 
-    def own(self, tensor: ir.TensorProtocol) -> ir.Value:
-        """A new constant of the root: an initializer, in a function a Constant node."""
-        return self._root.own(tensor)
+    def own(self, tensor: ir.TensorProtocol, sources: Sequence[ir.Value | None] = ()) -> ir.Value:
+        """A new constant of the root, named after the `sources` that it was made from: an initializer, in a function a
+        Constant node.
+        """
+        return self._root.own(tensor, sources)
 
     def derived(self, source: ir.Value, tensor: ir.TensorProtocol, what: str) -> ir.Value:
         """The constant `tensor` made from the constant `source`, shared within the root graph and named after it."""

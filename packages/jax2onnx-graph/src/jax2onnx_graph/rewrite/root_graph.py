@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.build.final_names import common_name
 from jax2onnx_graph.build.names import Names
 from jax2onnx_graph.fingerprints import array_fingerprint
 from jax2onnx_graph.traversal import subgraphs, walk
@@ -33,14 +34,14 @@ class RootGraph:
             self._constants[key] = self.own(ir.Tensor(array))
         return self._constants[key]
 
-    def own(self, tensor: ir.TensorProtocol) -> ir.Value:
-        """A new constant."""
+    def own(self, tensor: ir.TensorProtocol, sources: Sequence[ir.Value | None] = ()) -> ir.Value:
+        """A new constant, named after those that it was made from."""
         value = ir.Value(type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()))
         if self._is_function:
             _put_first(self._graph, ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)], outputs=[value]))
         else:
             value.const_value = tensor
-            value.name = _free_name(self._graph)
+            value.name = _free_name(self._graph, common_name([v for v in sources if v is not None]))
             self._graph.register_initializer(value)
         return value
 
@@ -77,8 +78,8 @@ def _put_first(graph: ir.Graph, node: ir.Node) -> None:
     graph.append(node)
 
 
-def _free_name(graph: ir.Graph) -> str:
+def _free_name(graph: ir.Graph, base: str) -> str:
     number = len(graph.initializers)
-    while f"constant_{number}" in graph.initializers:
+    while f"{base}_{number}" in graph.initializers:
         number += 1
-    return f"constant_{number}"
+    return f"{base}_{number}"

@@ -15,6 +15,7 @@ from jax import Array, lax
 from jax2onnx_core import Complex, Context, Dim, Rules, Value
 from jax2onnx_core.jaxprs import Dims, is_positive, is_static
 from jax2onnx_graph.build.builder import DtypeLike
+from jax2onnx_graph.build.final_names import common_name
 
 from jax2onnx_lax.contract.im2col import batch_groups_as_channels, conv_by_patches
 from jax2onnx_lax.dtypes import Dtype, is_float
@@ -230,7 +231,7 @@ def _flipped_kernel(ctx: Context, kernel: Value, groups: int) -> Value:
     spatial = tuple(i + 2 for i, k in enumerate(space) if k != 1)
     known = ctx.known(kernel)
     if known is not None:
-        kernel = ctx.constant(np.flip(known, spatial))
+        kernel = ctx.constant(np.flip(known, spatial), name=common_name([kernel]))
     elif spatial:
         kernel = ctx.jax(lambda w: lax.rev(w, spatial), kernel)
     if groups == 1:

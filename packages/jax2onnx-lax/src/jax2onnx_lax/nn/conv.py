@@ -11,6 +11,7 @@ import math
 import numpy as np
 from jax2onnx_core import Context, Rules, Value
 from jax2onnx_core.jaxprs import Dims
+from jax2onnx_graph.build.final_names import common_name
 
 from jax2onnx_lax.nn.operands import channels_first, channels_last, pad_attributes, static_sizes
 from jax2onnx_lax.padding import Padding, dilated_size, surely_fits, transposed_padding
@@ -123,7 +124,8 @@ def _scattered_kernel(ctx: Context, kernel: Value, rank: int, transpose_kernel: 
     known = ctx.known(kernel)
     if known is None:
         ctx.decline("the kernel is not a constant")
-    return ctx.constant(np.flip(known, tuple(range(rank))).transpose(rank, rank + 1, *range(rank)), like=kernel)
+    flipped = np.flip(known, tuple(range(rank))).transpose(rank, rank + 1, *range(rank))
+    return ctx.constant(flipped, like=kernel, name=common_name([kernel]))
 
 
 def _with_one_batch_axis(ctx: Context, x: Value, rank: int) -> Value:

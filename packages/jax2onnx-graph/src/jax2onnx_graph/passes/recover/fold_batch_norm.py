@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["FoldBatchNorm"]
+from collections.abc import Sequence
 
 import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.attributes import attribute_values
+from jax2onnx_graph.build.final_names import common_name
 from jax2onnx_graph.facts.values import constant_tensor, dims_of, known
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation, other_operand, permutation_of
+__all__ = ["FoldBatchNorm"]
 
 _CHANNELS = 1 << 16
 
@@ -47,24 +49,37 @@ def _fold(editor: GraphEditor, node: ir.Node) -> None:
         if channels is None:
             continue
         axis = 1 if transpose is None else permutation_of(transpose).index(1)
-        values, bias = _per_channel(other_operand(node, operand), operand, channels, axis), _bias(conv, channels)
+        constant = other_operand(node, operand)
+        values, bias = _per_channel(constant, operand, channels, axis), _bias(conv, channels)
         if values is not None and bias is not None:
-            folded = _put_folded(editor, conv, node.op_type, values, bias)
+            folded = _put_folded(editor, conv, node.op_type, values, bias, _namesake(conv, node.op_type, constant))
             editor.replace(node, folded if transpose is None else transpose.outputs[0])
             return
 
 
-def _put_folded(editor: GraphEditor, conv: ir.Node, op_type: str, values: np.ndarray, bias: np.ndarray) -> ir.Value:
-    """Put a convolution that does `op_type` with `values` [C] by itself in the place of `conv`; returns its result."""
+def _put_folded(
+    editor: GraphEditor, conv: ir.Node, op_type: str, values: np.ndarray, bias: np.ndarray,
+    named: Sequence[ir.Value | None],
+) -> ir.Value:  # fmt: skip
+    """Put a convolution that does `op_type` with `values` [C] by itself in the place of `conv`; returns its result.
+
+    Its bias is named after `named`.
+    """
     weights = conv.inputs[1]
     if op_type == "Mul":
         weights, bias = _scaled_weights(editor, conv, values), bias * values
     else:
         bias = bias + values if op_type == "Add" else bias - values
-    new_bias = editor.own(ir.Tensor(bias))
-    _name_after(new_bias, conv.inputs[2] if len(conv.inputs) > 2 else None)
+    new_bias = editor.own(ir.Tensor(bias), named)
     new = editor.put(conv, conv.op_type, [conv.inputs[0], weights, new_bias], attribute_values(conv))
     return new.outputs[0]
+
+
+def _namesake(conv: ir.Node, op_type: str, constant: ir.Value | None) -> list[ir.Value | None]:
+    """What a folded bias is named after: the bias of the convolution, or, where it has none with a name, its summand."""
+    if common_name([v for v in conv.inputs[2:] if v is not None]) != common_name([]):
+        return list(conv.inputs[2:])
+    return [] if op_type == "Mul" else [constant]
 
 
 def _channels(conv: ir.Node) -> int | None:
@@ -108,12 +123,5 @@ def _scaled_weights(editor: GraphEditor, conv: ir.Node, factors: np.ndarray) -> 
     def scaled() -> ir.TensorProtocol:
         return ir.Tensor(tensor.numpy() * shaped)
 
-    new = editor.own(ir.LazyTensor(scaled, dtype=tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=tensor.name))
-    _name_after(new, old)
-    return new
-
-
-def _name_after(new: ir.Value, old: ir.Value | None) -> None:
-    """Name the constant `new` after the parameter that it was made from."""
-    if old is not None and old.name and new.name:
-        new.name = f"{old.name}.folded"
+    lazy = ir.LazyTensor(scaled, dtype=tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=tensor.name)
+    return editor.own(lazy, [old])

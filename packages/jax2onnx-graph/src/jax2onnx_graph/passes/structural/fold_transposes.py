@@ -345,7 +345,7 @@ class _Region:
             return value
         tensor = constant_tensor(value)
         if tensor is not None:
-            return self.editor.own(_laid_out(tensor, full, self.undo, dims))
+            return self.editor.own(_laid_out(tensor, full, self.undo, dims), [value])
         builder, view = self.editor.after(value), view_of(own, dims) if views else None
         if view is not None:
             return builder.op(view[0], value, builder.ints(view[1]), dims=labelled(dims))
