@@ -24,7 +24,7 @@ def layers() -> dict[str, tuple[object, list[object]]]:
         "layer norm": _transformed(lambda x: hk.LayerNorm(-1, True, True)(x), sequences),
         "RMS norm": _transformed(lambda x: hk.RMSNorm(-1)(x), sequences),
         "group norm": _transformed(lambda x: hk.GroupNorm(2)(x), images),
-        "batch norm": _transformed(lambda x: hk.BatchNorm(True, True, 0.9)(x, is_training=False), images),
+        "batch norm": _transformed(lambda x: hk.BatchNorm(True, True, 0.9)(x, is_training=hk.running_init()), images),
         "embedding": _transformed(lambda x: hk.Embed(10, 8)(x), ("B", "T"), "int32"),
         "attention": _transformed(_attention, sequences),
         "LSTM": _transformed(_lstm, sequences),
@@ -47,4 +47,4 @@ def _transformed(
     transformed = hk.without_apply_rng(hk.transform_with_state(fn))
     example = jnp.ones([d if isinstance(d, int) else 3 for d in dims], dtype)
     params, state = transformed.init(jax.random.key(0), example)
-    return lambda x: transformed.apply(params, state, x)[0], [(dims, dtype)]
+    return (transformed, params, state), [(dims, dtype)]

@@ -38,15 +38,17 @@ def finish_names(model: ir.Model, weights: Collection[str]) -> None:
     without a name that of their node.
     """
     initializers = model.graph.initializers
+    nodes = [*walk(model.graph), *(node for function in model.functions.values() for node in walk(function))]
+    values = [value for node in nodes for value in node.outputs]
+    taken = Names(value.name for value in [*model.graph.inputs, *initializers.values(), *values] if value.name)
     free = set(weights) - initializers.keys()
     for value in list(initializers.values()):
         source = _source(value.name or "", weights)
         if source in free:
             free.remove(source)
             value.name = source
-    nodes = [*walk(model.graph), *(node for function in model.functions.values() for node in walk(function))]
-    values = [value for node in nodes for value in node.outputs]
-    taken = Names(value.name for value in [*model.graph.inputs, *initializers.values(), *values] if value.name)
+        elif source is not None and value.name != source:
+            value.name = taken.unique(source)
     for value in values:
         node = value.producer()
         if node is not None and node.name and _UNNAMED.fullmatch(value.name or "") and not value.is_graph_output():

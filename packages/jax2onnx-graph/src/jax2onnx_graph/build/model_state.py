@@ -96,5 +96,5 @@ class ModelState:
         return value
 
     def weight_names(self) -> set[str]:
-        """The names of all weights so far, in use or not."""
-        return {value.name for value in self._weights.values() if value.name}
+        """The names of all named weights so far, in use or not."""
+        return {value.name or "" for key, value in self._weights.items() if key in self._weight_names}

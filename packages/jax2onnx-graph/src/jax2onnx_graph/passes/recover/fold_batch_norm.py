@@ -13,6 +13,7 @@ from jax2onnx_graph.facts.values import constant_tensor, dims_of, known
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation, other_operand, permutation_of
+
 __all__ = ["FoldBatchNorm"]
 
 _CHANNELS = 1 << 16
