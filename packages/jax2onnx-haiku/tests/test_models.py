@@ -26,7 +26,9 @@ def block(x: jax.Array, mask: jax.Array | None = None) -> jax.Array:
 
 
 def resnet(images: jax.Array) -> jax.Array:
-    net = hk.nets.ResNet((1, 1, 1, 1), 10, bottleneck=False, channels_per_group=(4, 4, 8, 8), logits_config={"w_init": None})
+    net = hk.nets.ResNet(
+        (1, 1, 1, 1), 10, bottleneck=False, channels_per_group=(4, 4, 8, 8), logits_config={"w_init": None}
+    )
     return net(images, is_training=hk.running_init())
 
 
