@@ -104,6 +104,7 @@ def transforms(f):
         "jvp": (lambda x: jax.jvp(f, (x,), (x,)), (3,)),
         "linearize": (lambda x: jax.linearize(f, x)[1](x), (3,)),
         "hessian": (jax.hessian(lambda x: f(x).sum()), (3,)),
+        "vmap of others": (lambda x: jax.vmap(lambda _: f(x), out_axes=None)(x), (3,)),
         "jit": (jax.jit(f), (3,)),
         "checkpoint": (jax.grad(lambda x: jax.checkpoint(f)(x).sum()), (3,)),
         "scan": (lambda x: jax.lax.scan(lambda c, _: (f(c), c.sum()), x, None, length=3), (3,)),

@@ -373,9 +373,11 @@ def register_composite_rules(primitive: Primitive, batch: Callable[..., list[jax
         return [None] * count + _ad.backward_pass(inner, False, consts, operands[count:], cotangents)
 
     def batcher(
-        axis_data: _batching.AxisData, operands: Sequence[jax.Array], dims: Sequence[int | None], **params: Any
+        axis_data: _batching.AxisData, operands: Sequence[jax.Array], axes: Sequence[int | None], **params: Any
     ) -> PyTree:
-        axes = [None if d is None or d is _NOT_MAPPED else d for d in dims]
+        if all(axis is None for axis in axes):  # vmap is around it, but does not concern it
+            outs = primitive.bind(*operands, **params)
+            return outs, [None] * len(outs)
         outs = batch(axis_data.size, axis_data.name, operands, axes, **params)
         return outs, [0] * len(outs)
 
@@ -386,6 +388,3 @@ def register_composite_rules(primitive: Primitive, batch: Callable[..., list[jax
     _ad.primitive_jvps[primitive] = jvp
     _ad.primitive_transposes[primitive] = transpose
     _batching.fancy_primitive_batchers[primitive] = batcher
-
-
-_NOT_MAPPED = vars(_batching).get("not_mapped")

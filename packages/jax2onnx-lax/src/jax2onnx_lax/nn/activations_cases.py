@@ -44,6 +44,7 @@ cases = [
     _activation("celu", "Celu"),
     _activation("leaky_relu", "LeakyRelu"),
     _activation("log_sigmoid", "Neg -> Softplus -> Neg"),
+    Case("hard_silu_hessian", jax.hessian(lambda x: jax.nn.hard_silu(x).sum()), [(3,)]),
     Case("elu_alpha", functools.partial(jax.nn.elu, alpha=0.3), _X, expect=expect_graph("Elu", match="exact")),
     Case("celu_alpha", functools.partial(jax.nn.celu, alpha=0.3), _X, expect=expect_graph("Celu", match="exact")),
     Case("leaky_relu_slope", functools.partial(jax.nn.leaky_relu, negative_slope=0.3), _X),
