@@ -66,6 +66,8 @@ class AdaptedCallable:
             return self._method(value, name)
         if isinstance(value, types.FunctionType):
             return self._function(value)
+        if callable(value) and (original := inspect.unwrap(value)) is not value:
+            self.adapt(original, name)  # of jit and its like only the names are wanted
         self._name_arrays(value, name)
         return None
 
@@ -164,8 +166,6 @@ def adapt_callable(fn: Function, adapters: Sequence[Adapter]) -> AdaptedCallable
     make = adapted.adapt(fn, "")
     if make is None and not callable(fn):
         raise OptionError(f"to_onnx needs a callable, not {type(fn).__name__}: {fn!r:.80}.")
-    if make is None and (original := inspect.unwrap(fn)) is not fn:  # of jit and its like only the names are wanted
-        adapted.adapt(original, "")
     adapted.make = lambda: adapted.surrounded(make() if make else fn)
     adapted.called = make() if make and id(fn) in adapted.models else fn
     return adapted
