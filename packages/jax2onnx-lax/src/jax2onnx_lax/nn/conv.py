@@ -1,19 +1,18 @@
 """The layer operations "nn.conv" and "nn.conv_transpose": Conv and ConvTranspose with the bias inside.
 
-The images of JAX's frameworks have their channels last, those of ONNX second: each layer stands between two transposes,
-of which a layout pass leaves those at the boundary of a stack. From the primitives the bias would be an Add of its own.
+The images of most of JAX's frameworks have their channels last, those of ONNX second: each layer stands between two
+transposes, of which a layout pass leaves those at the boundary of a stack. From the primitives the bias would be an Add of its own.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from jax2onnx_core import Context, Rules, Value
 from jax2onnx_core.jaxprs import Dims
 from jax2onnx_graph.build.final_names import common_name
 
-from jax2onnx_lax.nn.operands import channels_first, channels_last, pad_attributes, static_sizes
+from jax2onnx_lax.nn import operands
+from jax2onnx_lax.nn.operands import channels_last, pad_attributes, static_sizes
 from jax2onnx_lax.padding import Padding, dilated_size, surely_fits, transposed_padding
 
 __all__ = ["rules"]
@@ -24,7 +23,7 @@ rules = Rules()
 @rules.lower("nn.conv")
 def conv(
     ctx: Context, x: Value, kernel: Value, bias: Value | None, *, strides: tuple[int, ...], padding: Padding,
-    dilations: tuple[int, ...], groups: int,
+    dilations: tuple[int, ...], groups: int, channels_first: bool = False,
 ) -> Value:  # fmt: skip
     """A convolution over the spatial axes of images (in the sense of machine learning: a correlation).
 
@@ -37,32 +36,33 @@ def conv(
       padding: "SAME", "VALID", or (low, high) for each spatial axis.
       dilations: the distance of the kernel's elements, for each spatial axis.
       groups: into how many groups the channels are divided.
+      channels_first: whether `x` is [*batch, I, *space], the kernel [O, I / groups, *window].
 
     Returns:
-      [*batch, *space', O], in the element type that all operands have.
+      [*batch, *space', O], or [*batch, O, *space'], in the element type that all operands have.
     """
     ctx.require("Conv", x)
     rank = len(strides)
     if padding not in ("SAME", "VALID") and (isinstance(padding, str) or min(map(min, padding)) < 0):
         ctx.decline(f"Conv has no padding {padding!r}")
-    images = _with_one_batch_axis(ctx, x, rank)
-    window = static_sizes(ctx, ctx.known_dims(kernel)[:rank])
-    space = ctx.known_dims(images)[1:-1]
-    fitted, pads, auto_pad = pad_attributes(ctx, padding, space, window, strides, dilations)
-    result = _channels_first_dims(ctx, images)
+    if not channels_first:
+        kernel = ctx.transpose(kernel, (rank + 1, rank, *range(rank)))
+    window = static_sizes(ctx, ctx.known_dims(kernel)[2:])
+    images = _images(ctx, x, rank, channels_first)
+    fitted, pads, auto_pad = pad_attributes(ctx, padding, ctx.known_dims(images)[2:], window, strides, dilations)
+    result = _result_dims(ctx, images, channels_first)
     y = ctx.op.Conv(
-        ctx.transpose(images, channels_first(rank)), ctx.transpose(kernel, (rank + 1, rank, *range(rank))),
-        *([] if bias is None else [bias]), kernel_shape=window, strides=strides, dilations=dilations, group=groups,
-        pads=pads, auto_pad=auto_pad, dims=fitted.dims(result),
+        images, kernel, *([] if bias is None else [bias]), kernel_shape=window, strides=strides, dilations=dilations,
+        group=groups, pads=pads, auto_pad=auto_pad, dims=fitted.dims(result),
     )  # fmt: skip
-    y = ctx.transpose(fitted.cut(ctx, y, result), channels_last(rank))
-    return ctx.reshape(y, ctx.avals_out[0].shape)
+    y = fitted.cut(ctx, y, result)
+    return _batches(ctx, y if channels_first else ctx.transpose(y, channels_last(rank)), rank)
 
 
 @rules.lower("nn.conv_transpose")
 def conv_transpose(
     ctx: Context, x: Value, kernel: Value, bias: Value | None, *, strides: tuple[int, ...], padding: Padding,
-    dilations: tuple[int, ...], transpose_kernel: bool,
+    dilations: tuple[int, ...], transpose_kernel: bool, groups: int = 1, channels_first: bool = False,
 ) -> Value:  # fmt: skip
     """A transposed convolution, as `jax.lax.conv_transpose` defines it.
 
@@ -78,23 +78,27 @@ def conv_transpose(
       padding: "SAME", "VALID", or (low, high) for each axis of the spread input.
       dilations: the distance of the kernel's elements, for each spatial axis.
       transpose_kernel: whether the kernel is that of the convolution whose transpose this is: its window is reversed.
+      groups: into how many groups the channels are divided; the kernel has I / groups then.
+      channels_first: whether `x` is [*batch, I, *space], the kernel [O, I / groups, *window].
 
     Returns:
-      [*batch, *space', O], in the element type that all operands have.
+      [*batch, *space', O], or [*batch, O, *space'], in the element type that all operands have.
     """
     ctx.require("ConvTranspose", x)
     rank = len(strides)
-    window = static_sizes(ctx, ctx.known_dims(kernel)[:rank])
-    images = _with_one_batch_axis(ctx, x, rank)
-    spread = dilated_size(ctx.known_dims(images)[1:-1], strides)
+    sizes = ctx.known_dims(kernel)
+    window = static_sizes(ctx, sizes[2:] if channels_first else sizes[:rank])
+    images = _images(ctx, x, rank, channels_first)
+    spread = dilated_size(ctx.known_dims(images)[2:], strides)
     begins, ends = _cuts(ctx, spread, window, strides, padding, dilations)
     y = ctx.op.ConvTranspose(
-        ctx.transpose(images, channels_first(rank)), _scattered_kernel(ctx, kernel, rank, transpose_kernel),
+        images, _scattered_kernel(ctx, kernel, rank, groups, transpose_kernel, channels_first),
         *([] if bias is None else [bias]), kernel_shape=window, strides=strides, dilations=dilations,
+        group=groups if groups > 1 else None,
         pads=[max(cut, 0) for cut in (*begins, *ends)], output_padding=[max(-cut, 0) for cut in ends],
-        dims=_channels_first_dims(ctx, images),
+        dims=_result_dims(ctx, images, channels_first),
     )  # fmt: skip
-    return ctx.reshape(ctx.transpose(y, channels_last(rank)), ctx.avals_out[0].shape)
+    return _batches(ctx, y if channels_first else ctx.transpose(y, channels_last(rank)), rank)
 
 
 def _cuts(
@@ -117,24 +121,36 @@ def _cuts(
     return begins, ends
 
 
-def _scattered_kernel(ctx: Context, kernel: Value, rank: int, transpose_kernel: bool) -> Value:
-    """The kernel as ONNX has it: [I, O, *window], the window reversed unless it is already."""
-    if transpose_kernel:
+def _scattered_kernel(
+    ctx: Context, kernel: Value, rank: int, groups: int, transpose_kernel: bool, channels_first: bool
+) -> Value:
+    """The kernel as ONNX has it: [I, O / groups, *window], the window reversed unless it is already."""
+    if transpose_kernel and not channels_first and groups == 1:
         return ctx.transpose(kernel, (rank + 1, rank, *range(rank)))
     known = ctx.known(kernel)
-    if known is None:
+    if known is None or transpose_kernel:
         ctx.decline("the kernel is not a constant")
-    flipped = np.flip(known, tuple(range(rank))).transpose(rank, rank + 1, *range(rank))
-    return ctx.constant(flipped, like=kernel, name=common_name([kernel]))
+    known = known if channels_first else known.transpose(rank + 1, rank, *range(rank))
+    out, per_group, *window = known.shape
+    grouped = known.reshape(groups, out // groups, per_group, *window).swapaxes(1, 2)
+    scattered = np.flip(grouped.reshape(groups * per_group, out // groups, *window), tuple(range(2, 2 + rank)))
+    return ctx.constant(scattered, like=kernel, name=common_name([kernel]))
 
 
-def _with_one_batch_axis(ctx: Context, x: Value, rank: int) -> Value:
-    dims = ctx.known_dims(x)
-    batch = dims[: -rank - 1]
-    return x if len(batch) == 1 else ctx.reshape(x, (math.prod(batch), *dims[-rank - 1 :]))
+def _images(ctx: Context, x: Value, rank: int, channels_first: bool) -> Value:
+    """`x` as [B, C, *space]."""
+    images = operands.with_one_batch_axis(ctx, x, rank)
+    return images if channels_first else ctx.transpose(images, operands.channels_first(rank))
 
 
-def _channels_first_dims(ctx: Context, images: Value) -> Dims:
+def _result_dims(ctx: Context, images: Value, channels_first: bool) -> Dims:
     """The dimensions [B, O, *space'] of the result, `images` having one batch axis."""
-    shape, dims = ctx.avals_out[0].shape, ctx.known_dims(images)
-    return (dims[0], shape[-1], *shape[1 - len(dims) : -1])
+    (batch, _, *space), shape = ctx.known_dims(images), ctx.avals_out[0].shape
+    image = shape[len(shape) - len(space) - 1 :]
+    return (batch, *image) if channels_first else (batch, image[-1], *image[:-1])
+
+
+def _batches(ctx: Context, y: Value, rank: int) -> Value:
+    """A result with one batch axis as it has to be: with none, or with several."""
+    shape = ctx.avals_out[0].shape
+    return ctx.squeeze(y, [0]) if len(shape) == rank + 1 else ctx.reshape(y, shape)

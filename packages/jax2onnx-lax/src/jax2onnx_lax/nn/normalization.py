@@ -13,7 +13,14 @@ from jax2onnx_core.jaxprs import Dims, is_static
 from jax2onnx_graph.build.builder import Array
 from jax2onnx_graph.build.final_names import common_name
 
-from jax2onnx_lax.nn.operands import axes_from_start, channels_first, channels_last, filled, static_sizes
+from jax2onnx_lax.nn.operands import (
+    axes_from_start,
+    channels_first,
+    channels_last,
+    filled,
+    static_sizes,
+    with_one_batch_axis,
+)
 
 __all__ = ["rules"]
 
@@ -142,7 +149,7 @@ def group_norm(
     ctx.require("InstanceNormalization", x)
     dims = ctx.known_dims(x)
     rank = len(dims) - 2 if space is None else space
-    images = ctx.transpose(x, channels_first(rank)) if space is None else _with_one_batch_axis(ctx, x, rank)
+    images = ctx.transpose(x, channels_first(rank)) if space is None else with_one_batch_axis(ctx, x, rank)
     (channels,) = static_sizes(ctx, ctx.known_dims(images)[1:2])
     if groups == channels and rank > 0:
         weights = (filled(ctx, groups, 1, like=x) if scale is None else scale,
@@ -154,12 +161,6 @@ def group_norm(
     weights_dims = (channels, *[1] * (space or 0))
     y = y if scale is None else ctx.op.Mul(y, ctx.reshape(scale, weights_dims))
     return y if bias is None else ctx.op.Add(y, ctx.reshape(bias, weights_dims))
-
-
-def _with_one_batch_axis(ctx: Context, x: Value, rank: int) -> Value:
-    dims = ctx.known_dims(x)
-    batch = dims[: -rank - 1]
-    return x if len(batch) == 1 else ctx.reshape(x, (math.prod(batch), *dims[-rank - 1 :]))
 
 
 def _normalised_groups(ctx: Context, x: Value, groups: int, epsilon: float) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = [
     "pad_attributes",
     "per_axis",
     "static_sizes",
+    "with_one_batch_axis",
 ]
 
 
@@ -73,6 +75,15 @@ def channels_first(rank: int) -> tuple[int, ...]:
 def channels_last(rank: int) -> tuple[int, ...]:
     """The permutation of [B, C, *space] to [B, *space, C], with `rank` spatial axes."""
     return (0, *range(2, rank + 2), 1)
+
+
+def with_one_batch_axis(ctx: Context, x: Value, rank: int) -> Value:
+    """Images with any number of batch axes before their channels and their `rank` spatial axes, as a single batch."""
+    dims = ctx.known_dims(x)
+    batch = dims[: -rank - 1]
+    if not batch:
+        return ctx.unsqueeze(x, [0])
+    return x if len(batch) == 1 else ctx.reshape(x, (math.prod(batch), *dims[-rank - 1 :]))
 
 
 def pad_attributes(

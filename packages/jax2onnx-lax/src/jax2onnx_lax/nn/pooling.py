@@ -13,7 +13,6 @@ the parameters
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import jax
@@ -82,7 +81,8 @@ def _pool(
     ctx.require(op_type, x)
     _check_window(ctx, x, window, padding)
     rank, shape = len(window), ctx.avals_out[0].shape
-    images = _images(ctx, x, rank, channels_first)
+    images = operands.with_one_batch_axis(ctx, x, rank)
+    images = images if channels_first else ctx.transpose(images, operands.channels_first(rank))
     batch, _, *space = ctx.known_dims(images)
     fitted, pads, auto_pad = pad_attributes(ctx, padding, space, window, strides, (1,) * rank)
     image = shape[-rank - 1 :] if channels_first else (shape[-1], *shape[-rank - 1 : -1])
@@ -93,15 +93,6 @@ def _pool(
     y = fitted.cut(ctx, y, (batch, *image))
     y = y if channels_first else ctx.transpose(y, channels_last(rank))
     return ctx.squeeze(y, [0]) if len(shape) == rank + 1 else ctx.reshape(y, shape)
-
-
-def _images(ctx: Context, x: Value, rank: int, channels_first: bool) -> Value:
-    """`x` as [B, C, *space]."""
-    dims = ctx.known_dims(x)
-    batch = dims[: -rank - 1]
-    if len(batch) != 1:
-        x = ctx.reshape(x, (math.prod(batch), *dims[-rank - 1 :])) if batch else ctx.unsqueeze(x, [0])
-    return x if channels_first else ctx.transpose(x, operands.channels_first(rank))
 
 
 def _check_window(ctx: Context, x: Value, window: tuple[int, ...], padding: Padding) -> None:
