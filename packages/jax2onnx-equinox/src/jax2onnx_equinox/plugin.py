@@ -11,7 +11,7 @@ __all__ = ["JAX2ONNX_API", "jax2onnx_register", "jax2onnx_testcases"]
 JAX2ONNX_API = 1
 
 # Modules with `composites`; `<module>_cases` holds their cases.
-_MODULES = ("attention", "checks", "dropout", "embedding", "linear", "normalization", "pooling")
+_MODULES = ("activation", "attention", "checks", "conv", "dropout", "embedding", "linear", "normalization", "pooling")
 
 
 @hookimpl
