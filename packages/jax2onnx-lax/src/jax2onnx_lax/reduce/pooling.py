@@ -114,6 +114,8 @@ def _padding(ctx: Context, windows: Windows, kernel: tuple[int, ...]) -> Pairs |
     if pairs is None:
         if not is_same_padding(padding, [dims[i] for i in axes], kernel, [windows.window_strides[i] for i in axes]):
             ctx.decline("padding that depends on symbolic dimensions")
+        if any(windows.window_strides[i] > size for i, size in zip(axes, kernel, strict=True)):
+            ctx.decline("SAME_UPPER of strides beyond the window can be less than no padding")
     elif not all(0 <= p < size for pair, size in zip(pairs, kernel, strict=True) for p in pair):
         ctx.decline("negative padding, or padding as wide as a window")
     return pairs

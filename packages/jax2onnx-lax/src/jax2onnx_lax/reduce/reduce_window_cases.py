@@ -73,6 +73,7 @@ cases = [
     Case("sum_large_window_int32", _window(0, lax.add, (77,), (3,)), [((300,), np.int32)], _sum),
     Case("sum_complex", _window(0, lax.add, (2, 2)), [((5, 5), np.complex64)], _sum),
     Case("sum_gradient", jax.grad(lambda x: (_window(0, lax.add, (2, 3), (1, 2))(x) ** 2).sum()), [(6, 7)], _sum),
+    Case("max_same_with_gaps", _window(-np.inf, lax.max, (2, 1), (3, 1), "SAME"), [("N", "C")], _max),
     Case("max_of_single_elements", _window(-np.inf, lax.max, (1, 1), (3, 1), "SAME"), [(7, 4)], _max,
          expect_graph("Slice", match="exact")),
     Case("max_of_single_elements_of_none", lambda x: _window(-5, lax.max, (1,), (3,), "SAME")(x[1:]), [(("N",), np.int32)],
