@@ -32,7 +32,7 @@ REASONS = {
     "subnormal numbers": "XLA on CPU flushes them to zero, a model computes with them.",
     "half precision": "A runtime may keep float32 between two half-precision operators.",
     "more precise": "The value of the model is nearer than JAX's to that which JAX computes in double precision.",
-    "overflow of float64": "Of products that overflow, the sum is infinite or NaN: a fused multiply-add does not round them before.",
+    "overflow of products": "Of products that overflow, the sum is infinite or NaN: a fused multiply-add does not round them before.",
     "infinite complex numbers": "Which part of one that is not finite is infinite and which is NaN depends on how it is computed.",
 }
 
@@ -152,17 +152,17 @@ def _explanations(
         yield reason, _within(got, want, [*others, *nudged])
     if np.iscomplexobj(want):
         yield "infinite complex numbers", ~np.isfinite(got) & ~np.isfinite(want)
-    if want.dtype == np.float64 and any(_squares_overflow(value) for value in arguments.values()):
-        yield "overflow of float64", ~np.isfinite(got) & ~np.isfinite(want)
+    if any(_squares_overflow(value) for value in arguments.values()):
+        yield "overflow of products", ~np.isfinite(got) & ~np.isfinite(want)
     for reason, dtypes in _WIDER.items():
         yield reason, _as_with_dtypes(program.with_dtypes(dtypes), name, arguments, got, want)
 
 
 def _squares_overflow(array: Array) -> bool:
-    """Whether there are numbers in a float64 array whose squares are too great for it."""
-    if array.dtype != np.float64:
+    """Whether there are numbers in an array of floats whose squares are too great for its type."""
+    if not jnp.issubdtype(array.dtype, jnp.floating):
         return False
-    return bool((np.abs(array[np.isfinite(array)]) > np.sqrt(np.finfo(np.float64).max)).any())
+    return bool((np.abs(_wide(array[np.isfinite(array)])) > np.sqrt(float(jnp.finfo(array.dtype).max))).any())
 
 
 def explain_error(text: str) -> str:
