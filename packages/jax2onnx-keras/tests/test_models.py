@@ -100,7 +100,7 @@ def test_model_in_double_precision(make):
 
 
 def test_one_of_the_applications():
-    model = keras.applications.MobileNetV2(weights=None, input_shape=(64, 64, 3), alpha=0.35, classes=4)
+    model = keras.applications.MobileNet(weights=None, input_shape=(64, 64, 3), alpha=0.25, classes=4)
     program = to_onnx(model, **signature(model))
     x = np.random.default_rng(0).uniform(0, 1, (2, 64, 64, 3)).astype(np.float32)
     np.testing.assert_allclose(program(x), jax.jit(model)(x), rtol=1e-4, atol=1e-6)
