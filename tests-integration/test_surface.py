@@ -7,6 +7,8 @@ import re
 import pytest
 import surface
 
+pytestmark = pytest.mark.sampled(2)
+
 SAMPLE = surface.jobs()[::83]
 
 

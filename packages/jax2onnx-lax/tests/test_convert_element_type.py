@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from jax import lax
 from jax2onnx_core import to_onnx
 
+pytestmark = pytest.mark.sampled(3)
+
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")

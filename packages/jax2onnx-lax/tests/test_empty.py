@@ -12,6 +12,8 @@ import pytest
 from jax import lax
 from jax2onnx_core import OnnxProgram, to_onnx
 
+pytestmark = pytest.mark.sampled(2)
+
 Function = Callable[[jax.Array], jax.Array]
 
 STATIC: dict[str, Function] = {

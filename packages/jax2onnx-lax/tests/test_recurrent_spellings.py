@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from jax2onnx_core import to_onnx
 
+pytestmark = pytest.mark.sampled(2)
+
 H, F = 4, 3
 GATES = {"LSTM": "ifgo", "GRU": "zrn", "RNN": "n"}
 

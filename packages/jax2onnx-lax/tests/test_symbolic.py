@@ -11,6 +11,8 @@ import pytest
 from jax2onnx_core import to_onnx
 from symbolic_situations import SITUATIONS, Situation
 
+pytestmark = pytest.mark.sampled(2)
+
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda s: s.name)
 def test_it_is_jax_at_every_size_and_labelled_everywhere(situation: Situation) -> None:

@@ -2,18 +2,27 @@
 
 * `pytest --pyargs jax2onnx_testing.suite` runs all of them, and the tests about the plugins as a whole.
 * `pytest path/to/layers_cases.py` runs the cases of one module.
+* `@pytest.mark.sampled(every)` marks tests of which `--jax2onnx-quick` runs one of so many.
 * `--jax2onnx-dist NAME` (repeatable), `--jax2onnx-precision f32|f64` and `--jax2onnx-quick` restrict what is run.
 """
 
 from __future__ import annotations
 
+import collections
 import pathlib
 import sys
 from collections.abc import Iterator
 
 import pytest
 
-__all__ = ["CaseFile", "CaseItem", "pytest_addoption", "pytest_collect_file"]
+__all__ = [
+    "CaseFile",
+    "CaseItem",
+    "pytest_addoption",
+    "pytest_collect_file",
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,6 +40,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--jax2onnx-quick", action="store_true",
         help="fewer tests: one variant of each case, a quarter of them in double precision, some transformations",
     )  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker of this plugin."""
+    config.addinivalue_line("markers", "sampled(every): of these tests, the quick suite runs one of `every`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that the quick suite does not sample; those of a function are counted by themselves."""
+    if not config.getoption("--jax2onnx-quick"):
+        return
+    counts: collections.Counter[str] = collections.Counter()
+    kept, left_out = [], []
+    for item in items:
+        marker = item.get_closest_marker("sampled")
+        function = item.nodeid.partition("[")[0]
+        counts[function] += 1
+        sampled = marker is None or counts[function] % marker.args[0] == 1
+        (kept if sampled else left_out).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_collect_file(file_path: pathlib.Path, parent: pytest.Collector) -> pytest.Collector | None:
