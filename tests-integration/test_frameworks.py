@@ -18,13 +18,11 @@ LIBRARIES = ["linen", "equinox", "haiku", "keras"]
 #: Operators that move data: other layouts of images and sequences need others.
 LAYOUT = {"Transpose", "Reshape", "Squeeze", "Unsqueeze"}
 
-_CLIPPED = "an index beyond the table is clipped, where Flax gives NaN", {"Clip": 1, "Gather": 1}
+_CLIPPED = ("an index beyond the table is clipped, where Flax gives NaN", {"Clip": 1, "Gather": 1})
 #: (library, kind) → why the operators are not those of NNX, and which they are.
 EXPLAINED: Mapping[tuple[str, str], tuple[str, Mapping[str, int]]] = {
-    ("equinox", "embedding"): (
-        "an index beyond the table is clipped, where the others give NaN",
-        {"Clip": 1, "Gather": 1},
-    ),
+    ("equinox", "embedding"): _CLIPPED,
+    ("haiku", "embedding"): _CLIPPED,
 }
 
 

@@ -51,6 +51,15 @@ def test_modules_after_an_attention_keep_their_names():
     program.verify(rtol=1e-4)
 
 
+def test_both_parts_of_the_kernel_of_an_lstm_have_its_name():
+    def f(x: jax.Array) -> jax.Array:
+        core = hk.LSTM(4)
+        return hk.dynamic_unroll(core, x, core.initial_state(x.shape[1]))[0]
+
+    program = to_onnx(bound(f, (5, 2, 3)), [("T", "B", 3)])
+    assert {"lstm/linear.w", "lstm/linear.w_1", "lstm/linear.b"} <= set(program.model.graph.initializers)
+
+
 def test_vmap_of_an_apply_function():
     fn = bound(lambda x: hk.LayerNorm(-1, create_scale=True, create_offset=True)(hk.Linear(3)(x)), (4,))
     program = to_onnx(jax.vmap(fn), [("B", 4)])

@@ -34,20 +34,16 @@ def _shared(paths: Sequence[Sequence[str]]) -> list[str]:
 
 
 def finish_names(model: ir.Model, weights: Collection[str]) -> None:
-    """Give what was made from one of the `weights` its name, where the weight itself is not in the model, and values
-    without a name that of their node.
+    """Give what was made from one of the `weights` its name, with a number if that is taken, and values without a name that
+    of their node.
     """
     initializers = model.graph.initializers
     nodes = [*walk(model.graph), *(node for function in model.functions.values() for node in walk(function))]
     values = [value for node in nodes for value in node.outputs]
     taken = Names(value.name for value in [*model.graph.inputs, *initializers.values(), *values] if value.name)
-    free = set(weights) - initializers.keys()
     for value in list(initializers.values()):
         source = _source(value.name or "", weights)
-        if source in free:
-            free.remove(source)
-            value.name = source
-        elif source is not None and value.name != source:
+        if source is not None and value.name != source:
             value.name = taken.unique(source)
     for value in values:
         node = value.producer()
