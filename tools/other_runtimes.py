@@ -39,12 +39,13 @@ class OtherRuntime:
 
     def _run(self, model: bytes, feeds: Mapping[str, Array]) -> list[Array]:
         connection = self._connection or self._start()
+        self._connection = None  # an answer that nobody waited for would be taken for the next one
         try:
             connection.send((model, dict(feeds)))
             outputs, error = connection.recv()
         except (EOFError, OSError) as died:
-            self._connection = None
             raise TargetError("The process of the runtime died.") from died
+        self._connection = connection
         if error is not None:
             raise TargetError(error)
         found: list[Array] = outputs
@@ -56,5 +57,4 @@ class OtherRuntime:
         with Listener(authkey=key.encode()) as listener:
             command = [self.python, str(ROOT / "tools" / self.worker), str(listener.address)]
             subprocess.Popen(command, env=environment)
-            self._connection = listener.accept()
-        return self._connection
+            return listener.accept()

@@ -140,6 +140,7 @@ def case_rows(results: Mapping[str, Sequence[Entry]]) -> Iterator[str]:
         for entry in entries:
             if entry["status"] != "equal":
                 why = target_cases.reason(target, entry) or entry["detail"].partition(" A rule can be given")[0]
+                why = why.replace(f"{ROOT}{os.sep}", "")
                 grouped[entry["status"], why].append(entry["name"])
         yield f"\n### `{target}`\n" if grouped else ""
         for (status, why), names in sorted(grouped.items()):

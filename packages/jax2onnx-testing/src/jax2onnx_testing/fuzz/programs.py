@@ -37,13 +37,13 @@ class Options:
     """How a program is exported and run.
 
     Attributes:
-      opset: the version of the standard operators.
+      opset: the version of the standard operators; None for the lowest that the graph allows.
       x64: whether 64-bit types are on.
       optimised: whether the runtime may optimise the graph.
       values: what the inputs are like.
     """
 
-    opset: int
+    opset: int | None
     x64: bool
     optimised: bool
     values: Distribution
@@ -165,7 +165,7 @@ def generate(seed: int, *, length: int | None = None) -> Program:
     chance = random.Random(seed)  # noqa: S311 - nothing secret
     x64 = chance.random() < 0.4
     values: Distribution = chance.choices(("special", "finite", "positive", "unit"), (4, 4, 1, 1))[0]
-    options = Options(chance.choice((18, 20, 21, 22, 23, 23, 24, 25, 26)), x64, chance.random() < 0.7, values)
+    options = Options(chance.choice((18, 20, 21, 22, 23, None, 24, 25, 26)), x64, chance.random() < 0.7, values)
     dims, sizes = _dims(chance)
     with jax.enable_x64(x64):
         inputs = _inputs(chance, dims, x64=x64)
