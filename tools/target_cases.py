@@ -30,34 +30,29 @@ SECONDS = 60
 
 Load = Callable[[ir.Model], Session]
 
-#: Why a runtime does not run what is right, or gets it wrong: (target, a pattern of the case and what became of it, the reason).
+_ONNX, _ONNXRUNTIME = r"onnx", r"onnxruntime==.*"
+
+#: Why a runtime does not run what is right, or gets it wrong: patterns of the target and of what became of the case, the reason.
 KNOWN = (
-    ("onnx", "Scan is not implemented", "onnx.reference has no Scan backwards."),
-    ("onnx", "index can't contain negative values", "onnx.reference pads by no negative amounts."),
-    ("onnx", "need at least one array to concatenate", "onnx.reference stacks nothing where a Loop has no iterations."),
-    (
-        "onnx",
-        "scans::scan_.* wrong .* has shape",
-        "onnx.reference joins what a Loop gives in each iteration, where it has to stack it.",
-    ),
-    ("onnx", "reduce_window::min.* wrong", "MaxPool of onnx.reference loses NaN."),
-    ("onnx", "log_softmax.* wrong", "LogSoftmax of onnx.reference takes the logarithm of Softmax, which may be zero."),
-    ("onnx", "logsumexp_of_infinities.* wrong", "ReduceLogSumExp of onnx.reference is NaN where all numbers are −∞."),
-    (
-        "onnx",
-        "prelu.* wrong .* nan",
-        "PRelu multiplies every slope, an infinite one by zero where the operand is not negative.",
-    ),
-    ("onnxruntime==1.", "sqrt_special.* wrong", "Sqrt of ONNX Runtime 1.18 and 1.20 takes subnormal numbers for zero."),
-    ("onnxruntime==1.18", "may_be_empty.*ReduceMax", "ReduceMax of ONNX Runtime 1.18 takes no array without elements."),
-    ("onnxruntime==", "OrtValue", "The Python API of the version takes and gives no arrays of types that NumPy lacks."),
-)
+    (_ONNX, "Scan is not implemented", "onnx.reference has no Scan backwards."),
+    (_ONNX, "index can't contain negative values", "onnx.reference pads by no negative amounts."),
+    (_ONNX, "need at least one array to concatenate", "onnx.reference stacks nothing where a Loop has no iterations."),
+    (_ONNX, "scans::scan_.* wrong .* has shape", "onnx.reference joins what the iterations of a Loop give; it has to stack it."),
+    (_ONNX, "reduce_window::min.* wrong", "MaxPool of onnx.reference loses NaN."),
+    (_ONNX, "log_softmax.* wrong", "LogSoftmax of onnx.reference takes the logarithm of Softmax, which may be zero."),
+    (_ONNX, "logsumexp_of_infinities.* wrong", "ReduceLogSumExp of onnx.reference is NaN where all numbers are −∞."),
+    (r"onnx|onnxruntime==.*", "prelu.* wrong", "PRelu multiplies what it does not choose by zero: infinities become NaN."),
+    (r"onnxruntime==1\.(18|20)", "sqrt_special.* wrong", "Sqrt of the version takes subnormal numbers for zero."),
+    (r"onnxruntime==1\.18", "may_be_empty.*ReduceMax", "ReduceMax of the version takes no array without elements."),
+    (_ONNXRUNTIME, "OrtValue", "The Python API of the version takes and gives no arrays of types that NumPy lacks."),
+)  # fmt: skip
 
 
 def reason(target: str, entry: Entry) -> str | None:
     """What explains the result of a case; None if nothing does."""
     text = f"{entry['name']} {entry['status']} {entry['detail']}"
-    return next((why for prefix, pattern, why in KNOWN if target.startswith(prefix) and re.search(pattern, text)), None)
+    reasons = (why for whose, pattern, why in KNOWN if re.fullmatch(whose, target) and re.search(pattern, text))
+    return next(reasons, None)
 
 
 def variants() -> dict[str, Variant]:
