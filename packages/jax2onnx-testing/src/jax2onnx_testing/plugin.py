@@ -52,7 +52,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--jax2onnx-quick"):
         return
     counts: collections.Counter[str] = collections.Counter()
-    kept, left_out = [], []
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
     for item in items:
         marker = item.get_closest_marker("sampled")
         function = item.nodeid.partition("[")[0]
