@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,7 +14,7 @@ __all__ = ["layers"]
 Array = jax.Array
 
 
-def layers() -> dict[str, tuple[object, list[object]]]:
+def layers() -> dict[str, tuple[Any, list[Any]]]:
     """Kind → function of a batch, and inputs."""
     key = jax.random.key(0)
     images = [("B", 4, 8, 8)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import haiku as hk
 import jax
@@ -13,7 +14,7 @@ __all__ = ["layers"]
 Array = jax.Array
 
 
-def layers() -> dict[str, tuple[object, list[object]]]:
+def layers() -> dict[str, tuple[Any, list[Any]]]:
     """Kind → transformed function with its parameters and state, and inputs."""
     images, sequences = ("B", 8, 8, 4), ("B", "T", 8)
     return {
@@ -43,7 +44,7 @@ def _lstm(x: Array) -> Array:
 
 def _transformed(
     fn: Callable[[Array], Array], dims: tuple[int | str, ...], dtype: str = "float32"
-) -> tuple[object, list[object]]:
+) -> tuple[Any, list[Any]]:
     transformed = hk.without_apply_rng(hk.transform_with_state(fn))
     example = jnp.ones([d if isinstance(d, int) else 3 for d in dims], dtype)
     params, state = transformed.init(jax.random.key(0), example)

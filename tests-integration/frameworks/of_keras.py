@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 from keras import layers as kl
 
 __all__ = ["layers"]
 
 
-def layers() -> dict[str, tuple[object, list[object]]]:
+def layers() -> dict[str, tuple[Any, list[Any]]]:
     """Kind → built layer, and inputs."""
     images, sequences = ("B", 8, 8, 4), ("B", "T", 8)
     return {
@@ -27,12 +29,12 @@ def layers() -> dict[str, tuple[object, list[object]]]:
     }
 
 
-def _built(layer: keras.Layer, dims: tuple[int | str, ...], dtype: str = "float32") -> tuple[object, list[object]]:
+def _built(layer: keras.Layer, dims: tuple[int | str, ...], dtype: str = "float32") -> tuple[Any, list[Any]]:
     layer.build(_shape(dims))
     return layer, [(dims, dtype)]
 
 
-def _attention(dims: tuple[int | str, ...]) -> tuple[object, list[object]]:
+def _attention(dims: tuple[int | str, ...]) -> tuple[Any, list[Any]]:
     layer = kl.MultiHeadAttention(2, 4)
     layer.build(_shape(dims), _shape(dims))
     return lambda x: layer(x, x), [dims]

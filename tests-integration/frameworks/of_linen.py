@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -9,7 +11,7 @@ import jax.numpy as jnp
 __all__ = ["layers"]
 
 
-def layers() -> dict[str, tuple[object, list[object]]]:
+def layers() -> dict[str, tuple[Any, list[Any]]]:
     """Kind → module with its variables, and inputs."""
     images, sequences = ("B", 8, 8, 4), ("B", "T", 8)
     return {
@@ -28,6 +30,6 @@ def layers() -> dict[str, tuple[object, list[object]]]:
     }
 
 
-def _bound(module: nn.Module, dims: tuple[int | str, ...], dtype: str = "float32") -> tuple[object, list[object]]:
+def _bound(module: nn.Module, dims: tuple[int | str, ...], dtype: str = "float32") -> tuple[Any, list[Any]]:
     example = jnp.ones([d if isinstance(d, int) else 3 for d in dims], dtype)
     return (module, module.init(jax.random.key(0), example)), [(dims, dtype)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flax import nnx
 
 __all__ = ["layers"]
 
 
-def layers() -> dict[str, tuple[object, list[object]]]:
+def layers() -> dict[str, tuple[Any, list[Any]]]:
     """Kind → module and inputs."""
     rngs = nnx.Rngs(0)
     images = [("B", 8, 8, 4)]

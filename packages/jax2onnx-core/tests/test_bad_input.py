@@ -20,7 +20,7 @@ def add(x, y):
 
 def test_a_value_that_is_not_callable():
     with pytest.raises(errors.OptionError, match="needs a callable, not int"):
-        to_onnx(3, [("B", 4)])  # type: ignore[arg-type]
+        to_onnx(3, [("B", 4)])
 
 
 @pytest.mark.parametrize("inputs", ["B", {"x": (1,)}, 3])

@@ -67,6 +67,10 @@ def plus_one(fn: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x: fn(x) + 1
 
 
+def with_tanh() -> Any:
+    return eqx.tree_at(lambda m: m.activation, model, jnp.tanh)
+
+
 def combined() -> Any:
     params, static = eqx.partition(model, eqx.is_array)
     return lambda x: jax.vmap(eqx.combine(params, static))(x)
@@ -86,7 +90,7 @@ WAYS: dict[str, Callable[[], Callable[..., Any]]] = {
     "keyword": lambda: functools.partial(lambda x, *, m: jax.vmap(m)(x), m=model),
     "combine": combined,
     "inference_mode": lambda: jax.vmap(eqx.nn.inference_mode(model)),
-    "tree_at": lambda: jax.vmap(eqx.tree_at(lambda m: m.activation, model, jnp.tanh)),
+    "tree_at": lambda: jax.vmap(with_tanh()),
     "wrapper in a closure": lambda: plus_one(eqx.filter_jit(lambda x: jax.vmap(model)(x))),
     "jit in a closure": lambda: plus_one(jax.jit(lambda x: jax.vmap(model)(x))),
 }
@@ -168,12 +172,15 @@ def test_a_step_of_training_returns_the_state():
 def test_a_state_stays_that_of_the_user():
     layer, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(4, "batch", mode="batch")
 
+    counter = layer.batch_counter
+    assert counter is not None
+
     def step(x: jax.Array) -> jax.Array:
-        changed = state.set(layer.batch_counter, jnp.array(7))
-        return x + changed.get(layer.batch_counter)
+        changed = state.set(counter, jnp.array(7))
+        return x + changed.get(counter)
 
     to_onnx(step, [(4,)])
-    assert int(state.get(layer.batch_counter)) == 0
+    assert int(state.get(counter)) == 0
 
 
 def test_training_mode_is_a_warning():
@@ -190,7 +197,8 @@ def test_a_flag_of_training_that_is_an_input(training):
     key = jax.random.key(1)
 
     def call(x: jax.Array, inference: jax.Array) -> jax.Array:
-        return over_batch(eqx.nn.inference_mode(model, inference))(x, state, key)[0]
+        flagged = eqx.nn.inference_mode(model, inference)  # type: ignore[arg-type]
+        return over_batch(flagged)(x, state, key)[0]
 
     def over_batch(model: Any) -> Any:
         return jax.vmap(model, in_axes=(0, None, None), out_axes=(0, None), axis_name="batch")

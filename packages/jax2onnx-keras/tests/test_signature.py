@@ -26,7 +26,9 @@ def test_dicts_of_inputs_and_outputs():
     model = keras.Model({"right": RIGHT, "left": LEFT}, {"y": TOTAL, "x": HIDDEN})
     program = to_onnx(model, **signature(model, batch="N"))
     assert (program.input_names, program.output_names) == (["left", "right"], ["x", "y"])
-    assert program.model.graph.inputs[1].shape[0] == "N"
+    shape = program.model.graph.inputs[1].shape
+    assert shape is not None
+    assert shape[0] == "N"
     program.verify()
 
 

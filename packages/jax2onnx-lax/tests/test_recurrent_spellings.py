@@ -51,7 +51,7 @@ def _by_transposed_kernel(v: jax.Array, w: jax.Array) -> jax.Array:
 
 
 def _from_the_left(v: jax.Array, w: jax.Array) -> jax.Array:
-    return (np.asarray(w).T @ v.T).T
+    return jnp.matmul(np.asarray(w).T, v.T).T
 
 
 def _gate_by_gate(v: jax.Array, w: jax.Array) -> jax.Array:
@@ -100,7 +100,9 @@ MIXED: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 def _cell(spelling: Spelling, weights: Sequence[jax.Array]) -> Callable[[Any, jax.Array], tuple[Any, jax.Array]]:
     w, r, b = weights
-    product, parts, sigmoid = PRODUCTS[spelling.kernels], PARTS[spelling.parts], SIGMOIDS[spelling.sigmoid]
+    product: Any = PRODUCTS[spelling.kernels]
+    sigmoid = SIGMOIDS[spelling.sigmoid]
+    parts: Any = PARTS[spelling.parts]
     count, mix = len(GATES[spelling.operator]), MIXED[spelling.update]
 
     def lstm(state: Any, x: jax.Array) -> tuple[Any, jax.Array]:
@@ -175,7 +177,9 @@ def spellings(count: int) -> list[Spelling]:
     columns = [(choose.sample(field, len(field)) * count)[:count] for field in fields]
     for column in columns:
         choose.shuffle(column)
-    return [Spelling(*row, reverse=choose.random() < 0.5) for row in zip(*columns, strict=True)]
+    names = [field.name for field in dataclasses.fields(Spelling)][:-1]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return [Spelling(**row, reverse=choose.random() < 0.5) for row in rows]
 
 
 def _weights(operator: str, dtype: Any = np.float32) -> list[jax.Array]:

@@ -55,7 +55,7 @@ class _Lowering:
 
 
 def to_onnx(
-    fn: Function,
+    fn: Any,
     inputs: Sequence[Any],
     *,
     kwargs: Mapping[str, Any] | None = None,
