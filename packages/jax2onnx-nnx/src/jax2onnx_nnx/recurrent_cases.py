@@ -24,6 +24,10 @@ def _rnn(cell: type[nnx.RNNCellBase], options: dict[str, bool], **cell_options: 
     return nnx.RNN(cell(5, 4, **cell_options), **options)
 
 
+def _bidirectional(cell: type[nnx.RNNCellBase], **cell_options: object) -> nnx.Bidirectional:
+    return nnx.Bidirectional(*(nnx.RNN(cell(5, 4, **cell_options)) for _ in range(2)))
+
+
 def _case(name: str, cell: type[nnx.RNNCellBase], operator: str, **options: bool) -> Case:
     # Squeeze the direction away; a reshape and a transpose may be one.
     expect = expect_graph(f"Transpose -> {operator}", counts={operator: 1}, absent=["Scan", "Loop"])
@@ -52,4 +56,16 @@ cases = [
     ),
     Case("lstm_reversed_twice", construct(_rnn, nnx.LSTMCell, {"reverse": True}, **_OPTIONS), _X),
     Case("lstm_time_major", construct(_rnn, nnx.LSTMCell, {"time_major": True}, **_OPTIONS), [("T", "B", 5)]),
+    Case(
+        "lstm_bidirectional",
+        construct(_bidirectional, nnx.LSTMCell, **_OPTIONS),
+        _X,
+        expect=expect_graph("Transpose -> LSTM -> Transpose -> Reshape", counts={"LSTM": 1}),
+    ),
+    Case(
+        "gru_bidirectional",
+        construct(_bidirectional, nnx.GRUCell, **_OPTIONS),
+        _X,
+        expect=expect_graph("Transpose -> GRU -> Transpose -> Reshape", counts={"GRU": 1}),
+    ),
 ]

@@ -22,6 +22,7 @@ from jax2onnx_graph.passes.recover.rms_norm import RecoverRmsNorm
 from jax2onnx_graph.passes.recover.rotary import RecoverRotary
 from jax2onnx_graph.passes.recover.silu import RecoverSilu
 from jax2onnx_graph.passes.recover.softmax import RecoverSoftmax
+from jax2onnx_graph.passes.recurrent.directions import JoinDirections
 from jax2onnx_graph.passes.recurrent.scans import RecoverRecurrent
 from jax2onnx_graph.passes.structural.common_subexpressions import CommonSubexpressionEliminationPass
 from jax2onnx_graph.passes.structural.expand_functions import ExpandFunctions
@@ -79,6 +80,7 @@ def default_passes() -> list[PassFactory]:
         RecoverAttention,
         AttentionLayout,
         RecoverRecurrent,
+        JoinDirections,
         FoldBatchNorm,
         MergeReshapes,
         _plain(RemoveDeadNodes),

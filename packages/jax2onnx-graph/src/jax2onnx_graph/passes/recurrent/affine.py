@@ -12,6 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
+from jax2onnx_graph._ir import ir
+
 #: The batch axes that each axis of an array runs over: none for an axis of features, several where axes were merged.
 Batch = tuple[tuple[str, ...], ...]
 
@@ -30,10 +32,11 @@ class Leaf:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Product:
-    """The products of the rows `operand` [n] with the columns of a constant matrix [n, columns]."""
+    """The products of the rows `operand` [n] with the columns of a constant matrix [n, columns], which `weight` holds."""
 
     operand: Affine
     matrix: Array
+    weight: ir.Value
 
     def rows(self, columns: Array) -> dict[Hashable, Array]:
         """For each leaf, the matrix that takes its row to these columns."""
@@ -75,16 +78,18 @@ class Affine:
       terms: arrays of the shape of `bias`.
       bias: the constants; its batch axes have size 1, as those of the terms have.
       batch: what the axes run over.
+      biases: the constants of several numbers that `bias` was made from.
     """
 
     terms: tuple[Term, ...]
     bias: Array
     batch: Batch
+    biases: frozenset[ir.Value] = frozenset()
 
     @classmethod
-    def constant(cls, array: Array) -> Affine:
-        """The same numbers in every row."""
-        return cls((), array, ((),) * array.ndim)
+    def constant(cls, value: ir.Value, array: Array) -> Affine:
+        """The same numbers in every row: the `array` that `value` holds."""
+        return cls((), array, ((),) * array.ndim, frozenset([value] if array.size > 1 else ()))
 
     @classmethod
     def row(cls, leaf: Leaf, batch: Batch, axis: int) -> Affine:
@@ -107,7 +112,7 @@ class Affine:
     def arranged(self, change: Callable[[Array], Array], batch: Batch) -> Affine:
         """The same elements at other places: `change` rearranges an array."""
         terms = tuple(Term(t.source, change(t.columns), change(t.scale)) for t in self.terms)
-        return Affine(terms, change(self.bias), batch)
+        return Affine(terms, change(self.bias), batch, self.biases)
 
     def __add__(self, other: Affine) -> Affine:
         scales: dict[tuple[Leaf | Product, bytes], Term] = {}
@@ -116,11 +121,16 @@ class Affine:
             key = (term.source, columns.tobytes())
             scale = scales[key].scale + term.scale if key in scales else term.scale
             scales[key] = Term(term.source, columns, scale)
-        return Affine(tuple(t for t in scales.values() if t.scale.any()), self.bias + other.bias, self.batch)
+        return Affine(
+            tuple(t for t in scales.values() if t.scale.any()),
+            self.bias + other.bias,
+            self.batch,
+            self.biases | other.biases,
+        )
 
     def __mul__(self, factor: Array | float) -> Affine:
         terms = tuple(Term(t.source, t.columns, t.scale * factor) for t in self.terms)
-        return Affine(terms, self.bias * factor, self.batch)
+        return Affine(terms, self.bias * factor, self.batch, self.biases)
 
     @property
     def is_zero(self) -> bool:
@@ -142,6 +152,11 @@ class Affine:
         is_it = self.shape == shape and np.array_equal(term.columns.reshape(-1), in_order)
         return float(first) if is_it and bool((term.scale == first).all()) else None
 
+    def weights(self, leaf: Hashable) -> set[ir.Value]:
+        """The constants that `matrices` takes the matrix of a leaf from."""
+        products = [term.source for term in self.terms if isinstance(term.source, Product)]
+        return {p.weight for p in products if any(leaf in _leaves(t) for t in p.operand.terms)}
+
     def matrices(self) -> dict[Hashable, Array]:
         """For each leaf, the matrix [width, features] that it is multiplied with.
 
@@ -157,6 +172,13 @@ class Affine:
                 scaled = matrix if (scale == 1).all() else matrix * scale.astype(matrix.dtype)
                 result[leaf] = result[leaf] + scaled if leaf in result else scaled
         return result
+
+
+def _leaves(term: Term) -> set[Hashable]:
+    """The leaves on which a term depends."""
+    if isinstance(term.source, Leaf):
+        return {term.source.value}
+    return {leaf for inner in term.source.operand.terms for leaf in _leaves(inner)}
 
 
 def common_frame(a: Affine, b: Affine) -> tuple[Batch, tuple[int, ...]]:

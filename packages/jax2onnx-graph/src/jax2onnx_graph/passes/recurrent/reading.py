@@ -52,7 +52,7 @@ class Reader:
     def _computed(self, value: ir.Value) -> Formula:
         array = known(value, _LIMIT)
         if array is not None:
-            return Formula.of(Affine.constant(array))
+            return Formula.of(Affine.constant(value, array))
         node = value.producer()
         if node is None or node.domain or node.op_type not in (*_RULES, *ACTIVATIONS):
             raise UnreadableError(f"{value.name} is not computed by arithmetic")
@@ -261,12 +261,12 @@ def _matrix_product(reader: Reader, node: ir.Node, _: ir.Value) -> Formula:
     left, right = node.inputs
     matrix = known(right, _LIMIT)
     if matrix is not None:
-        return _times(reader, reader.read(left), matrix)
+        return _times(reader, reader.read(left), matrix, right)
     matrix = known(left, _LIMIT)
     if matrix is None:
         raise UnreadableError("no operand of a matrix product is constant")
     formula = reader.read(right)
-    product = _times(reader, _swapped(formula), matrix.swapaxes(-2, -1) if matrix.ndim > 1 else matrix)
+    product = _times(reader, _swapped(formula), matrix.swapaxes(-2, -1) if matrix.ndim > 1 else matrix, left)
     return _swapped(product) if matrix.ndim > 1 and len(formula.frame.shape) > 1 else product
 
 
@@ -276,8 +276,9 @@ def _swapped(formula: Formula) -> Formula:
     return _permuted(formula, [*range(rank - 2), rank - 1, rank - 2]) if rank > 1 else formula
 
 
-def _times(reader: Reader, formula: Formula, matrix: Array) -> Formula:
-    """`formula` [..., n] times a constant [n], [n, m] or [..., n, m]."""
+def _times(reader: Reader, formula: Formula, matrix: Array, weight: ir.Value | None) -> Formula:
+    """`formula` [..., n] times a constant [n], [n, m] or [..., n, m], which was made from `weight`."""
+    assert weight is not None
     rank = len(formula.frame.shape)
     row = reader.row(formula, rank - 1)
     columns = matrix[:, None] if matrix.ndim == 1 else np.moveaxis(matrix, -2, 0)
@@ -285,7 +286,7 @@ def _times(reader: Reader, formula: Formula, matrix: Array) -> Formula:
     if row.batch[-1] or math.prod(row.shape) != row.shape[-1] or row.shape[-1] not in (1, count):
         raise UnreadableError("several rows are multiplied at once")
     flat = row.arranged(lambda array: np.broadcast_to(array.reshape(-1), count), ((),))
-    product = Product(flat, columns.reshape(count, -1))
+    product = Product(flat, columns.reshape(count, -1), weight)
     ahead = max(rank - 2, len(lead))
     last = [width] if matrix.ndim > 1 else []
     shape = (*[1] * (ahead - len(lead)), *lead, *([1] if rank > 1 else []), *last)
@@ -294,7 +295,7 @@ def _times(reader: Reader, formula: Formula, matrix: Array) -> Formula:
         raise UnreadableError("features are combined with batches")
     places = np.arange(product.matrix.shape[1]).reshape(shape)
     terms = (Term(product, places, np.ones(shape, np.float32)),) if flat.terms else ()
-    return Formula.of(Affine(terms, (flat.bias @ product.matrix).reshape(shape), over))
+    return Formula.of(Affine(terms, (flat.bias @ product.matrix).reshape(shape), over, flat.biases))
 
 
 def _general_product(reader: Reader, node: ir.Node, _: ir.Value) -> Formula:
@@ -307,10 +308,10 @@ def _general_product(reader: Reader, node: ir.Node, _: ir.Value) -> Formula:
     first, second = (a.T if a is not None and flip else a for a, flip in zip(arrays, flips, strict=True))
     if second is not None:
         formula = reader.read(node.inputs[0])
-        product = _times(reader, _swapped(formula) if flips[0] else formula, second)
+        product = _times(reader, _swapped(formula) if flips[0] else formula, second, node.inputs[1])
     elif first is not None:
         formula = reader.read(node.inputs[1])
-        product = _swapped(_times(reader, formula if flips[1] else _swapped(formula), first.T))
+        product = _swapped(_times(reader, formula if flips[1] else _swapped(formula), first.T, node.inputs[0]))
     else:
         raise UnreadableError("no operand of a matrix product is constant")
     return product + reader.read(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else product

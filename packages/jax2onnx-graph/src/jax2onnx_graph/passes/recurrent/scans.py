@@ -66,7 +66,9 @@ def _recover(editor: GraphEditor, scan: ir.Node, inputs: dict[Input, ir.Value]) 
             if editor.supports(cell.op_type, tensor.value):
                 if tensor not in inputs:
                     inputs[tensor] = editor.before(scan).transpose(tensor.value, tensor.perm)
-                _rewrite(editor, scan, cell, inputs[tensor], weights)
+                sources = _sources(cell, tensor.key, step.before[cell.states[0]].value)
+                constants = [editor.own(ir.Tensor(w), made) for w, made in zip(weights, sources, strict=True)]
+                _rewrite(editor, scan, cell, inputs[tensor], constants)
             return
 
 
@@ -127,6 +129,15 @@ def _weights(cell: Cell, step: Step) -> tuple[Input, Array, Array, Array]:
     return tensor, w, r, np.concatenate([bias.reshape(-1) for bias in biases])[None].astype(dtype)
 
 
+def _sources(cell: Cell, row: Hashable, hidden: Hashable) -> list[list[ir.Value]]:
+    """The constants that each of the weights was made from."""
+    parts = [*cell.gates, *([] if cell.inner is None else [cell.inner])]
+    leaves = ([row], [hidden, *([] if cell.gated is None else [cell.gated])])
+    found = [{weight for part in parts for leaf in group for weight in part.weights(leaf)} for group in leaves]
+    found.append({bias for part in parts for bias in part.biases})
+    return [sorted(sources, key=lambda value: value.name or "") for sources in found]
+
+
 def _moved(gate: Mapping[Hashable, Array], gated: Hashable, hidden: Hashable) -> dict[Hashable, Array]:
     """The matrices of a candidate with that of r·h in the place of that of h."""
     if hidden in gate:
@@ -140,16 +151,17 @@ def _stacked(matrices: Iterable[Array | None], zeros: Array) -> Array:
     return np.ascontiguousarray(whole.T, zeros.dtype)[None]
 
 
-def _rewrite(editor: GraphEditor, scan: ir.Node, cell: Cell, x: ir.Value, weights: Sequence[Array]) -> None:
+def _rewrite(editor: GraphEditor, scan: ir.Node, cell: Cell, x: ir.Value, weights: Sequence[ir.Value]) -> None:
     """Put the operator, which reads `x` [T, I] or [T, B, I], and Squeezes of its results, in the place of the Scan."""
     builder = editor.before(scan)
     is_single = len(builder.known_dims(x)) == 2
     if is_single:
         x = builder.unsqueeze(x, [1])
     length, batch, _ = builder.known_dims(x)
-    hidden = weights[1].shape[-1]
+    hidden = builder.known_dims(weights[1])[-1]
+    assert isinstance(hidden, int)
     states = [_initial(builder, scan.inputs[place], is_single) for place in cell.states]
-    operands: list[ir.Value | None] = [x, *(editor.own(ir.Tensor(array)) for array in weights)]
+    operands: list[ir.Value | None] = [x, *weights]
     operands += [None, *states] if any(s is not None for s in states) else []
     attributes: dict[str, Attribute] = {"hidden_size": hidden}
     if cell.inner is not None:
