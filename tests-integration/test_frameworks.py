@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from jax2onnx_core import to_onnx
@@ -26,8 +28,15 @@ EXPLAINED: Mapping[tuple[str, str], tuple[str, Mapping[str, int]]] = {
 }
 
 
+@functools.cache
+def layers_of(library: str) -> Mapping[str, tuple[Any, list[Any]]]:
+    layers: Mapping[str, tuple[Any, list[Any]]] = importlib.import_module(f"frameworks.of_{library}").layers()
+    return layers
+
+
+@functools.cache
 def graph_of(library: str, kind: str) -> tuple[Counter[str], set[str]]:
-    fn, inputs = importlib.import_module(f"frameworks.of_{library}").layers()[kind]
+    fn, inputs = layers_of(library)[kind]
     program = to_onnx(fn, inputs)
     program.verify()
     constants = program.model.graph.initializers.items()
