@@ -1,8 +1,4 @@
-"""The activation window: while one thread traces, the calls that plugins declared become composites.
-
-A function is intercepted in its code object, below every reference to it: however a program holds the function (an
-attribute, a partial, a default argument, `jax.jit` of it), calls of it are seen.
-"""
+"""The activation window: calls that plugins declared become composites, seen in the functions' code, by any reference."""
 
 from __future__ import annotations
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from jax2onnx_core import _compat
-from jax2onnx_core.frontend.composite import is_composite
-from jax2onnx_core.jax_types import Jaxpr, Var
-from jax2onnx_core.jaxprs import is_extended_dtype, is_literal, open_jaxpr
+from jax2onnx_core.jax_types import Atom, Jaxpr, Var
+from jax2onnx_core.jaxprs import is_extended_dtype, is_jaxpr, is_literal, open_jaxpr
 
 __all__ = ["constant_keys"]
 
@@ -28,15 +27,22 @@ def _used(jaxpr: Jaxpr) -> tuple[set[Var], set[Var]]:
     into_keys: set[Var] = set()
     for eqn in inner.eqns:
         operands = [v for v in eqn.invars if not is_literal(v)]
-        if is_composite(eqn.primitive):
-            body = _compat.without_dead_equations(eqn.params["jaxpr"])
-            inside, _ = _used(body)
-            meant = zip(eqn.invars[eqn.params["count"] :], open_jaxpr(body)[0].invars, strict=True)
-            operands = [*eqn.invars[: eqn.params["count"]], *(v for v, parameter in meant if parameter in inside)]
+        params = [p if isinstance(p, tuple) else (p,) for p in eqn.params.values()]
+        bodies = [_compat.without_dead_equations(body) for p in params for body in p if is_jaxpr(body)]
+        if len({len(open_jaxpr(body)[0].invars) for body in bodies}) == 1:  # a composite, a scan, branches
+            meant = [pair for body in bodies for pair in _parameters(eqn.invars, body)]
+            operands = [v for v, is_read in meant if is_read and not is_literal(v)]
         used.update(operands)
         if any(map(_is_key, eqn.outvars)) and not any(map(_is_key, operands)):
             into_keys.update(operands)
     return used, into_keys
+
+
+def _parameters(operands: Sequence[Atom], body: Jaxpr) -> Iterator[tuple[Atom, bool]]:
+    """Each operand, and whether the body, whose parameters are the last of them, reads it; the others are read."""
+    invars, inside = open_jaxpr(body)[0].invars, _used(body)[0]
+    yield from ((v, True) for v in operands[: len(operands) - len(invars)])
+    yield from zip(operands[len(operands) - len(invars) :], (v in inside for v in invars), strict=True)
 
 
 def _is_key(var: Var) -> bool:

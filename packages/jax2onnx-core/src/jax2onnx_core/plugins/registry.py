@@ -66,8 +66,6 @@ class Registry:
     second `Rules` were declared with `overrides=True`. Nor may two `Rules` of one distribution have rules, or
     decompositions, for one primitive, since the order of its modules would decide; but for rules of which those of the
     one are for physical tensors and those of the other are not.
-
-    `suppliers`: module of a library → the distribution that knows its models, which the report names where it is missing.
     """
 
     def __init__(self) -> None:
@@ -81,7 +79,7 @@ class Registry:
         self.adapters: list[Adapter] = []
         self.passes: list[ContributedPass] = []
         self.targets: dict[str, Target] = {standard_target.name: standard_target}
-        self.suppliers: dict[str, str] = {}
+        self.suppliers: dict[str, str] = {}  # module of a library → the distribution that knows its models
         self.owners: dict[str, str] = {}
         self._owner = "inline"
 
