@@ -67,6 +67,18 @@ def plus_one(fn: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x: fn(x) + 1
 
 
+def on_a_batch(x: jax.Array) -> jax.Array:
+    return jax.vmap(model)(x)
+
+
+def mapped(m: Net, x: jax.Array) -> jax.Array:
+    return jax.vmap(m)(x)
+
+
+def mapped_by_keyword(x: jax.Array, *, m: Net) -> jax.Array:
+    return jax.vmap(m)(x)
+
+
 def with_tanh() -> Any:
     return eqx.tree_at(lambda m: m.activation, model, jnp.tanh)
 
@@ -81,18 +93,18 @@ WAYS: dict[str, Callable[[], Callable[..., Any]]] = {
     "filter_vmap": lambda: eqx.filter_vmap(model),
     "jit": lambda: jax.jit(jax.vmap(model)),
     "filter_jit": lambda: eqx.filter_jit(eqx.filter_vmap(model)),
-    "filter_jit of a function": lambda: eqx.filter_jit(lambda x: jax.vmap(model)(x)),
+    "filter_jit of a function": lambda: eqx.filter_jit(on_a_batch),
     "filter_jit inside": lambda: jax.vmap(eqx.filter_jit(model)),
     "method": lambda: jax.vmap(model.doubled),
     "closure": lambda: lambda x: jax.vmap(model)(x) + 1,
-    "partial": lambda: functools.partial(lambda m, x: jax.vmap(m)(x), model),
-    "eqx.Partial": lambda: eqx.Partial(lambda m, x: jax.vmap(m)(x), model),
-    "keyword": lambda: functools.partial(lambda x, *, m: jax.vmap(m)(x), m=model),
+    "partial": lambda: functools.partial(mapped, model),
+    "eqx.Partial": lambda: eqx.Partial(mapped, model),
+    "keyword": lambda: functools.partial(mapped_by_keyword, m=model),
     "combine": combined,
     "inference_mode": lambda: jax.vmap(eqx.nn.inference_mode(model)),
     "tree_at": lambda: jax.vmap(with_tanh()),
-    "wrapper in a closure": lambda: plus_one(eqx.filter_jit(lambda x: jax.vmap(model)(x))),
-    "jit in a closure": lambda: plus_one(jax.jit(lambda x: jax.vmap(model)(x))),
+    "wrapper in a closure": lambda: plus_one(eqx.filter_jit(on_a_batch)),
+    "jit in a closure": lambda: plus_one(jax.jit(on_a_batch)),
 }
 
 
