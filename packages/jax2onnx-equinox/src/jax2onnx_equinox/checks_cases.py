@@ -19,5 +19,6 @@ def _nan_instead(x: jax.Array) -> jax.Array:
 
 cases = [
     Case("check", _checked, [("B", 3)], covers=("equinox.error_if",), expect=expect_graph("Add", match="exact")),
-    Case("check_that_gives_nan", _nan_instead, [("B", 3)]),
+    # Equinox makes the values of a failed check by NumPy, which takes no symbolic shape.
+    Case("check_that_gives_nan", _nan_instead, [(4, 3)]),
 ]

@@ -30,6 +30,7 @@ class _Body:
     domain: str
     symbols: tuple[str, ...]
     function: ir.Function
+    scope: Scope
 
 
 class FunctionTable:
@@ -66,9 +67,9 @@ class FunctionTable:
         return len(self._bodies)
 
     def roll_back(self, mark: int) -> None:
-        """Forget the functions since `mark`."""
+        """Forget the functions since `mark`, and their uses of constants."""
         for key in list(self._bodies)[mark:]:
-            del self._bodies[key]
+            self._bodies.pop(key).scope.roll_back()
             self._names[key[:2]] -= 1
 
     def _unique(self, name: str, domain: str) -> str:
@@ -88,4 +89,4 @@ class FunctionTable:
         graph = ir.Graph(
             [*inputs, *taken.values()], outputs, nodes=scope.all_nodes(), name=name, opset_imports={"": state.opset}
         )
-        return _Body(name, domain, tuple(taken), ir.Function(domain, name, graph=graph, attributes=()))
+        return _Body(name, domain, tuple(taken), ir.Function(domain, name, graph=graph, attributes=()), scope)

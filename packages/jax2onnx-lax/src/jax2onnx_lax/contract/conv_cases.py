@@ -79,7 +79,7 @@ cases = [
          [(2, 4, 5, 5), (6, 2, 3, 3)], _covers, expect_graph("ConvTranspose")),
     Case("dilated_both_strided", _conv((2, 1), [(1, 2), (0, 1)], lhs_dilation=(2, 3), rhs_dilation=(2, 1)),
          [(2, 4, 5, 5), (6, 4, 2, 3)], _covers, expect_graph("Conv", counts={"ConvTranspose": 0})),
-    Case("no_channels", _conv(), [(2, 0, 5, 5), (3, 0, 2, 2)], _covers),
+    Case("no_channels_known", _conv(), [(2, 0, 5, 5), (3, 0, 2, 2)], _covers),
     Case("empty_batch", _conv(), [(0, 2, 5, 5), (3, 2, 2, 2)], _covers),
     Case("bytes", _conv(preferred_element_type=np.int32), [((2, 3, 5, 5), np.int8), ((4, 3, 2, 2), np.int8)], _covers,
          expect_graph("ConvInteger", match="exact")),
