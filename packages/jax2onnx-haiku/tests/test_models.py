@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from jax.typing import DTypeLike
 from jax2onnx_core import to_onnx
+from jax2onnx_graph.summary import operators
 
 
 def layer_norm(x: jax.Array) -> jax.Array:
@@ -96,7 +96,7 @@ def test_model(name: str, dtype: DTypeLike) -> None:
         tolerance = 2e-4 if dtype == np.float32 else 1e-11
         np.testing.assert_allclose(program(x), expected, rtol=tolerance, atol=tolerance)
     if dtype == np.float32:
-        found = collections.Counter(node.op_type for node in program.model.graph)
+        found = operators(program.model)
         assert {op_type: found[op_type] for op_type in counts} == counts
         names = set(program.model.graph.initializers)
         assert set(weights) <= {name.removesuffix(suffix) for name in names for suffix in ("", "/transposed")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 from typing import Any
 
 import flax.linen as nn
@@ -11,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.typing import DTypeLike
-from jax2onnx_core import OnnxProgram, to_onnx
+from jax2onnx_core import to_onnx
+from jax2onnx_graph.summary import operators
 from jax2onnx_linen.trained import trained_variables
 
 
@@ -85,10 +85,6 @@ class BiLSTM(nn.Module):
         return nn.Dense(5)(x)
 
 
-def operators(program: OnnxProgram) -> collections.Counter[str]:
-    return collections.Counter(node.op_type for node in program.model.graph)
-
-
 IMAGES, TOKENS = [("B", 16, 16, 3)], [(("B", "T"), np.int32)]
 MODELS: dict[str, tuple[nn.Module, Any, dict[str, int], list[str]]] = {
     "resnet": (ResNet(), IMAGES, {"Conv": 6, "MaxPool": 1, "MatMul": 1, "Mul": 0, "Sub": 0}, ["Residual_0.Conv_0.kernel"]),
@@ -125,7 +121,7 @@ def test_model(name: str, dtype: DTypeLike) -> None:
         tolerance = 2e-5 if dtype == np.float32 else 1e-11
         np.testing.assert_allclose(program(x), jax.jit(model.apply)(variables, x), rtol=tolerance, atol=tolerance)
     if dtype == np.float32:
-        found = operators(program)
+        found = operators(program.model)
         assert {op_type: found[op_type] for op_type in counts} == counts
         assert set(weights) <= {
             part for name in program.model.graph.initializers for part in (name, name.partition("/")[0])

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import Call, Composites
-
-from jax2onnx_equinox.layer import one_float_type
+from jax2onnx_lax.dtypes import of_one_float_type
 
 if TYPE_CHECKING:
     import equinox as eqx
@@ -23,4 +22,4 @@ def prelu(self: eqx.nn.PReLU, x: jax.Array) -> Call | None:
     if jnp.broadcast_shapes(x.shape, self.negative_slope.shape) != x.shape:
         return None
     slope = self.negative_slope.astype(x.dtype) if self.negative_slope.weak_type else self.negative_slope
-    return Call(x, slope) if one_float_type(x, slope) else None
+    return Call(x, slope) if of_one_float_type(x, slope) else None

@@ -8,9 +8,8 @@ import jax
 import numpy as np
 from jax import lax
 from jax2onnx_core import Call, Composites
+from jax2onnx_lax.dtypes import of_one_float_type
 from jax2onnx_lax.padding import Padding, Pairs
-
-from jax2onnx_equinox.layer import one_float_type
 
 if TYPE_CHECKING:
     import equinox as eqx
@@ -38,7 +37,7 @@ def conv_transpose(self: eqx.nn.ConvTranspose, x: jax.Array, *, key: jax.Array |
 def _call(layer: eqx.nn.Conv | eqx.nn.ConvTranspose, x: jax.Array, padding: Padding, **options: bool) -> Call | None:
     if layer.padding_mode != "ZEROS" or x.ndim != layer.num_spatial_dims + 1:
         return None
-    if not one_float_type(x, layer.weight, layer.bias):
+    if not of_one_float_type(x, layer.weight, layer.bias):
         return None
     return Call(
         x,

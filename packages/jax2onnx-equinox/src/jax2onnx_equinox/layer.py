@@ -6,15 +6,8 @@ from collections.abc import Callable
 
 import jax
 from jax2onnx_core.jax_types import PyTree
-from jax2onnx_lax.dtypes import is_float_array
 
-__all__ = ["mapped", "one_float_type"]
-
-
-def one_float_type(*arrays: jax.Array | None) -> bool:
-    """Whether those that are no None are floats, all of one type."""
-    present = [x for x in arrays if x is not None]
-    return is_float_array(*present) and len({x.dtype for x in present}) == 1
+__all__ = ["mapped"]
 
 
 def mapped(layer: Callable[..., PyTree], times: int) -> Callable[..., PyTree]:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import jax
 from jax2onnx_core import Call, Composites
-
-from jax2onnx_equinox.layer import one_float_type
+from jax2onnx_lax.dtypes import of_one_float_type
 
 if TYPE_CHECKING:
     import equinox as eqx
@@ -19,7 +18,7 @@ composites = Composites()
 
 @composites.call("equinox.nn:Linear.__call__", name="nn.linear", keep_under_vmap=(0,))
 def linear(self: eqx.nn.Linear, x: jax.Array, *, key: jax.Array | None = None) -> Call | None:
-    if self.in_features == "scalar" or x.ndim != 1 or not one_float_type(x, self.weight, self.bias):
+    if self.in_features == "scalar" or x.ndim != 1 or not of_one_float_type(x, self.weight, self.bias):
         return None
     weight, bias = self.weight, self.bias
     if self.out_features == "scalar":

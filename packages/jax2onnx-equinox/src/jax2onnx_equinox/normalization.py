@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import Call, Composites, Replacement
-
-from jax2onnx_equinox.layer import one_float_type
+from jax2onnx_lax.dtypes import of_one_float_type
 
 if TYPE_CHECKING:
     import equinox as eqx
@@ -41,7 +40,7 @@ def group_norm(
 ) -> Call | Replacement | None:
     if state is not _NOT_GIVEN:
         return Replacement((self(x), state))
-    if not one_float_type(x, self.weight, self.bias) or x.shape[0] % self.groups:
+    if not of_one_float_type(x, self.weight, self.bias) or x.shape[0] % self.groups:
         return None
     return Call(x, self.weight, self.bias, groups=self.groups, epsilon=float(self.eps), space=x.ndim - 1)
 
@@ -51,7 +50,7 @@ def _over_all_axes(
 ) -> Call | Replacement | None:
     if state is not _NOT_GIVEN:
         return Replacement((layer(x), state))
-    if x.shape != layer.shape or x.ndim == 0 or not one_float_type(x, layer.weight, layer.bias):
+    if x.shape != layer.shape or x.ndim == 0 or not of_one_float_type(x, layer.weight, layer.bias):
         return None
     return Call(x, layer.weight, layer.bias, axes=x.ndim, epsilon=float(layer.eps))
 
@@ -112,6 +111,6 @@ def normalised(
 def normalised_call(
     x: jax.Array, mean: jax.Array, variance: jax.Array, weight: jax.Array | None, bias: jax.Array | None, epsilon: float
 ) -> Call | None:
-    if not one_float_type(x, mean, variance, weight, bias):
+    if not of_one_float_type(x, mean, variance, weight, bias):
         return None
     return Call(x, mean, variance, weight, bias, axis=-x.ndim, epsilon=epsilon)

@@ -9,9 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax2onnx_core import Call, Composites, Replacement
 from jax2onnx_core.jaxprs import is_static
+from jax2onnx_lax.dtypes import of_one_float_type
 from jax2onnx_lax.padding import Pairs
-
-from jax2onnx_equinox.layer import one_float_type
 
 if TYPE_CHECKING:
     import equinox as eqx
@@ -32,7 +31,7 @@ def max_pool(self: eqx.nn.Pool, x: jax.Array, *, key: jax.Array | None = None) -
 
 
 def _pooling(layer: eqx.nn.Pool, x: jax.Array, **options: bool) -> Call | None:
-    if x.ndim != layer.num_spatial_dims + 1 or not one_float_type(x):
+    if x.ndim != layer.num_spatial_dims + 1 or not of_one_float_type(x):
         return None
     windows = {"window": layer.kernel_size, "strides": layer.stride, "padding": _padding(layer, x.shape[1:])}
     return Call(x, **windows, channels_first=True, **options)
@@ -53,7 +52,7 @@ def adaptive_pool(self: eqx.nn.AdaptivePool, x: jax.Array, *, key: jax.Array | N
     import equinox as eqx
 
     target, space = tuple(self.target_shape), x.shape[1:]
-    if len(target) != len(space) or self.operation not in (jnp.mean, jnp.max) or not one_float_type(x):
+    if len(target) != len(space) or self.operation not in (jnp.mean, jnp.max) or not of_one_float_type(x):
         return None
     if set(target) == {1}:
         return Replacement(self.operation(x, axis=tuple(range(1, x.ndim)), keepdims=True))

@@ -8,9 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Call, Composites, Replacement
+from jax2onnx_lax.dtypes import of_one_float_type
 from jax2onnx_lax.nn.attention import attention_call
-
-from jax2onnx_haiku.layer import same_float_type
 
 if TYPE_CHECKING:
     import haiku as hk
@@ -27,7 +26,7 @@ def multi_head_attention(
     """The layer itself, but for its core being a function that can be seen."""
     import haiku as hk
 
-    unusual = type(self) is not hk.MultiHeadAttention or hk.running_init() or not same_float_type(query, key, value)
+    unusual = type(self) is not hk.MultiHeadAttention or hk.running_init() or not of_one_float_type(query, key, value)
     if unusual or (mask is not None and mask.ndim != query.ndim + 1):
         return None
 

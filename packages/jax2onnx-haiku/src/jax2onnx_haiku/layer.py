@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax2onnx_lax.dtypes import is_float_array
+from jax2onnx_lax.dtypes import of_one_float_type
 
-__all__ = ["parameters", "same_float_type"]
+__all__ = ["parameters"]
 
 #: The shape and the initializer of a parameter; None where the layer has none.
 Parameter = tuple[Sequence[int], Callable[..., Any] | None] | None
@@ -28,16 +28,10 @@ def parameters(inputs: jax.Array, **declared: Parameter) -> list[jax.Array | Non
     if hk.running_init():
         return None
     arrays = [_parameter(name, inputs, given) for name, given in declared.items()]
-    return arrays if same_float_type(inputs, *arrays) else None
+    return arrays if of_one_float_type(inputs, *arrays) else None
 
 
 def _parameter(name: str, inputs: jax.Array, given: Parameter) -> jax.Array | None:
     import haiku as hk
 
     return None if given is None else hk.get_parameter(name, given[0], inputs.dtype, init=given[1])
-
-
-def same_float_type(*arrays: jax.Array | None) -> bool:
-    """Whether the arrays that are not None are floats of one type."""
-    present = [x for x in arrays if x is not None]
-    return is_float_array(*present) and len({x.dtype for x in present}) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -22,11 +22,7 @@ def avg_pool(
 ) -> Call | Replacement | None:
     import haiku as hk
 
-    window, steps = (_of_all_axes(sizes, value.ndim, channel_axis) for sizes in (window_shape, strides))
-    if _has_channels_first(window, steps):
-        moved = hk.avg_pool(jnp.moveaxis(value, 1, -1), _moved(window), _moved(steps), padding)
-        return Replacement(jnp.moveaxis(moved, -1, 1))
-    return _pooling(value, window, steps, padding, count_include_pad=False)
+    return _pooling(hk.avg_pool, value, window_shape, strides, padding, channel_axis, count_include_pad=False)
 
 
 @composites.call("haiku:max_pool", name="nn.max_pool", keep_under_vmap=True)
@@ -35,11 +31,7 @@ def max_pool(
 ) -> Call | Replacement | None:
     import haiku as hk
 
-    window, steps = (_of_all_axes(sizes, value.ndim, channel_axis) for sizes in (window_shape, strides))
-    if _has_channels_first(window, steps):
-        moved = hk.max_pool(jnp.moveaxis(value, 1, -1), _moved(window), _moved(steps), padding)
-        return Replacement(jnp.moveaxis(moved, -1, 1))
-    return _pooling(value, window, steps, padding)
+    return _pooling(hk.max_pool, value, window_shape, strides, padding, channel_axis)
 
 
 def _of_all_axes(sizes: _Sizes, rank: int, channel_axis: int | None) -> tuple[int, ...]:
@@ -60,8 +52,18 @@ def _moved(sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _pooling(
-    value: jax.Array, window: tuple[int, ...], steps: tuple[int, ...], padding: str, **options: bool
-) -> Call | None:
+    function: Callable[..., jax.Array],
+    value: jax.Array,
+    window_shape: _Sizes,
+    strides: _Sizes,
+    padding: str,
+    channel_axis: int | None,
+    **options: bool,
+) -> Call | Replacement | None:
+    window, steps = (_of_all_axes(sizes, value.ndim, channel_axis) for sizes in (window_shape, strides))
+    if _has_channels_first(window, steps):
+        moved = function(jnp.moveaxis(value, 1, -1), _moved(window), _moved(steps), padding)
+        return Replacement(jnp.moveaxis(moved, -1, 1))
     if (window[-1], steps[-1]) != (1, 1):
         return None
     first = 1 if (window[0], steps[0]) == (1, 1) else 0

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from jax2onnx_core import Call, Composites, Replacement
 from jax2onnx_core.jax_types import PyTree
+from jax2onnx_lax.dtypes import of_one_float_type
+from jax2onnx_lax.nn.recurrent import Cell
 
 from jax2onnx_haiku._compat import parameters_are_intercepted
-from jax2onnx_haiku.layer import same_float_type
 
 if TYPE_CHECKING:
     import haiku as hk
@@ -84,56 +84,26 @@ def unroll(core: hk.RNNCore, x: jax.Array, state: PyTree, *, time_major: bool, r
 
 @composites.call("jax2onnx_haiku.recurrent:unroll", name="nn.rnn")
 def unroll_call(core: hk.RNNCore, x: jax.Array, state: PyTree, *, time_major: bool, reverse: bool) -> Call | None:
-    weights, carry = _weights(core), jax.tree_util.tree_leaves(state)
-    if not same_float_type(x, *weights.arrays, *carry) or any(s.ndim != 2 for s in carry):
+    cell, carry = _cell(core), jax.tree_util.tree_leaves(state)
+    if not of_one_float_type(x, *cell.arrays, *carry) or any(s.ndim != 2 for s in carry):
         return None
-    return Call(
-        x,
-        [weights.of_input],
-        [weights.of_hidden],
-        weights.biases[:1],
-        weights.biases[1:],
-        carry,
-        operator=weights.operator,
-        gates=weights.gates,
-        states=weights.states,
-        results="y" + weights.states,
-        reverse=reverse,
-        time_major=time_major,
-        activation=weights.activation,
-    )
+    return cell.call(x, carry, results="y" + cell.states, reverse=reverse, time_major=time_major)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Weights:
-    """The weights of a cell as "nn.rnn" takes them."""
-
-    operator: str
-    gates: str
-    states: str
-    of_input: jax.Array
-    of_hidden: jax.Array
-    biases: list[jax.Array]
-    activation: str = "Tanh"
-
-    @property
-    def arrays(self) -> list[jax.Array]:
-        return [self.of_input, self.of_hidden, *self.biases]
-
-
-def _weights(core: hk.RNNCore) -> _Weights:
+def _cell(core: hk.RNNCore) -> Cell:
     import haiku as hk
 
     named = {name.removeprefix(f"{core.module_name}/"): array for name, array in core.params_dict().items()}
     if isinstance(core, hk.VanillaRNN):
         biases = [named[name] for name in ("linear/b", "linear_1/b") if name in named]
-        return _Weights("RNN", "n", "h", named["linear/w"], named["linear_1/w"], biases, "Relu")
+        kernels = [named["linear/w"]], [named["linear_1/w"]]
+        return Cell("RNN", "n", "h", *kernels, biases[:1], biases[1:], activation="Relu")
     size = core.hidden_size
     if isinstance(core, hk.LSTM):
         # One kernel for the input and the hidden state; 1 is added to the forget gate.
         kernel, bias = named["linear/w"], named["linear/b"]
         bias = bias + np.repeat([0, 0, 1, 0], size).astype(bias.dtype)
-        return _Weights("LSTM", "igfo", "hc", kernel[:-size], kernel[-size:], [bias])
+        return Cell("LSTM", "igfo", "hc", [kernel[:-size]], [kernel[-size:]], [bias])
     # The update gate weighs the new state, that of ONNX the old one: 1 - sigmoid(x) is sigmoid(-x).
     signs = np.repeat([-1, 1, 1], size).astype(named["b"].dtype)
-    return _Weights("GRU", "zrn", "h", named["w_i"] * signs, named["w_h"] * signs, [named["b"] * signs])
+    return Cell("GRU", "zrn", "h", [named["w_i"] * signs], [named["w_h"] * signs], [named["b"] * signs])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import Call, bind_composite
-from jax2onnx_lax.dtypes import is_float_array
+from jax2onnx_lax.dtypes import of_one_float_type
 
 if TYPE_CHECKING:
     import keras
@@ -43,8 +43,7 @@ def of_one_type(*arrays: jax.Array | None) -> bool:
 
     With fewer, many layers of Keras compute in float32 in between.
     """
-    present = [x for x in arrays if x is not None]
-    return is_float_array(*present) and len({x.dtype for x in present}) == 1 and present[0].dtype.itemsize >= 4
+    return of_one_float_type(*arrays) and all(x is None or x.dtype.itemsize >= 4 for x in arrays)
 
 
 def operation(name: str, call: Call, original: Callable[[], jax.Array]) -> jax.Array:

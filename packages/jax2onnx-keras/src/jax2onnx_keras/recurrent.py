@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax2onnx_core import Call, Composites, Replacement, bind_composite
+from jax2onnx_core import Composites, Replacement, bind_composite
+from jax2onnx_lax.nn.recurrent import Cell, Operator
 
 from jax2onnx_keras.layer import array, of_one_type
 
@@ -44,7 +44,7 @@ def rnn(
 
 
 def _steps(
-    layer: keras.layers.RNN, cell: _Cell, sequences: jax.Array, carry: Sequence[jax.Array]
+    layer: keras.layers.RNN, cell: Cell, sequences: jax.Array, carry: Sequence[jax.Array]
 ) -> Sequence[jax.Array]:
     """The hidden states of all steps, in the order of `sequences`, and the last states."""
 
@@ -57,48 +57,20 @@ def _steps(
         last, y = lax.scan(step, first, sequences.swapaxes(0, 1), reverse=layer.go_backwards)
         return y.swapaxes(0, 1), *last
 
-    call = Call(
-        sequences,
-        [cell.kernel],
-        [cell.recurrent_kernel],
-        cell.input_biases,
-        cell.hidden_biases,
-        carry,
-        operator=cell.operator,
-        gates=cell.gates,
-        states=cell.states,
-        results="y" + cell.states,
-        reverse=layer.go_backwards,
-        time_major=False,
-        linear_before_reset=cell.reset_after,
-    )
+    results = "y" + cell.states
+    call = cell.call(sequences, carry, results=results, reverse=layer.go_backwards, time_major=False)
     return bind_composite("nn.rnn", call, original)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Cell:
-    """A cell as "nn.rnn" takes it."""
-
-    operator: str
-    gates: str
-    states: str
-    kernel: jax.Array
-    recurrent_kernel: jax.Array
-    input_biases: Sequence[jax.Array]
-    hidden_biases: Sequence[jax.Array]
-    reset_after: bool
-
-    @property
-    def arrays(self) -> Sequence[jax.Array]:
-        return [self.kernel, self.recurrent_kernel, *self.input_biases, *self.hidden_biases]
-
-
-def _cell(cell: keras.Layer, *, training: bool) -> _Cell | None:
+def _cell(cell: keras.Layer, *, training: bool) -> Cell | None:
     """The weights of a cell; None for one that is none of ONNX's."""
     from keras import layers
 
-    kinds = {layers.SimpleRNNCell: ("RNN", "n", "h"), layers.GRUCell: ("GRU", "zrn", "h"),
-             layers.LSTMCell: ("LSTM", "ifgo", "hc")}  # fmt: skip
+    kinds: dict[type, tuple[Operator, str, str]] = {
+        layers.SimpleRNNCell: ("RNN", "n", "h"),
+        layers.GRUCell: ("GRU", "zrn", "h"),
+        layers.LSTMCell: ("LSTM", "ifgo", "hc"),
+    }
     kind = kinds.get(type(cell))
     if kind is None or not _is_usual(cell) or (training and (cell.dropout or cell.recurrent_dropout)):
         return None
@@ -107,7 +79,7 @@ def _cell(cell: keras.Layer, *, training: bool) -> _Cell | None:
         return None
     resets_after = isinstance(cell, layers.GRUCell) and bool(cell.reset_after)
     biases = [] if bias is None else [bias[0], bias[1]] if resets_after else [bias]
-    return _Cell(*kind, kernel, recurrent_kernel, biases[:1], biases[1:], resets_after)
+    return Cell(*kind, [kernel], [recurrent_kernel], biases[:1], biases[1:], linear_before_reset=resets_after)
 
 
 def _is_usual(cell: keras.Layer) -> bool:

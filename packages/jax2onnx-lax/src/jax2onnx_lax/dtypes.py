@@ -9,7 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_graph.build.builder import DtypeLike
 
-__all__ = ["Dtype", "is_bool", "is_float", "is_float_array", "is_integer", "is_signed", "real_dtype"]
+__all__ = [
+    "Dtype",
+    "is_bool",
+    "is_float",
+    "is_float_array",
+    "is_integer",
+    "is_signed",
+    "of_one_float_type",
+    "real_dtype",
+]
 
 Dtype = np.dtype[Any]
 
@@ -42,3 +51,10 @@ def real_dtype(dtype: DtypeLike) -> Dtype:
 def is_float_array(*arrays: object) -> bool:
     """Whether all arguments are arrays (of JAX, traced or not, or of NumPy) of real floating-point dtypes."""
     return all(isinstance(x, jax.Array | np.ndarray) and jnp.issubdtype(x.dtype, jnp.floating) for x in arrays)
+
+
+def of_one_float_type(*arrays: jax.Array | None, dtype: DtypeLike | None = None) -> bool:
+    """Whether the arrays that are not None have one floating-point dtype, which is `dtype` if that is given."""
+    present = [x for x in arrays if x is not None]
+    dtypes = {x.dtype for x in present} | (set() if dtype is None else {np.dtype(dtype)})
+    return is_float_array(*present) and len(dtypes) == 1

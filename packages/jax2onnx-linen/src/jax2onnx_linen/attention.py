@@ -16,9 +16,8 @@ import numpy as np
 from jax.typing import DTypeLike
 from jax2onnx_core import Call, Composites, Replacement
 from jax2onnx_core.jax_types import PyTree
+from jax2onnx_lax.dtypes import of_one_float_type
 from jax2onnx_lax.nn.attention import attention_call
-
-from jax2onnx_linen.layer import of_one_type
 
 if TYPE_CHECKING:
     import flax.linen as nn
@@ -52,7 +51,7 @@ def dot_product_attention(
     ):
         return None
     sown = module is not None and module.is_mutable_collection("intermediates")
-    if sown or not of_one_type(dtype, query, key, value) or query.shape[-2] != key.shape[-2]:
+    if sown or not of_one_float_type(query, key, value, dtype=dtype) or query.shape[-2] != key.shape[-2]:
         return None
     mask = None if mask is None else mask.astype(np.bool_)
     in_float32 = query.dtype == np.float32 or force_fp32_for_softmax

@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 import jax
-import jax.numpy as jnp
 from jax.typing import DTypeLike
-from jax2onnx_lax.dtypes import is_float_array
+from jax2onnx_lax.dtypes import of_one_float_type
 
 if TYPE_CHECKING:
     import flax.linen as nn
     from flax.typing import PromoteDtypeFn
 
-__all__ = ["Layer", "Parameters", "of_one_type", "parameters", "promoted", "variable"]
+__all__ = ["Layer", "Parameters", "parameters", "promoted", "variable"]
 
 #: Parameters of a layer, None for those that it does not use.
 Parameters = tuple["jax.Array | None", ...]
@@ -47,11 +46,4 @@ def parameters(module: nn.Module, **used: bool) -> Parameters | None:
 def promoted(layer: Layer, *arrays: jax.Array | None) -> Parameters | None:
     """The arrays (or None) after the layer's own dtype promotion; None unless all became one float type."""
     arrays = tuple(layer.promote_dtype(*arrays, dtype=layer.dtype))
-    return arrays if of_one_type(None, *arrays) else None
-
-
-def of_one_type(dtype: DTypeLike | None, *arrays: jax.Array | None) -> bool:
-    """Whether the arrays have one float type, which is `dtype` if that is given."""
-    present = [x for x in arrays if x is not None]
-    types = {x.dtype for x in present} | (set() if dtype is None else {jnp.dtype(dtype)})
-    return is_float_array(*present) and len(types) == 1
+    return arrays if of_one_float_type(*arrays) else None

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import jax
 from jax2onnx_core import Call, Composites, Replacement
+from jax2onnx_lax.dtypes import of_one_float_type
 from jax2onnx_lax.nn.operands import axes_from_end, axis_from_end
 
-from jax2onnx_linen.layer import Parameters, of_one_type, parameters, variable
+from jax2onnx_linen.layer import Parameters, parameters, variable
 
 if TYPE_CHECKING:
     import flax.linen as nn
@@ -99,4 +100,6 @@ def _arrays(
 ) -> Parameters | None:
     """The operands, the scale and what else is used, of one float type, which is that of the result."""
     found = parameters(layer, scale=layer.use_scale, **used)
-    return (*operands, *found) if found is not None and of_one_type(layer.dtype, *operands, *found) else None
+    return (
+        (*operands, *found) if found is not None and of_one_float_type(*operands, *found, dtype=layer.dtype) else None
+    )

@@ -2,37 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import jax
-from jax2onnx_core import Call, Composites
-from jax2onnx_lax.nn.pooling import FlaxPadding, pooling_call
+from jax2onnx_lax.nn.pooling import flax_poolings
 
 __all__ = ["composites"]
 
-composites = Composites()
-
-
-@composites.call("flax.linen:avg_pool", name="nn.avg_pool", keep_under_vmap=True)
-def avg_pool(
-    inputs: jax.Array,
-    window_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    padding: FlaxPadding = "VALID",
-    count_include_pad: bool = True,
-) -> Call:
-    return pooling_call(inputs, window_shape, strides, padding, count_include_pad=bool(count_include_pad))
-
-
-@composites.call("flax.linen:max_pool", name="nn.max_pool", keep_under_vmap=True)
-def max_pool(
-    inputs: jax.Array, window_shape: Sequence[int], strides: Sequence[int] | None = None, padding: FlaxPadding = "VALID"
-) -> Call:
-    return pooling_call(inputs, window_shape, strides, padding)
-
-
-@composites.call("flax.linen.pooling:min_pool", name="nn.min_pool", keep_under_vmap=True)
-def min_pool(
-    inputs: jax.Array, window_shape: Sequence[int], strides: Sequence[int] | None = None, padding: FlaxPadding = "VALID"
-) -> Call:
-    return pooling_call(inputs, window_shape, strides, padding)
+composites = flax_poolings("flax.linen:avg_pool", "flax.linen:max_pool", "flax.linen.pooling:min_pool")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import Call, Composites
-
-from jax2onnx_linen.layer import of_one_type
+from jax2onnx_lax.dtypes import of_one_float_type
+from jax2onnx_lax.nn.recurrent import Cell, Operator
 
 if TYPE_CHECKING:
     import flax.linen as nn
@@ -45,43 +45,13 @@ def rnn(
         self.cell.carry_init is not jax.nn.initializers.zeros or self.cell.param_dtype != inputs.dtype
     ):
         return None
-    if not of_one_type(self.cell.dtype, inputs, *cell.arrays, *carry):
+    if not of_one_float_type(inputs, *cell.arrays, *carry, dtype=self.cell.dtype):
         return None
-    return Call(
-        inputs,
-        cell.input_kernels,
-        cell.hidden_kernels,
-        cell.input_biases,
-        cell.hidden_biases,
-        carry,
-        operator=cell.operator,
-        gates=cell.gates,
-        states=cell.states,
-        results=(cell.states if options["return_carry"] else "") + "y",
-        reverse=options["reverse"],
-        time_major=options["time_major"],
-        linear_before_reset=cell.operator == "GRU",
-    )
+    results = (cell.states if options["return_carry"] else "") + "y"
+    return cell.call(inputs, carry, results=results, reverse=options["reverse"], time_major=options["time_major"])
 
 
-@dataclasses.dataclass(frozen=True)
-class _Cell:
-    """A cell as "nn.rnn" takes it: its weights gate by gate."""
-
-    operator: str
-    gates: str
-    states: str
-    input_kernels: Sequence[jax.Array]
-    hidden_kernels: Sequence[jax.Array]
-    input_biases: Sequence[jax.Array] = ()
-    hidden_biases: Sequence[jax.Array] = ()
-
-    @property
-    def arrays(self) -> Sequence[jax.Array]:
-        return [*self.input_kernels, *self.hidden_kernels, *self.input_biases, *self.hidden_biases]
-
-
-def _weights(cell: nn.RNNCellBase) -> _Cell | None:
+def _weights(cell: nn.RNNCellBase) -> Cell | None:
     """The weights of a cell; None for one that is none of ONNX's, or has no weights yet."""
     import flax.linen as nn
     from flax.core import meta
@@ -98,20 +68,30 @@ def _weights(cell: nn.RNNCellBase) -> _Cell | None:
         made = _cell("GRU", "h", layers, "rzn", ["ir", "iz", "in"], ["hr", "hz", "hn"], input_biases=["ir", "iz", "in"])
         bias = layers["hn"]["bias"]
         none = jnp.zeros_like(bias)
-        return dataclasses.replace(made, hidden_biases=[none, none, bias])
+        return dataclasses.replace(made, hidden_biases=[none, none, bias], linear_before_reset=True)
     hidden = ["hi", "hf", "hg", "ho"]
     return _cell("LSTM", "ch", layers, "ifgo", ["ii", "if", "ig", "io"], hidden, hidden_biases=hidden)
 
 
 def _cell(
-    operator: str,
+    operator: Operator,
     states: str,
     layers: Mapping[str, Mapping[str, jax.Array]],
     gates: str,
     of_input: Sequence[str],
     of_hidden: Sequence[str],
-    **biases: Sequence[str],
-) -> _Cell:
-    kernels = [[layers[name]["kernel"] for name in names] for names in (of_input, of_hidden)]
-    given = {part: [layers[name]["bias"] for name in names] for part, names in biases.items()}
-    return _Cell(operator, gates, states, kernels[0], kernels[1], **given)
+    input_biases: Sequence[str] = (),
+    hidden_biases: Sequence[str] = (),
+) -> Cell:
+    def arrays(kind: str, names: Sequence[str]) -> Sequence[jax.Array]:
+        return [layers[name][kind] for name in names]
+
+    return Cell(
+        operator,
+        gates,
+        states,
+        arrays("kernel", of_input),
+        arrays("kernel", of_hidden),
+        arrays("bias", input_biases),
+        arrays("bias", hidden_biases),
+    )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import jax
 from jax.typing import DTypeLike
-from jax2onnx_lax.dtypes import is_float_array
+from jax2onnx_lax.dtypes import of_one_float_type
 
 if TYPE_CHECKING:
     from flax import nnx
@@ -30,5 +30,4 @@ def parameter(variable: nnx.Variable[jax.Array] | None) -> jax.Array | None:
 def promoted(layer: Layer, *arrays: jax.Array | None) -> tuple[jax.Array | None, ...] | None:
     """The arrays (or None) after the layer's own dtype promotion; None unless all became one float type."""
     arrays = layer.promote_dtype(arrays, dtype=layer.dtype)
-    present = [x for x in arrays if x is not None]
-    return arrays if is_float_array(*present) and len({x.dtype for x in present}) == 1 else None
+    return arrays if of_one_float_type(*arrays) else None

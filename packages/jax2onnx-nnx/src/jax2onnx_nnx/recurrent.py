@@ -10,9 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Call, Composites
-from jax2onnx_lax.dtypes import is_float_array
-
-from jax2onnx_nnx.layer import parameter
+from jax2onnx_lax.dtypes import of_one_float_type
+from jax2onnx_lax.nn.recurrent import Cell, Operator
 
 if TYPE_CHECKING:
     from flax import nnx
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["composites"]
 
 composites = Composites()
-
-Arrays = Sequence["jax.Array | None"]
 
 
 @composites.call("flax.nnx:RNN.__call__", name="nn.rnn")
@@ -47,51 +44,18 @@ def rnn(
         return None
     start = () if initial_carry is None else initial_carry
     carry = start if isinstance(start, tuple) else (start,)
-    if not _one_type(self.cell, inputs, *cell.arrays, *carry):
+    if not of_one_float_type(inputs, *cell.arrays, *carry, dtype=self.cell.dtype):
+        return None
+    if np.dtype(self.cell.param_dtype) != inputs.dtype:
         return None
     if initial_carry is None and self.cell.carry_init is not None:
         return None
-    call = Call(
-        inputs,
-        cell.input_kernels,
-        cell.hidden_kernels,
-        cell.biases,
-        (),
-        carry,
-        operator=cell.operator,
-        gates=cell.gates,
-        states=cell.states,
-        results=(cell.states if options["return_carry"] else "") + "y",
-        reverse=options["reverse"],
-        time_major=options["time_major"],
-        linear_before_reset=cell.operator == "GRU",
-    )
+    results = (cell.states if options["return_carry"] else "") + "y"
+    call = cell.call(inputs, carry, results=results, reverse=options["reverse"], time_major=options["time_major"])
     return call.with_arguments(lambda: ((nnx.clone(self), inputs), {"initial_carry": initial_carry, **options}))
 
 
-def _one_type(cell: nnx.RNNCellBase, *arrays: jax.Array | None) -> bool:
-    present = [x for x in arrays if x is not None]
-    dtypes = {x.dtype for x in present} | ({np.dtype(cell.dtype)} if cell.dtype is not None else set())
-    return is_float_array(*present) and len(dtypes) == 1 and np.dtype(cell.param_dtype) in dtypes
-
-
-@dataclasses.dataclass(frozen=True)
-class _Cell:
-    """A cell as "nn.rnn" takes it: the weights gate by gate or joined, and the bias of the input alone."""
-
-    operator: str
-    gates: str
-    states: str
-    input_kernels: Arrays
-    hidden_kernels: Arrays
-    biases: Arrays
-
-    @property
-    def arrays(self) -> Arrays:
-        return [*self.input_kernels, *self.hidden_kernels, *self.biases]
-
-
-def _weights(cell: nnx.RNNCellBase) -> _Cell | None:
+def _weights(cell: nnx.RNNCellBase) -> Cell | None:
     """The weights of a cell; None for one that is none of ONNX's."""
     from flax import nnx
 
@@ -104,7 +68,8 @@ def _weights(cell: nnx.RNNCellBase) -> _Cell | None:
     if cell.gate_fn is not jax.nn.sigmoid:
         return None
     if kind is nnx.GRUCell:
-        return _cell("GRU", "rzn", "h", [cell.dense_i], [cell.dense_h], [cell.dense_i])
+        made = _cell("GRU", "rzn", "h", [cell.dense_i], [cell.dense_h], [cell.dense_i])
+        return dataclasses.replace(made, linear_before_reset=True)
     if kind is nnx.OptimizedLSTMCell:
         return _cell("LSTM", "ifgo", "ch", [cell.dense_i], [cell.dense_h], [cell.dense_h])
     hidden = [cell.hi, cell.hf, cell.hg, cell.ho]
@@ -112,12 +77,14 @@ def _weights(cell: nnx.RNNCellBase) -> _Cell | None:
 
 
 def _cell(
-    operator: str,
+    operator: Operator,
     gates: str,
     states: str,
     of_input: Sequence[nnx.Linear],
     of_hidden: Sequence[nnx.Linear],
     biased: Sequence[nnx.Linear],
-) -> _Cell:
-    kernels = [[parameter(layer.kernel) for layer in layers] for layers in (of_input, of_hidden)]
-    return _Cell(operator, gates, states, kernels[0], kernels[1], [parameter(layer.bias) for layer in biased])
+) -> Cell:
+    """A cell whose layers `biased` have biases, which count as those of the input."""
+    kernels = [[layer.kernel[...] for layer in layers] for layers in (of_input, of_hidden)]
+    biases = [layer.bias[...] for layer in biased if layer.bias is not None]
+    return Cell(operator, gates, states, kernels[0], kernels[1], biases)

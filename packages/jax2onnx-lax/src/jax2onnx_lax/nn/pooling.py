@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import jax
-from jax2onnx_core import Call, Context, Rules, Value
+from jax2onnx_core import Call, Composites, Context, Rules, Value
 
 from jax2onnx_lax.dtypes import is_float
 from jax2onnx_lax.nn import operands
 from jax2onnx_lax.nn.operands import channels_last, pad_attributes, per_axis
 from jax2onnx_lax.padding import Padding, canonical_padding
 
-__all__ = ["FlaxPadding", "pooling_call", "rules"]
+__all__ = ["flax_poolings", "rules"]
 
 rules = Rules()
 
@@ -31,10 +31,36 @@ rules = Rules()
 FlaxPadding = str | Sequence[tuple[int, int]]
 
 
-def pooling_call(
+def flax_poolings(avg_pool: str, max_pool: str, min_pool: str) -> Composites:
+    """Composites for the poolings of one of Flax's libraries, which have these targets; the functions are the same ones."""
+    composites = Composites()
+
+    @composites.call(avg_pool, name="nn.avg_pool", keep_under_vmap=True)
+    def average(
+        inputs: jax.Array,
+        window_shape: Sequence[int],
+        strides: Sequence[int] | None = None,
+        padding: FlaxPadding = "VALID",
+        count_include_pad: bool = True,
+    ) -> Call:
+        return _call(inputs, window_shape, strides, padding, count_include_pad=bool(count_include_pad))
+
+    def extreme(
+        inputs: jax.Array,
+        window_shape: Sequence[int],
+        strides: Sequence[int] | None = None,
+        padding: FlaxPadding = "VALID",
+    ) -> Call:
+        return _call(inputs, window_shape, strides, padding)
+
+    composites.call(max_pool, name="nn.max_pool", keep_under_vmap=True)(extreme)
+    composites.call(min_pool, name="nn.min_pool", keep_under_vmap=True)(extreme)
+    return composites
+
+
+def _call(
     inputs: jax.Array, window: Sequence[int], strides: Sequence[int] | None, padding: FlaxPadding, **options: bool
 ) -> Call:
-    """The call of one of these operations for the arguments of a pooling of Flax."""
     rank = len(window)
     return Call(
         inputs,

@@ -5,30 +5,63 @@ As a loop over the cell it would take several times as long, the more the smalle
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Literal
 
+import jax
 import numpy as np
-from jax2onnx_core import Context, Rules, Value
+from jax2onnx_core import Call, Context, Rules, Value
 from jax2onnx_core.jaxprs import Dims
 from jax2onnx_graph.build.builder import Array
 from jax2onnx_graph.build.final_names import common_name
 from jax2onnx_graph.rewrite.patterns import scalar
 
-__all__ = ["rules"]
+__all__ = ["Cell", "rules"]
 
 rules = Rules()
 
 # The gates in the order in which ONNX wants them: input, output, forget and cell; update, reset and new; new.
 _GATES = {"LSTM": "iofg", "GRU": "zrn", "RNN": "n"}
 
+Operator = Literal["LSTM", "GRU", "RNN"]
+Activation = Literal["Tanh", "Relu"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """A cell of a library as "nn.rnn" takes it; the rule says what the attributes mean."""
+
+    operator: Operator
+    gates: str
+    states: str
+    input_kernels: Sequence[jax.Array]
+    hidden_kernels: Sequence[jax.Array]
+    input_biases: Sequence[jax.Array] = ()
+    hidden_biases: Sequence[jax.Array] = ()
+    linear_before_reset: bool = False
+    activation: Activation = "Tanh"
+
+    @property
+    def arrays(self) -> Sequence[jax.Array]:
+        """All weights."""
+        return [*self.input_kernels, *self.hidden_kernels, *self.input_biases, *self.hidden_biases]
+
+    def call(self, x: jax.Array, carry: Sequence[jax.Array], *, results: str, reverse: bool, time_major: bool) -> Call:
+        """The call of "nn.rnn" for a sequence of steps of the cell."""
+        return Call(
+            x, self.input_kernels, self.hidden_kernels, self.input_biases, self.hidden_biases, carry,
+            operator=self.operator, gates=self.gates, states=self.states, results=results, reverse=reverse,
+            time_major=time_major, linear_before_reset=self.linear_before_reset, activation=self.activation,
+        )  # fmt: skip
+
 
 @rules.lower("nn.rnn")
 def rnn(
     ctx: Context, x: Value, input_kernels: Sequence[Value], hidden_kernels: Sequence[Value],
     input_biases: Sequence[Value], hidden_biases: Sequence[Value], carry: Sequence[Value], *,
-    operator: Literal["LSTM", "GRU", "RNN"], gates: str, states: str, results: str, reverse: bool, time_major: bool,
-    linear_before_reset: bool = False, activation: Literal["Tanh", "Relu"] = "Tanh",
+    operator: Operator, gates: str, states: str, results: str, reverse: bool, time_major: bool,
+    linear_before_reset: bool = False, activation: Activation = "Tanh",
 ) -> Value | Sequence[Value]:  # fmt: skip
     """A sequence of steps of a cell with tanh (and, for its gates, sigmoid) as activation; that of an RNN may be another.
 
