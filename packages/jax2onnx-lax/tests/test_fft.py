@@ -1,4 +1,4 @@
-"""Transforms of what is not finite."""
+"""Transforms of what is not finite, and what is exact in them."""
 
 from __future__ import annotations
 
@@ -37,3 +37,29 @@ def test_a_transform_of_one_element_is_that_element(value: float) -> None:
     for fn in (jnp.fft.fft, jnp.fft.ifft, jnp.fft.rfft):
         result = to_onnx(fn, [(1, 1)])(x)
         np.testing.assert_array_equal(np.stack([result.real, result.imag]), [[[value]], [[0]]])
+
+
+def _spectrum_is_real(x: jax.Array) -> jax.Array:
+    return jnp.isreal(jnp.fft.rfft(x))
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 17, 30, 131, 200, 256])
+def test_the_first_and_the_last_coefficient_of_real_numbers_are_real(length: int) -> None:
+    x = np.random.default_rng(length).standard_normal((3, length)).astype(np.float32)
+    np.testing.assert_array_equal(to_onnx(_spectrum_is_real, [x.shape])(x), _spectrum_is_real(x))
+
+
+def test_they_are_real_at_every_symbolic_length() -> None:
+    program = to_onnx(_spectrum_is_real, [(3, "N")])
+    for length in (1, 2, 3, 4, 6, 30, 131):
+        x = np.random.default_rng(length).standard_normal((3, length)).astype(np.float32)
+        np.testing.assert_array_equal(program(x), _spectrum_is_real(x))
+
+
+@pytest.mark.parametrize("length", [2, 4])
+def test_transforms_whose_roots_are_quarter_turns_multiply_exactly(length: int) -> None:
+    def inverse(x: jax.Array) -> jax.Array:
+        return jnp.fft.irfft(x, length)
+
+    x = np.array([4, 2.0**31], np.complex64)
+    np.testing.assert_array_equal(to_onnx(inverse, [x])(x), inverse(x))

@@ -1,10 +1,13 @@
 """Discrete Fourier transforms of any length and rank.
 
-Complex arrays are in their physical form here: float `[..., 2]`. Where the target's DFT is accurate for
-powers of two only, any other length is a product with the DFT matrix (short ones) or Bluestein's
-convolution on powers of two (L. I. Bluestein, "A linear filtering approach to the computation of
-discrete Fourier transform", IEEE Transactions on Audio and Electroacoustics 18, 1970), with the
-chirp's angles reduced exactly in integers. For a symbolic length the model computes the matrix.
+Complex arrays are in their physical form here: float `[..., 2]`. Where the target's DFT is not accurate, a short
+transform is a product with the DFT matrix. A long one is a DFT if its length is a power of two, of which kernels make
+least mistakes, and else Bluestein's convolution on powers of two (L. I. Bluestein, "A linear filtering approach to the
+computation of discrete Fourier transform", IEEE Transactions on Audio and Electroacoustics 18, 1970). For a symbolic
+length the model computes the matrix.
+
+Angles are reduced exactly in integers, and the roots of unity at quarter turns have parts that are exactly 0: the first
+and the last coefficient of a real array are real in JAX.
 """
 
 from __future__ import annotations
@@ -54,7 +57,7 @@ def _along(ctx: Context, x: Value, axis: int, length: Dim, inverse: bool) -> Val
     dims = ctx.known_dims(x)
     if length == 1:
         return x
-    if _is_accurate(ctx, x, length):
+    if _is_operator(ctx, x, length):
         return _dft(ctx, x, axis, dims, inverse=inverse)
     rank = len(dims)
     swap = [i for i in range(rank) if i not in (axis, rank - 1)]
@@ -65,7 +68,7 @@ def _along(ctx: Context, x: Value, axis: int, length: Dim, inverse: bool) -> Val
 
 
 def _method(length: Dim) -> Method:
-    """How to transform this length where DFT is not accurate."""
+    """How to transform this length without ONNX's DFT."""
     if not isinstance(length, int):
         return _by_model_matrix
     return _by_matrix if _is_short(length) else _by_chirp
@@ -76,10 +79,11 @@ def _is_short(length: Dim) -> TypeGuard[int]:
     return isinstance(length, int) and length <= _LONGEST_MATRIX
 
 
-def _is_accurate(ctx: Context, x: Value, length: Dim) -> bool:
-    """Whether the target's DFT of this length has the precision of the dtype of `x`; that of a power of two has."""
-    is_power_of_two = isinstance(length, int) and length & (length - 1) == 0
-    return is_power_of_two or ctx.guarantees("DFT", ctx.dtype(x), "accurate")
+def _is_operator(ctx: Context, x: Value, length: Dim) -> bool:
+    """Whether the transform is ONNX's DFT: where the target's is accurate, or of a long power of two."""
+    if ctx.guarantees("DFT", ctx.dtype(x), "accurate"):
+        return True
+    return isinstance(length, int) and length > _LONGEST_MATRIX and length & (length - 1) == 0
 
 
 def _dft(
@@ -102,18 +106,29 @@ def _dft(
 def _real_to_half(ctx: Context, x: Value, length: Dim) -> Value:
     """Real `[..., n]` to complex `[..., n // 2 + 1]`."""
     *batch, _ = ctx.known_dims(x)
-    half, accurate = length // 2 + 1, _is_accurate(ctx, x, length)
+    half = length // 2 + 1
     if length == 1:
         return _with_zeros(ctx, x)
-    if _is_short(length) and not accurate:
+    if _is_short(length) and not _is_operator(ctx, x, length):
         matrix = _matrix(length, inverse=False)[::2, : 2 * (length // 2 + 1)]
         flat = ctx.op.MatMul(x, ctx.constant(matrix, like=x), dims=(*batch, 2 * half))
         return ctx.reshape(flat, (*batch, half, 2))
-    column = ctx.unsqueeze(x, [-1])
-    if accurate:
-        return _dft(ctx, column, len(batch), (*batch, half, 2), onesided=True)
-    full = _method(length)(ctx, _with_zeros(ctx, x), length, False)
-    return ctx.slice(full, [0], [half], [-2], dims=(*batch, half, 2))
+    if _is_operator(ctx, x, length):
+        spectrum = _dft(ctx, ctx.unsqueeze(x, [-1]), len(batch), (*batch, half, 2), onesided=True)
+    else:
+        full = _method(length)(ctx, _with_zeros(ctx, x), length, False)
+        spectrum = ctx.slice(full, [0], [half], [-2], dims=(*batch, half, 2))
+    if not isinstance(length, int) or ctx.guarantees("DFT", ctx.dtype(x), "accurate"):
+        return spectrum
+    return ctx.op.Where(ctx.constant(_zero_parts(length)), ctx.constant(0, like=x), spectrum)
+
+
+def _zero_parts(length: int) -> Array:
+    """Which parts of the coefficients of a real array are 0: the imaginary ones of the first and, for even n, the last."""
+    imaginary = np.zeros((length // 2 + 1, 2), np.bool_)
+    imaginary[0, 1] = True
+    imaginary[-1, 1] = length % 2 == 0
+    return imaginary
 
 
 def _with_zeros(ctx: Context, x: Value) -> Value:
@@ -129,7 +144,7 @@ def _half_to_real(ctx: Context, x: Value, length: Dim) -> Value:
     The imaginary parts of the first and, for even n, the last coefficient do not matter.
     """
     *batch, _, _ = ctx.known_dims(x)
-    if _is_short(length) and not _is_accurate(ctx, x, length):
+    if _is_short(length) and not _is_operator(ctx, x, length):
         flat = ctx.reshape(x, (*batch, 2 * (length // 2 + 1)))
         return ctx.op.MatMul(flat, ctx.constant(_half_matrix(length), like=x), dims=(*batch, length))
     mirrored = ctx.slice(x, [(length + 1) // 2 - 1], [0], [len(batch)], [-1], dims=(*batch, (length + 1) // 2 - 1, 2))
@@ -142,16 +157,17 @@ def _half_to_real(ctx: Context, x: Value, length: Dim) -> Value:
 # -- short transforms ----------------------------------------------------------------------------------
 
 
-def _roots(length: int, inverse: bool) -> Array:
-    """exp(∓2πi jk / n) for all j, k, the product reduced modulo n."""
-    index = np.arange(length)
-    angles = 2 * np.pi * (np.outer(index, index) % length) / length
-    return np.exp(1j * angles if inverse else -1j * angles)
+def _turned(numerators: Array, length: int, inverse: bool) -> Array:
+    """exp(∓2πi m / n) for all numerators m, exact at quarter turns."""
+    quarters, rest = np.divmod(4 * (numerators % length), length)
+    roots = np.exp(0.5j * np.pi * rest / length) * np.array([1, 1j, -1, -1j])[quarters]
+    return roots if inverse else roots.conj()
 
 
 def _matrix(length: int, inverse: bool) -> Array:
     """The DFT matrix for rows (j, real|imag) and columns (k, real|imag), `[2n, 2n]`."""
-    roots = _roots(length, inverse) / (length if inverse else 1)
+    index = np.arange(length)
+    roots = _turned(np.outer(index, index), length, inverse) / (length if inverse else 1)
     blocks = np.array([[roots.real, roots.imag], [-roots.imag, roots.real]])
     return blocks.transpose(2, 0, 3, 1).reshape(2 * length, 2 * length)
 
@@ -215,8 +231,7 @@ def _physical(ctx: Context, z: Array, like: Value) -> Value:
 def _chirp(length: int, padded: int, inverse: bool) -> tuple[Array, Array]:
     """The chirp w, complex [length], and the transform of its reciprocal on both sides of zero, complex [padded]."""
     index = np.arange(length)
-    angles = np.pi * (index * index % (2 * length)) / length
-    chirp = np.exp(1j * angles if inverse else -1j * angles)
+    chirp = _turned(index * index, 2 * length, inverse)
     kernel = np.zeros(padded, np.complex128)
     kernel[:length] = chirp.conj()
     kernel[padded - length + 1 :] = chirp.conj()[:0:-1]
@@ -227,17 +242,17 @@ def _chirp(length: int, padded: int, inverse: bool) -> tuple[Array, Array]:
 
 
 def _by_model_matrix(ctx: Context, x: Value, length: Dim, inverse: bool) -> Value:
-    """Along the last but one axis: the product with the DFT matrix, which the model computes in float64."""
+    """Along the last but one axis: the product with the DFT matrix, whose roots the model computes in float64."""
     *batch, _, _ = dims = ctx.known_dims(x)
     size = ctx.dim(length)
     index = ctx.op.Range(ctx.constant(np.int64(0)), size, ctx.constant(np.int64(1)), dims=(length,))
-    product = ctx.op.Mul(ctx.unsqueeze(index, [1]), index)
     divisor = size if ctx.is_positive(length) else ctx.op.Max(size, ctx.constant(1, like=size))
-    turns = ctx.op.Div(ctx.cast(ctx.op.Mod(product, divisor), np.float64), ctx.cast(divisor, np.float64))
+    product = ctx.op.Mod(ctx.op.Mul(ctx.unsqueeze(index, [1]), index), divisor)
+    turns = ctx.op.Div(ctx.cast(index, np.float64), ctx.cast(size, np.float64))
     angles = ctx.op.Mul(turns, ctx.constant(np.float64(2 * np.pi)))
     rows = ctx.transpose(x, [*range(len(batch)), len(batch) + 1, len(batch)])
     even, odd = (
-        ctx.op.MatMul(rows, ctx.cast(wave, ctx.dtype(x)), dims=ctx.dims(rows))
+        ctx.op.MatMul(rows, ctx.op.Gather(ctx.cast(_exact(ctx, wave), ctx.dtype(x)), product), dims=ctx.dims(rows))
         for wave in (ctx.op.Cos(angles), ctx.op.Sin(angles))
     )
     swapped = ctx.op.Gather(odd, ctx.ints([1, 0]), axis=-2, dims=ctx.dims(rows))
@@ -246,3 +261,9 @@ def _by_model_matrix(ctx: Context, x: Value, length: Dim, inverse: bool) -> Valu
     if inverse:
         result = ctx.op.Div(result, ctx.cast(size, ctx.dtype(x)))
     return ctx.with_dims(ctx.transpose(result, [*range(len(batch)), len(batch) + 1, len(batch)]), dims)
+
+
+def _exact(ctx: Context, wave: Value) -> Value:
+    """Sines or cosines of fractions of a turn, 0 where only rounding keeps them from it."""
+    is_zero = ctx.op.Less(ctx.op.Abs(wave), ctx.constant(1e-12, like=wave))
+    return ctx.op.Where(is_zero, ctx.constant(0, like=wave), wave)
