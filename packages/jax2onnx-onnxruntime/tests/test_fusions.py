@@ -1,10 +1,10 @@
-"""Products of transposed matrices with vectors: the model, and what ONNX Runtime makes of it."""
+"""Products of transposed matrices: the model, and what ONNX Runtime makes of it."""
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from jax2onnx_onnxruntime.fusions import VectorProductsPass
+from jax2onnx_onnxruntime.fusions import TransposedProductsPass
 from jax2onnx_onnxruntime.runner import load
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
@@ -12,7 +12,7 @@ HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
 
 def _rewritten(text: str) -> ir.Model:
     proto = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(HEADER + text))
-    model = VectorProductsPass()(ir.from_proto(proto)).model
+    model = TransposedProductsPass()(ir.from_proto(proto)).model
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
     return model
 
@@ -60,3 +60,26 @@ def test_the_runtime_computes_the_product(
     expected = np.matmul(v, transposed) if "MatMul(v" in body else np.matmul(transposed, v)
     (got,) = load(model)({"x": x, "v": v})
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+BATCH = """agraph ({element}["B - 1",4,5] x, {element}[4,3] w) => ({element}["B - 1",5,3] y) {{
+    t = Transpose<perm = [0, 2, 1]>(x)
+    {body}
+}}"""
+
+
+@pytest.mark.parametrize("element", ["float", "double"])
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_a_batch_of_transposed_matrices_may_be_empty(element: str, size: int):
+    model = _rewritten(BATCH.format(element=element, body="y = MatMul(t, w)"))
+    assert _operators(model) == ["Transpose", "Reshape", "MatMul"]
+    dtype = {"float": np.float32, "double": np.float64}[element]
+    random = np.random.default_rng(0)
+    x, w = random.standard_normal((size, 4, 5)).astype(dtype), random.standard_normal((4, 3)).astype(dtype)
+    (got,) = load(model)({"x": x, "w": w})
+    np.testing.assert_allclose(got, np.swapaxes(x, 1, 2) @ w, rtol=1e-5, atol=1e-5)
+
+
+def test_a_batch_that_is_never_empty_is_left_as_it_is():
+    text = BATCH.format(element="float", body="y = MatMul(t, w)").replace('"B - 1"', "B")
+    assert _operators(_rewritten(text)) == ["Transpose", "MatMul"]

@@ -3,42 +3,56 @@
 `MatMul(Transpose(x), v)` with a vector `v` becomes a FusedMatMul that treats `x` as if it were not transposed
 (seen in 1.31, for matrices and batches, float and double, also with a Cast between the two). `MatMul(v, x)`
 is the same product, without a transposition at all.
+
+With a matrix in the place of the vector, the FusedMatMul is an error where a batch has no elements; the MatMul is not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
-from jax2onnx_graph.facts.values import dims_of
+from jax2onnx_graph.facts.values import LabelledDim, dims_of
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import operation
 
-__all__ = ["VectorProductsPass"]
+__all__ = ["TransposedProductsPass"]
 
 
-class VectorProductsPass(GraphPass):
-    """Write the product of a transposed matrix (or batch of matrices) with a vector as vector times matrix.
+class TransposedProductsPass(GraphPass):
+    """Write products of transposed matrices so that they are not fused into something else.
 
-    1. `MatMul(Transpose(x), v)`, where the last two axes are exchanged, becomes `MatMul(v, x)`.
+    1. `MatMul(Transpose(x), v)` with a vector v, where the last two axes are exchanged, becomes `MatMul(v, x)`.
     2. With another permutation, or a Cast after the Transpose, it becomes `MatMul(v, Transpose(...))`.
     3. A Transpose that nobody uses any more is dropped.
+    4. In `MatMul(Transpose(x), w)` with a matrix w, and x of a batch that may be empty, a Reshape to the shape that it has
+       stands between the two.
     """
 
     def rewrite(self, editor: GraphEditor) -> None:
         """Apply the rules above to one graph."""
         for node in editor.nodes():
-            matrix = _transposed_matrix(node)
-            if matrix is not None:
+            matrix = None if node.domain or node.op_type != "MatMul" else _transposed(node.inputs[0])
+            if matrix is None or _rank(matrix) < 2:
+                continue
+            if _rank(node.inputs[1]) == 1:
                 _swap(editor, node, matrix)
+            elif _rank(node.inputs[1]) == 2 and _may_be_empty(dims_of(matrix) or ()):
+                apart = editor.before(node).op("Reshape", matrix, editor.ints([0] * _rank(matrix)))
+                node.replace_input_with(0, apart)
+                editor.modified = True
 
 
-def _transposed_matrix(node: ir.Node) -> ir.Value | None:
-    """The matrix of a product with a vector, if it is a Transpose, or the Cast of one."""
-    if node.domain or node.op_type != "MatMul" or _rank(node.inputs[1]) != 1 or _rank(node.inputs[0]) < 2:
-        return None
-    matrix = node.inputs[0]
-    cast = operation(matrix, "Cast")
-    return None if operation(matrix if cast is None else cast.inputs[0], "Transpose") is None else matrix
+def _transposed(value: ir.Value | None) -> ir.Value | None:
+    """The value, if it is a Transpose, or the Cast of one."""
+    cast = operation(value, "Cast")
+    return None if operation(value if cast is None else cast.inputs[0], "Transpose") is None else value
+
+
+def _may_be_empty(dims: Sequence[LabelledDim]) -> bool:
+    """Whether the batch of matrices of these dimensions may be empty: a symbol is positive, an expression need not be."""
+    return not all(d > 0 if isinstance(d, int) else str(d.value).isidentifier() for d in dims[:-2])
 
 
 def _rank(value: ir.Value | None) -> int:
