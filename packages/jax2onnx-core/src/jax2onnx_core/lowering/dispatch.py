@@ -7,16 +7,16 @@ from typing import Any
 
 import jax
 from jax2onnx_graph.build.builder import Value
+from jax2onnx_graph.build.components import Components
+from jax2onnx_graph.build.functions import FunctionTable
 from jax2onnx_graph.report import LoweringLog
 
 from jax2onnx_core import _compat
 from jax2onnx_core.fingerprint import params_fingerprint
 from jax2onnx_core.frontend.activation import activation_window
-from jax2onnx_core.jax_types import Function, Jaxpr
+from jax2onnx_core.jax_types import Aval, Function, Jaxpr
 from jax2onnx_core.jaxprs import open_jaxpr, struct
-from jax2onnx_core.lowering.components import Components
 from jax2onnx_core.lowering.context import Context
-from jax2onnx_core.lowering.functions import FunctionTable
 from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import component_count, component_struct, has_components, physical_type
 from jax2onnx_core.plugins.errors import Declined, RuleError
@@ -134,7 +134,7 @@ class Dispatcher:
         for aval, operand in zip(operation.avals_in, operands, strict=True):
             if has_components(aval.dtype):
                 examples.append(Complex(component_struct(aval), component_struct(aval)))
-                flat += self._components.split(ctx, operand, aval)
+                flat += self._split(ctx, operand, aval)
             else:
                 examples.append(struct(aval))
                 flat.append(operand)
@@ -144,7 +144,7 @@ class Dispatcher:
         avals = (*operation.avals_in, *operation.avals_out)
         count = component_count(next(a for a in avals if has_components(a.dtype)))
         columns = [
-            self._components.split(ctx, operand, aval) if has_components(aval.dtype) else [operand] * count
+            self._split(ctx, operand, aval) if has_components(aval.dtype) else [operand] * count
             for aval, operand in zip(operation.avals_in, operands, strict=True)
         ]
         examples = [component_struct(a) if has_components(a.dtype) else struct(a) for a in operation.avals_in]
@@ -156,12 +156,17 @@ class Dispatcher:
         rows = [ctx.inline(jaxpr, *row) for row in zip(*columns, strict=True)]
         return self._join(ctx, operation, [value for parts in zip(*rows, strict=True) for value in parts])
 
+    def _split(self, ctx: Context, operand: Value, aval: Aval) -> tuple[Value, ...]:
+        return self._components.split(ctx, operand, aval.shape, component_count(aval))
+
     def _join(self, ctx: Context, operation: Operation, flat: Sequence[Value]) -> list[Value]:
         """The results, of which those with components are given as consecutive components."""
         results, rest = [], list(flat)
         for aval in operation.avals_out:
             count = component_count(aval) if has_components(aval.dtype) else 0
-            results.append(self._components.join(ctx, rest[:count], aval) if count else rest[0])
+            results.append(
+                self._components.join(ctx, rest[:count], aval.shape, physical_type(aval)[1]) if count else rest[0]
+            )
             del rest[: count or 1]
         if rest:
             raise RuleError(f"The complex rule for {operation.name!r} returned {len(rest)} values too many.")

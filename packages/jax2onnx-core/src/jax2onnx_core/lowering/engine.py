@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.builder import Value
+from jax2onnx_graph.build.functions import FunctionTable
 from jax2onnx_graph.build.model_state import DimNotation, ModelState
 from jax2onnx_graph.build.names import Origin
 from jax2onnx_graph.build.scope import Scope
@@ -16,13 +17,13 @@ from jax2onnx_graph.report import LoweringLog
 from jax2onnx_graph.targets import Target
 
 from jax2onnx_core import _compat
+from jax2onnx_core.fingerprint import jaxpr_fingerprint
 from jax2onnx_core.frontend.composite import is_composite
 from jax2onnx_core.jax_types import Atom, Equation, Jaxpr
 from jax2onnx_core.jaxprs import bounds, is_drop_var, is_literal, open_jaxpr
 from jax2onnx_core.lowering.constant_eval import evaluate_equation
 from jax2onnx_core.lowering.context import Context
 from jax2onnx_core.lowering.dispatch import Dispatcher
-from jax2onnx_core.lowering.functions import FunctionTable
 from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import is_token, physical_array, physical_type
 from jax2onnx_core.lowering.results import accept_results
@@ -55,7 +56,7 @@ class Engine:
         self.log = LoweringLog()
         self._registry = registry
         self._provenance = provenance
-        self._functions = FunctionTable(self.state, self.lower_jaxpr)
+        self._functions = FunctionTable(self.state)
         self._dispatcher = Dispatcher(registry, self._functions, self.log, x64=x64)
 
     @property
@@ -145,7 +146,12 @@ class Engine:
         self, ctx: Context, jaxpr: Jaxpr, operands: Sequence[Value], name: str, domain: str
     ) -> list[Value]:
         """Call the ONNX function whose body is the jaxpr."""
-        return self._functions.call(ctx, jaxpr, operands, name, domain)
+        inner, _ = open_jaxpr(jaxpr)
+        inputs, results = ([physical_type(var.aval) for var in part] for part in (inner.invars, inner.outvars))
+        return self._functions.call(
+            ctx, operands, (inputs, results), lambda scope, values, origin: self.lower_jaxpr(scope, jaxpr, values, origin),
+            name=name, domain=domain, fingerprint=jaxpr_fingerprint(jaxpr),
+        )  # fmt: skip
 
 
 def _operation(eqn: Equation, operands: Sequence[Value]) -> tuple[Operation, Sequence[Any]]:

@@ -1,4 +1,4 @@
-"""ONNX functions: one body for calls of equal jaxprs, weights and symbol values as inputs."""
+"""ONNX functions: one body for calls that compute the same, weights and symbol values as inputs."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import dataclasses
 from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
-from jax2onnx_graph import ir
+
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.build.model_state import ModelState
 from jax2onnx_graph.build.names import Origin
-from jax2onnx_graph.build.scope import Scope
+from jax2onnx_graph.build.scope import Scope, ScopeBuilder
+from jax2onnx_graph.facts.dims import Dims
 
-from jax2onnx_core.fingerprint import jaxpr_fingerprint
-from jax2onnx_core.jaxprs import Jaxpr, open_jaxpr
-from jax2onnx_core.lowering.context import Context
-from jax2onnx_core.lowering.physical import physical_type
+__all__ = ["FunctionTable", "ValueType"]
 
-__all__ = ["FunctionTable"]
-
-LowerJaxpr = Callable[[Scope, Jaxpr, Sequence[Value], Origin], list[Value]]
+#: The element type and the dimensions of a value.
+ValueType = tuple[Dtype, Dims]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,9 +35,8 @@ class _Body:
 class FunctionTable:
     """The functions of one model, found by domain, name and the fingerprint of their body."""
 
-    def __init__(self, state: ModelState, lower_jaxpr: LowerJaxpr) -> None:
+    def __init__(self, state: ModelState) -> None:
         self._state = state
-        self._lower_jaxpr = lower_jaxpr
         self._bodies: dict[tuple[str, str, Hashable], _Body] = {}
         self._names: dict[tuple[str, str], int] = {}
 
@@ -47,19 +45,31 @@ class FunctionTable:
         """The functions, in the order of their first call."""
         return [body.function for body in self._bodies.values()]
 
-    def call(self, ctx: Context, jaxpr: Jaxpr, operands: Sequence[Value], name: str, domain: str) -> list[Value]:
-        """A call of the function whose body is the jaxpr; the values of its results."""
-        key = (domain, name, jaxpr_fingerprint(jaxpr))
+    def call(
+        self, builder: ScopeBuilder, operands: Sequence[Value], types: tuple[Sequence[ValueType], Sequence[ValueType]],
+        write: Callable[[Scope, Sequence[Value], Origin], Sequence[Value]], *, name: str, domain: str, fingerprint: Hashable,
+    ) -> list[Value]:  # fmt: skip
+        """A call of a function; the values of its results.
+
+        Args:
+          builder: where the call stands.
+          operands: what the function is called with.
+          types: those of its inputs and of its results.
+          write: writes the body into a scope, from its inputs; the values of its results.
+          name: what the function is called; a number is added for another body of the same name.
+          domain: the domain of the name.
+          fingerprint: equal for bodies that compute the same.
+        """
+        key = (domain, name, fingerprint)
         body = self._bodies.get(key)
         if body is None:
-            body = self._bodies[key] = self._build(jaxpr, self._unique(name, domain), domain)
-        symbols = [ctx.dim_vector(s) for s in body.symbols]
-        types = [physical_type(var.aval) for var in open_jaxpr(jaxpr)[0].outvars]
-        results = ctx.op.several(
-            body.name, *operands, *symbols, domain=domain, outputs=len(types), dtype=[dtype for dtype, _ in types]
+            body = self._bodies[key] = self._build(self._unique(name, domain), domain, types[0], write)
+        symbols = [builder.scope.dims.symbol(s) for s in body.symbols]
+        results = builder.op.several(
+            body.name, *operands, *symbols, domain=domain, outputs=len(types[1]), dtype=[dtype for dtype, _ in types[1]]
         )
-        for value, (_, dims) in zip(results, types, strict=True):
-            ctx.set_dims(value, dims)
+        for value, (_, dims) in zip(results, types[1], strict=True):
+            builder.set_dims(value, dims)
         return list(results)
 
     def mark(self) -> int:
@@ -77,14 +87,14 @@ class FunctionTable:
         self._names[domain, name] = count + 1
         return f"{name}_{count}" if count else name
 
-    def _build(self, jaxpr: Jaxpr, name: str, domain: str) -> _Body:
+    def _build(
+        self, name: str, domain: str, types: Sequence[ValueType],
+        write: Callable[[Scope, Sequence[Value], Origin], Sequence[Value]],
+    ) -> _Body:  # fmt: skip
         state, scope, origin = self._state, Scope(self._state, name), Origin(stack=name)
-        inputs = [
-            state.new_value(f"{name}.in{i}", *physical_type(var.aval))
-            for i, var in enumerate(open_jaxpr(jaxpr)[0].invars)
-        ]
+        inputs = [state.new_value(f"{name}.in{i}", dtype, dims) for i, (dtype, dims) in enumerate(types)]
         scope.define_symbols(lambda symbol: state.new_value(f"{name}.{symbol}", np.dtype(np.int64), (1,)))
-        outputs = scope.own_outputs(self._lower_jaxpr(scope, jaxpr, inputs, origin), origin)
+        outputs = scope.own_outputs(write(scope, inputs, origin), origin)
         taken = scope.dims.used_symbols
         graph = ir.Graph(
             [*inputs, *taken.values()], outputs, nodes=scope.all_nodes(), name=name, opset_imports={"": state.opset}

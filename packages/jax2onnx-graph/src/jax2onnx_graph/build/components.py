@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+
 from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.build.scope import Scope, ScopeBuilder
-
-from jax2onnx_core.jaxprs import Aval, Dims
-from jax2onnx_core.lowering.physical import component_count, physical_type
+from jax2onnx_graph.facts.dims import Dims
 
 __all__ = ["Components"]
 
@@ -23,33 +22,35 @@ class Components:
         self._split: dict[Value, tuple[Scope, tuple[Value, ...]]] = {}
         self._joined: dict[tuple[Value, ...], Value] = {}
 
-    def split(self, builder: ScopeBuilder, value: Value, aval: Aval) -> tuple[Value, ...]:
-        """The components of a physical tensor, each computed once."""
-        count = component_count(aval)
+    def split(self, builder: ScopeBuilder, value: Value, dims: Dims, count: int) -> tuple[Value, ...]:
+        """The `count` components, each of the dimensions `dims`, of a physical tensor, each computed once."""
         known = builder.known(value)
         if known is not None:
-            columns = known.reshape(*known.shape[: len(aval.shape)], count)
+            columns = known.reshape(*known.shape[: len(dims)], count)
             return tuple(builder.new_constant(np.asarray(columns[..., i])) for i in range(count))
         scope, found = self._split.get(value, (None, ()))
         if scope is None or not builder.scope.is_inside(scope):
-            flat = _reshaped(builder, value, (*aval.shape, count))
+            flat = _reshaped(builder, value, (*dims, count))
             found = tuple(
-                builder.op.Gather(flat, builder.constant(i, np.int64), axis=-1, dims=aval.shape) for i in range(count)
+                builder.op.Gather(flat, builder.constant(i, np.int64), axis=-1, dims=dims) for i in range(count)
             )
             self._split[value] = builder.scope, found
             self._joined[found] = value
         return found
 
-    def join(self, builder: ScopeBuilder, components: Sequence[Value], aval: Aval) -> Value:
-        """One physical tensor of these components; the tensor itself if they are just its components."""
+    def join(self, builder: ScopeBuilder, components: Sequence[Value], dims: Dims, physical: Dims) -> Value:
+        """One tensor of the dimensions `physical` from these components, broadcast to `dims`.
+
+        It is the tensor itself if they are just its components.
+        """
         known = self._joined.get(tuple(components))
         if known is not None:
             return known
-        rank = len(aval.shape)
-        whole = tuple(builder.broadcast(c, aval.shape) for c in components)
+        rank = len(dims)
+        whole = tuple(builder.broadcast(c, dims) for c in components)
         columns = [builder.unsqueeze(c, [rank]) for c in whole]
-        flat = builder.op.Concat(*columns, axis=rank, dims=(*aval.shape, len(columns)))
-        joined = _reshaped(builder, flat, physical_type(aval)[1])
+        flat = builder.op.Concat(*columns, axis=rank, dims=(*dims, len(columns)))
+        joined = _reshaped(builder, flat, physical)
         self._split[joined] = builder.scope, whole
         return joined
 
