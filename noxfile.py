@@ -26,6 +26,8 @@ WORKERS = str(min(os.cpu_count() or 1, 4))
 
 BUILD_TOOLS = ["build>=1.2", "hatchling>=1.27", "packaging>=24"]
 TEST_TOOLS = ["pytest>=8.4", "pytest-xdist>=3.6", "hypothesis>=6.130"]
+# Keras computes with JAX. Compiling takes most of the time of the tests, and what is compiled runs once.
+TEST_ENVIRONMENT = {"KERAS_BACKEND": "jax", "XLA_FLAGS": "--xla_backend_optimization_level=0"}
 # What else the integration tests and the demo use.
 EXAMPLES = ["optax", "scikit-learn"]
 
@@ -78,7 +80,7 @@ def pytest(session: nox.Session, version: str, *arguments: str) -> None:
     python = workspace(session, version)
     posargs = [a for a in session.posargs if a != "--all-pythons"]
     command = ["-m", "pytest", "-q", "-n", WORKERS, "--dist=worksteal", *arguments, *posargs]
-    session.run(python, *command, external=True, env={"KERAS_BACKEND": "jax"})
+    session.run(python, *command, external=True, env=TEST_ENVIRONMENT)
 
 
 @nox.session(python=False)
