@@ -94,9 +94,13 @@ def test_graph_pulls_no_jax(environments):
     assert not installed(environments("jax2onnx-graph")) & {"jax", "jaxlib", "jax2onnx-core", "onnxruntime"}
 
 
-def test_core_and_nnx_pull_nothing_that_they_do_not_use(environments):
-    found = installed(environments("jax2onnx-core", "jax2onnx-nnx"))
-    assert not found & {"onnxruntime", "pytest", "torch", "tensorflow", "jax2onnx-functions", "jax2onnx-testing"}
+@pytest.mark.parametrize("name", ["nnx", "linen", "equinox", "haiku", "keras"])
+def test_a_framework_pulls_nothing_that_it_does_not_use(environments, name):
+    libraries = {"equinox", "dm-haiku", "keras"} - {name, f"dm-{name}"}
+    found = installed(environments("jax2onnx-core", f"jax2onnx-{name}")) - {f"jax2onnx-{name}"}
+    others = {package for package in found if package.startswith("jax2onnx-")}
+    assert others == {"jax2onnx-core", "jax2onnx-graph", "jax2onnx-lax", "jax2onnx-onnxruntime"}
+    assert not found & {"onnxruntime", "pytest", "torch", "tensorflow", *libraries}
 
 
 def test_a_third_partys_package(environments):
