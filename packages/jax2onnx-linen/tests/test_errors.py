@@ -42,6 +42,26 @@ def test_a_module_without_variables(fn: Any) -> None:
         to_onnx(fn, [("B", 5)])
 
 
+class WithSetup(nn.Module):
+    def setup(self) -> None:
+        self.dense = nn.Dense(8)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.dense(x)
+
+
+@pytest.mark.parametrize("fn", [net, nn.Dense(3), lambda x: net(x) + 1, WithSetup()])
+def test_an_unbound_module(fn: Any) -> None:
+    expected = AttributeError if isinstance(fn, WithSetup) else flax_errors.CallCompactUnboundModuleError
+    assert "Give to_onnx the module with its variables" in notes_of(fn, expected)
+
+
+def test_a_module_bound_to_variables_of_another() -> None:
+    other = trained_variables(nn.Dense(8), X)
+    assert "not those of this module" in notes_of(net.bind(other), flax_errors.ScopeParamNotFoundError)
+    assert "number of features" in notes_of(net.bind(variables), flax_errors.ScopeParamShapeError, [("B", 7)])
+
+
 def test_variables_of_another_module() -> None:
     other = trained_variables(nn.Dense(8), X)
     assert "not those of this module" in notes_of((net, other), flax_errors.ScopeParamNotFoundError)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Adapted, Registry, errors
-from jax2onnx_core.jax_types import PyTree
+from jax2onnx_core.jax_types import Function, PyTree
 
 if TYPE_CHECKING:
     import flax.linen as nn
@@ -31,8 +31,9 @@ _BOUND = (
 
 
 def register(registry: Registry) -> None:
-    """Contribute what takes bound modules, pairs, `module.apply`, partials of it, variables and training states apart."""
+    """Contribute what takes modules, pairs, `module.apply`, partials of it, variables and training states apart."""
     registry.adapter("flax.linen:Module", _adapt_bound, claims=_is_bound)
+    registry.adapter("flax.linen:Module", _adapt_unbound, claims=_is_unbound)
     registry.adapter("flax.linen:Module", _adapt_pair, claims=_is_pair)
     registry.adapter("flax.linen:Module", _adapt_partial, claims=_is_partial)
     registry.adapter("flax.linen:Module", _adapt_apply, claims=_is_apply)
@@ -67,7 +68,18 @@ def _adapt_bound(module: nn.Module) -> Adapted:
 
     owner = type(module).__name__
     owners = {**dict.fromkeys(keys, owner), **{name: made.owners[name] or owner for name in made.weights}}
-    return Adapted(fresh, {**made.weights, **keys}, written=written, owners=owners)
+    return Adapted(fresh, {**made.weights, **keys}, written=written, around=_advised, owners=owners)
+
+
+def _is_unbound(value: object) -> bool:
+    import flax.linen as nn
+
+    return isinstance(value, nn.Module) and value.scope is None
+
+
+def _adapt_unbound(module: nn.Module) -> Adapted:
+    """A module without variables, which functions may give it; called by itself, it fails."""
+    return Adapted(lambda: module, {}, around=_advised)
 
 
 # -- modules and variables apart ------------------------------------------------------------
@@ -178,6 +190,8 @@ def _weights(variables: Variables) -> dict[str, jax.Array]:
 
 #: What to do about Flax's errors.
 _ADVICE = {
+    "CallCompactUnboundModuleError": _BOUND,
+    "CallSetupUnboundModuleError": _BOUND,
     "ScopeParamNotFoundError": "The variables are not those of this module: they come from module.init, for the same options.",
     "ScopeParamShapeError": "The variables are not those of this module, or the input has another number of features than at module.init.",
     "ScopeCollectionNotFound": "Give all collections that module.init returned, as {'params': …, 'batch_stats': …}.",
@@ -190,6 +204,11 @@ _ADVICE = {
 }  # fmt: skip
 
 
+def _advised(fn: Function) -> Function:
+    """The function, whose errors say what to do."""
+    return _advice()(fn)
+
+
 @contextlib.contextmanager
 def _advice() -> Iterator[None]:
     from flax.errors import FlaxError
@@ -199,4 +218,8 @@ def _advice() -> Iterator[None]:
     except FlaxError as error:
         if (advice := _ADVICE.get(type(error).__name__)) is not None:
             error.add_note(advice)
+        raise
+    except AttributeError as error:
+        if "'.setup()'" in str(error):  # what it defines, an unbound module does not have
+            error.add_note(_BOUND)
         raise
