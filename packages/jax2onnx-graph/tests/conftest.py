@@ -64,8 +64,8 @@ def rewrite() -> Rewrite:
     The model computes what it did before on random inputs, passes the checker, keeps the names and types of its outputs, and has no unnamed value.
     """
 
-    def run(pass_: ir.passes.InPlacePass, text: str, *, infer: bool = True) -> list[str]:
-        model = _rewritten(pass_, text, infer=infer, tolerance=1e-6)
+    def run(pass_: ir.passes.InPlacePass, text: str, *, infer: bool = True, tolerance: float = 1e-6) -> list[str]:
+        model = _rewritten(pass_, text, infer=infer, tolerance=tolerance)
         return [expression(value) for value in model.graph.outputs]
 
     return run

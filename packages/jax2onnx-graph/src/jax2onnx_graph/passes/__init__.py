@@ -31,6 +31,7 @@ from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcast
 from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
+from jax2onnx_graph.passes.structural.select_early import SelectEarly
 from jax2onnx_graph.passes.structural.shape_folding import FoldConstants
 from jax2onnx_graph.targets import PassFactory, Target
 from jax2onnx_graph.traversal import walk
@@ -52,7 +53,8 @@ class ContributedPass:
 def default_passes() -> list[PassFactory]:
     """Makers of the passes that every export runs, in order.
 
-    Dead nodes go first, so that the passes see only real readers, and last, with what they freed.
+    Dead nodes go first, so that the passes see only real readers, and last, with what they freed; and before selections
+    move, which every reader of a value has a say in.
     Broadcasts are made implicit before transposes move, since they then move through fewer operators;
     transposes that turn out to be views are merged with reshapes after that. (`onnx_ir`'s
     IdentityEliminationPass is not used: it can make one value two outputs of a body.)
@@ -82,6 +84,8 @@ def default_passes() -> list[PassFactory]:
         RecoverRecurrent,
         JoinDirections,
         FoldBatchNorm,
+        _plain(RemoveDeadNodes),
+        SelectEarly,
         MergeReshapes,
         _plain(RemoveDeadNodes),
         _plain(RemoveUnusedFunctionsPass),

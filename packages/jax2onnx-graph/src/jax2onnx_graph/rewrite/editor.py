@@ -179,6 +179,14 @@ class GraphEditor:
         else:
             self.graph.insert_before(self._first, node)
 
+    def move_after(self, preceding: ir.Node, nodes: Sequence[ir.Node]) -> None:
+        """Put nodes of the graph, in this order, right after another that was behind them."""
+        if self._first in nodes:
+            self._first = preceding
+        self.graph.remove(nodes)
+        self.graph.insert_after(preceding, nodes)
+        self.modified = True
+
     def finish(self) -> bool:
         """Remove what was discarded; returns whether the graph was modified."""
         if self._dead:

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.axes import axis_of, known_operand, named_axes, rank_of
 from jax2onnx_graph.facts.operators import Operands, facts_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
 from jax2onnx_graph.rewrite.editor import GraphEditor
@@ -62,7 +63,7 @@ def layout_agnostic_inputs(node: ir.Node, perm: Layout, target: Target) -> range
     facts = facts_of(node.op_type)
     if node.domain or facts.layout_operands is Operands.NONE:
         return None
-    if any(_rank(value) != len(perm) for value in node.outputs):
+    if any(rank_of(value) != len(perm) for value in node.outputs):
         return None
     if facts.reduces and not node.attributes.get_int("keepdims", 1):
         return None
@@ -75,7 +76,7 @@ def layout_agnostic_inputs(node: ir.Node, perm: Layout, target: Target) -> range
 
 def _is_as_fast(node: ir.Node, perm: Layout, target: Target) -> bool:
     """Whether the operator is as fast along the axis that it would be computed along in layout `perm`."""
-    axis = _axis(node, len(perm))
+    axis = axis_of(node, len(perm))
     if axis != len(perm) - 1 or perm[axis] == axis:
         return True
     last = f"{node.op_type}(axis=-1)"
@@ -85,14 +86,14 @@ def _is_as_fast(node: ir.Node, perm: Layout, target: Target) -> bool:
 def _operands_can_be_adapted(node: ir.Node, perm: Layout) -> bool:
     """Whether the operands that name axes, or hold a number for each, are constants that can be rewritten."""
     facts = facts_of(node.op_type)
-    if _rank(node.inputs[0]) != len(perm) or "axes" in node.attributes:
+    if rank_of(node.inputs[0]) != len(perm) or "axes" in node.attributes:
         return False
     for index in (facts.axes_input, *facts.per_axis_inputs):
         value = node.inputs[index] if index is not None and index < len(node.inputs) else None
         if value is not None and known(value) is None:
             return False
     if node.op_type == "Slice":
-        return _named_axes(node, len(perm)) is not None
+        return named_axes(node, len(perm)) is not None
     return node.op_type != "Expand" or dims_of(node.inputs[1]) == (len(perm),)
 
 
@@ -100,10 +101,10 @@ def rewrite_axes(editor: GraphEditor, node: ir.Node, perm: Layout) -> None:
     """Rewrite the axes that `node` names, by attributes or constant operands, for operands kept in layout `perm`."""
     facts = facts_of(node.op_type)
     if facts.axis is not None:
-        axis = perm[_axis(node, len(perm))]
+        axis = perm[axis_of(node, len(perm))]
         node.attributes.add(ir.AttrInt64("axis", axis))
         return
-    axes = _named_axes(node, len(perm))
+    axes = named_axes(node, len(perm))
     if axes is not None:
         _set_axes(editor, node, [perm[axis] for axis in axes])
         return
@@ -123,7 +124,7 @@ def remaining(node: ir.Node, perm: Layout) -> Layout | None:
         return None
     if _reduces_everything(node):
         return ()
-    axes = _named_axes(node, len(perm)) if facts.axis is None else [_axis(node, len(perm))]
+    axes = named_axes(node, len(perm)) if facts.axis is None else [axis_of(node, len(perm))]
     if axes is None:
         return None
     kept = [perm[axis] for axis in range(len(perm)) if axis not in axes]
@@ -139,43 +140,17 @@ def _reduces_everything(node: ir.Node) -> bool:
     return not named and not node.attributes.get_int("noop_with_empty_axes", 0)
 
 
-def _rank(value: ir.Value | None) -> int | None:
-    dims = dims_of(value)
-    return None if dims is None else len(dims)
-
-
-def _axis(node: ir.Node, rank: int) -> int:
-    axis = node.attributes.get_int("axis", facts_of(node.op_type).axis or 0)
-    return axis + rank if axis < 0 else axis
-
-
-def _operand(node: ir.Node, index: int) -> np.ndarray | None:
-    return known(node.inputs[index]) if index < len(node.inputs) else None
-
-
-def _named_axes(node: ir.Node, rank: int) -> list[int] | None:
-    """The axes that the node's operand names; None where it names none, or not constantly."""
-    index = facts_of(node.op_type).axes_input
-    axes = None if index is None else _operand(node, index)
-    if axes is None and node.op_type == "Slice":
-        starts = _operand(node, 1)
-        dims = dims_of(node.inputs[1])
-        count = len(starts) if starts is not None else dims[0] if dims else None
-        axes = np.arange(count) if isinstance(count, int) else None
-    return None if axes is None else [int(axis) % rank for axis in axes.reshape(-1)]
-
-
 def _set_axes(editor: GraphEditor, node: ir.Node, axes: list[int]) -> None:
     index = facts_of(node.op_type).axes_input
     assert index is not None, "called for operators with an input that lists axes"
     if index >= len(node.inputs):
         node.resize_inputs(index + 1)
-    scalar = _rank(node.inputs[index]) == 0
+    scalar = rank_of(node.inputs[index]) == 0
     node.replace_input_with(index, editor.constant(np.array(axes[0] if scalar else axes, np.int64)))
 
 
 def _permute_operand(editor: GraphEditor, node: ir.Node, index: int, perm: Layout) -> None:
-    numbers = _operand(node, index)
+    numbers = known_operand(node, index)
     if numbers is None or numbers.size % len(perm) or not numbers.size:
         return
     order = inverse(perm)

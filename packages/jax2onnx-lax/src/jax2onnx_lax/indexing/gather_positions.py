@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from jax.lax import GatherDimensionNumbers, GatherScatterMode
 from jax2onnx_core import Context, Value
 
+from jax2onnx_lax.indexing.index_analysis import progression
 from jax2onnx_lax.indexing.labels import Label, Labelled, are_adjacent, axes_of, rearrange
+from jax2onnx_lax.indexing.negative_indices import before_normalisation
 from jax2onnx_lax.indexing.start_indices import (
     StartIndex,
     linear_index,
@@ -56,12 +58,13 @@ def take_positions(
       the start indices that may be out of range whether they are not.
     """
     batched = zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
-    batching: dict[int, Label] = {d: ("batch", i) for d, i in batched}
+    batching: Mapping[int, Label] = {d: ("batch", i) for d, i in batched}
     if not starts:
         return _follow_batch(operand, batching), []
     windows = sorted(start.axis for start in starts if start.axis not in numbers.collapsed_slice_dims)
     labels: tuple[Label, ...] = (*(("batch", i) for i in range(batch_rank)), *(("axis", d) for d in windows))
-    take = _choose(operand, _Positions({start.axis: start.value for start in starts}, batching, labels))
+    starts, batching = _paired(ctx, operand, starts, batching, labels)
+    take = _choose(operand, _positions(starts, batching, labels))
     resolved = [resolve_out_of_bounds(ctx, start, mode, native=take is not _take_linear) for start in starts]
     along = {
         start.axis: window_positions(
@@ -71,6 +74,30 @@ def take_positions(
     }
     result = take(ctx, operand, _Positions(along, batching, labels))
     return result, [valid for _, valid in resolved if valid is not None]
+
+
+def _positions(starts: Sequence[StartIndex], batching: Mapping[int, Label], labels: tuple[Label, ...]) -> _Positions:
+    return _Positions({start.axis: start.value for start in starts}, batching, labels)
+
+
+def _paired(
+    ctx: Context,
+    operand: Labelled,
+    starts: Sequence[StartIndex],
+    batching: Mapping[int, Label],
+    labels: tuple[Label, ...],
+) -> tuple[Sequence[StartIndex], Mapping[int, Label]]:
+    """The same positions, with an axis whose index counts the batch, as in `x[arange(n), i]`, as one that follows it."""
+    if batching or len(starts) < 2 or labels != (("batch", 0),):
+        return starts, batching
+    for start in starts:
+        index = before_normalisation(ctx, start.value, start.extent)
+        found = progression(ctx, start.value if index is None else index)
+        if found is not None and (found.start, found.step, found.count) == (0, 1, start.extent):
+            others, followed = [other for other in starts if other is not start], {start.axis: labels[0]}
+            take = _choose(operand, _positions(others, followed, labels))
+            return (starts, batching) if take is _take_linear else (others, followed)
+    return starts, batching
 
 
 def gather_along(ctx: Context, operand: Labelled, index: Value, label: Label, new: Sequence[Label]) -> Labelled:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["MergeReshapes", "view_of"]
+__all__ = ["MergeReshapes", "become_view", "view_of"]
 
 from collections.abc import Sequence
 
@@ -69,6 +69,17 @@ def view_of(source: Sequence[LabelledDim], target: Sequence[LabelledDim]) -> tup
     return None if ambiguous else ("Reshape", shape)
 
 
+def become_view(editor: GraphEditor, node: ir.Node, root: ir.Value | None, view: tuple[str, list[int]]) -> None:
+    """Make `node` the view of `root` that `view_of` found."""
+    op_type, operand = view
+    node.op_type = op_type
+    node.attributes.clear()
+    node.resize_inputs(2)
+    node.replace_input_with(0, root)
+    node.replace_input_with(1, editor.ints(operand))
+    editor.modified = True
+
+
 def _is_symbol(dim: LabelledDim) -> bool:
     return isinstance(dim, ir.SymbolicDim) and dim.value is not None and dim.value.isidentifier()
 
@@ -132,7 +143,7 @@ def _merge(editor: GraphEditor, node: ir.Node, source: ir.Value) -> None:
         return
     view = view_of(source_dims, dims)
     if view is not None:
-        _become(editor, node, root, view)
+        become_view(editor, node, root, view)
     elif node.op_type == "Reshape" and known(node.inputs[1]) is None:
         node.replace_input_with(0, root)
         editor.modified = True
@@ -147,13 +158,3 @@ def _root(value: ir.Value) -> ir.Value:
             break
         value, producer = source, source.producer()
     return value
-
-
-def _become(editor: GraphEditor, node: ir.Node, root: ir.Value, view: tuple[str, list[int]]) -> None:
-    op_type, operand = view
-    node.op_type = op_type
-    node.attributes.clear()
-    node.resize_inputs(2)
-    node.replace_input_with(0, root)
-    node.replace_input_with(1, editor.ints(operand))
-    editor.modified = True

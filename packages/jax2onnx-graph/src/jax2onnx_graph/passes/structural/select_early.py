@@ -1,0 +1,349 @@
+"""Select rows before they are computed instead of after."""
+
+from __future__ import annotations
+
+__all__ = ["SelectEarly"]
+
+import dataclasses
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of
+from jax2onnx_graph.facts.operators import facts_of
+from jax2onnx_graph.facts.rows import Rows, operand_rows
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dims
+from jax2onnx_graph.passes.structural.merge_reshapes import become_view, view_of
+from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
+from jax2onnx_graph.rewrite.pass_base import GraphPass
+
+_TYPICAL = 16  # what a symbolic dimension counts for in the size of a tensor
+_CALL = 2000  # what one more operator costs, in elements computed
+_PRODUCTS = frozenset({"Einsum", "Gemm", "MatMul"})
+
+_Dims = tuple[LabelledDim, ...]
+
+
+class SelectEarly(GraphPass):
+    """Let selections of rows move up through what computes each row by itself, so that only those rows are computed.
+
+    1. A *selection* takes rows along one axis: a Slice of one axis; a Gather of a vector of indices or of one, which may be
+       known at run time only; a GatherND that takes rows per batch. Those of equal indices move together.
+    2. They move up through nodes whose rows depend on the same rows of operands (`facts.rows`), to all operands that have
+       the axis. Each is read by such nodes and by these selections alone, and no output of the graph.
+    3. They move where this makes the work smaller: fewer elements computed, counted with the selections themselves.
+    4. A selection that drops the axis keeps it on the way, with size 1; a Squeeze drops it in its place.
+    """
+
+    after = ("FoldTransposes", "RecoverAttention")
+
+    def rewrite(self, editor: GraphEditor) -> None:
+        groups: dict[tuple[object, ...], list[_Selection]] = {}
+        for node in editor.nodes():
+            found = _selection(node)
+            if found is not None:
+                groups.setdefault(found.key, []).append(found)
+        order: Mapping[ir.Node, int] = {}
+        for selections in groups.values():
+            order = order or {node: position for position, node in enumerate(editor.graph)}
+            region = _Region(editor, selections, order)
+            region.gather()
+            if region.gain() > 0:
+                region.apply()
+                order = {}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Selection:
+    """A node that takes some rows of its first operand.
+
+    Attributes:
+      node: the node.
+      axis: the axis of the operand.
+      drops: whether the result has lost the axis; one row is taken then.
+      batch: the number of leading axes along which the indices differ.
+    """
+
+    node: ir.Node
+    axis: int
+    drops: bool = False
+    batch: int = 0
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What is equal for selections of the same rows."""
+        bounds = (
+            [*self.node.inputs[1:3], *self.node.inputs[4:]] if self.node.op_type == "Slice" else self.node.inputs[1:]
+        )
+        return self.node.op_type, self.batch, self.drops, self.rows, *bounds
+
+    @property
+    def source(self) -> _Dims:
+        """The dimensions of the operand."""
+        return dims_of(self.node.inputs[0]) or ()
+
+    @property
+    def rows(self) -> LabelledDim:
+        """How many rows there are of the result."""
+        dims = dims_of(self.node.outputs[0])
+        return 1 if self.drops or dims is None else dims[self.axis]
+
+    def takes(self, dims: _Dims, rows: Rows) -> bool:
+        """Whether these rows of a tensor of these dimensions are selected by the same indices."""
+        return not self.batch or same_dims(rows.before(dims), self.source[: self.batch])
+
+
+def _selection(node: ir.Node) -> _Selection | None:
+    """The node as a selection that leaves fewer rows; None if it is none."""
+    if node.domain or node.op_type not in ("Slice", "Gather", "GatherND") or dims_of(node.outputs[0]) is None:
+        return None
+    rank = rank_of(node.inputs[0])
+    found = None if rank is None else _read(node, rank)
+    return found if found is not None and _leaves_fewer(found) else None
+
+
+def _leaves_fewer(selection: _Selection) -> bool:
+    """Whether there are certainly no more rows afterwards, and fewer as far as sizes are known."""
+    rows, before = selection.rows, selection.source[selection.axis]
+    is_bounded = selection.node.op_type == "Slice" or rows == 1 or (isinstance(rows, int) and isinstance(before, int))
+    return is_bounded and _size([rows]) < _size([before])
+
+
+def _read(node: ir.Node, rank: int) -> _Selection | None:
+    if node.op_type == "Slice":
+        axes = named_axes(node, rank)
+        return _Selection(node, axes[0]) if axes is not None and len(axes) == 1 else None
+    indices = dims_of(node.inputs[1])
+    if indices is None:
+        return None
+    if node.op_type == "Gather":
+        return _Selection(node, axis_of(node, rank), drops=not indices) if len(indices) < 2 else None
+    batch = node.attributes.get_int("batch_dims", 0)
+    extra = len(indices) - batch
+    if not batch or extra not in (1, 2) or indices[-1] != 1:
+        return None
+    return _Selection(node, batch, drops=extra == 1, batch=batch)
+
+
+def _size(dims: Iterable[LabelledDim]) -> int:
+    """The number of elements, symbolic dimensions counted as `_TYPICAL`."""
+    return math.prod(dim if isinstance(dim, int) else _TYPICAL for dim in dims)
+
+
+def _product(dims: Sequence[LabelledDim]) -> LabelledDim | None:
+    """The product of dimensions; None where it cannot be written as a label."""
+    numbers = math.prod(dim for dim in dims if isinstance(dim, int))
+    match [dim for dim in dims if not isinstance(dim, int)]:
+        case []:
+            return numbers
+        case [ir.SymbolicDim(value=str(name)) as one] if name.isidentifier():
+            return one if numbers == 1 else ir.SymbolicDim(f"{numbers}*{name}")
+        case _:
+            return None
+
+
+class _Region:
+    """The nodes of which only some rows are used, the same of all.
+
+    Attributes:
+      nodes: the nodes, each with the rows of its results and those of its operands.
+    """
+
+    def __init__(self, editor: GraphEditor, selections: Sequence[_Selection], order: Mapping[ir.Node, int]) -> None:
+        self.editor, self.order = editor, order
+        self.selections = {selection.node: selection for selection in selections}
+        self.one = selections[0]
+        self.nodes: dict[ir.Node, tuple[Rows, Sequence[Rows | None]]] = {}
+        self._banned: set[ir.Node] = set()
+        self._operands: list[ir.Value | None] = []
+        self._taken: dict[tuple[ir.Value, Rows], ir.Value] = {}
+
+    def gather(self) -> None:
+        """Collect the nodes: as many as leave selections to be made of whole axes alone."""
+        self._collect()
+        while torn := {user for user, _, rows in self._entries() if not rows.is_whole}:
+            self._banned |= torn
+            self._collect()
+
+    def _collect(self) -> None:
+        """Collect the nodes, readers first, so that all readers of a value are known when it is looked at."""
+        self.nodes = {}
+        waiting: list[int] = []
+        found: dict[int, ir.Node] = {}
+
+        def visit(value: ir.Value | None) -> None:
+            node = None if value is None else value.producer()
+            if node is None or node not in self.order or node in self.selections or node in self._banned:
+                return
+            if self.order[node] not in found:
+                found[self.order[node]] = node
+                heapq.heappush(waiting, -self.order[node])
+
+        for node in self.selections:
+            visit(node.inputs[0])
+        while waiting:
+            node = found[-heapq.heappop(waiting)]
+            rows = self._rows_read(node)
+            operands = None if rows is None else operand_rows(node, rows)
+            if rows is None or operands is None or not self._fits(node, rows, operands):
+                continue
+            self.nodes[node] = rows, operands
+            for value, taken in zip(node.inputs, operands, strict=True):
+                if taken is not None:
+                    visit(value)
+
+    def _rows_read(self, node: ir.Node) -> Rows | None:
+        """The rows of the node's results that all readers take no other than; None if some take others."""
+        if any(output.is_graph_output() for output in node.outputs):
+            return None
+        read = {self._rows_read_by(user, index) for output in node.outputs for user, index in output.uses()}
+        return read.pop() if len(read) == 1 else None
+
+    def _rows_read_by(self, user: ir.Node, index: int) -> Rows | None:
+        if user in self.nodes:
+            return self.nodes[user][1][index]
+        return Rows(self.selections[user].axis) if user in self.selections and index == 0 else None
+
+    def _fits(self, node: ir.Node, rows: Rows, operands: Sequence[Rows | None]) -> bool:
+        """Whether the rows can be taken of the operands, and the node be written for them."""
+        values = [*zip(node.inputs, operands, strict=True), *((output, rows) for output in node.outputs)]
+        for value, taken in values:
+            dims = dims_of(value)
+            if taken is not None and (
+                dims is None or not self.one.takes(dims, taken) or self._dims(dims, taken) is None
+            ):
+                return False
+        if facts_of(node.op_type).is_view:
+            return self._view(node, rows, operands) is not None
+        return not self.one.batch or all(self._keeps_rows(node, axis, operands) for axis in range(rows.axis))
+
+    def _keeps_rows(self, node: ir.Node, axis: int, operands: Sequence[Rows | None]) -> bool:
+        """Whether the rows along an axis of the batch are made of the same of those operands of which rows are taken."""
+        along = operand_rows(node, Rows(axis))
+        return along is not None and all(
+            own == Rows(axis) for own, taken in zip(along, operands, strict=True) if taken is not None
+        )
+
+    def _dims(self, dims: _Dims, rows: Rows | None) -> _Dims | None:
+        """The dimensions with the selected rows alone."""
+        if rows is None:
+            return dims
+        merged = _product((*rows.outer, self.one.rows, *rows.inner))
+        return None if merged is None else (*dims[: rows.axis], merged, *dims[rows.axis + 1 :])
+
+    def _dims_of(self, value: ir.Value | None, rows: Rows | None) -> _Dims:
+        """The dimensions of a value with the selected rows alone."""
+        return self._dims(dims_of(value) or (), rows) or ()
+
+    def _view(self, node: ir.Node, rows: Rows, operands: Sequence[Rows | None]) -> tuple[str, list[int]] | None:
+        """How the selected rows of a view are a view of the selected rows."""
+        return view_of(self._dims_of(node.inputs[0], operands[0]), self._dims_of(node.outputs[0], rows))
+
+    # What the rewriting would save, in elements computed.
+
+    def gain(self) -> int:
+        """The work now, minus that on the selected rows alone."""
+        made = {(value, rows): None for _, value, rows in self._entries()}
+        kept = [
+            (v, Rows(s.axis))
+            for n, s in self.selections.items()
+            if (v := n.inputs[0]) and v.producer() not in self.nodes
+        ]
+        before = sum(_size(dims_of(node.outputs[0]) or ()) + _CALL for node in self.selections)
+        after = sum(_size(self._dims_of(value, rows)) + _CALL for value, rows in (*made, *kept))
+        return before - after + sum(map(self._saved, self.nodes))
+
+    def _entries(self) -> Iterator[tuple[ir.Node, ir.Value, Rows]]:
+        """The operands that come from outside, of which rows are to be taken, each with its reader."""
+        for node, (_, operands) in self.nodes.items():
+            for value, rows in zip(node.inputs, operands, strict=True):
+                if value is not None and rows is not None and value.producer() not in self.nodes:
+                    yield node, value, rows
+
+    def _saved(self, node: ir.Node) -> int:
+        rows, operands = self.nodes[node]
+        if facts_of(node.op_type).is_view:
+            return 0
+        values = [*zip(node.inputs, operands, strict=True), (node.outputs[0], rows)]
+        before = [_size(dims_of(value) or ()) for value, _ in values]
+        after = [_size(self._dims_of(value, taken)) for value, taken in values]
+        if node.op_type in _PRODUCTS and len(before) > 2:  # m·k·n of [m, k], [k, n] and [m, n]
+            return math.isqrt(before[0] * before[1] * before[-1]) - math.isqrt(after[0] * after[1] * after[-1])
+        return before[-1] - after[-1]
+
+    # The rewriting.
+
+    def apply(self) -> None:
+        """Select the rows of what comes from outside, and let the nodes compute these."""
+        self._prepare()
+        for node in sorted(self.nodes, key=self._place):
+            self._take_rows(node)
+        for node, selection in self.selections.items():
+            value = node.inputs[0]
+            if value is None or value.producer() not in self.nodes:
+                continue
+            if selection.drops:
+                self.editor.put(node, "Squeeze", [value, self.editor.ints([selection.axis])])
+            else:
+                self.editor.replace(node, value)
+
+    def _prepare(self) -> None:
+        """Write what the selections read beside the tensors, in the form that keeps the axis; the nodes come behind it."""
+        node = self.one.node
+        self._operands = list(node.inputs[1:])
+        values = [value for value in self._operands if value is not None]
+        makers = [maker for v in values if (maker := v.producer()) is not None and maker in self.order]
+        last = max(makers, key=self._place, default=None)
+        early = [
+            one
+            for one in sorted(self.nodes, key=self._place)
+            if last is not None and self._place(one) < self._place(last)
+        ]
+        if self.one.drops:
+            self._operands, last = self._unsqueezed(node.inputs[1], last)
+        if last is not None and early:
+            self.editor.move_after(last, early)
+
+    def _unsqueezed(
+        self, index: ir.Value | None, maker: ir.Node | None
+    ) -> tuple[list[ir.Value | None], ir.Node | None]:
+        """The indices of a selection that drops the axis as those of one that keeps it, and the node that makes them."""
+        assert index is not None, "Gather has indices"
+        number = known(index)
+        if number is not None:
+            return [self.editor.constant(np.expand_dims(number, self.one.batch))], maker
+        after = self.editor.after(index, maker or self.one.node)
+        result = after.op.Unsqueeze(index, self.editor.ints([self.one.batch]))
+        return [result], None if maker is None else result.producer()
+
+    def _place(self, node: ir.Node) -> int:
+        return self.order[node]
+
+    def _take_rows(self, node: ir.Node) -> None:
+        rows, operands = self.nodes[node]
+        view = self._view(node, rows, operands) if facts_of(node.op_type).is_view else None
+        for index, (value, taken) in enumerate(zip(node.inputs, operands, strict=True)):
+            if value is not None and taken is not None and value.producer() not in self.nodes:
+                node.replace_input_with(index, self._selected(value, taken, node))
+        for output in node.outputs:
+            output.shape = ir.Shape(self._dims_of(output, rows))
+        if view is not None:
+            become_view(self.editor, node, node.inputs[0], view)
+
+    def _selected(self, value: ir.Value, rows: Rows, reader: ir.Node) -> ir.Value:
+        """The selected rows of a value, taken before its first reader."""
+        if (value, rows) not in self._taken:
+            op, dims = self.editor.before(reader).op, labelled(self._dims_of(value, rows))
+            match self.one.node.op_type:
+                case "Slice":
+                    starts, ends, *rest = self._operands
+                    taken = op.Slice(value, starts, ends, self.editor.ints([rows.axis]), *rest[1:], dims=dims)
+                case "Gather":
+                    taken = op.Gather(value, self._operands[0], axis=rows.axis, dims=dims)
+                case _:
+                    taken = op.GatherND(value, self._operands[0], batch_dims=self.one.batch, dims=dims)
+            self._taken[value, rows] = taken
+        return self._taken[value, rows]
