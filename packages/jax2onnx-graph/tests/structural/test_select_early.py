@@ -93,13 +93,14 @@ def test_a_residual_connection_is_selected_on_both_ways(selected):
 @pytest.mark.parametrize("per_batch", [False, True])
 def test_rows_of_a_product_on_merged_axes_are_selected_before_these_are_merged(selected, per_batch):
     selection = "GatherND<batch_dims = 1>(h, i)" if per_batch else "Gather<axis = 1>(h, lasts)"
-    body = f"""k = Constant<value_ints = [-1, 16]>()
+    body = f"""t = Tanh(x)
+      k = Constant<value_ints = [-1, 16]>()
       f = Reshape(t, k)
       g = Gemm(f, w, b)
       r = Constant<value_ints = [-1, 64, 32]>()
       h = Reshape(g, r)
       y = {selection}"""
-    text = graph(body, "float[B,1,32] y", ", int64[B,1,1] i").replace("{ k =", "{ t = Tanh(x) k =").replace("[B,", "[3,")
+    text = graph(body, "float[B,1,32] y", ", int64[B,1,1] i").replace("[B,", "[3,")
     rows = "GatherND{1}(x, i)" if per_batch else "Gather{1}(x, [-1])"
     assert selected(text) == [f"Unsqueeze(Gemm(Squeeze(Tanh({rows}), [1]), w, b), [1])"]
 
