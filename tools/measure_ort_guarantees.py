@@ -414,6 +414,13 @@ def _in_order(function: Callable[[Array, Array], Array], data: Array, indices: A
     return result
 
 
+def mask_probes() -> Iterator[Probe]:
+    """Attention with a soft cap whose first key alone is seen."""
+    query, values, mask = [[[[1.0]]]], [[[[2.0], [3.0]]]], [[0.0, -1e4]]
+    yield Probe("Attention", "masked", [query, [[[[1.0], [1.0]]]], values, mask], lambda *_: np.full((1, 1, 1, 1), 2.0),
+                {"softcap": 1.0})  # fmt: skip
+
+
 def zero_probes() -> Iterator[Probe]:
     """Zeros with a sign."""
     zeros = [-0.0, 0.0] * 20
@@ -434,7 +441,8 @@ def zero_probes() -> Iterator[Probe]:
 
 
 def probes() -> Iterator[Probe]:
-    for make in (nan_probes, wrap_probes, empty_probes, infinity_probes, accuracy_probes, order_probes, zero_probes):
+    for make in (nan_probes, wrap_probes, empty_probes, infinity_probes, accuracy_probes, order_probes, mask_probes,
+                 zero_probes):  # fmt: skip
         yield from make()
 
 

@@ -24,8 +24,9 @@ Session = Callable[[Mapping[str, Array]], list[Array]]
 #: "empty": an operand without elements gives the neutral element, or an empty result;
 #: "inf": infinite operands give the limit of the function;
 #: "accurate": the result has the precision of its element type;
-#: "order": writes to one place take effect in the order of the indices.
-Property = Literal["nan", "signed_zero", "wraps", "empty", "inf", "accurate", "order"]
+#: "order": writes to one place take effect in the order of the indices;
+#: "masked": attention with a soft cap gives masked keys no weight.
+Property = Literal["nan", "signed_zero", "wraps", "empty", "inf", "accurate", "order", "masked"]
 
 # Attention, RMSNormalization and RotaryEmbedding are from here on; what came later, few runtimes have.
 _BEST_OPSET = 23

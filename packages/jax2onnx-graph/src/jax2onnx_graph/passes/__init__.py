@@ -10,8 +10,8 @@ from onnx_ir.passes.common import RemoveUnusedFunctionsPass
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import PassError
-from jax2onnx_graph.passes.recover.attention import RecoverAttention
-from jax2onnx_graph.passes.recover.attention_layout import AttentionLayout
+from jax2onnx_graph.passes.attention.layout import AttentionLayout
+from jax2onnx_graph.passes.attention.recover import RecoverAttention
 from jax2onnx_graph.passes.recover.fold_batch_norm import FoldBatchNorm
 from jax2onnx_graph.passes.recover.fold_neutral import FoldNeutral
 from jax2onnx_graph.passes.recover.gelu import RecoverGelu
@@ -53,14 +53,14 @@ class ContributedPass:
 def default_passes() -> list[PassFactory]:
     """Makers of the passes that every export runs, in order.
 
-    Dead nodes go first, so that the passes see only real readers, and last, with what they freed; and before selections
-    move, which every reader of a value has a say in.
+    Dead nodes go first, so that the passes see only real readers, again once formulas are operators and before selections
+    move, which every reader of a value has a say in, and last, with what the passes freed.
     Broadcasts are made implicit before transposes move, since they then move through fewer operators;
     transposes that turn out to be views are merged with reshapes after that. (`onnx_ir`'s
     IdentityEliminationPass is not used: it can make one value two outputs of a body.)
 
-    Formulas are read once equal subexpressions are one; attention, whose operands are transposed, cells in loops,
-    and the factors behind convolutions once transposes have settled.
+    Formulas are read once equal subexpressions are one, attention among them, whatever is transposed on the way; rotations,
+    cells in loops, and the factors behind convolutions once transposes have settled.
     """
     return [
         _plain(RemoveDeadNodes),
@@ -77,9 +77,10 @@ def default_passes() -> list[PassFactory]:
         RecoverLayerNorm,
         RecoverRmsNorm,
         RecoverGelu,
+        _plain(RemoveDeadNodes),
+        RecoverAttention,
         FoldTransposes,
         RecoverRotary,
-        RecoverAttention,
         AttentionLayout,
         RecoverRecurrent,
         JoinDirections,

@@ -1,4 +1,4 @@
-"""Statistics of the rows (the last axis) of a tensor, recognised in a graph."""
+"""Statistics of the rows of a tensor, along its last axis or another, recognised in a graph."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ _VIEWS = ("Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand", "Max", "Where
 
 
 class RowStatistics:
-    """Recognises values that are statistics of the rows (the vectors along the last axis) of `x` [*batch, C].
+    """Recognises values that are statistics of the rows (the vectors along `axis`) of `x` [*batch, C].
 
     A statistic has one number per row: its shape is [*batch] or [*batch, 1], or that of x by expansion. Each method
     takes a value and returns what it is the statistic of, or None where it is not that statistic.
     """
 
-    def __init__(self, x: ir.Value) -> None:
+    def __init__(self, x: ir.Value, axis: int = -1) -> None:
         self.x = x
         self._dims = dims_of(x) or ()
+        self._axis = axis % len(self._dims) if self._dims else 0
+        before, after = self._dims[: self._axis], self._dims[self._axis + 1 :]
+        self._dims_per_row = ((*before, *after), (*before, 1, *after))
 
     def core(self, value: ir.Value | None) -> ir.Value | None:
         """The statistic that `value` is a view of; None where `value` does not have one number per row.
@@ -55,7 +58,7 @@ class RowStatistics:
             return False
         if operation(value, "Expand") and same_dims(dims, self._dims):
             return True
-        return same_dims(dims, self._dims[:-1]) or same_dims(dims, (*self._dims[:-1], 1))
+        return any(same_dims(dims, kept) for kept in self._dims_per_row)
 
     def _is_nan_of_rows(self, node: ir.Node) -> bool:
         """Whether the node is `Where(IsNaN(m), m, ·)` with m the sum of |x| over each row: NaN where a row has one."""
@@ -64,16 +67,16 @@ class RowStatistics:
         return test is not None and test.inputs[0] is total and magnitude is not None and magnitude.inputs[0] is self.x
 
     def reduced(self, value: ir.Value | None, op_type: str) -> ir.Value | None:
-        """v where `value` is the reduction `op_type` of v, of the shape of x, over the last axis."""
+        """v where `value` is the reduction `op_type` of v, of the shape of x, over the rows."""
         node = operation(self.core(value), op_type)
         if node is None or len(node.inputs) < 2 or not same_dims(dims_of(node.inputs[0]), self._dims):
             return None
         axes = known(node.inputs[1])
-        return node.inputs[0] if axes is not None and axes.tolist() in ([-1], [len(self._dims) - 1]) else None
+        return node.inputs[0] if axes is not None and (axes % len(self._dims)).tolist() == [self._axis] else None
 
     def mean(self, value: ir.Value | None) -> ir.Value | None:
         """v where `value` is the mean of the rows of v: a `ReduceMean`, or their sum divided by C."""
-        count = self._dims[-1] if self._dims else None
+        count = self._dims[self._axis] if self._dims else None
         if count == 0:  # rows without elements have no mean
             return None
         direct = self.reduced(value, "ReduceMean")

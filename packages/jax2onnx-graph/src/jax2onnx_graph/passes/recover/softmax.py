@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["RecoverSoftmax"]
+__all__ = ["RecoverSoftmax", "softmax_operand"]
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.passes.recover.row_statistics import RowStatistics
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
@@ -12,7 +13,7 @@ from jax2onnx_graph.rewrite.patterns import operation
 
 
 class RecoverSoftmax(GraphPass):
-    """Over the last axis, where s = x - max(x):
+    """Where s = x - max(x), over the last axis, or for the first rule another one where the operator is faster:
 
     1. `Exp(s) / sum(Exp(s))` is `Softmax(x)`.
     2. `s - Log(sum(Exp(s)))` is `LogSoftmax(x)`.
@@ -29,30 +30,40 @@ class RecoverSoftmax(GraphPass):
             if node.domain or node.op_type not in ("Div", "Sub"):
                 continue
             if node.op_type == "Div":
-                op_type, x = "Softmax", _softmax(node)
+                op_type, (x, axis) = "Softmax", softmax_operand(node) or (None, -1)
             else:
-                op_type, x = "LogSoftmax", _log_softmax(node)
-            if x is not None and editor.supports(op_type, x) and editor.guarantees(op_type, x, "inf"):
-                editor.put(node, op_type, [x], {"axis": -1})
+                op_type, x, axis = "LogSoftmax", _log_softmax(node), -1
+            if x is None or not editor.supports(op_type, x) or not editor.guarantees(op_type, x, "inf"):
+                continue
+            if axis == -1 or _is_faster(editor, x, axis):
+                editor.put(node, op_type, [x], {"axis": axis})
 
 
-def _shifted(value: ir.Value | None) -> ir.Value | None:
+def _is_faster(editor: GraphEditor, x: ir.Value, axis: int) -> bool:
+    """Whether the target prefers the operator to its formula, over an axis that is not the last."""
+    form = "Softmax(axis=0)" if axis == -len(dims_of(x) or ()) else "Softmax(axis)"
+    return editor.target.prefers(form, "Exp, ReduceSum, Div") == form
+
+
+def _shifted(value: ir.Value | None, axis: int = -1) -> ir.Value | None:
     """x where `value` is x minus the maximum of its rows."""
     node = operation(value, "Sub")
     x = None if node is None else node.inputs[0]
     if node is None or x is None:
         return None
-    return x if RowStatistics(x).reduced(node.inputs[1], "ReduceMax") is x else None
+    return x if RowStatistics(x, axis).reduced(node.inputs[1], "ReduceMax") is x else None
 
 
-def _softmax(node: ir.Node) -> ir.Value | None:
-    """x where the quotient `node` is the softmax of x."""
+def softmax_operand(node: ir.Node) -> tuple[ir.Value, int] | None:
+    """(x, axis from the end) where the quotient `node` is the softmax of x over that axis."""
     exponential = operation(node.inputs[0], "Exp")
     if exponential is None or node.inputs[0] is None:
         return None
-    if RowStatistics(node.inputs[0]).reduced(node.inputs[1], "ReduceSum") is not node.inputs[0]:
-        return None
-    return _shifted(exponential.inputs[0])
+    for axis in range(-1, -1 - len(dims_of(node.inputs[0]) or ()), -1):
+        if RowStatistics(node.inputs[0], axis).reduced(node.inputs[1], "ReduceSum") is node.inputs[0]:
+            x = _shifted(exponential.inputs[0], axis)
+            return None if x is None else (x, axis)
+    return None
 
 
 def _log_softmax(node: ir.Node) -> ir.Value | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jax2onnx_graph.passes.recover.attention_layout import AttentionLayout
+from jax2onnx_graph.passes.attention.layout import AttentionLayout
 
 MERGED = """m = Constant<value = int64[3] {0, 0, 8}>() k = Neg(x) kt = Transpose<perm = [0,2,1,3]>(k) k3 = Reshape(kt, m)
     xt = Transpose<perm = [0,2,1,3]>(x) v3 = Reshape(xt, m)"""

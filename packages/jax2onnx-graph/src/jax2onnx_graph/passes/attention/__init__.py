@@ -1,0 +1,1 @@
+"""Passes that find attention in a graph, however it is written."""
