@@ -265,3 +265,10 @@ def test_a_target_that_cannot_run():
     program = to_onnx(double, [(3,)], target="elsewhere", plugins=[Plugin()])
     with pytest.raises(errors.TargetError, match="'elsewhere' cannot run models"):
         program(jnp.zeros(3))
+
+
+def test_a_shape_and_another_specification_are_a_pytree():
+    program = to_onnx(lambda pair: pair[0].sum() + pair[1], [((2, 4), ((), "int32"))])
+    assert program.input_names == ["pair.0", "pair.1"]
+    program = to_onnx(lambda pair: pair[0].sum() + pair[1], [((2, 4), np.zeros(3))])
+    assert program.input_names == ["pair.0", "pair.1"]

@@ -193,3 +193,10 @@ class TestNumbersThatTheTraceNeeds:
         program = to_onnx(lambda x: sum(x[i] for i in range(x.shape[0])), [("T", "D")], specialize={"T": 3})
         assert dims_of(program) == {"output": ["D"]}
         program.verify()
+
+
+def test_a_constraint_about_a_symbol_that_is_fixed():
+    program = to_onnx(
+        lambda a, b: jnp.concatenate([a, b], 1), [("B", "S"), ("B", "T")], constraints=["T <= 6", "S <= 3*T"]
+    )
+    assert program.specialize(T=2).verify(sizes=[{"B": 2, "S": 5}]) == 0

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from jax2onnx_core.lowering.context import Context
     from jax2onnx_core.plugins import errors
     from jax2onnx_core.plugins.discovery import hookimpl
-    from jax2onnx_core.plugins.registry import Adapted, Registry
+    from jax2onnx_core.plugins.registry import Adapted, AdaptedStates, Registry
     from jax2onnx_core.plugins.rules import Call, Complex, Composites, Replacement, Rules
     from jax2onnx_core.program.export import to_onnx
     from jax2onnx_core.program.program import OnnxProgram
 
 __all__ = [
-    "Adapted", "Aval", "Call", "Case", "Complex", "Composites", "Context", "Dim", "Jaxpr", "Limitation",
+    "Adapted", "AdaptedStates", "Aval", "Call", "Case", "Complex", "Composites", "Context", "Dim", "Jaxpr", "Limitation",
     "OnnxProgram", "Registry", "Replacement", "Rules", "SpecializedDim", "Target", "Value", "bind_composite", "construct",
     "errors", "expect_graph", "exporting", "hookimpl", "to_onnx", "with_dtype", "with_rngs",
 ]  # fmt: skip
@@ -38,7 +38,7 @@ _HOMES = {
     "jax2onnx_core.lowering.context": ("Context",),
     "jax2onnx_graph.cases": ("Case", "Limitation", "construct", "expect_graph", "with_dtype", "with_rngs"),
     "jax2onnx_core.plugins.discovery": ("hookimpl",),
-    "jax2onnx_core.plugins.registry": ("Adapted", "Registry"),
+    "jax2onnx_core.plugins.registry": ("Adapted", "AdaptedStates", "Registry"),
     "jax2onnx_core.plugins.rules": ("Call", "Complex", "Composites", "Replacement", "Rules"),
     "jax2onnx_core.program.export": ("to_onnx",),
     "jax2onnx_core.program.program": ("OnnxProgram",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
-    "ConversionError", "Declined", "Jax2OnnxError", "OptionError", "PassError", "RuleError", "SaveError", "SymbolError", "TargetError",
+    "ConversionError", "Declined", "Jax2OnnxError", "OptionError", "PassError", "RuleError", "RuntimeInputError", "SaveError", "SymbolError", "TargetError",
     "VerificationError",
 ]  # fmt: skip
 
@@ -39,6 +39,10 @@ class PassError(ConversionError):
 
 class TargetError(Jax2OnnxError):
     """The target runtime is unknown or not installed, or cannot run the model."""
+
+
+class RuntimeInputError(Jax2OnnxError, ValueError):
+    """The arguments of a program do not fit its declared inputs."""
 
 
 class SaveError(Jax2OnnxError, OSError):

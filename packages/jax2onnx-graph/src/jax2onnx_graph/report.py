@@ -11,7 +11,21 @@ from jax2onnx_graph.opsets import opset_lines, opset_of
 from jax2onnx_graph.summary import interface_lines, size_lines
 from jax2onnx_graph.targets import Target
 
-__all__ = ["LoweringLog", "Missing", "Unsupported", "missing_lines", "report_text", "summary_text", "supplier_hints"]
+__all__ = [
+    "LoweringLog",
+    "Missing",
+    "Unsupported",
+    "missing_lines",
+    "missing_text",
+    "report_text",
+    "summary_text",
+    "supplier_hints",
+]
+
+_INLINE = (
+    "A rule can be given inline: to_onnx(..., plugins=[plugin]), where plugin has a hook "
+    "jax2onnx_register(registry) that calls registry.add(rules)."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,6 +147,14 @@ def missing_lines(log: LoweringLog, family: str, installed: Collection[str]) -> 
         elif supplier not in installed:
             line += f". It is supplied by {supplier}: pip install {supplier}"
         yield line
+
+
+def missing_text(log: LoweringLog, family: str, installed: Collection[str], notes: Iterable[str]) -> str:
+    """The text of the error about primitives that no plugin lowers; `notes` are sentences about plugins that failed."""
+    return "\n".join([
+        "No installed plugin can lower these primitives:", *missing_lines(log, family, installed), *notes,
+        _INLINE,
+    ])  # fmt: skip
 
 
 def supplier_hints(classes: Iterable[type], suppliers: Mapping[str, str], installed: Collection[str]) -> Iterator[str]:

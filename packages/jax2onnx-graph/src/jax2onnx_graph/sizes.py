@@ -165,8 +165,8 @@ def _shown(sizes: Sizes) -> str:
 
 def check_shapes(
     space: SymbolSpace, shapes: Mapping[str, tuple[Sequence[int], Dims]], solve: Callable[[], Sizes]
-) -> None:
-    """Check the shapes of inputs, input → (shape, wanted dimensions), where `solve` finds the sizes of the symbols.
+) -> Sizes:
+    """Check the shapes of inputs, input → (shape, wanted dimensions), at the sizes of the symbols, which `solve` finds.
 
     Raises:
       SymbolError: a shape is not the wanted one at these sizes, or the sizes are not allowed.
@@ -180,6 +180,7 @@ def check_shapes(
     for name, (shape, dims) in shapes.items():
         _check_shape(space, name, shape, dims, sizes)
     space.check(sizes)
+    return sizes
 
 
 def _check_shape(space: SymbolSpace, name: str, shape: Sequence[int], dims: Dims, sizes: Sizes) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array, Dtype
+from jax2onnx_graph.deployment.keeper import ArrayKeeper, RuntimeOptions, StateKeeper
+from jax2onnx_graph.deployment.states import StatePair
 from jax2onnx_graph.errors import OptionError, TargetError
 from jax2onnx_graph.facts.availability import is_allowed, main_value
 
@@ -102,6 +104,15 @@ class Target:
         """Whether `load` works in this process."""
         return True
 
+    def able_to_run(self) -> Self:
+        """The target itself, where its runtime is installed. Raises TargetError where it is not."""
+        if not self.can_run:
+            raise TargetError(
+                f"The target {self.name!r} cannot run models here: its runtime is not installed. The "
+                "documentation of the package that supplies the target says how to install it."
+            )
+        return self
+
     def load(self, model: ir.Model | Path) -> Session:
         """Load a model, or the file of one, to run it. The standard runs in `onnx.reference`, slowly.
 
@@ -115,6 +126,19 @@ class Target:
         except (NotImplementedError, RuntimeError) as error:
             raise TargetError(f"onnx.reference cannot load the model: {error}") from error
         return lambda feeds: list(evaluator.run(None, dict(feeds)))
+
+    def open(self, model: ir.Model, states: Sequence[StatePair], options: RuntimeOptions) -> StateKeeper:
+        """Load a model that is run step by step, and keeps these states between the steps.
+
+        Raises:
+          OptionError: the runtime has no such options.
+          TargetError: the model cannot be loaded here.
+        """
+        if options.given():
+            raise OptionError(
+                f"The target {self.name!r} runs models without options; it has no {', '.join(options.given())}."
+            )
+        return ArrayKeeper(model, states, self.load(model))
 
 
 #: Makes one pass for a target; the class of a pass that takes a target is one.

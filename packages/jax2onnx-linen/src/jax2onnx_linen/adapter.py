@@ -7,14 +7,14 @@ import dataclasses
 import functools
 import inspect
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import Adapted, Registry, errors
-from jax2onnx_core.jax_types import Function, PyTree
+from jax2onnx_core import Adapted, AdaptedStates, Registry, errors
+from jax2onnx_core.jax_types import Function, KeyPath, PyTree
 
 if TYPE_CHECKING:
     import flax.linen as nn
@@ -52,6 +52,8 @@ def _is_bound(value: object) -> bool:
 
 def _adapt_bound(module: nn.Module) -> Adapted:
     """A bound module, or a bound part of one; whatever a call changes is changed in the copy alone."""
+    from flax.core.scope import union_filters
+
     unbound, variables = module.unbind()
     scope = module.scope
     assert scope is not None
@@ -66,9 +68,19 @@ def _adapt_bound(module: nn.Module) -> Adapted:
         after = _weights(copy.variables)
         return {name: array for name, array in after.items() if array is not made.weights.get(name, array)}
 
+    def states(wanted: object) -> AdaptedStates | None:
+        chosen = _collections(variables, wanted)
+
+        def with_states(values: Mapping[str, jax.Array]) -> nn.Module:
+            return unbound.bind(
+                _replaced(made.fresh(), values), rngs=rngs, mutable=union_filters(scope.mutable, chosen)
+            )
+
+        return AdaptedStates(_weights(variables, chosen), with_states, lambda copy: _weights(copy.variables, chosen))
+
     owner = type(module).__name__
     owners = {**dict.fromkeys(keys, owner), **{name: made.owners[name] or owner for name in made.weights}}
-    return Adapted(fresh, {**made.weights, **keys}, written=written, around=_advised, owners=owners)
+    return Adapted(fresh, {**made.weights, **keys}, written=written, around=_advised, owners=owners, states=states)
 
 
 def _is_unbound(value: object) -> bool:
@@ -112,11 +124,35 @@ def _adapt_call(module: nn.Module, variables: Variables, **options: Any) -> Adap
     def call(*args: PyTree, **kwargs: PyTree) -> PyTree:
         return _apply(module, made.fresh(), *args, **{**options, **kwargs})
 
+    def states(wanted: object) -> AdaptedStates | None:
+        chosen = _collections(made.fresh(), wanted)
+        if chosen and "mutable" in options:
+            raise errors.OptionError(
+                f"states={wanted!r:.80} makes new variables outputs, and so does mutable={options['mutable']!r}; give one of them."
+            )
+        return AdaptedStates(
+            _weights(made.fresh(), chosen),
+            lambda values: _StatefulCall(module, _replaced(made.fresh(), values), {**options, "mutable": chosen}),
+            lambda copy: _weights(copy.variables, chosen),
+        )
+
     if "method" not in options:
         taken = options.keys() & inspect.signature(module.__call__).parameters.keys()
         called = functools.partial(module.__call__, **{name: options[name] for name in taken})
         functools.update_wrapper(call, called, assigned=())
-    return dataclasses.replace(made, fresh=lambda: call, weights={**made.weights, **given})
+    return dataclasses.replace(made, fresh=lambda: call, weights={**made.weights, **given}, states=states)
+
+
+class _StatefulCall:
+    """`module.apply` with some mutable collections; `variables` are those after the call."""
+
+    def __init__(self, module: nn.Module, variables: Variables, options: Mapping[str, Any]) -> None:
+        self.variables, self._module, self._options = variables, module, options
+
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
+        result, new = _apply(self._module, self.variables, *args, **{**self._options, **kwargs})
+        self.variables = {**self.variables, **new}
+        return result
 
 
 def _is_apply(value: object) -> bool:
@@ -173,17 +209,50 @@ def _as_jax(leaf: Any) -> Any:
     return jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 
-def _weights(variables: Variables) -> dict[str, jax.Array]:
-    """The arrays by their paths in the collections; two of one path have the name of the collection in front."""
+def _named(variables: Variables) -> Iterator[tuple[str, KeyPath, str, jax.Array]]:
+    """Each array with its collection, its path there and its name: that path, which the collection goes before if it is taken."""
     from flax.core import meta
 
-    found: dict[str, jax.Array] = {}
+    taken: set[str] = set()
     for collection, tree in sorted(variables.items(), key=lambda item: item[0] != "params"):
         for path, leaf in jax.tree_util.tree_flatten_with_path(meta.unbox(tree))[0]:
             name = jax.tree_util.keystr(path, simple=True, separator=".")
             if isinstance(leaf, jax.Array):
-                found[f"{collection}.{name}" if name in found else name] = leaf
-    return found
+                name = f"{collection}.{name}" if name in taken else name
+                taken.add(name)
+                yield collection, path, name, leaf
+
+
+def _weights(variables: Variables, collections: Collection[str] | None = None) -> dict[str, jax.Array]:
+    """The arrays by their names, those of all collections unless some are given."""
+    return {name: leaf for c, _, name, leaf in _named(variables) if collections is None or c in collections}
+
+
+# -- states ---------------------------------------------------------------------------------
+
+
+def _collections(variables: Variables, wanted: object) -> list[str]:
+    """The collections that a filter of Linen's means: a name, several names, True, …"""
+    from flax.core.scope import in_filter
+    from flax.errors import InvalidFilterError
+
+    try:
+        return [collection for collection in variables if in_filter(wanted, collection)]
+    except InvalidFilterError:
+        return []
+
+
+def _replaced(variables: Variables, values: Mapping[str, jax.Array]) -> Variables:
+    """The variables with these arrays, by their names, in place of their own."""
+    from flax.core import meta
+
+    places = {(collection, path): values[name] for collection, path, name, _ in _named(variables) if name in values}
+
+    def replaced(collection: str, tree: PyTree) -> PyTree:
+        new = jax.tree_util.tree_map_with_path(lambda p, x: places.get((collection, p), x), meta.unbox(tree))
+        return meta.replace_boxed(tree, new)
+
+    return {collection: replaced(collection, tree) for collection, tree in variables.items()}
 
 
 # -- errors ---------------------------------------------------------------------------------

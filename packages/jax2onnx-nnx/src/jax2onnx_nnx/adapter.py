@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
-from jax2onnx_core import Adapted
+from jax2onnx_core import Adapted, AdaptedStates, errors
 
 if TYPE_CHECKING:
     from flax import nnx
@@ -33,6 +34,22 @@ def adapt(module: nnx.Module) -> Adapted:
         after = {_name(path): _array(leaf) for path, leaf in _leaves(nnx.state(copy)).items() if path in kept}
         return {name: array for name, array in after.items() if array is not weights[name]}
 
+    def states(wanted: object) -> AdaptedStates | None:
+        is_wanted = _predicate(wanted)
+        chosen = [path for path, leaf in leaves.items() if is_wanted(path, leaf)]
+
+        def with_states(values: Mapping[str, jax.Array]) -> nnx.Module:
+            held = {
+                path: leaf.replace(values[_name(path)]) if path in chosen else leaf for path, leaf in leaves.items()
+            }
+            return nnx.merge(graph, nnx.from_flat_state(held), copy=True)
+
+        def read(copy: nnx.Module) -> dict[str, jax.Array]:
+            after = _leaves(nnx.state(copy))
+            return {_name(path): _array(after[path]) for path in chosen}
+
+        return AdaptedStates({_name(path): arrays[path] for path in chosen}, with_states, read)
+
     weights = {_name(path): array for path, array in arrays.items()}
     return Adapted(
         fresh=lambda: nnx.merge(graph, state, copy=True),
@@ -40,12 +57,27 @@ def adapt(module: nnx.Module) -> Adapted:
         written=written,
         modules=lambda copy: {_name(path): part for path, part in nnx.iter_modules(copy)},
         owners=_owners(module, arrays),
+        states=states,
     )
 
 
 def adapt_state(state: nnx.State) -> Adapted:
     """Name the arrays of a state that a function merges with the graph of its module."""
     return Adapted(fresh=lambda: state, weights={_name(path): _array(leaf) for path, leaf in _leaves(state).items()})
+
+
+def _predicate(wanted: object) -> Callable[[Path, object], bool]:
+    """NNX's predicate for a filter: a class of variables, the name of one ("cache"), a function of path and value, …"""
+    from flax import nnx
+
+    if isinstance(wanted, str):
+        with contextlib.suppress(ValueError):  # no class has this name: it is a tag
+            wanted = nnx.variable_type_from_name(wanted)
+    try:
+        found: Callable[[Path, object], bool] = nnx.filterlib.to_predicate(wanted)
+    except (TypeError, ValueError) as error:  # Flax's own message fails for some values
+        raise errors.OptionError(f"states={wanted!r:.80} is no filter of NNX; give one such as nnx.Cache.") from error
+    return found
 
 
 def _leaves(state: nnx.State) -> dict[Path, Any]:

@@ -18,7 +18,7 @@ from jax2onnx_onnxruntime._compat import onnxruntime
 if TYPE_CHECKING:
     import onnxruntime as ort
 
-__all__ = ["Runner", "load"]
+__all__ = ["Runner", "from_ort", "load", "packed", "to_ort"]
 
 Source: TypeAlias = ir.Model | onnx.ModelProto | str | os.PathLike[str] | bytes
 """What can be run: a model, its proto or its serialised bytes, or the path of a file."""
@@ -71,11 +71,12 @@ class Runner:
     """
 
     def __init__(
-        self, source: Source, providers: Sequence[str] = ("CPUExecutionProvider",), *, optimised: bool = True
-    ) -> None:
-        self.session = _open(source, providers, optimised=optimised)
+        self, source: Source, providers: Sequence[Any] = ("CPUExecutionProvider",), *, optimised: bool = True,
+        options: ort.SessionOptions | None = None,
+    ) -> None:  # fmt: skip
+        self.session = _open(source, providers, options or _default_options(optimised=optimised))
         self._inputs = {i.name: i.type for i in self.session.get_inputs()}
-        self._outputs = [o.name for o in self.session.get_outputs()]
+        self.outputs = [o.name for o in self.session.get_outputs()]
         types = [*self._inputs.values(), *(o.type for o in self.session.get_outputs())]
         self._plain = all(t in _NATIVE for t in types)
 
@@ -88,12 +89,12 @@ class Runner:
         """
         arrays = self._checked(inputs)
         if self._plain:
-            outputs: list[np.ndarray] = self.session.run(self._outputs, arrays)
+            outputs: list[np.ndarray] = self.session.run(self.outputs, arrays)
             return outputs
         # The OrtValues do not own the memory: `held` does, until the run is over.
-        held = {name: _packed(array) for name, array in arrays.items()}
-        values = {name: _to_ort(array) for name, array in held.items()}
-        return [_from_ort(value) for value in self.session.run_with_ort_values(self._outputs, values)]
+        held = {name: packed(array) for name, array in arrays.items()}
+        values = {name: to_ort(array) for name, array in held.items()}
+        return [from_ort(value) for value in self.session.run_with_ort_values(self.outputs, values)]
 
     def _checked(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         missing, unknown = self._inputs.keys() - inputs.keys(), inputs.keys() - self._inputs.keys()
@@ -117,12 +118,17 @@ def ort_type_name(dtype: np.dtype[Any]) -> str:
     return "tensor(" + element.name.lower() + ")"
 
 
-def _open(source: Source, providers: Sequence[str], *, optimised: bool) -> ort.InferenceSession:
+def _default_options(*, optimised: bool) -> ort.SessionOptions:
     runtime = onnxruntime()
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     if not optimised:
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return options
+
+
+def _open(source: Source, providers: Sequence[Any], options: ort.SessionOptions) -> ort.InferenceSession:
+    runtime = onnxruntime()
     if isinstance(source, (str, os.PathLike)):
         return runtime.InferenceSession(os.fspath(source), options, providers=list(providers))
     if isinstance(source, ir.Model) and _weight_bytes(source) > _IN_MEMORY:
@@ -143,14 +149,14 @@ def _weight_bytes(model: ir.Model) -> int:
     return sum(tensor.nbytes for tensor in tensors if tensor is not None)
 
 
-def _open_through_file(model: ir.Model, options: Any, providers: Sequence[str]) -> ort.InferenceSession:
+def _open_through_file(model: ir.Model, options: Any, providers: Sequence[Any]) -> ort.InferenceSession:
     with tempfile.TemporaryDirectory(prefix="jax2onnx-") as folder:
         path = pathlib.Path(folder) / "model.onnx"
         ir.save(model, path, external_data="model.onnx.data")
         return onnxruntime().InferenceSession(str(path), options, providers=list(providers))
 
 
-def _packed(array: np.ndarray) -> np.ndarray:
+def packed(array: np.ndarray) -> np.ndarray:
     """The array as ONNX Runtime wants it in memory: C order, types narrower than a byte packed from the low bits."""
     array = np.asarray(array, order="C")  # ascontiguousarray would give a scalar an axis
     bits = ir.DataType.from_numpy(array.dtype).bitwidth
@@ -174,12 +180,14 @@ def _unpacked(data: np.ndarray, dtype: np.dtype[Any], bits: int, count: int) -> 
     return codes.astype(np.uint8).view(dtype)
 
 
-def _to_ort(array: np.ndarray) -> Any:
+def to_ort(array: np.ndarray) -> Any:
+    """A value of the runtime that uses the memory of a packed array."""
     value_class = onnxruntime().OrtValue
     return value_class.ortvalue_from_numpy_with_onnx_type(array, int(ir.DataType.from_numpy(array.dtype)))
 
 
-def _from_ort(value: Any) -> np.ndarray:
+def from_ort(value: Any) -> np.ndarray:
+    """The array that a value of the runtime holds."""
     if value.data_type() in _NATIVE:
         array: np.ndarray = value.numpy()
         return array

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jax2onnx_graph import ir
+from jax2onnx_graph.deployment.keeper import RuntimeOptions, StateKeeper
+from jax2onnx_graph.deployment.states import StatePair
 from jax2onnx_graph.errors import OptionError, TargetError
 from jax2onnx_graph.targets import PassFactory, Property, Session, Target
 
@@ -96,12 +99,32 @@ class OnnxRuntime(Target):
         Raises:
           TargetError: ONNX Runtime is not installed, or it refuses the model.
         """
-        from jax2onnx_onnxruntime._compat import refusals
         from jax2onnx_onnxruntime.runner import load
 
-        try:
+        with _explained():
             return load(model)
-        except ModuleNotFoundError as error:
-            raise TargetError(str(error)) from error
-        except refusals() as error:
-            raise TargetError(f"ONNX Runtime cannot load the model: {error}") from error
+
+    def open(self, model: ir.Model, states: Sequence[StatePair], options: RuntimeOptions) -> StateKeeper:
+        """Open a session on a model whose states stay in the runtime.
+
+        Raises:
+          OptionError: an option is impossible.
+          TargetError: ONNX Runtime is not installed, or it refuses the model.
+        """
+        from jax2onnx_onnxruntime.keeper import OrtKeeper
+
+        with _explained():
+            return OrtKeeper(model, states, options)
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Raise TargetError where ONNX Runtime is missing or refuses a model."""
+    from jax2onnx_onnxruntime._compat import refusals
+
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise TargetError(str(error)) from error
+    except refusals() as error:
+        raise TargetError(f"ONNX Runtime cannot load the model: {error}") from error

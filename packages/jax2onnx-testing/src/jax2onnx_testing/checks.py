@@ -99,7 +99,7 @@ def check_values(
 
 def run_program(program: OnnxProgram, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> list[Array]:
     """The flat outputs of a program; one for the standard target is legalised for ONNX Runtime and runs there."""
-    session = load(LegalisePass()(program.model.clone()).model) if type(program.target) is Target else program.session
+    session = load(LegalisePass()(program.model.clone()).model) if type(program.target) is Target else program.loaded
     return session(program.feeds(*args, **kwargs))
 
 

@@ -6,15 +6,17 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
+from jax2onnx_graph.build.names import Names
 
+from jax2onnx_core.frontend.activation import named_modules
 from jax2onnx_core.frontend.pytrees import is_too_deep, path_name
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.errors import Jax2OnnxError, OptionError, PluginError
-from jax2onnx_core.plugins.registry import Adapted, Adapter
+from jax2onnx_core.plugins.registry import Adapted, AdaptedStates, Adapter
 
 __all__ = ["AdaptedCallable", "adapt_callable"]
 
@@ -28,7 +30,8 @@ class AdaptedCallable:
 
     `make()` gives the callable to trace, with fresh copies of the model objects found in it;
     `names` maps the id of each array found to its name, `arrays` keeps them alive, and `owners` maps names to the parts
-    of models that they belong to; `classes` are those of the objects found. The inputs are arguments of `called`.
+    of models that they belong to; `classes` are those of the objects found. The inputs are arguments of `called`, and,
+    under the keyword `state_keyword`, the `states` that were selected: path → array.
     """
 
     def __init__(self, adapters: Sequence[Adapter]) -> None:
@@ -44,6 +47,11 @@ class AdaptedCallable:
         self._seen: set[int] = set()
         self.models: dict[int, Maker] = {}
         self._copies: dict[int, tuple[Adapted, Any]] = {}
+        self._adapted: dict[int, Adapted] = {}
+        self.states: dict[str, jax.Array] = {}
+        self.state_keyword = ""
+        self._stateful: dict[int, AdaptedStates] = {}
+        self._given: Mapping[str, jax.Array] = {}
 
     def adapt(self, value: object, name: str) -> Maker | None:
         """A maker of a fresh `value`, or None where there is nothing to make fresh."""
@@ -54,6 +62,7 @@ class AdaptedCallable:
             if adapter.claims(value) if adapter.claims else isinstance(value, cls):
                 made = _adapted(adapter, value)
                 self._record(made)
+                self._adapted[id(value)] = made
                 # One object found in several places stays one object.
                 self.models[id(value)] = functools.partial(self._copy, id(value), made)
                 return self.models[id(value)]
@@ -72,9 +81,44 @@ class AdaptedCallable:
         return None
 
     def _copy(self, key: int, adapted: Adapted) -> Any:
-        copy = adapted.fresh()
-        self._copies[key] = adapted, copy
-        return copy
+        if key not in self._copies:
+            states = self._stateful.get(key)
+            copy = states.fresh({p: self._given[p] for p in states.arrays}) if states else adapted.fresh()
+            self._copies[key] = adapted, copy
+        return self._copies[key][1]
+
+    def select_states(self, wanted: object, taken: Iterable[str]) -> None:
+        """Make the states of models that `wanted` means arguments of `call`, by a keyword that is not in `taken`.
+
+        Raises:
+          OptionError: it means none.
+        """
+        found = {key: made.states(wanted) for key, made in self._adapted.items()}
+        self._stateful = {key: states for key, states in found.items() if states is not None and states.arrays}
+        if not self._stateful:
+            raise OptionError(
+                f"states={wanted!r:.80} means no state of a model here. It is {{0: 0}} or {{'cache': 'new_cache'}}, which maps "
+                "arguments to results, or says which variables of a model are states, in the terms of its framework."
+            )
+        for states in self._stateful.values():
+            self.states.update(states.arrays)
+        self.state_keyword = Names(taken).unique("state")
+
+    def call(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
+        """Call the callable, with fresh copies of models; with states, they are an argument and come back beside the result."""
+        self._given = kwargs.pop(self.state_keyword, {})
+        fn = self.make()
+        with named_modules(self.modules()):
+            result = fn(*args, **kwargs)
+        if not self._stateful:
+            return result
+        held = {path: x for key, s in self._stateful.items() for path, x in s.read(self._copies[key][1]).items()}
+        return result, {path: held[path] for path in self.states}
+
+    def fresh(self, make: Maker) -> Function:
+        """What `make` makes around copies of its own."""
+        self._copies.clear()
+        return make()
 
     def surrounded(self, fn: Function) -> Function:
         """A function that was just made, with what its models put around it."""
@@ -166,7 +210,7 @@ def adapt_callable(fn: Function, adapters: Sequence[Adapter]) -> AdaptedCallable
     make = adapted.adapt(fn, "")
     if make is None and not callable(fn):
         raise OptionError(f"to_onnx needs a callable, not {type(fn).__name__}: {fn!r:.80}.")
-    adapted.make = lambda: adapted.surrounded(make() if make else fn)
+    adapted.make = lambda: adapted.surrounded(adapted.fresh(make) if make else fn)
     adapted.called = make() if make and id(fn) in adapted.models else fn
     return adapted
 

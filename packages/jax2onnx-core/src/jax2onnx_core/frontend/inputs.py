@@ -24,7 +24,7 @@ from jax2onnx_core.plugins.errors import ExportWarning, InputError
 from jax2onnx_core.symbols.solve import DimSolution
 from jax2onnx_core.symbols.symbols import Symbols, evaluate_dim
 
-__all__ = ["Inputs", "parse_inputs"]
+__all__ = ["Inputs", "parameter_names", "parse_inputs"]
 
 _NOT_A_SYMBOL = re.compile(r"[^A-Za-z0-9_]")
 
@@ -34,13 +34,19 @@ class Inputs:
     """The flat inputs of an export.
 
     `names[i]`, `avals[i]` (a `ShapeDtypeStruct`, dimensions of `symbols.scope`) for each leaf of the
-    pytree `tree`, which describes `(args, kwargs)`.
+    pytree `tree`, which describes `(args, kwargs)`; `default_names` are those of the parameters, where users gave others.
     """
 
     names: list[str]
     avals: list[jax.ShapeDtypeStruct]
     tree: PyTreeDef
     symbols: Symbols
+    default_names: Sequence[str] = ()
+
+    @property
+    def final_names(self) -> dict[str, str]:
+        """Default name → name."""
+        return dict(zip(self.default_names or self.names, self.names, strict=True))
 
     @functools.cached_property
     def solution(self) -> DimSolution:
@@ -61,13 +67,13 @@ class Inputs:
 
 def parse_inputs(
     fn: Function, specs: Sequence[PyTree], kwargs: Mapping[str, PyTree], constraints: Sequence[str],
-    reserved: Iterable[str] = (),
+    reserved: Iterable[str] = (), states: Mapping[str, PyTree] | None = None,
 ) -> Inputs:  # fmt: skip
     """Read `to_onnx`'s `inputs`, `kwargs` and `constraints`.
 
     A leaf is a shape `("B", 28, None)` (of JAX's default float dtype), `(shape, dtype)`, anything
     with `shape` and `dtype`, or a Python scalar; dicts, lists, other tuples and registered pytrees nest.
-    No input gets one of the `reserved` names.
+    No input gets one of the `reserved` names. `states` are further keyword arguments, which are none of the function.
     """
     if isinstance(specs, (str, bytes, Mapping)) or not isinstance(specs, Sequence):
         raise InputError(
@@ -77,7 +83,7 @@ def parse_inputs(
     if is_too_deep([*specs, *kwargs.values()]):
         raise InputError("The inputs are nested more than 100 deep, or one of them contains itself.")
     read = (tuple(read_spec(s, f"inputs[{i}]") for i, s in enumerate(specs)),
-            {k: read_spec(s, f"kwargs[{k!r}]") for k, s in kwargs.items()})  # fmt: skip
+            {k: read_spec(s, f"kwargs[{k!r}]") for k, s in {**kwargs, **(states or {})}.items()})  # fmt: skip
     leaves, tree = jax.tree_util.tree_flatten_with_path(read, is_leaf=lambda x: isinstance(x, Spec))
     parameters = _check_signature(fn, len(specs), kwargs)
     taken = Names(reserved)
@@ -149,6 +155,14 @@ def _check_signature(fn: Function, count: int, kwargs: Mapping[str, PyTree]) -> 
         elif parameter not in kwargs and len(names) < count:
             names.append(parameter)
     return names
+
+
+def parameter_names(fn: Function) -> list[str]:
+    """The names of a function's parameters; none where it has no signature."""
+    try:
+        return list(inspect.signature(fn).parameters)
+    except (TypeError, ValueError):
+        return []
 
 
 def _name_of(fn: Function) -> str:

@@ -24,6 +24,8 @@ __all__ = ["Spec", "read_spec"]
 Shape = tuple[int | str | Dim | None, ...]
 
 _DTYPE_NAME = re.compile(r"(b?float|u?int|complex)\d\w*|bool")
+# Beside a shape, these are further specifications in one pytree, not its dtype.
+_SPECS = (Mapping, list, tuple, np.ndarray, jax.Array, jax.ShapeDtypeStruct)
 _STATIC = "An argument that is to be fixed in the model is not listed, but bound: functools.partial(fn, name=value)."
 
 
@@ -46,11 +48,10 @@ def read_spec(spec: PyTree, where: str) -> PyTree:
     _check_dtype_is_apart(spec, where)
     if _is_shape(spec):
         return Spec(spec, _compat.default_float(), where)
-    if isinstance(spec, tuple) and len(spec) == 2 and _is_shape(spec[0]) and not _is_shape(spec[1]):
-        if not _is_dtype(spec[1]) and not isinstance(spec[1], (Mapping, list, tuple)):
+    if isinstance(spec, tuple) and len(spec) == 2 and _is_shape(spec[0]) and not isinstance(spec[1], _SPECS):
+        if not _is_dtype(spec[1]):
             raise InputError(f"{where}: {spec[1]!r} is not a dtype; write for instance ((3, 4), 'int32').")
-        if _is_dtype(spec[1]):
-            return Spec(spec[0], _as_dtype(spec[1]), where, is_explicit=spec[1] not in (int, float, complex))
+        return Spec(spec[0], _as_dtype(spec[1]), where, is_explicit=spec[1] not in (int, float, complex))
     if isinstance(spec, (np.ndarray, np.generic)):
         return Spec(tuple(spec.shape), spec.dtype, where)
     if isinstance(spec, (jax.ShapeDtypeStruct, jax.Array)):

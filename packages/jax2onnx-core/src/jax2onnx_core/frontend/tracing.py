@@ -10,7 +10,7 @@ from jax2onnx_graph.build.names import Names
 from jax2onnx_graph.lost_state import lost_state
 
 from jax2onnx_core import _compat
-from jax2onnx_core.frontend.activation import activation_window, named_modules
+from jax2onnx_core.frontend.activation import activation_window
 from jax2onnx_core.frontend.adapters import AdaptedCallable
 from jax2onnx_core.frontend.constant_keys import constant_keys
 from jax2onnx_core.frontend.inputs import Inputs
@@ -21,7 +21,10 @@ from jax2onnx_core.plugins.errors import ConversionError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.symbols.inconclusive_dims import is_about_a_symbol, undecided
 
-__all__ = ["Traced", "trace"]
+__all__ = ["NEW_STATE", "Traced", "trace"]
+
+#: What the names of outputs begin with that are new states of a model.
+NEW_STATE = "new_state"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,9 +54,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
 
     def call(*leaves: jax.Array) -> PyTree:
         args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
-        fn = adapted.make()
-        with named_modules(adapted.modules()):
-            result = fn(*args, **kwargs)
+        result = adapted.call(*args, **kwargs)
         _check_result(result)
         # State that the function returns is kept, and so is what it was given.
         kept = {id(leaf) for leaf in (*leaves, *jax.tree_util.tree_leaves(result))}
@@ -72,7 +73,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
             raise undecided(error, inputs.symbols) from error
     leaves, out_tree = jax.tree_util.tree_flatten_with_path(shapes)
     taken = Names()
-    names = [taken.unique(_output_name(path)) for path, _ in leaves]
+    names = [taken.unique(_output_name(path, has_states=bool(adapted.states))) for path, _ in leaves]
     avals = [v.aval for v in open_jaxpr(jaxpr)[0].outvars]
     jaxpr = _compat.without_dead_equations(jaxpr)
     keys = [adapted.names.get(id(key), "") for key in constant_keys(jaxpr)]
@@ -99,6 +100,8 @@ def _advise(error: Exception, inputs: Inputs) -> None:
         )
 
 
-def _output_name(path: KeyPath) -> str:
-    name = path_name(path)
+def _output_name(path: KeyPath, *, has_states: bool) -> str:
+    if has_states and path[0].idx == 1:  # they stand beside the result
+        return f"{NEW_STATE}.{path_name(path[1:])}"
+    name = path_name(path[1:] if has_states else path)
     return f"output_{name}".rstrip("_") if not name or name[0].isdigit() else name

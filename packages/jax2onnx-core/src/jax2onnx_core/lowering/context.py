@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -19,7 +19,7 @@ from jax2onnx_core.jax_types import Aval, Function, Jaxpr, Var
 from jax2onnx_core.jaxprs import Dim, is_literal
 from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import physical_array, physical_type
-from jax2onnx_core.plugins.errors import Declined, RuleError
+from jax2onnx_core.plugins.errors import RuleError
 
 __all__ = ["Context", "Lowerer", "Subgraph"]
 
@@ -62,22 +62,7 @@ class Context(ScopeBuilder):
         self.avals_in, self.avals_out = operation.avals_in, operation.avals_out
         self.lowered_by: Function | None = None
 
-    # -- declining -----------------------------------------------------------------------------
-
-    def decline(self, reason: str) -> NoReturn:
-        """Leave this operation to the next rule, or to its decomposition; the report keeps the reason."""
-        raise Declined(reason)
-
-    def require(self, op_type: str, value: Value | DtypeLike, *, since: int = 0) -> None:
-        """Decline where the target does not compute the operator at the element type of `value`.
-
-        `since` is the opset from which the operator, or the form of it that the rule writes, exists.
-        """
-        if self.opset < since:
-            self.decline(f"{op_type} exists from opset {since}, this is {self.opset}")
-        dtype = self.dtype(value) if isinstance(value, Value) else np.dtype(value)
-        if not self.supports(op_type, dtype):
-            self.decline(f"{self.target.name} has no exact {op_type} for {dtype}")
+    # -- nodes ---------------------------------------------------------------------------------
 
     def make_node(self, op_type: str, *args: Any, **options: Any) -> ir.Node:
         """A node for this graph; declines where the target has no kernel for it and ONNX does not define it by others."""

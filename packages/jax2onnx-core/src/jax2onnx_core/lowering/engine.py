@@ -12,6 +12,7 @@ from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.build.functions import FunctionTable
 from jax2onnx_graph.build.model_state import DimNotation, ModelState
 from jax2onnx_graph.build.names import Origin
+from jax2onnx_graph.build.results import accept_results
 from jax2onnx_graph.build.scope import Scope
 from jax2onnx_graph.report import LoweringLog
 from jax2onnx_graph.targets import Target
@@ -26,7 +27,6 @@ from jax2onnx_core.lowering.context import Context
 from jax2onnx_core.lowering.dispatch import Dispatcher
 from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import is_token, physical_array, physical_type
-from jax2onnx_core.lowering.results import accept_results
 from jax2onnx_core.plugins.errors import Jax2OnnxError, RuleError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.plugins.rules import qualified_name
@@ -103,7 +103,8 @@ class Engine:
                 lowered = self._dispatcher.lower(ctx, operation, arguments)
             if lowered is None:
                 return self._missing(operation, eqn)
-            return accept_results(self.state, self._symbols, operation, operands, lowered)
+            types = [physical_type(aval) for aval in operation.avals_out]
+            return accept_results(self.state, types, operands, lowered, self._symbols.may_agree)
         except _compat.inconclusive_dimension_error as error:
             raise undecided(error, self._symbols, _compat.user_frame(eqn.source_info)) from error
         except RecursionError:

@@ -9,6 +9,7 @@ from jax2onnx_graph.errors import (
     OptionError,
     PassError,
     RuleError,
+    RuntimeInputError,
     SaveError,
     SymbolError,
     TargetError,
@@ -44,7 +45,3 @@ class PluginError(Jax2OnnxError):
 
 class UnsupportedError(ConversionError, NotImplementedError):
     """The function uses primitives that no installed plugin lowers (all of them are listed)."""
-
-
-class RuntimeInputError(Jax2OnnxError, ValueError):
-    """The arguments of a program do not fit its declared inputs."""

@@ -17,7 +17,22 @@ from jax2onnx_core.jax_types import Function
 from jax2onnx_core.plugins.errors import OptionError, PluginError
 from jax2onnx_core.plugins.rules import Composites, CompositeSpec, Decomposition, JaxFn, Rule, Rules
 
-__all__ = ["Adapted", "Adapter", "Registry"]
+__all__ = ["Adapted", "AdaptedStates", "Adapter", "Registry"]
+
+
+@dataclasses.dataclass(frozen=True)
+class AdaptedStates:
+    """The part of a model object that becomes inputs and outputs of the model, because every call changes it.
+
+    Args:
+      arrays: path → array, what the object holds at the export.
+      fresh: called inside the trace with path → array: an object as `Adapted.fresh` makes, that holds these arrays.
+      read: called with it after it was used: path → what it holds now.
+    """
+
+    arrays: Mapping[str, Any]
+    fresh: Callable[[Mapping[str, Any]], Any]
+    read: Callable[[Any], Mapping[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +49,8 @@ class Adapted:
         the part computes is named after the path.
       around: wraps the function that is called, in the trace or to compare with it: for a scope that has to be open.
       owners: path → the part of the model that an array belongs to, as messages call it: "norm (BatchNorm)".
+      states: called with what `to_onnx(..., states=…)` was given, in the framework's own terms: a class of variables, the
+        name of a collection, a predicate; the states that it means, None where it means nothing here.
     """
 
     fresh: Callable[[], Any]
@@ -42,6 +59,7 @@ class Adapted:
     modules: Callable[[Any], Mapping[str, Any]] = lambda _: {}
     around: Callable[[Function], Function] = lambda fn: fn
     owners: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    states: Callable[[Any], AdaptedStates | None] = lambda _: None
 
 
 @dataclasses.dataclass(frozen=True)

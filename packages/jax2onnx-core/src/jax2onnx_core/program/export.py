@@ -14,24 +14,27 @@ from jax2onnx_graph.build.final_names import finish_names
 from jax2onnx_graph.build.model import assemble_model
 from jax2onnx_graph.build.names import Origin, check_names, title
 from jax2onnx_graph.build.scope import Scope
+from jax2onnx_graph.deployment.states import StatePair, pair_states, write_states
 from jax2onnx_graph.labels import write_metadata
 from jax2onnx_graph.opsets import check_opset, declare_versions
 from jax2onnx_graph.passes import optimise
-from jax2onnx_graph.report import LoweringLog, missing_lines, supplier_hints
+from jax2onnx_graph.report import missing_text, supplier_hints
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import check_depth, too_deep
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.adapters import AdaptedCallable, adapt_callable
-from jax2onnx_core.frontend.inputs import Inputs, parse_inputs
+from jax2onnx_core.frontend.inputs import Inputs, parameter_names, parse_inputs
 from jax2onnx_core.frontend.static_retrace import specialize_traced, trace_specialized
-from jax2onnx_core.frontend.tracing import Traced, trace
+from jax2onnx_core.frontend.tracing import NEW_STATE, Traced, trace
 from jax2onnx_core.jax_types import Function
+from jax2onnx_core.jaxprs import definitely_le, struct
 from jax2onnx_core.lowering.engine import Engine
 from jax2onnx_core.lowering.main_graph import main_scope
 from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 from jax2onnx_core.plugins.errors import ExportWarning, OptionError, UnsupportedError
 from jax2onnx_core.program.program import OnnxProgram
+from jax2onnx_core.program.stepping import input_leaves, output_leaves
 from jax2onnx_core.symbols.specialize import specialization
 
 __all__ = ["to_onnx"]
@@ -52,6 +55,7 @@ class _Lowering:
     output_names: Sequence[str] | None
     provenance: bool
     inline_functions: bool
+    states: Sequence[StatePair] = ()
 
 
 def to_onnx(
@@ -66,6 +70,7 @@ def to_onnx(
     x64: bool | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
+    states: Any = None,
     plugins: Iterable[Any] = (),
     provenance: bool = False,
     inline_functions: bool = False,
@@ -87,6 +92,9 @@ def to_onnx(
       x64: whether JAX's 64-bit types are enabled during the export; None leaves JAX's setting.
       input_names: names in place of those of the parameters.
       output_names: names in place of those of the result keys.
+      states: which arguments come back as which results, for the next call: positions `{0: 0}` or names
+        `{"cache": "new_cache"}` of pytrees that are alike. Or which variables of a model are to be inputs and outputs, because
+        calls change them, in the framework's terms: `nnx.Cache`, "cache". See `OnnxProgram.session`.
       plugins: plugin objects that are not installed.
       provenance: whether each node's metadata names the user's source line.
       inline_functions: whether the bodies of functions stand in the place of their calls; always for a target that needs it.
@@ -102,14 +110,24 @@ def to_onnx(
     x64 = jax.config.jax_enable_x64 if x64 is None else x64
     inline = inline_functions or not runtime.runs_functions
     lowering = _Lowering(fn, adapted, found, runtime, opset, x64, output_names, provenance, inline)
+    of_model = states is not None and not isinstance(states, Mapping)
+    if of_model:
+        adapted.select_states(states, [*(kwargs or {}), *parameter_names(adapted.called)])
     with jax.enable_x64(x64):
-        parsed = parse_inputs(adapted.called, inputs, kwargs or {}, constraints, reserved=map(str, output_names or ()))
+        own = {adapted.state_keyword: {path: struct(x) for path, x in adapted.states.items()}} if of_model else {}
+        parsed = parse_inputs(adapted.called, inputs, kwargs or {}, constraints, map(str, output_names or ()), own)
         parsed = _renamed(parsed, input_names, output_names or ())
         values = {} if specialize is None else specialization(parsed.avals, parsed.symbols, specialize)
         if values:
             traced, parsed = trace_specialized(adapted, parsed, found.registry, values)
         else:
             traced = trace(adapted, parsed, found.registry)
+    if output_names is not None:
+        check_names("output_names", output_names, traced.out_names)
+    if states is not None:
+        given = {adapted.state_keyword: NEW_STATE} if of_model else states
+        pairs = pair_states(given, input_leaves(parsed), output_leaves(traced, parsed, output_names), definitely_le)
+        lowering = dataclasses.replace(lowering, states=pairs)
     if traced.lost is not None:
         warnings.warn(traced.lost, ExportWarning, stacklevel=2)
     return _lower(lowering, traced, parsed, values)
@@ -123,14 +141,12 @@ def _renamed(inputs: Inputs, names: Sequence[str] | None, output_names: Sequence
         raise OptionError(
             f"An input and an output cannot share a name; both are called {', '.join(map(repr, shared))}."
         )
-    return dataclasses.replace(inputs, names=list(names))
+    return dataclasses.replace(inputs, names=list(names), default_names=inputs.names)
 
 
 def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Mapping[str, int]) -> OnnxProgram:
     """Lower a traced function, optimise and finalise it."""
     given = lowering.output_names
-    if given is not None:
-        check_names("output_names", given, traced.out_names)
     registry, target = lowering.plugins.registry, lowering.target
     # The user's options have had their effect on the trace; how it is lowered does not depend on them.
     with _compat.default_options():
@@ -146,7 +162,9 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
         except RecursionError as error:
             raise too_deep("too") from error
     if engine.log.unsupported:
-        raise _unsupported(engine.log, lowering.plugins)
+        installed = {d.name for d in importlib.metadata.distributions()}
+        family = jax.lax.__name__.rpartition(".")[2]
+        raise UnsupportedError(missing_text(engine.log, family, installed, lowering.plugins.failure_notes()))
     names = given or [engine.state.names.unique(name) for name in traced.out_names]
     model = _model(engine, scope, outputs, names, title(lowering.fn))
     engine.log.notes += [*lowering.plugins.failure_notes(), *optimise(model, target, registry.passes)]
@@ -161,11 +179,14 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
         values = specialization(inputs.avals, inputs.symbols, values)
         return _lower(lowering, *specialize_traced(traced, inputs, values), {**specialized, **values})
 
+    named, final = inputs.final_names, dict(zip(traced.out_names, names, strict=True))
     program = OnnxProgram(
         model, lowering.fn, traced, inputs, target, x64=lowering.x64, log=engine.log,
-        specialized=specialized, lower_specialized=lower_specialized, fresh=lowering.adapted.make,
+        specialized=specialized, lower_specialized=lower_specialized, fresh=lambda: lowering.adapted.call,
+        states={named[f"{lowering.adapted.state_keyword}.{path}"]: x for path, x in lowering.adapted.states.items()},
     )  # fmt: skip
-    write_metadata(model, program.symbols, [c.text for c in inputs.symbols.constraints])
+    write_states(model, [pair.renamed(named, final) for pair in lowering.states])
+    write_metadata(model, program.symbols, program.constraints)
     return program
 
 
@@ -178,14 +199,3 @@ def _model(engine: Engine, scope: Scope, outputs: Sequence[ir.Value], names: Seq
         scope.inputs, finished, scope.all_nodes(), engine.functions,
         opset=engine.state.opset, target=engine.state.target, producer=_PRODUCER, name=name,
     )  # fmt: skip
-
-
-def _unsupported(log: LoweringLog, plugins: Plugins) -> UnsupportedError:
-    installed = {d.name for d in importlib.metadata.distributions()}
-    lines = [*missing_lines(log, jax.lax.__name__.rpartition(".")[2], installed), *plugins.failure_notes()]
-    return UnsupportedError(
-        "No installed plugin can lower these primitives:\n"
-        + "\n".join(lines)
-        + "\nA rule can be given inline: to_onnx(..., plugins=[plugin]), where plugin has a hook "
-        "jax2onnx_register(registry) that calls registry.add(rules)."
-    )

@@ -6,20 +6,22 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype, number_array
+from jax2onnx_graph.deployment.profiles import ShapeProfile, SymbolRange, shape_profile
+from jax2onnx_graph.deployment.program import Program
+from jax2onnx_graph.deployment.states import read_states
 from jax2onnx_graph.facts.dims import SpecializedDim
 from jax2onnx_graph.labels import SymbolInfo, check_labels, symbol_table
-from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.probing import critical_sizes, index_extents
-from jax2onnx_graph.report import LoweringLog, report_text, summary_text
-from jax2onnx_graph.saving import save_model, save_sharing_weights
-from jax2onnx_graph.sizes import Ranges, Sizes, check_ranges, check_shapes, check_sizes, choose_sizes
-from jax2onnx_graph.targets import Session, Target
+from jax2onnx_graph.report import LoweringLog
+from jax2onnx_graph.saving import save_sharing_weights
+from jax2onnx_graph.sizes import Ranges, Sizes, SymbolSpace, check_ranges, check_shapes, check_sizes, choose_sizes
+from jax2onnx_graph.targets import Target
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.inputs import Inputs
@@ -28,63 +30,40 @@ from jax2onnx_core.frontend.tracing import Traced
 from jax2onnx_core.jax_types import Aval, Function, PyTreeDef
 from jax2onnx_core.jaxprs import Dim, is_symbolic_dim
 from jax2onnx_core.lowering.physical import has_components, physical_array, physical_type
-from jax2onnx_core.plugins.errors import OptionError, RuntimeInputError, SymbolError, TargetError
+from jax2onnx_core.plugins.errors import OptionError, RuntimeInputError, SymbolError
+from jax2onnx_core.program.stepping import StepInterface, initial_values, input_leaves
 from jax2onnx_core.program.verification import Run, random_runs, verify
-
-if TYPE_CHECKING:
-    import onnx
 
 __all__ = ["OnnxProgram"]
 
 
-class OnnxProgram:
+class OnnxProgram(Program):
     """An exported function.
 
     Calling it runs the model in the target runtime: it takes and returns the pytrees of the
     exported function, as NumPy arrays.
 
     Attributes:
-      model: the `onnx_ir.Model`.
+      model, target, log: those of `Program`.
       fn: the exported function.
       inputs, traced: what was exported: names, types and pytrees of its arguments and results.
-      target: the runtime that the model is for.
       x64: whether JAX's 64-bit types were enabled.
-      log: what was lowered how.
     """
 
     def __init__(
         self, model: ir.Model, fn: Function, traced: Traced, inputs: Inputs, target: Target, *,
         x64: bool, log: LoweringLog, specialized: Mapping[str, int], lower_specialized: Callable[[Mapping[str, int]], OnnxProgram],
-        fresh: Callable[[], Function],
+        fresh: Callable[[], Function], states: Mapping[str, jax.Array],
     ) -> None:  # fmt: skip
-        self.model = model
+        super().__init__(model, target, log)
         self.fn = fn
         self.traced = traced
         self.inputs = inputs
-        self.target = target
         self.x64 = x64
-        self.log = log
         self._specialized = dict(specialized)
         self._lower_specialized = lower_specialized
         self._fresh = fresh
-
-    @property
-    def model_proto(self) -> onnx.ModelProto:
-        """The model as a protobuf message (a copy; at most 2 GiB)."""
-        return ir.to_proto(self.model)
-
-    @property
-    def opset(self) -> int:
-        """The version of the standard operators that the model declares."""
-        return opset_of(self.model)
-
-    @property
-    def input_names(self) -> list[str]:
-        return list(self.inputs.names)
-
-    @property
-    def output_names(self) -> list[str]:
-        return [value.name or "" for value in self.model.graph.outputs]
+        self._states = dict(states)
 
     @property
     def input_tree(self) -> PyTreeDef:
@@ -95,11 +74,6 @@ class OnnxProgram:
     def output_tree(self) -> PyTreeDef:
         """The pytree structure of the result."""
         return self.traced.out_tree
-
-    def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None,
-             threshold: int = 1024, data_file: str | None = None) -> Path:  # fmt: skip
-        """Write the model to a file, atomically; see `save_model`."""
-        return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file)
 
     # -- symbols -----------------------------------------------------------------------------
 
@@ -115,6 +89,10 @@ class OnnxProgram:
         outputs = [[self._label(d) if is_symbolic_dim(d) else None for d in a.shape] for a in self.traced.out_avals]
         return check_labels(self.model, self.symbols, outputs)
 
+    @property
+    def constraints(self) -> list[str]:
+        return [constraint.text for constraint in self.inputs.symbols.constraints]
+
     def _label(self, dim: Dim) -> str | None:
         """The label of a dimension; None for a number that was never symbolic."""
         return self.inputs.symbols.label(dim) if is_symbolic_dim(dim) or isinstance(dim, SpecializedDim) else None
@@ -126,6 +104,10 @@ class OnnxProgram:
         """
         return self._lower_specialized(values)
 
+    def shape_profile(self, **sizes: SymbolRange) -> ShapeProfile:
+        """The least, the usual and the largest shape of each input for such sizes of the symbols: `T=(1, 1, 6)`."""
+        return shape_profile(self.inputs.space(), self.input_names, self.symbols, sizes)
+
     def save_variants(self, directory: str | os.PathLike[str], **variants: Mapping[str, int]) -> list[Path]:
         """Save specializations of this program that share one file of weights.
 
@@ -136,20 +118,25 @@ class OnnxProgram:
 
     # -- running -----------------------------------------------------------------------------
 
-    @functools.cached_property
-    def session(self) -> Session:
-        """The loaded model: named arrays → outputs in order."""
-        if not self.target.can_run:
-            raise TargetError(
-                f"The target {self.target.name!r} cannot run models here: its runtime is not installed. The "
-                "documentation of the package that supplies the target says how to install it."
-            )
-        return self.target.load(self.model)
+    def _first_states(self, given: Mapping[int | str, Any]) -> dict[str, Array]:
+        of_model = {name: physical_array(x) for name, x in self._states.items()}
+        return {**of_model, **initial_values(given, input_leaves(self.inputs))}
+
+    def _space(self) -> SymbolSpace:
+        return self.inputs.space()
+
+    def _interface(self) -> StepInterface:
+        names, avals, results = self.inputs.names, self.inputs.avals, self.traced.out_avals
+        states = {name for pair in read_states(self.model) for name in (pair.input, pair.output)}
+        return StepInterface(
+            self.inputs, self.traced, states, self.output_names, check=self._check_shapes,
+            read=lambda i, leaf: self._physical(names[i], leaf, avals[i]), write=lambda i, x: _from_physical(x, results[i]),
+        )  # fmt: skip
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model on the arguments of the exported function."""
         feeds = self.feeds(*args, **kwargs)
-        outputs = self.session(feeds)
+        outputs = self.loaded(feeds)
         leaves = [_from_physical(x, aval) for x, aval in zip(outputs, self.traced.out_avals, strict=True)]
         return jax.tree_util.tree_unflatten(self.traced.out_tree, leaves)
 
@@ -165,7 +152,7 @@ class OnnxProgram:
             self._physical(name, leaf, aval)
             for name, leaf, aval in zip(self.inputs.names, leaves, self.inputs.avals, strict=True)
         ]
-        self._check_shapes(arrays)
+        self._check_shapes([array.shape for array in arrays])
         return dict(zip(self.inputs.names, arrays, strict=True))
 
     def _accepted(self, leaf: Any, dtype: Dtype) -> Array | jax.Array:
@@ -191,12 +178,14 @@ class OnnxProgram:
             )
         return physical_array(leaf)
 
-    def _check_shapes(self, arrays: Sequence[Array]) -> None:
-        shapes, symbols = [array.shape for array in arrays], self.inputs.symbols
+    def _check_shapes(self, shapes: Sequence[tuple[int, ...]]) -> Sizes:
+        symbols = self.inputs.symbols
         wanted = zip(shapes, (physical_type(aval)[1] for aval in self.inputs.avals), strict=True)
         named = dict(zip(self.inputs.names, wanted, strict=True))
         try:
-            check_shapes(self.inputs.space(), named, lambda: symbols.user_values(self.inputs.solution.values(shapes)))
+            return check_shapes(
+                self.inputs.space(), named, lambda: symbols.user_values(self.inputs.solution.values(shapes))
+            )
         except SymbolError as error:
             raise RuntimeInputError(f"The arguments do not fit: {error}") from error
 
@@ -245,14 +234,6 @@ class OnnxProgram:
             sizes = choose_sizes(self.inputs.space(self.traced.out_avals), critical_sizes(self.model))
         check_sizes(self.inputs.space(), sizes)
         return random_runs(self.inputs, sizes, ranges, index_extents(self.model), seed)
-
-    def __repr__(self) -> str:
-        return summary_text(self.model, self.target, self.log)
-
-    def report(self) -> str:
-        """A readable summary: operators, how each operation was lowered, what declined and why, symbols, sizes."""
-        constraints = [c.text for c in self.inputs.symbols.constraints]
-        return report_text(self.model, self.target, constraints, self.log)
 
 
 def _from_physical(array: Array, aval: Aval) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import jax
+
 from jax2onnx_core import _compat
 from jax2onnx_core.jax_types import Aval, PyTreeDef
 from jax2onnx_core.jaxprs import Dim, is_symbolic_dim
@@ -37,8 +39,14 @@ class DimSolution:
         }
         if not symbolic:
             return
+        known = symbols.names([dim for shape in symbolic.values() for dim in shape])
+        # JAX looks for all symbols of the constraints, also for those that were fixed to numbers.
+        fixed = set(symbols.names(side for c in symbols.constraints for side in (c.left, c.right))) - set(known)
+        given = [*avals, *(jax.ShapeDtypeStruct((symbols.parse(name),), bool) for name in sorted(fixed))]
         try:
-            self.expressions, variables = _compat.solve_dims(avals, tree)
+            solved, variables = _compat.solve_dims(
+                given, tree if not fixed else jax.tree_util.tree_structure((given, {}))
+            )
         except RecursionError as error:
             texts = ", ".join(repr(c.text) for c in symbols.constraints)
             raise SymbolError(f"The constraints {texts} go in circles; they contradict each other.") from error
@@ -48,7 +56,8 @@ class DimSolution:
                 f"The symbols cannot be determined from the inputs {shapes}. Add an input that has the "
                 f"symbol alone as a dimension. ({str(error).splitlines()[0]})"
             ) from error
-        self.places = {name: (index, axis) for name, index, axis in variables}
+        self.expressions = {name: solved[name] for name in symbols.traced_values(dict.fromkeys(known, 0))}
+        self.places = {name: (index, axis) for name, index, axis in variables if index < len(avals)}
 
     def values(self, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
         """The (traced) symbols' values for concrete input shapes."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax2onnx_graph.facts.dims import OPERATIONS, SpecializedDim, is_static
+from jax2onnx_graph.facts.dims import OPERATIONS, Dims, SpecializedDim, is_static
 
 from jax2onnx_core import _compat
 from jax2onnx_core.plugins.errors import SymbolError
@@ -195,6 +195,16 @@ class Symbols:
         except SymbolError:
             return False
         return True
+
+    def may_agree(self, known: Dims, dims: Dims) -> bool:
+        """Whether the ranks are equal, and the sizes: those with symbols at sizes that tell most expressions apart."""
+        if len(known) != len(dims) or known == dims:
+            return known == dims
+        values = {name: 101 + 2 * i for i, name in enumerate(self.names([*known, *dims]))}
+        if not self.allow(values):
+            return all(a == b for a, b in zip(known, dims, strict=True) if is_static(a) and is_static(b))
+        traced = self.traced_values(values)
+        return all(evaluate_dim(a, traced) == evaluate_dim(b, traced) for a, b in zip(known, dims, strict=True))
 
 
 def _unshifted(name: str) -> str:

@@ -1,0 +1,84 @@
+"""`StateKeeper`: a loaded model that keeps its states between runs, and `ArrayKeeper`, which does so with NumPy arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.deployment.states import StatePair
+
+__all__ = ["ArrayKeeper", "RuntimeOptions", "StateKeeper"]
+
+
+@dataclasses.dataclass(frozen=True)
+class RuntimeOptions:
+    """How a runtime is to run a model; None leaves it to the runtime.
+
+    Attributes:
+      threads: how many threads compute one operator.
+      providers: the devices, or the libraries for them, the preferred one first, in the runtime's own terms.
+      session_options: the runtime's own options.
+      graph_optimization_level: how far the runtime may rewrite the graph: "all", "extended", "basic" or "disabled".
+    """
+
+    threads: int | None = None
+    providers: Sequence[Any] | None = None
+    session_options: Any = None
+    graph_optimization_level: str | None = None
+
+    def given(self) -> list[str]:
+        """The names of the options that are not left to the runtime."""
+        return [field.name for field in dataclasses.fields(self) if vars(self)[field.name] is not None]
+
+
+class StateKeeper(Protocol):
+    """A loaded model whose states are values of its runtime; states are named after the inputs."""
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """Run the model on the inputs that are no states; the outputs that are none, in order. The states move on."""
+        ...
+
+    def read(self, state: str) -> Array:
+        """A copy of a state."""
+        ...
+
+    def write(self, state: str, array: Array) -> None:
+        """Replace a state by a copy of the array."""
+        ...
+
+    def shape(self, state: str) -> tuple[int, ...]:
+        """The shape of a state."""
+        ...
+
+
+class ArrayKeeper:
+    """Keeps the states of a model that a function runs: named arrays → the outputs, in order."""
+
+    def __init__(
+        self, model: ir.Model, pairs: Sequence[StatePair], run: Callable[[Mapping[str, Array]], list[Array]]
+    ) -> None:
+        self._run = run
+        self._outputs = [value.name for value in model.graph.outputs]
+        self._input_of = {pair.output: pair.input for pair in pairs}
+        self._states: dict[str, Array] = {}
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """One run of the model."""
+        named = dict(zip(self._outputs, self._run({**inputs, **self._states}), strict=True))
+        self._states = {state: named[output] for output, state in self._input_of.items()}
+        return [array for name, array in named.items() if name not in self._input_of]
+
+    def read(self, state: str) -> Array:
+        """A copy of a state."""
+        return self._states[state].copy()
+
+    def write(self, state: str, array: Array) -> None:
+        """Replace a state."""
+        self._states[state] = array.copy()
+
+    def shape(self, state: str) -> tuple[int, ...]:
+        """The shape of a state."""
+        return tuple(self._states[state].shape)

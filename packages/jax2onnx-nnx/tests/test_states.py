@@ -1,0 +1,121 @@
+"""Variables that calls change, as states of the model."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+from jax2onnx_core import errors, to_onnx
+
+X = np.random.default_rng(0).standard_normal((8, 2, 1, 16)).astype(np.float32)
+
+
+class Decoder(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.attention = nnx.MultiHeadAttention(4, 16, decode=True, rngs=rngs)
+        self.out = nnx.Linear(16, 3, rngs=rngs)
+        self.attention.init_cache((2, 8, 16), dtype=jnp.float32)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.out(self.attention(x))
+
+
+class Counter(nnx.Variable):
+    pass
+
+
+class Smoothed(nnx.Module):
+    """An exponential mean, whose first value is not zero, and the number of calls."""
+
+    def __init__(self) -> None:
+        self.mean = nnx.BatchStat(jnp.full(3, 10.0))
+        self.calls = Counter(jnp.int32(0))
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        self.mean[...] = 0.9 * self.mean[...] + 0.1 * x
+        self.calls[...] += 1
+        return self.mean[...] * 1.0
+
+
+@pytest.fixture(scope="module")
+def decoder():
+    return Decoder(nnx.Rngs(0))
+
+
+@pytest.mark.parametrize("states", [nnx.Cache, "cache", (nnx.Cache, nnx.RngState), lambda path, _: path[-1] in (
+    "cached_key", "cached_value", "cache_index")], ids=["type", "name", "types", "predicate"])  # fmt: skip
+def test_a_decoding_cache_is_a_state(decoder, states):
+    program = to_onnx(decoder, [(2, 1, 16)], states=states)
+    names = ["attention.cache_index", "attention.cached_key", "attention.cached_value"]
+    assert program.input_names == ["x", *(f"state.{name}" for name in names)]
+    assert program.output_names == ["output", *(f"new_state.{name}" for name in names)]
+
+
+def test_decoding_is_that_of_the_module(decoder):
+    session, loop = to_onnx(decoder, [(2, 1, 16)], states=nnx.Cache).session(threads=1), nnx.clone(decoder)
+    for x in X:
+        np.testing.assert_allclose(session.step(x), loop(x), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        session.state["state.attention.cached_key"], loop.attention.cached_key[...], rtol=1e-4, atol=1e-5
+    )
+    assert session.state["state.attention.cache_index"] == 8
+    assert decoder.attention.cache_index[...] == 0
+
+
+def test_the_program_is_a_function_of_the_state(decoder):
+    program = to_onnx(decoder, [(2, 1, 16)], states=nnx.Cache)
+    program.verify(ranges={"state.attention.cache_index": (0, 8)})
+    state = {name.removeprefix("state."): value for name, value in program.session().state.items()}
+    result, new = program(X[0], state=state)
+    np.testing.assert_allclose(result, nnx.clone(decoder)(X[0]), rtol=1e-4, atol=1e-5)
+    assert new["attention.cache_index"] == 1
+
+
+def test_states_begin_as_the_module_is():
+    module = Smoothed()
+    session = to_onnx(module, [(3,)], states=(nnx.BatchStat, Counter)).session()
+    for _ in range(3):
+        actual, expected = session.step(np.ones(3, np.float32)), module(jnp.ones(3))
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
+    assert session.state["state.calls"] == 3
+    session.reset()
+    assert session.state["state.mean"].tolist() == [10, 10, 10]
+
+
+def test_state_that_stays_behind_is_warned_of():
+    with pytest.warns(errors.ExportWarning, match="Smoothed changes calls") as caught:
+        to_onnx(Smoothed(), [(3,)], states=nnx.BatchStat)
+    assert "mean" not in str(caught[0].message)
+
+
+def test_a_function_around_a_module(decoder):
+    def generate(state, x, temperature):
+        return decoder(x) / temperature + state
+
+    program = to_onnx(generate, [(), (2, 1, 16), ()], states=nnx.Cache)
+    assert program.input_names[:3] == ["state", "x", "temperature"]
+    session = program.session()
+    step = session.step(np.float32(1), X[0], np.float32(2))
+    np.testing.assert_allclose(step, nnx.clone(decoder)(X[0]) / 2 + 1, rtol=1e-4, atol=1e-5)
+
+
+def test_random_streams_are_states_too():
+    dropout = nnx.Dropout(0.5, rngs=nnx.Rngs(3))
+    session = to_onnx(dropout, [(64,)], states=nnx.RngState).session()
+    for _ in range(2):
+        np.testing.assert_array_equal(session.step(np.ones(64, np.float32)), dropout(jnp.ones(64)))
+
+
+def test_names_that_the_user_gave():
+    names = {"input_names": ["x", "n", "m"], "output_names": ["y", "new_n", "new_m"]}
+    session = to_onnx(Smoothed(), [(3,)], states=(nnx.BatchStat, Counter), **names).session()
+    session.step(np.ones(3, np.float32))
+    assert session.state["n"] == 1
+
+
+@pytest.mark.parametrize("states", [nnx.Intermediate, "no_such_tag", 3])
+def test_no_such_state(decoder, states):
+    with pytest.raises(errors.OptionError, match="states="):
+        to_onnx(decoder, [(2, 1, 16)], states=states)
