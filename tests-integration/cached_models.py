@@ -44,26 +44,27 @@ class DecoderLayer(nnx.Module):
 class ControlTransformer(nnx.Module):
     """Timesteps of camera images, speed and waypoints → a prediction from the last token, and the caches.
 
-    The batch holds `camera` [1, T, 8, 8, 3], `speed` [1, T, 1] and `waypoints` [1, T, 4, 2]; each timestep makes
-    `TOKENS` tokens. `cached_projected_embeddings` is [1, S, D], `cached_kv` [L, 2, 1, S, D], and the mask
-    [TOKENS·T, S + TOKENS·T].
+    The batch holds `camera` [1, T, 8, 8, 3], `speed` [1, T, 1] and `waypoints` [1, T, 4, 2]; each timestep makes nine
+    tokens: four patches of the image, one of the speed, four waypoints. `cached_projected_embeddings` is [1, S, D],
+    `cached_kv` [L, 2, 1, S, D], and the mask [9·T, S + 9·T].
     """
 
-    TOKENS = 9  # four patches of the image, one of the speed, four waypoints
-
-    def __init__(self, *, width: int = 24, depth: int = 2, heads: int = 3, context: int = 64, rngs: nnx.Rngs) -> None:
+    def __init__(
+        self, *, width: int = 24, depth: int = 2, heads: int = 3, context: int = 64, patch: int = 4, rngs: nnx.Rngs
+    ) -> None:
         self.width, self.heads = width, heads
-        self.patches = nnx.Conv(3, width, (4, 4), strides=4, padding="VALID", rngs=rngs)
+        self.patches = nnx.Conv(3, width, (patch, patch), strides=patch, padding="VALID", rngs=rngs)
         self.speed, self.waypoints = nnx.Linear(1, width, rngs=rngs), nnx.Linear(2, width, rngs=rngs)
         self.positions = nnx.Embed(context, width, rngs=rngs)
         self.layers = nnx.List([DecoderLayer(width, heads, rngs=rngs) for _ in range(depth)])
         self.head = nnx.Linear(width, 1, rngs=rngs)
 
     def encode(self, batch: dict[str, Any]) -> jax.Array:
-        """[1, TOKENS·T, D]"""
+        """[1, 9·T, D]"""
         camera = batch["camera"]
         one, steps = camera.shape[:2]
-        image = self.patches(camera.reshape(one * steps, *camera.shape[2:])).reshape(one, steps, 4, self.width)
+        image = self.patches(camera.reshape(one * steps, *camera.shape[2:]))
+        image = image.reshape(one, steps, image.shape[1] * image.shape[2], self.width)
         tokens = [image, self.speed(batch["speed"])[:, :, None], self.waypoints(batch["waypoints"])]
         return jnp.concatenate(tokens, axis=2).reshape(one, -1, self.width)
 

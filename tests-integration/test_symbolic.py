@@ -133,7 +133,8 @@ def control() -> ControlTransformer:
 def controller(control: ControlTransformer) -> OnnxProgram:
     batch = {"camera": (1, "T", 8, 8, 3), "speed": (1, "T", 1), "waypoints": (1, "T", 4, 2)}
     inputs = [batch, (1, "S", 24), (2, 2, 1, "S", 24), (("9*T", "S + 9*T"), bool)]
-    return to_onnx(control, inputs, constraints=["S >= 0"])
+    states = {"cached_projected_embeddings": "projected_embeddings", "cached_kv": "kv_cache"}
+    return to_onnx(control, inputs, constraints=["S >= 0"], states=states)
 
 
 def timesteps(count: int, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
@@ -214,6 +215,32 @@ def test_streaming_with_two_static_variants(
         )
         closely(prediction, expected["predictions"])
         closely(kv, expected["kv_cache"])
+
+
+def test_streaming_with_sessions(control: ControlTransformer, controller: OnnxProgram) -> None:
+    """The one dynamic model, and the static variant for one timestep that takes over its states."""
+    stream, masks = timesteps(10, seed=6), [np.asarray(causal_mask(54, 54)), np.asarray(causal_mask(9, 54))]
+    dynamic = controller.session(window={"S": 45}, threads=1)
+    static = controller.specialize(T=1, S=45).session(window={"S": 45}, threads=1)
+    expected = control(some(stream, 0, 6), *caches(0), masks[0])
+    closely(dynamic.step(some(stream, 0, 6), masks[0])["predictions"], expected["predictions"])
+    static.state.update(dynamic.state)
+    for step in range(6, 10):
+        past = expected["projected_embeddings"][:, 9:], expected["kv_cache"][:, :, :, 9:]
+        expected = control(some(stream, step, step + 1), *past, masks[1])
+        for session in (dynamic, static):
+            result = session.step(some(stream, step, step + 1), masks[1])
+            assert result.keys() == {"predictions"}
+            closely(result["predictions"], expected["predictions"])
+            closely(session.state["cached_kv"], expected["kv_cache"][:, :, :, 9:])
+
+
+def test_the_shapes_of_the_controller(controller: OnnxProgram) -> None:
+    profile = controller.shape_profile(T=(1, 1, 6), S=(0, 45, 54))
+    assert profile.shapes["batch.camera"] == ((1, 1, 8, 8, 3), (1, 1, 8, 8, 3), (1, 6, 8, 8, 3))
+    assert profile.shapes["cached_kv"] == ((2, 2, 1, 0, 24), (2, 2, 1, 45, 24), (2, 2, 1, 54, 24))
+    assert profile.shapes["mask"] == ((9, 9), (9, 54), (54, 108))
+    assert "cached_kv:2x2x1x45x24" in profile.trtexec()
 
 
 # -- images ---------------------------------------------------------------------------------

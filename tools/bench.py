@@ -1,6 +1,6 @@
 """Benchmarks; each prints ratios measured side by side in one run.
 
-Usage: python tools/bench.py [startup] [linear] [large] [memory] [dynamic]
+Usage: python tools/bench.py [startup] [linear] [large] [memory] [dynamic] [incremental]
 """
 
 from __future__ import annotations
@@ -193,7 +193,50 @@ def dynamic() -> None:
     print(f"dynamic run / static run at the same size: {ratio:.2f} (at most 1.1)")
 
 
-BENCHMARKS = {f.__name__: f for f in (startup, linear, large, memory, dynamic)}
+def incremental() -> None:
+    """A control transformer over a window of six frames of 274 tokens: one new frame with a cache beside all six."""
+    import numpy as np
+    from flax import nnx
+    from jax2onnx_core import to_onnx
+
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests-integration"))
+    from cached_models import ControlTransformer, causal_mask
+
+    tokens, window, points = 274, 6, 17
+    model = ControlTransformer(width=384, depth=8, heads=6, context=window * tokens, patch=16, rngs=nnx.Rngs(0))
+    batch = {"camera": (1, "T", 256, 256, 3), "speed": (1, "T", 1), "waypoints": (1, "T", points, 2)}
+    mask = (f"{tokens}*T", f"S + {tokens}*T")
+    program = to_onnx(
+        model, [batch, (1, "S", 384), (8, 2, 1, "S", 384), (mask, bool)], constraints=["S >= 0"],
+        states={"cached_projected_embeddings": "projected_embeddings", "cached_kv": "kv_cache"},
+    )  # fmt: skip
+
+    def frames(count: int) -> dict[str, Any]:
+        shapes = {"camera": (256, 256, 3), "speed": (1,), "waypoints": (points, 2)}
+        noise = np.random.default_rng(count)
+        return {name: noise.standard_normal((1, count, *shape), np.float32) for name, shape in shapes.items()}
+
+    kept = (window - 1) * tokens
+    dynamic = program.session(threads=1, window={"S": kept})
+    static = program.specialize(T=1, S=kept).session(threads=1, window={"S": kept})
+    full, one = (
+        np.asarray(causal_mask(window * tokens, window * tokens)),
+        np.asarray(causal_mask(tokens, window * tokens)),
+    )
+    rounds: dict[str, list[float]] = {"full": [], "dynamic": [], "static": []}
+    for _ in range(5):
+        dynamic.reset()
+        rounds["full"].append(seconds(lambda: dynamic.step(frames(window), full), 1))
+        rounds["dynamic"].append(seconds(lambda: dynamic.step(frames(1), one), 1))
+        static.state.update(dynamic.state)
+        rounds["static"].append(seconds(lambda: static.step(frames(1), one), 1))
+    times = {name: statistics.median(times) for name, times in rounds.items()}
+    print(", ".join(f"{name} {time * 1e3:.0f} ms" for name, time in times.items()))
+    for name in ("dynamic", "static"):
+        print(f"full / incremental, {name}: {times['full'] / times[name]:.2f} (at least 6)")
+
+
+BENCHMARKS = {f.__name__: f for f in (startup, linear, large, memory, dynamic, incremental)}
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import resource
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import pytest
 from jax2onnx_core import errors, to_onnx
 from jax2onnx_graph.deployment.states import STATES_KEY
@@ -266,6 +267,32 @@ def test_a_state_that_cannot_be_empty():
     ):
         program.session(sizes={"B": 2})
     assert program.session(sizes={"B": 2, "S": 1}).step(X[:1].swapaxes(0, 1)).shape == (2, 4)
+
+
+def test_one_of_several_sequences_begins_anew(growing):
+    program = to_onnx(lambda s, x: (s + x, s.sum()), [("B", 4), ("B", 4)], states={0: 0})
+    session = program.session(sizes={"B": 3})
+    for _ in range(2):
+        session.step(np.ones((3, 4), np.float32))
+    session.reset(B=[1])
+    assert session.state["s"][:, 0].tolist() == [2, 0, 2]
+    with pytest.raises(errors.OptionError, match="reset: no axis of a state that it can be about is 'K'"):
+        session.reset(K=[0])
+    longer = growing.session(sizes={"B": 2})
+    longer.step(X[:1].swapaxes(0, 1))
+    with pytest.raises(errors.OptionError, match="it can be reset as a whole only"):
+        longer.reset(B=[0])
+
+
+def test_the_file_says_how_to_run_it(growing, tmp_path):
+    """A loop that knows the file alone, as a runner in another language would have it."""
+    path = growing.save(tmp_path / "model.onnx")
+    (entry,) = json.loads({p.key: p.value for p in onnx.load(path).metadata_props}[STATES_KEY])
+    run, cache = growing.target.load(path), np.zeros((2, 0, 4), np.float32)
+    for x in X[:3]:
+        outputs = dict(zip(growing.output_names, run({entry["input"]: cache, "x": x[:, None]}), strict=True))
+        cache = outputs[entry["output"]]
+    np.testing.assert_array_equal(cache, X[:3].swapaxes(0, 1))
 
 
 def test_bad_steps(growing):

@@ -136,6 +136,19 @@ def test_empty_and_growing_states():
     assert keeper.read("keys").tolist() == [[0, 0], [1, 1], [2, 2]]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.bool_, np.int8])
+def test_the_last_entries_of_a_state(dtype):
+    element = ir.DataType.from_numpy(np.dtype(dtype)).name.lower()
+    model = model_of(f"({element}[2,N,3] keys) => ({element}[2,N,3] new_keys) {{ new_keys = Identity(keys) }}")
+    keeper = OrtKeeper(model, [StatePair("keys", "new_keys", 1)], RuntimeOptions())
+    array = np.random.default_rng(0).integers(0, 2, (2, 5, 3)).astype(dtype)
+    keeper.write("keys", array)
+    keeper.keep_last("keys", 1, 2)
+    assert keeper.read("keys").tolist() == array[:, 3:].tolist()
+    keeper.keep_last("keys", 1, 0)
+    assert keeper.shape("keys") == (2, 0, 3)
+
+
 # -- options --------------------------------------------------------------------------------
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.deployment.keeper import RuntimeOptions
+from jax2onnx_graph.deployment.keeper import RuntimeOptions, last
 from jax2onnx_graph.deployment.states import StatePair
 from jax2onnx_graph.errors import OptionError
 
 from jax2onnx_onnxruntime._compat import onnxruntime
-from jax2onnx_onnxruntime.runner import Runner, from_ort, packed, to_ort
+from jax2onnx_onnxruntime.runner import Runner, from_ort, packed, to_ort, view_of
 
 if TYPE_CHECKING:
     import onnxruntime as ort
@@ -162,6 +162,11 @@ class OrtKeeper:
     def write(self, state: str, array: Array) -> None:
         """Replace a state."""
         self._states[state] = _Buffer.of(array.copy())
+        self._spare.pop(state, None)
+
+    def keep_last(self, state: str, axis: int, count: int) -> None:
+        """Cut off what is before the last entries along an axis."""
+        self._states[state] = _Buffer.of(last(view_of(self._states[state].value), axis, count))
         self._spare.pop(state, None)
 
     def shape(self, state: str) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from jax2onnx_onnxruntime._compat import onnxruntime
 if TYPE_CHECKING:
     import onnxruntime as ort
 
-__all__ = ["Runner", "from_ort", "load", "packed", "to_ort"]
+__all__ = ["Runner", "from_ort", "load", "packed", "to_ort", "view_of"]
 
 Source: TypeAlias = ir.Model | onnx.ModelProto | str | os.PathLike[str] | bytes
 """What can be run: a model, its proto or its serialised bytes, or the path of a file."""
@@ -184,6 +184,15 @@ def to_ort(array: np.ndarray) -> Any:
     """A value of the runtime that uses the memory of a packed array."""
     value_class = onnxruntime().OrtValue
     return value_class.ortvalue_from_numpy_with_onnx_type(array, int(ir.DataType.from_numpy(array.dtype)))
+
+
+def view_of(value: Any) -> np.ndarray:
+    """The memory of a value of the runtime as an array, without a copy where NumPy has such arrays and it is on the CPU."""
+    element = ir.DataType(value.element_type())
+    if value.device_name() != "cpu" or element.bitwidth < 8 or not value.tensor_size_in_bytes():
+        return from_ort(value)
+    memory = (ctypes.c_uint8 * value.tensor_size_in_bytes()).from_address(value.data_ptr())
+    return np.frombuffer(memory, np.uint8).view(element.numpy()).reshape(tuple(value.shape()))
 
 
 def from_ort(value: Any) -> np.ndarray:

@@ -10,7 +10,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.deployment.states import StatePair
 
-__all__ = ["ArrayKeeper", "RuntimeOptions", "StateKeeper"]
+__all__ = ["ArrayKeeper", "RuntimeOptions", "StateKeeper", "last"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,9 +49,19 @@ class StateKeeper(Protocol):
         """Replace a state by a copy of the array."""
         ...
 
+    def keep_last(self, state: str, axis: int, count: int) -> None:
+        """Let a state have its last entries along an axis only."""
+        ...
+
     def shape(self, state: str) -> tuple[int, ...]:
         """The shape of a state."""
         ...
+
+
+def last(array: Array, axis: int, count: int) -> Array:
+    """A copy of the last entries of an array along an axis."""
+    place = (slice(None),) * axis + (slice(array.shape[axis] - count, None),)
+    return array[place].copy()
 
 
 class ArrayKeeper:
@@ -78,6 +88,10 @@ class ArrayKeeper:
     def write(self, state: str, array: Array) -> None:
         """Replace a state."""
         self._states[state] = array.copy()
+
+    def keep_last(self, state: str, axis: int, count: int) -> None:
+        """Cut off what is before the last entries along an axis."""
+        self._states[state] = last(self._states[state], axis, count)
 
     def shape(self, state: str) -> tuple[int, ...]:
         """The shape of a state."""

@@ -84,7 +84,8 @@ class States(MutableMapping[str, Array]):
 
     def __setitem__(self, name: str, array: Array) -> None:
         self._check(name)
-        self._keeper.write(name, self._cut(self._states[name], _checked(self._states[name], array)))
+        self._keeper.write(name, _checked(self._states[name], array))
+        self.cut(name)
 
     def __delitem__(self, name: str) -> None:
         raise TypeError("A model has all of its states; set one instead, or reset the session.")
@@ -103,19 +104,12 @@ class States(MutableMapping[str, Array]):
         if name not in self._states:
             raise KeyError(f"There is no state {name!r}; the states are {', '.join(self._states) or 'none'}.")
 
-    def _cut(self, state: _State, array: Array) -> Array:
-        """The last entries of a growing axis, where a window is kept."""
+    def cut(self, name: str) -> None:
+        """Keep the last entries of a state that grows, as many as its window has."""
+        state = self._states[name]
         window = None if state.grows is None else self._sizes.window.get(state.labels[state.grows])
-        if window is None or state.grows is None or array.shape[state.grows] <= window:
-            return array
-        return np.take(array, range(array.shape[state.grows] - window, array.shape[state.grows]), axis=state.grows)
-
-    def cut(self) -> None:
-        """Keep the window of each growing state."""
-        for name, state in self._states.items():
-            window = None if state.grows is None else self._sizes.window.get(state.labels[state.grows])
-            if state.grows is not None and window is not None and self._keeper.shape(name)[state.grows] > window:
-                self._keeper.write(name, self._cut(state, self._keeper.read(name)))
+        if state.grows is not None and window is not None and self._keeper.shape(name)[state.grows] > window:
+            self._keeper.keep_last(name, state.grows, window)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the states to a file of NumPy's (`.npz`); a file that was there is replaced once the new one is whole."""
@@ -188,14 +182,33 @@ class ModelSession:
         feeds, sizes = self._interface.feeds(args, kwargs, shapes)
         self._check_limits(sizes)
         outputs = self._keeper.run(feeds)
-        if self._sizes.window:
-            self.state.cut()
+        for name in self._states:
+            self.state.cut(name)
         return self._interface.result(outputs)
 
-    def reset(self) -> None:
-        """Put the states back to what they were at first."""
-        for name, array in self._initial.items():
-            self.state[name] = array
+    def reset(self, **slots: Sequence[int]) -> None:
+        """Put the states back to what they were at first; with `B=[2]`, only their entry 2 along the axes shown as `B`.
+
+        Raises:
+          OptionError: no state has such an axis, or one of another length, as a state has that grew.
+        """
+        known = {label for state in self._states.values() for label in state.labels}
+        for label in slots:
+            _check_labels("reset", {label: 0}, known)
+        for name, first in self._initial.items():
+            self.state[name] = self._with_slots(self._states[name], first, slots) if slots else first
+
+    def _with_slots(self, state: _State, first: Array, slots: Mapping[str, Sequence[int]]) -> Array:
+        """A state with some entries along some axes as they were at first."""
+        array = self._keeper.read(state.name)
+        for axis, label in enumerate(state.labels):
+            if label not in slots:
+                continue
+            if array.shape != first.shape:
+                raise OptionError(f"The state {state} has another size than at first; it can be reset as a whole only.")
+            place = (slice(None),) * axis + (list(slots[label]),)
+            array[place] = first[place]
+        return array
 
     def resize(self, **sizes: int) -> None:
         """Give the axes of the states that are shown as a symbol another size: cut at the end, or filled with zeros there."""
