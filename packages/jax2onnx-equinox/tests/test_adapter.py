@@ -219,3 +219,15 @@ def test_a_flag_of_training_that_is_an_input(training):
     x = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
     expected = over_batch(eqx.nn.inference_mode(model, not training))(x, state, key)[0]
     np.testing.assert_allclose(program(x, np.array(not training)), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_session_keeps_a_state():
+    model, first = eqx.nn.make_with_state(Stateful)(jax.random.key(0))
+    call = jax.vmap(eqx.Partial(model, key=jax.random.key(1)), in_axes=(0, None), out_axes=(0, None), axis_name="batch")
+    inputs, state = np.random.default_rng(0).standard_normal((3, 5, 4)).astype(np.float32), first
+    with pytest.warns(UserWarning, match="the constant key"):
+        program = to_onnx(lambda x, s: call(x, s), [(5, 4), first], states={1: 1})
+    session = program.session(initial={1: first})
+    for x in inputs:
+        expected, state = call(x, state)
+        np.testing.assert_allclose(session.step(x), expected, rtol=1e-4, atol=1e-5)
