@@ -158,7 +158,7 @@ def test_memory_does_not_grow(recurrent, fixed):
 
 def test_the_plain_standard_has_sessions_too():
     program = to_onnx(recur, [((2, 4), ((), "int32")), (2, 4)], states={0: 1}, target="onnx")
-    session = program.session(initial={0: (np.ones((2, 4)), 7)})
+    session = program.session(initial={0: (np.ones((2, 4), np.float32), 7)})
     np.testing.assert_allclose(session.step(X[0]), np.tanh(0.5 + X[0]).sum(), rtol=1e-5)
     assert session.state["state.1"] == 8
     with pytest.raises(errors.OptionError, match="runs models without options; it has no threads"):
@@ -194,6 +194,22 @@ def test_first_values(fixed):
         session = fixed.session(initial=initial)
         np.testing.assert_array_equal(session.state["state.keys"], keys)
         assert session.state["state.at"] == 5
+
+
+def test_first_values_of_complex_numbers_and_keys():
+    def fn(state, x):
+        number, key = state
+        key, sub = jax.random.split(key)
+        return (number * (1 + 2j), key), x + jax.random.normal(sub, (3,))
+
+    first = np.complex64(3 - 1j), jax.random.key(7)
+    session = to_onnx(fn, [first, (3,)], states={0: 0}).session(initial={0: first})
+    state = first
+    for _ in range(3):
+        state, expected = fn(state, 0.0)
+        np.testing.assert_allclose(session.step(np.zeros(3, np.float32)), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(session.state["state.0"].view(np.complex64)[0], state[0], rtol=1e-6)
+    np.testing.assert_array_equal(session.state["state.1"], jax.random.key_data(state[1]))
 
 
 def test_a_window_keeps_the_last_entries(growing):

@@ -120,17 +120,21 @@ class OnnxProgram(Program):
 
     def _first_states(self, given: Mapping[int | str, Any]) -> dict[str, Array]:
         of_model = {name: physical_array(x) for name, x in self._states.items()}
-        return {**of_model, **initial_values(given, input_leaves(self.inputs))}
+        return {**of_model, **initial_values(given, input_leaves(self.inputs), self._read)}
+
+    def _read(self, index: int, leaf: Any) -> Array:
+        """The array of an argument's leaf, by its index among the inputs."""
+        return self._physical(self.inputs.names[index], leaf, self.inputs.avals[index])
 
     def _space(self) -> SymbolSpace:
         return self.inputs.space()
 
     def _interface(self) -> StepInterface:
-        names, avals, results = self.inputs.names, self.inputs.avals, self.traced.out_avals
+        results = self.traced.out_avals
         states = {name for pair in read_states(self.model) for name in (pair.input, pair.output)}
         return StepInterface(
             self.inputs, self.traced, states, self.output_names, check=self._check_shapes,
-            read=lambda i, leaf: self._physical(names[i], leaf, avals[i]), write=lambda i, x: _from_physical(x, results[i]),
+            read=self._read, write=lambda i, x: _from_physical(x, results[i]),
         )  # fmt: skip
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

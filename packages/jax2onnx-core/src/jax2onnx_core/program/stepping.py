@@ -7,15 +7,15 @@ from typing import Any
 
 import jax
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.deployment.states import Leaf, leaves_of
+from jax2onnx_graph.deployment.states import Leaf, leaves_like
 from jax2onnx_graph.sizes import Sizes
 
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.pytrees import path_name, structure_difference
 from jax2onnx_core.frontend.tracing import Traced
 from jax2onnx_core.jax_types import PyTree, PyTreeDef
-from jax2onnx_core.lowering.physical import physical_array, physical_type
-from jax2onnx_core.plugins.errors import OptionError, RuntimeInputError
+from jax2onnx_core.lowering.physical import physical_type
+from jax2onnx_core.plugins.errors import RuntimeInputError
 
 __all__ = ["StepInterface", "initial_values", "input_leaves", "output_leaves"]
 
@@ -44,19 +44,18 @@ def output_leaves(traced: Traced, inputs: Inputs, given: Sequence[str] | None) -
     return leaves
 
 
-def initial_values(given: Mapping[int | str, PyTree], leaves: Sequence[Leaf]) -> dict[str, Array]:
-    """The first values of states, given as pytrees of arguments by position or name, as arrays by the names of inputs."""
+def initial_values(
+    given: Mapping[int | str, PyTree], leaves: Sequence[Leaf], read: Callable[[int, Any], Array]
+) -> dict[str, Array]:
+    """The first values of states, given as pytrees of arguments by position or name, as arrays by the names of inputs.
+
+    `read` makes the array of a leaf, by its index among all.
+    """
     found: dict[str, Array] = {}
     for key, value in given.items():
-        inputs = leaves_of(key, leaves, "input")
         arrays = {path_name(path): leaf for path, leaf in jax.tree_util.tree_flatten_with_path(value)[0]}
-        if arrays.keys() != inputs.keys():
-            raise OptionError(
-                f"initial: the value of {key!r} needs the arrays {', '.join(map(repr, inputs))}, "
-                f"but has {', '.join(map(repr, arrays)) or 'none'}."
-            )
         found |= {
-            leaf.name: physical_array(jax.numpy.asarray(arrays[path], leaf.dtype)) for path, leaf in inputs.items()
+            leaf.given: read(leaves.index(leaf), arrays[p]) for p, leaf in leaves_like(key, arrays, leaves).items()
         }
     return found
 
@@ -82,6 +81,8 @@ class StepInterface:
     ) -> None:  # fmt: skip
         self._names = inputs.names
         self._read, self._check, self._write = read, check, write
+        self._shapes: list[tuple[int, ...]] | None = None  # those that were checked last
+        self._sizes: Sizes = {}
         args, kwargs = _marked(inputs.tree, inputs.names, states)
         self._leaves, self._tree = jax.tree_util.tree_flatten(
             (tuple(_without_states(a) for a in args if not _is_state(a)), _without_states(kwargs))
@@ -103,7 +104,10 @@ class StepInterface:
                 f"The arguments are not those of a step, which has none for the states: {difference}"
             )
         arrays = {self._names[i]: self._read(i, leaf) for i, leaf in zip(self._leaves, leaves, strict=True)}
-        return arrays, self._check([arrays[name].shape if name in arrays else states[name] for name in self._names])
+        shapes = [arrays[name].shape if name in arrays else states[name] for name in self._names]
+        if shapes != self._shapes:
+            self._sizes, self._shapes = self._check(shapes), shapes
+        return arrays, self._sizes
 
     def result(self, outputs: Sequence[Array]) -> PyTree:
         """What the function returns without the states."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.dims import Dim, Dims, SpecializedDim, is_static
 
-__all__ = ["STATES_KEY", "Leaf", "StatePair", "leaves_of", "pair_states", "read_states", "write_states"]
+__all__ = ["STATES_KEY", "Leaf", "StatePair", "leaves_like", "pair_states", "read_states", "write_states"]
 
 STATES_KEY = "jax2onnx.states"
 
@@ -82,7 +82,7 @@ def pair_states(
         raise OptionError(f"{_FORMS}; {states!r:.80} does neither.")
     pairs: list[StatePair] = []
     for given, returned in states.items():
-        before, after = leaves_of(given, inputs, "input"), leaves_of(returned, outputs, "output")
+        before, after = _leaves_of(given, inputs, "input"), _leaves_of(returned, outputs, "output")
         if before.keys() != after.keys():
             alone = [f"{_shown(path)} of the {what}" for what, own, others in
                      (("input", before, after), ("output", after, before)) for path in own if path not in others]  # fmt: skip
@@ -97,7 +97,7 @@ def pair_states(
     return pairs
 
 
-def leaves_of(key: object, leaves: Sequence[Leaf], what: str) -> dict[str, Leaf]:
+def _leaves_of(key: object, leaves: Sequence[Leaf], what: str) -> dict[str, Leaf]:
     """The leaves that a position, a name, or the first part of several names stands for, by the rest of their paths."""
     if isinstance(key, int) and not isinstance(key, bool):
         found = {leaf.path: leaf for leaf in leaves if leaf.position == key}
@@ -110,6 +110,17 @@ def leaves_of(key: object, leaves: Sequence[Leaf], what: str) -> dict[str, Leaf]
     if not found:
         known = [leaf.given if leaf.position is None else f"{leaf.position}: {leaf.given}" for leaf in leaves]
         raise OptionError(f"states: there is no {what} {key!r}; the {what}s are {', '.join(known)}.")
+    return found
+
+
+def leaves_like(key: object, paths: Collection[str], inputs: Sequence[Leaf]) -> dict[str, Leaf]:
+    """The leaves of an argument, to which somebody gives a value with leaves at `paths`. Raises OptionError if it has others."""
+    found = _leaves_of(key, inputs, "input")
+    if found.keys() != set(paths):
+        raise OptionError(
+            f"initial: the value of {key!r} needs the arrays {', '.join(map(repr, found))}, "
+            f"but has {', '.join(map(repr, paths)) or 'none'}."
+        )
     return found
 
 
