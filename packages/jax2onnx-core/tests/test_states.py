@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import resource
 
@@ -179,6 +181,38 @@ def test_states_within_larger_arguments():
     session = program.session()
     assert session.step({"x": np.ones(3, np.float32)})["y"].tolist() == [2, 2, 2]
     assert session.state["batch.total"].tolist() == [1, 1, 1]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class LayerCache:
+    keys: jax.Array
+    values: jax.Array
+    length: jax.Array
+
+    def append(self, k, v):
+        put = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=self.length, axis=1)
+        return LayerCache(put(self.keys, k[:, None]), put(self.values, v[:, None]), self.length + 1)
+
+
+def test_caches_of_several_layers():
+    def step(x, caches):
+        new = []
+        for i, cache in enumerate(caches):
+            new.append(cache.append(x + i, x * (i + 1)))
+            mask = jnp.arange(16) < new[-1].length
+            weights = jax.nn.softmax(jnp.where(mask, jnp.einsum("bsd,bd->bs", new[-1].keys, x), -jnp.inf))
+            x = jnp.einsum("bs,bsd->bd", weights, new[-1].values)
+        return x, new
+
+    empty = [LayerCache(jnp.zeros((2, 16, 4)), jnp.zeros((2, 16, 4)), jnp.int32(0)) for _ in range(3)]
+    program = to_onnx(step, [(2, 4), empty], states={"caches": 1})
+    assert program.input_names[:4] == ["x", "caches.0.keys", "caches.0.values", "caches.0.length"]
+    session, caches, loop = program.session(threads=1), empty, jax.jit(step)
+    for x in X[:12]:
+        expected, caches = loop(x, caches)
+        np.testing.assert_allclose(session.step(x), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(session.state["caches.2.values"], caches[2].values, rtol=1e-5, atol=1e-5)
 
 
 # -- first values, sizes, limits -------------------------------------------------------------

@@ -101,6 +101,30 @@ def test_a_function_around_a_module(decoder):
     np.testing.assert_allclose(step, nnx.clone(decoder)(X[0]) / 2 + 1, rtol=1e-4, atol=1e-5)
 
 
+def test_one_module_in_several_places_is_one_state():
+    module = Smoothed()
+
+    def caller(part):
+        return lambda x: part(x)
+
+    first, second = caller(module), caller(module)
+    session = to_onnx(lambda x: first(x) + second(x), [(3,)], states=(nnx.BatchStat, Counter)).session()
+    np.testing.assert_allclose(
+        session.step(np.ones(3, np.float32)), module(jnp.ones(3)) + module(jnp.ones(3)), rtol=1e-6
+    )
+    assert session.state["state.calls"] == 2
+
+
+def test_the_carry_of_a_cell():
+    cell, rng = nnx.LSTMCell(3, 4, rngs=nnx.Rngs(0)), np.random.default_rng(1)
+    program = to_onnx(cell, [(("B", 4), ("B", 4)), ("B", 3)], states={0: 0})
+    session, carry = program.session(sizes={"B": 2}), (jnp.zeros((2, 4)), jnp.zeros((2, 4)))
+    for _ in range(5):
+        x = rng.standard_normal((2, 3)).astype(np.float32)
+        carry, expected = cell(carry, x)
+        np.testing.assert_allclose(session.step(x), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_random_streams_are_states_too():
     dropout = nnx.Dropout(0.5, rngs=nnx.Rngs(3))
     session = to_onnx(dropout, [(64,)], states=nnx.RngState).session()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -52,6 +53,7 @@ class AdaptedCallable:
         self.state_keyword = ""
         self._stateful: dict[int, AdaptedStates] = {}
         self._given: Mapping[str, jax.Array] = {}
+        self._lock = threading.RLock()  # around the copies of one call
 
     def adapt(self, value: object, name: str) -> Maker | None:
         """A maker of a fresh `value`, or None where there is nothing to make fresh."""
@@ -106,14 +108,15 @@ class AdaptedCallable:
 
     def call(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Call the callable, with fresh copies of models; with states, they are an argument and come back beside the result."""
-        self._given = kwargs.pop(self.state_keyword, {})
-        fn = self.make()
-        with named_modules(self.modules()):
-            result = fn(*args, **kwargs)
-        if not self._stateful:
-            return result
-        held = {path: x for key, s in self._stateful.items() for path, x in s.read(self._copies[key][1]).items()}
-        return result, {path: held[path] for path in self.states}
+        with self._lock:
+            self._given = kwargs.pop(self.state_keyword, {})
+            fn = self.make()
+            with named_modules(self.modules()):
+                result = fn(*args, **kwargs)
+            if not self._stateful:
+                return result
+            held = {path: x for key, s in self._stateful.items() for path, x in s.read(self._copies[key][1]).items()}
+            return result, {path: held[path] for path in self.states}
 
     def fresh(self, make: Maker) -> Function:
         """What `make` makes around copies of its own."""

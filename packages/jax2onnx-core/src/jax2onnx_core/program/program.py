@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,7 +17,6 @@ from jax2onnx_graph.facts.dims import SpecializedDim
 from jax2onnx_graph.labels import SymbolInfo, check_labels, symbol_table
 from jax2onnx_graph.probing import critical_sizes, index_extents
 from jax2onnx_graph.report import LoweringLog
-from jax2onnx_graph.saving import save_sharing_weights
 from jax2onnx_graph.sizes import Ranges, Sizes, SymbolSpace, check_ranges, check_shapes, check_sizes, choose_sizes
 from jax2onnx_graph.targets import Target
 
@@ -107,14 +104,6 @@ class OnnxProgram(Program):
     def shape_profile(self, **sizes: SymbolRange) -> ShapeProfile:
         """The least, the usual and the largest shape of each input for such sizes of the symbols: `T=(1, 1, 6)`."""
         return shape_profile(self.inputs.space(), self.input_names, self.symbols, sizes)
-
-    def save_variants(self, directory: str | os.PathLike[str], **variants: Mapping[str, int]) -> list[Path]:
-        """Save specializations of this program that share one file of weights.
-
-        `save_variants("out", full={"T": 6, "S": 0}, incremental={"T": 1, "S": 5})` writes `full.onnx`,
-        `incremental.onnx` and their weights.
-        """
-        return save_sharing_weights(directory, variants, lambda values: self.specialize(**values).model)
 
     # -- running -----------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from jax2onnx_graph.deployment.keeper import RuntimeOptions
 from jax2onnx_graph.deployment.session import Interface, ModelSession, StateSizes, open_session
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.report import LoweringLog, report_text, summary_text
-from jax2onnx_graph.saving import save_model
+from jax2onnx_graph.saving import save_model, save_sharing_weights
 from jax2onnx_graph.sizes import Sizes, SymbolSpace
 from jax2onnx_graph.targets import Session, Target
 
@@ -65,6 +65,18 @@ class Program:
              threshold: int = 1024, data_file: str | None = None) -> Path:  # fmt: skip
         """Write the model to a file, atomically; see `save_model`."""
         return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file)
+
+    def specialize(self, **values: int) -> Program:
+        """The program with these symbols fixed to numbers."""
+        raise NotImplementedError
+
+    def save_variants(self, directory: str | os.PathLike[str], **variants: Mapping[str, int]) -> list[Path]:
+        """Save specializations of this program that share one file of weights.
+
+        `save_variants("out", full={"T": 6, "S": 0}, incremental={"T": 1, "S": 5})` writes `full.onnx`,
+        `incremental.onnx` and their weights.
+        """
+        return save_sharing_weights(directory, variants, lambda values: self.specialize(**values).model)
 
     def __repr__(self) -> str:
         return summary_text(self.model, self.target, self.log)
