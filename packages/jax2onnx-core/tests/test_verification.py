@@ -76,14 +76,14 @@ def test_indices_are_drawn_within_the_axis_that_they_index():
 
 def test_indices_reach_all_of_the_axis():
     program = to_onnx(lambda x: jnp.arange(1000.0)[x], [((5000,), "int32")])
-    (run,) = program._random_runs(None, {}, 0)
+    (run,) = program.random_calls(None, {}, 0)
     assert run.args[0].min() < 5
     assert run.args[0].max() > 994
 
 
 def test_ranges_of_integers_and_floats():
     program = to_onnx(lambda x, n: x / n, [(100,), ((100,), "int32")])
-    (run,) = program._random_runs(None, {"x": (2, 3), "n": (-5, -3)}, 0)
+    (run,) = program.random_calls(None, {"x": (2, 3), "n": (-5, -3)}, 0)
     x, n = run.args
     assert x.min() >= 2
     assert x.max() < 3
@@ -127,5 +127,5 @@ def test_the_exported_model_is_run_at_the_edge_of_a_window():
     program = to_onnx(
         lambda x: jax.lax.reduce_window(x, 0.0, jax.lax.add, (1, 3, 1), (1, 2, 1), "VALID"), [(2, "T", 1)]
     )
-    sizes = [run.where for run in program._random_runs(None, {}, 0)]
+    sizes = [run.where for run in program.random_calls(None, {}, 0)]
     assert sizes == ["T = 1", "T = 7", "T = 12", "T = 2", "T = 3"]

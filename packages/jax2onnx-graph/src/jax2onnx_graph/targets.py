@@ -9,6 +9,7 @@ from typing import Literal, Self
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.deployment.keeper import ArrayKeeper, RuntimeOptions, StateKeeper
+from jax2onnx_graph.deployment.quantization import Quantization
 from jax2onnx_graph.deployment.states import StatePair
 from jax2onnx_graph.errors import OptionError, TargetError
 from jax2onnx_graph.facts.availability import is_allowed, main_value
@@ -139,6 +140,17 @@ class Target:
                 f"The target {self.name!r} runs models without options; it has no {', '.join(options.given())}."
             )
         return ArrayKeeper(model, states, self.load(model))
+
+    def quantize(self, model: ir.Model, request: Quantization) -> ir.Model:
+        """A copy of a model in fewer bits.
+
+        Raises:
+          OptionError: the request does not fit the model.
+          TargetError: the target has no quantizer, or it fails.
+        """
+        raise TargetError(
+            f"The target {self.name!r} has no quantizer: export for a target that has one, or use the runtime's own tools."
+        )
 
 
 #: Makes one pass for a target; the class of a pass that takes a target is one.

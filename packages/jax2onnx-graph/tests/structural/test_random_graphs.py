@@ -164,7 +164,7 @@ class _Graph:
         return self.emit("Cast", [wide], shape, to=ir.DataType.FLOAT)
 
     def feeds(self) -> dict[str, np.ndarray]:
-        return {v.name: self.rng.standard_normal(v.shape.numpy()).astype(np.float32) for v in self.inputs}
+        return {v.name or "": self.rng.standard_normal(v.shape.numpy()).astype(np.float32) for v in self.inputs}
 
     def model(self) -> ir.Model:
         made = [v for v in self.values if v.producer() is not None]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from types import ModuleType
+from typing import Any
 
-__all__ = ["onnxruntime", "refusals"]
+__all__ = ["block_quantizer", "onnxruntime", "quantization", "refusals"]
 
 
 def onnxruntime() -> ModuleType:
@@ -37,3 +39,29 @@ def refusals() -> tuple[type[Exception], ...]:
         state.Fail, state.InvalidArgument, state.InvalidGraph, state.InvalidProtobuf, state.NoSuchFile, state.NotImplemented,
         state.RuntimeException,
     )  # fmt: skip
+
+
+def quantization() -> ModuleType:
+    """ONNX Runtime's quantizers of activations and weights.
+
+    Raises:
+      ModuleNotFoundError: ONNX Runtime is not installed.
+    """
+    onnxruntime()
+    return importlib.import_module("onnxruntime.quantization")
+
+
+def block_quantizer() -> Any:
+    """The class of ONNX Runtime's quantizer of weights in blocks: `matmul_nbits_quantizer.MatMulNBitsQuantizer`.
+
+    Its module configures the root logger when it is imported, which is the application's to do.
+    """
+    onnxruntime()
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        module = importlib.import_module("onnxruntime.quantization.matmul_nbits_quantizer")
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    return module.MatMulNBitsQuantizer

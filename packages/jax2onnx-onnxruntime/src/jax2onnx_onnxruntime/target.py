@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.deployment.keeper import RuntimeOptions, StateKeeper
+from jax2onnx_graph.deployment.quantization import Quantization
 from jax2onnx_graph.deployment.states import StatePair
 from jax2onnx_graph.errors import OptionError, TargetError
 from jax2onnx_graph.targets import PassFactory, Property, Session, Target
@@ -115,6 +116,18 @@ class OnnxRuntime(Target):
 
         with _explained():
             return OrtKeeper(model, states, options)
+
+    def quantize(self, model: ir.Model, request: Quantization) -> ir.Model:
+        """A copy of a model in fewer bits, by ONNX Runtime's own quantizers.
+
+        Raises:
+          OptionError: the request does not fit the model.
+          TargetError: ONNX Runtime is not installed, or its quantizer fails.
+        """
+        from jax2onnx_onnxruntime.quantization.convert import quantize
+
+        with _explained():
+            return quantize(model, request, self)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype, number_array
 from jax2onnx_graph.deployment.profiles import ShapeProfile, SymbolRange, shape_profile
-from jax2onnx_graph.deployment.program import Program
+from jax2onnx_graph.deployment.program import Arguments, Program
 from jax2onnx_graph.deployment.states import read_states
 from jax2onnx_graph.facts.dims import SpecializedDim
 from jax2onnx_graph.labels import SymbolInfo, check_labels, symbol_table
@@ -107,7 +107,7 @@ class OnnxProgram(Program):
 
     # -- running -----------------------------------------------------------------------------
 
-    def _first_states(self, given: Mapping[int | str, Any]) -> dict[str, Array]:
+    def first_states(self, given: Mapping[int | str, Any]) -> dict[str, Array]:
         of_model = {name: physical_array(x) for name, x in self._states.items()}
         return {**of_model, **initial_values(given, input_leaves(self.inputs), self._read)}
 
@@ -115,10 +115,10 @@ class OnnxProgram(Program):
         """The array of an argument's leaf, by its index among the inputs."""
         return self._physical(self.inputs.names[index], leaf, self.inputs.avals[index])
 
-    def _space(self) -> SymbolSpace:
+    def space(self) -> SymbolSpace:
         return self.inputs.space()
 
-    def _interface(self) -> StepInterface:
+    def interface(self) -> StepInterface:
         results = self.traced.out_avals
         states = {name for pair in read_states(self.model) for name in (pair.input, pair.output)}
         return StepInterface(
@@ -126,10 +126,7 @@ class OnnxProgram(Program):
             read=self._read, write=lambda i, x: _from_physical(x, results[i]),
         )  # fmt: skip
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the model on the arguments of the exported function."""
-        feeds = self.feeds(*args, **kwargs)
-        outputs = self.loaded(feeds)
+    def results(self, outputs: Sequence[Array]) -> Any:
         leaves = [_from_physical(x, aval) for x, aval in zip(outputs, self.traced.out_avals, strict=True)]
         return jax.tree_util.tree_unflatten(self.traced.out_tree, leaves)
 
@@ -147,6 +144,10 @@ class OnnxProgram(Program):
         ]
         self._check_shapes([array.shape for array in arrays])
         return dict(zip(self.inputs.names, arrays, strict=True))
+
+    def arguments(self, named: Mapping[str, object]) -> Arguments:
+        args, kwargs = jax.tree_util.tree_unflatten(self.inputs.tree, [named[name] for name in self.inputs.names])
+        return args, kwargs
 
     def _accepted(self, leaf: Any, dtype: Dtype) -> Array | jax.Array:
         """The argument of dtype `dtype` where JAX, too, would make it that: 64 bits become 32 while x64 is off."""
@@ -210,7 +211,7 @@ class OnnxProgram(Program):
         Raises:
           VerificationError: an output differs; it is named.
         """
-        runs = self._random_runs(sizes, ranges or {}, seed)
+        runs = self.random_calls(sizes, ranges or {}, seed)
         if inputs is not None or kwargs is not None:
             if sizes is not None or ranges is not None:
                 raise OptionError("verify takes either inputs and kwargs, or sizes and ranges for random ones.")
@@ -219,7 +220,7 @@ class OnnxProgram(Program):
             self._fresh, self, runs, self.inputs, self.output_names, x64=self.x64, rtol=rtol, atol=atol
         )  # fmt: skip
 
-    def _random_runs(self, sizes: Sequence[Sizes] | None, ranges: Ranges, seed: int) -> Iterator[Run]:
+    def random_calls(self, sizes: Sequence[Sizes] | None, ranges: Ranges, seed: int) -> Iterator[Run]:
         check_ranges(
             {name: aval.dtype for name, aval in zip(self.inputs.names, self.inputs.avals, strict=True)}, ranges
         )
@@ -233,5 +234,5 @@ def _from_physical(array: Array, aval: Aval) -> Any:
     if _compat.is_extended_dtype(aval.dtype):
         return _compat.wrap_key(array, aval)
     if has_components(aval.dtype):
-        return np.ascontiguousarray(array).view(aval.dtype).reshape(array.shape[:-1])
+        return np.ascontiguousarray(array, physical_type(aval)[0]).view(aval.dtype).reshape(array.shape[:-1])
     return array.astype(aval.dtype) if aval.dtype == jax.dtypes.float0 else array

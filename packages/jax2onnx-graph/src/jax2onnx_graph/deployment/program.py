@@ -1,27 +1,44 @@
-"""`Program`: a finished model and what one does with it: save it, run it, run it step by step."""
+"""`Program`: a finished model and what one does with it: save it, run it, run it step by step, in fewer bits."""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.deployment.accuracy import Accuracy, accuracy
 from jax2onnx_graph.deployment.keeper import RuntimeOptions
+from jax2onnx_graph.deployment.quantization import Mode, Quantization
 from jax2onnx_graph.deployment.session import Interface, ModelSession, StateSizes, open_session
+from jax2onnx_graph.errors import RuntimeInputError
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.report import LoweringLog, report_text, summary_text
 from jax2onnx_graph.saving import save_model, save_sharing_weights
-from jax2onnx_graph.sizes import Sizes, SymbolSpace
+from jax2onnx_graph.sizes import Ranges, Sizes, SymbolSpace
 from jax2onnx_graph.targets import Session, Target
 
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["Program"]
+__all__ = ["Arguments", "Call", "Program", "QuantizedProgram"]
+
+
+#: The positional and the keyword arguments of a call.
+Arguments = tuple[Sequence[object], Mapping[str, object]]
+
+
+class Call(Protocol):
+    """The arguments of one call."""
+
+    @property
+    def args(self) -> Sequence[object]: ...
+
+    @property
+    def kwargs(self) -> Mapping[str, object]: ...
 
 
 class Program:
@@ -66,10 +83,6 @@ class Program:
         """Write the model to a file, atomically; see `save_model`."""
         return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file)
 
-    def specialize(self, **values: int) -> Program:
-        """The program with these symbols fixed to numbers."""
-        raise NotImplementedError
-
     def save_variants(self, directory: str | os.PathLike[str], **variants: Mapping[str, int]) -> list[Path]:
         """Save specializations of this program that share one file of weights.
 
@@ -91,6 +104,10 @@ class Program:
     def loaded(self) -> Session:
         """The loaded model: named arrays → outputs in order."""
         return self.target.able_to_run().load(self.model)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the model on the arguments of the exported function."""
+        return self.results(self.loaded(self.feeds(*args, **kwargs)))
 
     def session(
         self, *, initial: Mapping[int | str, Any] | None = None, sizes: Sizes | None = None, window: Sizes | None = None,
@@ -116,18 +133,154 @@ class Program:
         """
         options = RuntimeOptions(threads, providers, session_options, graph_optimization_level)
         return open_session(
-            self.model, lambda pairs: self.target.able_to_run().open(self.model, pairs, options), self._interface(), self._space(),
-            initial=self._first_states(initial or {}), sizes=StateSizes(sizes or {}, window or {}, limits or {}),
+            self.model, lambda pairs: self.target.able_to_run().open(self.model, pairs, options), self.interface(), self.space(),
+            initial=self.first_states(initial or {}), sizes=StateSizes(sizes or {}, window or {}, limits or {}),
         )  # fmt: skip
 
-    def _interface(self) -> Interface:
+    # -- fewer bits --------------------------------------------------------------------------
+
+    def quantize(
+        self, mode: Mode, *, block_size: int | None = None, exclude: Sequence[str] = (),
+        calibration: Iterable[object] | None = None, keep_io_types: bool = True,
+    ) -> QuantizedProgram:  # fmt: skip
+        """The program in fewer bits, made by the quantizers of its target; this one stays as it is.
+
+        Args:
+          mode: "int4", "int8": weights in blocks; "dynamic_int8", "static_int8": products of integers; "float16",
+            "bfloat16": half precision.
+          block_size: how many weights share a scale in blocks, from 16 to 256; by default 32.
+          exclude: patterns of names of nodes, weights or modules that stay, such as "head" or "blocks.*.attn".
+          calibration: for "static_int8", typical calls: tuples of arguments, or mappings of input names to arrays.
+          keep_io_types: whether inputs and outputs stay float32 in half precision.
+
+        Raises:
+          OptionError, TargetError: an option is wrong, nothing can be quantised, or the target has no quantizer.
+          RuntimeInputError: the calibration data do not fit the inputs.
+        """
+        calls = None if calibration is None else self._calls(calibration)
+        runs = None if calls is None else [self.feeds(*args, **kwargs) for args, kwargs in calls]
+        return QuantizedProgram(self, Quantization(mode, block_size, exclude, runs, keep_io_types))
+
+    def _calls(self, data: Iterable[object]) -> Iterator[Arguments]:
+        """The arguments of calls: tuples of them, or mappings of the names of inputs."""
+        for given in data:
+            if not isinstance(given, Mapping):
+                yield tuple(given) if isinstance(given, (tuple, list)) else (given,), {}
+            elif set(given) == set(self.input_names):
+                yield self.arguments(given)
+            else:
+                raise RuntimeInputError(
+                    f"The inputs are {', '.join(self.input_names)}, but arrays were given for {', '.join(map(str, given))}."
+                )
+
+    # -- what depends on the function --------------------------------------------------------
+
+    def specialize(self, **values: int) -> Program:
+        """The program with these symbols fixed to numbers."""
+        raise NotImplementedError
+
+    def feeds(self, *args: Any, **kwargs: Any) -> dict[str, Array]:
+        """The model's inputs for these arguments, checked."""
+        raise NotImplementedError
+
+    def results(self, outputs: Sequence[Array]) -> Any:
+        """What the function returns where the model has these outputs."""
+        raise NotImplementedError
+
+    def arguments(self, named: Mapping[str, object]) -> Arguments:
+        """The arguments for arrays by the names of inputs."""
+        raise NotImplementedError
+
+    def random_calls(self, sizes: Sequence[Sizes] | None, ranges: Ranges, seed: int) -> Iterable[Call]:
+        """Calls with random arguments, at several sizes."""
+        raise NotImplementedError
+
+    def interface(self) -> Interface:
         """The arguments and results of a step."""
         raise NotImplementedError
 
-    def _space(self) -> SymbolSpace:
+    def space(self) -> SymbolSpace:
         """The sizes that the symbols may have."""
         raise NotImplementedError
 
-    def _first_states(self, given: Mapping[int | str, Any]) -> dict[str, Array]:
+    def first_states(self, given: Mapping[int | str, Any]) -> dict[str, Array]:
         """The first values of states, those that are `given` among them, by the names of inputs."""
         raise NotImplementedError
+
+
+class QuantizedProgram(Program):
+    """A program in fewer bits, which is called like the one that it was made from.
+
+    Attributes:
+      original: the program in full precision.
+    """
+
+    def __init__(self, original: Program, request: Quantization) -> None:
+        super().__init__(original.target.quantize(original.model, request), original.target, original.log)
+        self.original = original
+        self._request = request
+
+    @property
+    def constraints(self) -> list[str]:
+        """Those of the original."""
+        return self.original.constraints
+
+    def specialize(self, **values: int) -> QuantizedProgram:
+        """The program with these symbols fixed to numbers, quantised likewise."""
+        return QuantizedProgram(self.original.specialize(**values), self._request)
+
+    def feeds(self, *args: Any, **kwargs: Any) -> dict[str, Array]:
+        """The model's inputs for these arguments, in half precision where the model takes that."""
+        return self._typed(self.original.feeds(*args, **kwargs))
+
+    def _typed(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        types = {value.name: value.dtype.numpy() for value in self.model.graph.inputs if value.dtype is not None}
+        return {name: array.astype(types[name]) for name, array in arrays.items()}
+
+    def verify(
+        self, data: Iterable[object] | None = None, *, sizes: Sequence[Sizes] | None = None, ranges: Ranges | None = None,
+        seed: int = 0, loss: Callable[..., float] | None = None,
+    ) -> Accuracy:  # fmt: skip
+        """The differences from the program in full precision.
+
+        Args:
+          data: the arguments of calls, as for calibration; by default random ones, which tell little of a trained model.
+          sizes: symbols → numbers, one mapping per run with random arguments.
+          ranges: input name → `(low, high)` of its random numbers.
+          seed: that of the random arguments.
+          loss: `loss(result, *args)`, of which the mean over the calls is reported for both programs.
+
+        Raises:
+          OptionError: there are no calls.
+        """
+        random = () if data is not None else self.random_calls(sizes, ranges or {}, seed)
+        calls = ((call.args, call.kwargs) for call in random) if data is None else self._calls(data)
+        losses: list[tuple[float, float]] = []
+
+        def outputs() -> Iterator[tuple[Sequence[Array], Sequence[Array]]]:
+            for args, kwargs in calls:
+                feeds = self.original.feeds(*args, **kwargs)
+                wanted, found = self.original.loaded(feeds), self.loaded(self._typed(feeds))
+                if loss is not None:
+                    losses.append((float(loss(self.results(wanted), *args)), float(loss(self.results(found), *args))))
+                yield wanted, found
+
+        return accuracy(self.output_names, outputs(), losses)
+
+    def results(self, outputs: Sequence[Array]) -> Any:
+        return self.original.results(outputs)
+
+    def arguments(self, named: Mapping[str, object]) -> Arguments:
+        return self.original.arguments(named)
+
+    def random_calls(self, sizes: Sequence[Sizes] | None, ranges: Ranges, seed: int) -> Iterable[Call]:
+        return self.original.random_calls(sizes, ranges, seed)
+
+    def interface(self) -> Interface:
+        return self.original.interface()
+
+    def space(self) -> SymbolSpace:
+        return self.original.space()
+
+    def first_states(self, given: Mapping[int | str, Any]) -> dict[str, Array]:
+        return self._typed(self.original.first_states(given))

@@ -36,7 +36,7 @@ from jax2onnx_graph.passes.structural.shape_folding import FoldConstants
 from jax2onnx_graph.targets import PassFactory, Target
 from jax2onnx_graph.traversal import walk
 
-__all__ = ["ContributedPass", "default_passes", "optimise"]
+__all__ = ["ContributedPass", "default_passes", "make_names_unique", "optimise"]
 
 _SELF = "jax2onnx-graph"
 
@@ -110,10 +110,15 @@ def optimise(model: ir.Model, target: Target, contributed: Sequence[ContributedP
     notes: list[str] = []
     for graph_pass, owner in _in_order(target, contributed, notes):
         _run(model, graph_pass, owner)
+    make_names_unique(model)
+    return notes
+
+
+def make_names_unique(model: ir.Model) -> None:
+    """Give each value a name of its own, as ONNX wants it of a graph with its subgraphs, and passes do not."""
     graphs: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     for graph in graphs:
         _make_names_unique(graph)
-    return notes
 
 
 def _in_order(

@@ -1,0 +1,133 @@
+"""`OnnxProgram.quantize`: what it takes, what it gives, what it refuses."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax2onnx_core import to_onnx
+from jax2onnx_core.plugins.errors import OptionError, RuntimeInputError, TargetError
+
+rng = np.random.default_rng(0)
+WEIGHT, HEAD = (jnp.asarray(rng.normal(size=(32, 32)), np.float32) for _ in range(2))
+
+
+def model(x):
+    return jnp.tanh(x @ WEIGHT) @ HEAD
+
+
+def scaled(x):
+    return x * 2
+
+
+@pytest.fixture(scope="module")
+def program():
+    return to_onnx(model, [("B", 32)])
+
+
+@pytest.fixture
+def x():
+    return rng.normal(size=(3, 32)).astype(np.float32)
+
+
+def test_a_quantised_program_is_called_like_the_function(program, x):
+    assert np.abs(program.quantize("int8")(x) - program(x)).max() < 1
+
+
+def test_its_accuracy_is_that_on_the_given_calls(program, x):
+    found = program.quantize("int4", block_size=16).verify([(x,), {"x": x}])
+    assert found.runs == 2
+    assert found.outputs[0].name == "output"
+    assert 10 < found.worst.snr < 40
+
+
+def test_its_accuracy_is_that_on_random_arguments_otherwise(program):
+    assert program.quantize("float16").verify(sizes=[{"B": 2}, {"B": 5}]).runs == 2
+
+
+def test_a_specialization_is_quantised_likewise(program):
+    fixed = program.quantize("int8").specialize(B=2)
+    assert "MatMulNBits" in {node.op_type for node in fixed.model.graph}
+    assert fixed.model.graph.inputs[0].shape[0] == 2
+
+
+def test_inputs_and_outputs_are_half_precision_where_that_is_asked_for(program, x):
+    quantised = program.quantize("float16", keep_io_types=False)
+    assert quantised.model.graph.inputs[0].dtype.name == "FLOAT16"
+    assert quantised(x).dtype == np.float16
+
+
+def test_calibration_data_are_tuples_or_mappings_of_names(program, x):
+    quantised = program.quantize("static_int8", calibration=[(x,), {"x": x}])
+    assert "QuantizeLinear" in {node.op_type for node in quantised.model.graph}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "reads the ranges of activations from examples"),
+        ([(np.zeros((3, 31), np.float32),)], "do not fit"),
+        ([(np.zeros((3, 32), np.int32),)], "has dtype int32"),
+        ([(np.zeros((3, 32), np.float32), 1)], "not those that the program was exported for"),
+        ([{"y": np.zeros((3, 32), np.float32)}], "The inputs are x, but arrays were given for y"),
+    ],
+)
+def test_calibration_data_that_do_not_fit_are_refused(program, given, message):
+    with pytest.raises((OptionError, RuntimeInputError), match=message):
+        program.quantize("static_int8", calibration=given)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "int3"}, "no mode 'int3' of quantisation; the modes are int4"),
+        ({"mode": "int4", "block_size": 33}, "block_size is one of 16, 32"),
+        ({"mode": "float16", "block_size": 32}, "block_size is for weights in blocks"),
+        ({"mode": "static_int8"}, "there are none"),
+        ({"mode": "int4", "calibration": [()]}, "calibration is for static_int8 alone"),
+        ({"mode": "int4", "keep_io_types": False}, "keep_io_types is for float16"),
+        ({"mode": "int4", "exclude": "head"}, "write exclude=\\['head'\\]"),
+        ({"mode": "int4", "exclude": ["tail*"]}, "'tail\\*' of exclude matches no node.*HEAD"),
+        ({"mode": "int4", "exclude": ["*"]}, "exclude leaves out all"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(program, options, message):
+    if options.get("calibration"):
+        options = {**options, "calibration": [(np.zeros((1, 32), np.float32),)]}
+    with pytest.raises(OptionError, match=message):
+        program.quantize(**options)
+
+
+def test_excluded_weights_stay_as_they_are(program):
+    quantised = program.quantize("int8", exclude=["HEAD"])
+    found = [node.op_type for node in quantised.model.graph]
+    assert found.count("MatMulNBits") == found.count("MatMul") == 1
+
+
+@pytest.mark.parametrize("mode", ["int4", "dynamic_int8", "float16"])
+def test_a_model_without_weights_is_refused(mode):
+    with pytest.raises(OptionError, match="There is nothing to quantise"):
+        to_onnx(scaled, [(3,)]).quantize(mode)
+
+
+def test_a_target_without_a_quantizer_is_refused():
+    with pytest.raises(TargetError, match="'onnx' has no quantizer"):
+        to_onnx(model, [("B", 32)], target="onnx").quantize("int4")
+
+
+@pytest.mark.parametrize("mode", ["int8", "float16"])
+def test_states_stay_in_a_session_of_a_quantised_program(mode, x):
+    def step(state, x):
+        state = jnp.tanh(x @ WEIGHT + state)
+        return state, state @ HEAD
+
+    quantised = to_onnx(step, [(3, 32), (3, 32)], states={0: 0}).quantize(mode)
+    session, state = quantised.session(), np.zeros((3, 32), np.float32)
+    for _ in range(3):
+        state, expected = quantised(state, x)
+        np.testing.assert_allclose(session.step(x), expected, rtol=1e-6)
+
+
+def test_there_is_nothing_to_say_of_no_calls(program):
+    with pytest.raises(OptionError, match="nothing to compare"):
+        program.quantize("int8").verify([])

@@ -1,0 +1,74 @@
+"""What a target is asked for when a model shall take fewer bits."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Literal, get_args
+
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.errors import OptionError
+
+__all__ = ["Mode", "Quantization"]
+
+#: "int4", "int8": weights in blocks, computed in the model's own type; "dynamic_int8": products of integers, activations
+#: scaled as they come; "static_int8": the same with scales from calibration; "float16", "bfloat16": weights and
+#: activations in half precision.
+Mode = Literal["int4", "int8", "dynamic_int8", "static_int8", "float16", "bfloat16"]
+
+_BLOCKED = ("int4", "int8")
+_HALF = ("float16", "bfloat16")
+_BLOCK_SIZES = (16, 32, 64, 128, 256)
+_BLOCK_SIZE = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantization:
+    """How a model shall be quantised.
+
+    Attributes:
+      mode: what becomes of weights and activations.
+      block_size: how many weights of a column share a scale in the modes "int4" and "int8"; 32 by default.
+      exclude: patterns of names of nodes, weights or modules that stay as they are.
+      calibration: inputs by name, for "static_int8" only, from which the ranges of activations are read.
+      keep_io_types: whether inputs and outputs stay float32 in half precision.
+
+    Raises:
+      OptionError: the mode is unknown, or an option is not one of its.
+    """
+
+    mode: Mode
+    block_size: int | None = None
+    exclude: Sequence[str] = ()
+    calibration: Sequence[Mapping[str, Array]] | None = None
+    keep_io_types: bool = True
+
+    def __post_init__(self) -> None:
+        if self.mode not in get_args(Mode):
+            raise OptionError(
+                f"There is no mode {self.mode!r} of quantisation; the modes are {', '.join(get_args(Mode))}."
+            )
+        if self.block_size is not None and self.mode not in _BLOCKED:
+            raise OptionError(
+                f"block_size is for weights in blocks: for {' and '.join(_BLOCKED)}, not for {self.mode}."
+            )
+        if self.block_size is not None and self.block_size not in _BLOCK_SIZES:
+            raise OptionError(f"block_size is one of {', '.join(map(str, _BLOCK_SIZES))}, not {self.block_size!r}.")
+        if isinstance(self.exclude, str):
+            raise OptionError(f"exclude is a list of patterns; write exclude=[{self.exclude!r}].")
+        if not self.keep_io_types and self.mode not in _HALF:
+            raise OptionError(
+                f"keep_io_types is for {' and '.join(_HALF)}: inputs and outputs stay as they are in {self.mode}."
+            )
+        if self.mode == "static_int8" and not self.calibration:
+            raise OptionError(
+                "static_int8 reads the ranges of activations from examples, and there are none: give some typical inputs, "
+                "calibration=[(x,), …], tens to hundreds of them."
+            )
+        if self.mode != "static_int8" and self.calibration is not None:
+            raise OptionError(f"calibration is for static_int8 alone; {self.mode} has no use for it.")
+
+    @property
+    def weights_per_scale(self) -> int:
+        """The block size, given or not."""
+        return self.block_size or _BLOCK_SIZE

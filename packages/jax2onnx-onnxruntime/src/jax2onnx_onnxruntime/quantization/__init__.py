@@ -1,0 +1,1 @@
+"""Models in fewer bits, by the quantizers that ONNX Runtime ships."""

@@ -1,0 +1,193 @@
+"""Quantised models as ONNX Runtime computes them, rule by rule."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from jax2onnx_graph.deployment.accuracy import accuracy
+from jax2onnx_graph.deployment.quantization import Quantization
+from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.traversal import walk
+from jax2onnx_onnxruntime.runner import load
+from jax2onnx_onnxruntime.target import OnnxRuntime
+from onnx_ir.passes.common import ShapeInferencePass
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20]>'
+quantize = OnnxRuntime().quantize
+rng = np.random.default_rng(0)
+
+
+def model(body: str, x: str = "float[N,32] x", y: str = "float[N,16] y", **weights: np.ndarray | float) -> ir.Model:
+    made = ir.from_onnx_text(f"{HEAD} main ({x}) => ({y}) {{ {body} }}")
+    return with_weights(made, {name: np.asarray(array, np.float32) for name, array in weights.items()})
+
+
+def with_weights(made: ir.Model, weights: dict[str, np.ndarray]) -> ir.Model:
+    values = {v.name: v for node in walk(made.graph) for v in node.inputs if v is not None}
+    for name, array in weights.items():
+        value = values[name]
+        value.const_value = ir.Tensor(array, name=name)
+        value.type, value.shape = ir.TensorType(value.const_value.dtype), ir.Shape(array.shape)
+        made.graph.register_initializer(value)
+    return ShapeInferencePass()(made).model
+
+
+def normal(*shape: int) -> np.ndarray:
+    return rng.normal(size=shape).astype(np.float32)
+
+
+def operators(quantised: ir.Model) -> Counter[str]:
+    return Counter(node.op_type for node in walk(quantised.graph))
+
+
+def snr(original: ir.Model, quantised: ir.Model, **feeds: np.ndarray) -> float:
+    names = [value.name or "" for value in original.graph.outputs]
+    return accuracy(names, [(load(original)(feeds), load(quantised)(feeds))]).worst.snr
+
+
+def computed_in(quantised: ir.Model, op_type: str) -> ir.DataType | None:
+    """The element type of the operator's first operand."""
+    node = next(node for node in walk(quantised.graph) if node.op_type == op_type)
+    return node.inputs[0].dtype
+
+
+TIED = "e = Gather(table, i) y = Gemm<transB = 1>(e, table)"
+
+
+@pytest.mark.parametrize("mode", ["int4", "int8", "dynamic_int8", "static_int8"])
+def test_a_table_is_not_transposed_under_the_feet_of_a_gather(mode):
+    table, i = normal(48, 32), np.array([3, 1], np.int64)
+    original = model(TIED, "int64[N] i", "float[N,48] y", table=table)
+    quantised = quantize(original, Quantization(mode, calibration=[{"i": i}] if mode == "static_int8" else None))
+    gather = next(node for node in quantised.graph if node.op_type == "Gather")
+    np.testing.assert_array_equal(gather.inputs[0].const_value.numpy(), table)
+    assert not {"Gemm", "Transpose"} & set(operators(quantised))
+    assert snr(original, quantised, i=i) > 15
+
+
+def test_a_tied_table_in_half_precision_stays_one_table():
+    original = model(TIED, "int64[N] i", "float[N,48] y", table=normal(48, 32))
+    quantised = quantize(original, Quantization("float16"))
+    assert [v.const_value.dtype.name for v in quantised.graph.initializers.values()] == ["FLOAT16"]
+
+
+def test_biases_of_gemm_are_added():
+    original = model("y = Gemm(x, w, b)", w=normal(32, 16), b=normal(16))
+    quantised = quantize(original, Quantization("int8"))
+    assert operators(quantised) == {"MatMulNBits": 1, "Add": 1}
+    assert snr(original, quantised, x=normal(5, 32)) > 35
+
+
+def test_products_of_two_activations_are_left_to_float32():
+    original = model(
+        "t = Transpose(x) q = MatMul(x, t) y = MatMul(q, w)", "float[16,32] x", "float[16,16] y", w=normal(16, 16)
+    )
+    x = normal(16, 32)
+    for mode in ("dynamic_int8", "static_int8"):
+        quantised = quantize(original, Quantization(mode, calibration=[{"x": x}] if mode == "static_int8" else None))
+        assert snr(original, quantised, x=x) > 25
+        kept = [node for node in quantised.graph if node.op_type == "MatMul"]
+        assert "x" in [value.name for node in kept for value in node.inputs]
+
+
+def test_a_mask_constant_does_not_spoil_the_ranges_of_calibration():
+    body = "h = MatMul(x, w) m = Less(h, zero) k = Where(m, low, h) s = Softmax(k) y = MatMul(s, v)"
+    original = model(body, w=normal(32, 16), v=normal(16, 16), low=-3.4e38, zero=0.0)
+    x = normal(7, 32)
+    quantised = quantize(original, Quantization("static_int8", calibration=[{"x": x}]))
+    assert snr(original, quantised, x=x) > 20
+
+
+LSTM = "a, b, c = LSTM<hidden_size = 8>(x, w, r) y = Identity(b)"
+
+
+@pytest.mark.parametrize("mode", ["dynamic_int8", "float16", "bfloat16"])
+def test_a_recurrent_layer_loads_and_runs(mode):
+    original = model(LSTM, "float[T,N,16] x", "float[1,N,8] y", w=normal(1, 32, 16) / 4, r=normal(1, 32, 8) / 3)
+    quantised = quantize(original, Quantization(mode))
+    assert snr(original, quantised, x=normal(5, 2, 16)) > 25
+    if mode != "dynamic_int8":
+        assert computed_in(quantised, "LSTM") == ir.DataType.FLOAT
+        assert all(v.const_value.dtype.bitwidth == 16 for v in quantised.graph.initializers.values())
+
+
+@pytest.mark.parametrize(
+    ("body", "op_type", "number"),
+    [
+        ("h = MatMul(x, w) y = Softmax(h)", "Softmax", None),
+        ("h = MatMul(x, w) a = Abs(h) s = ReduceSum(a) y = Div(h, s)", "ReduceSum", None),
+        ("h = MatMul(x, w) y = Add(h, e)", "Add", 1e-12),
+        ("h = MatMul(x, w) y = Max(h, e)", "Max", -3e38),
+        ("h = MatMul(x, w) k = Shape<start = 0, end = 1>(x) p = Squeeze(k) f = Cast<to = 1>(p) c = Cos(f) y = Mul(h, c)",
+         "Cos", None),
+    ],
+)  # fmt: skip
+def test_half_precision_is_left_where_it_loses_too_much(body, op_type, number):
+    original = model(body, w=normal(32, 16), **({} if number is None else {"e": number}))
+    quantised = quantize(original, Quantization("float16"))
+    assert computed_in(quantised, op_type) == ir.DataType.FLOAT
+    assert snr(original, quantised, x=normal(3, 32)) > 45
+    assert quantised.graph.inputs[0].dtype == quantised.graph.outputs[0].dtype == ir.DataType.FLOAT
+
+
+def test_what_is_no_trouble_is_computed_in_half_precision():
+    quantised = quantize(model("h = MatMul(x, w) y = Relu(h)", w=normal(32, 16)), Quantization("float16"))
+    assert computed_in(quantised, "Relu") == ir.DataType.FLOAT16
+
+
+@pytest.mark.parametrize("mode", ["float16", "bfloat16", "int8", "dynamic_int8"])
+def test_bodies_of_loops_and_branches_are_quantised(mode):
+    text = f"""{HEAD} main (float[N,32] x, int64[K,1] xs, bool c) => (float[N,32] y, float[N,32] z) {{
+      y, ys = Scan<num_scan_inputs = 1, body = step (float[N,32] h, int64[1] i) => (float[N,32] g, int64[1] j) {{
+        p = MatMul(h, w) g = Tanh(p) j = Identity(i) }}>(x, xs)
+      z = If<then_branch = yes () => (float[N,32] a) {{ a = MatMul(x, v) }},
+             else_branch = no () => (float[N,32] b) {{ b = Softmax(x) }}>(c)
+    }}"""
+    original = with_weights(ir.from_onnx_text(text), {"w": normal(32, 32) / 5, "v": normal(32, 32)})
+    quantised = quantize(original, Quantization(mode))
+    feeds = {"x": normal(3, 32), "xs": np.zeros((4, 1), np.int64), "c": np.array(True)}
+    assert snr(original, quantised, **feeds) > 25
+    assert snr(original, quantised, **{**feeds, "c": np.array(False)}) > 25
+
+
+def test_functions_are_inlined():
+    text = f"""{HEAD.replace('""', '"own" : 1, ""')} main (float[N,32] x) => (float[N,16] y) {{ y = own.twice(x, w) }}
+    <domain: "own", opset_import: ["" : 20]> twice (a, b) => (c) {{ d = MatMul(a, b) c = Add(d, d) }}"""
+    original = with_weights(ir.from_onnx_text(text), {"w": normal(32, 16)})
+    for mode in ("int4", "float16"):
+        quantised = quantize(original, Quantization(mode))
+        assert not quantised.functions
+        assert snr(original, quantised, x=normal(3, 32)) > 15
+
+
+@pytest.mark.parametrize("pattern", ["up.kernel", "blocks.0.*", "blocks.0", "m?", "*.kernel*"])
+def test_patterns_name_nodes_weights_and_modules(pattern):
+    original = model("h = MatMul(x, a) y = MatMul(h, b)", a=normal(32, 32), b=normal(32, 16))
+    first, second = original.graph
+    first.name, second.name = "m1", "last"
+    first.inputs[1].name, second.inputs[1].name = "blocks.0.up.kernel", "blocks.1.up.bias"
+    if pattern == "up.kernel":
+        with pytest.raises(OptionError, match=r"it has the weights blocks\.0\.up\.kernel, blocks\.1\.up\.bias"):
+            quantize(original, Quantization("int8", exclude=[pattern]))
+    else:
+        quantised = quantize(original, Quantization("int8", exclude=[pattern]))
+        assert [node.op_type for node in quantised.graph] == ["MatMul", "MatMulNBits"]
+
+
+def test_the_original_stays_as_it_was_and_metadata_are_kept():
+    original = model("y = Gemm(x, w)", w=normal(32, 16))
+    original.metadata_props["mine"] = "1"
+    before = ir.to_proto(original)
+    for mode in ("int4", "dynamic_int8", "float16"):
+        assert dict(quantize(original, Quantization(mode)).metadata_props) == {"mine": "1"}
+    assert ir.to_proto(original) == before
+
+
+def test_the_root_logger_stays_as_the_application_left_it():
+    before = list(logging.getLogger().handlers), logging.getLogger().level
+    quantize(model("y = MatMul(x, w)", w=normal(32, 16)), Quantization("int4"))
+    assert (logging.getLogger().handlers, logging.getLogger().level) == before

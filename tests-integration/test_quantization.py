@@ -1,0 +1,68 @@
+"""Six kinds of models in every mode of quantisation: each converts, loads and runs, with an error that fits the mode."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from jax2onnx_core import OnnxProgram, to_onnx
+from jax2onnx_graph.deployment.quantization import Mode
+from quantized_models import EXAMPLES
+
+#: The least ratio of signal to noise in decibels, for untrained weights, which are harder than trained ones.
+LEAST = {"int4": 8, "int8": 30, "dynamic_int8": 20, "static_int8": 18, "float16": 50, "bfloat16": 32}
+
+
+@functools.cache
+def exported(name: str) -> OnnxProgram:
+    example = EXAMPLES[name]
+    return to_onnx(example.make(), example.inputs)
+
+
+@pytest.mark.sampled(7)
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("mode", get_args(Mode))
+def test_a_model_is_quantised(name: str, mode: Mode, tmp_path: Path) -> None:
+    program, example = exported(name), EXAMPLES[name]
+    calibration = example.arguments(8, seed=1) if mode == "static_int8" else None
+    quantised = program.quantize(mode, calibration=calibration)
+    found = quantised.verify(example.arguments(4, seed=2))
+    assert found.runs == 4
+    assert found.worst.snr > LEAST[mode]
+    path = quantised.save(tmp_path / "model.onnx")
+    onnx.checker.check_model(onnx.load(path))
+
+
+@pytest.mark.parametrize("mode", ["int4", "float16"])
+def test_a_tied_head_leaves_the_table_to_the_embedding(mode: Mode) -> None:
+    program = exported("GPT, tied head")
+    table = tensor(program.model.graph.initializers["tokens.embedding"])
+    assert table is not None
+    gathers = [node for node in program.quantize(mode).model.graph if node.op_type == "Gather"]
+    (kept,) = (
+        found for node in gathers if (found := tensor(node.inputs[0])) is not None and found.shape == table.shape
+    )
+    np.testing.assert_allclose(kept.astype(np.float32), table, rtol=1e-3, atol=1e-6)
+
+
+def tensor(value: ir.Value | None) -> np.ndarray | None:
+    """The array of a weight."""
+    return None if value is None or value.const_value is None else value.const_value.numpy()
+
+
+def test_the_losses_of_both_programs_are_reported() -> None:
+    program, example = exported("GPT, tied head"), EXAMPLES["GPT, tied head"]
+
+    def surprise(logits: np.ndarray, tokens: np.ndarray) -> float:
+        shifted = logits[:, :-1] - logits[:, :-1].max(axis=-1, keepdims=True)
+        chances = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+        return -float(np.take_along_axis(chances, tokens[:, 1:, None], axis=-1).mean())
+
+    found = program.quantize("int8").verify(example.arguments(2), loss=surprise)
+    assert found.loss == pytest.approx(found.original_loss, abs=0.1)
+    assert "loss" in str(found)
