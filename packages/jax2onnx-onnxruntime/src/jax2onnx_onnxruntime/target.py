@@ -79,6 +79,7 @@ class OnnxRuntime(Target):
 
     def passes(self) -> Sequence[PassFactory]:
         """What older versions lose, legalisation, then the passes that keep the runtime's own optimiser from mistakes."""
+        from jax2onnx_onnxruntime.attention_forms import AttentionFormsPass
         from jax2onnx_onnxruntime.fusions import TransposedProductsPass
         from jax2onnx_onnxruntime.legalise import LegalisePass
         from jax2onnx_onnxruntime.neutral_constants import NeutralConstantsPass
@@ -87,7 +88,7 @@ class OnnxRuntime(Target):
 
         repairs = [partial(RepairsPass, version=self._version)] if self._version else []
         legalise = partial(LegalisePass, version=self._version)
-        return (*repairs, legalise, TransposedProductsPass, NeutralConstantsPass, ScalarFusionsPass)
+        return (*repairs, legalise, AttentionFormsPass, TransposedProductsPass, NeutralConstantsPass, ScalarFusionsPass)
 
     @property
     def can_run(self) -> bool:

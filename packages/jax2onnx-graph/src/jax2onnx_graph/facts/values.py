@@ -9,12 +9,13 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import Dim
 
-__all__ = ["LabelledDim", "constant_tensor", "dims_of", "known", "same_dim", "same_dims"]
+__all__ = ["SMALL", "LabelledDim", "constant_tensor", "dims_of", "known", "same_dim", "same_dims"]
 
 #: A dimension as a model shows it: a number, or a label.
 LabelledDim = int | ir.SymbolicDim
 
-_SMALL = 1024
+#: Constants of so many elements are looked at wherever they are met.
+SMALL = 1024
 
 
 def constant_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
@@ -28,7 +29,7 @@ def constant_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
     return None if attribute is None else attribute.as_tensor()
 
 
-def known(value: ir.Value | None, limit: int = _SMALL) -> np.ndarray | None:
+def known(value: ir.Value | None, limit: int = SMALL) -> np.ndarray | None:
     """The array that `value` always holds, if it is a constant of at most `limit` elements."""
     tensor = constant_tensor(value)
     return None if tensor is None or tensor.size > limit else tensor.numpy()

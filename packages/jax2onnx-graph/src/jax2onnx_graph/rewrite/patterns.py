@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.values import dims_of, known
+from jax2onnx_graph.facts.values import SMALL, dims_of, known
 
 
 def operation(value: ir.Value | None, *op_types: str) -> ir.Node | None:
@@ -29,11 +29,14 @@ def operation(value: ir.Value | None, *op_types: str) -> ir.Node | None:
     return node if node is not None and node.op_type in op_types and not node.domain else None
 
 
-def scalar(value: ir.Value | None) -> float | None:
-    """The number that every element of the constant `value` is; None for other values, booleans and empty tensors."""
+def scalar(value: ir.Value | None, limit: int = SMALL) -> float | None:
+    """The number that every element of the constant `value` is; None for other values, booleans and empty tensors.
+
+    Constants of more than `limit` elements are not looked at.
+    """
     while (view := operation(value, "Expand", "Reshape", "Unsqueeze")) is not None:
         value = view.inputs[0]
-    array = known(value)
+    array = known(value, limit)
     if array is None or not array.size or array.dtype.kind == "b":
         return None
     first = float(array.flat[0])

@@ -12,7 +12,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.passes.attention.arrangement import arranged, cheapest
 from jax2onnx_graph.passes.attention.axes import Axes, UnreadableError, atoms, axes_in, size_of
-from jax2onnx_graph.passes.attention.reading import Addend
+from jax2onnx_graph.passes.attention.reading import BROADCAST, Addend
 from jax2onnx_graph.passes.attention.roles import Roles
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
 from jax2onnx_graph.rewrite.patterns import operation, scalar
@@ -115,7 +115,7 @@ def _above_limit(builder: InsertionPoint, bias: ir.Value) -> ir.Value:
     if node.op_type != "Where":
         inner = _above_limit(builder, node.inputs[0])
         return bias if inner is node.inputs[0] else builder.variant(node, [inner, *node.inputs[1:]], dims=dims)
-    numbers = [scalar(value) for value in node.inputs[1:]]
+    numbers = [scalar(value, BROADCAST) for value in node.inputs[1:]]
     low = [number is not None and -np.inf < number < MASKED for number in numbers]
     if not any(low) or bias.dtype != ir.DataType.FLOAT:
         return bias

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["FLOATS", "Addend", "Found", "Operand", "read"]
+__all__ = ["BROADCAST", "FLOATS", "Addend", "Found", "Operand", "read"]
 
 import dataclasses
 import math
@@ -26,6 +26,9 @@ from jax2onnx_graph.passes.attention.axes import (
 from jax2onnx_graph.passes.recover.softmax import softmax_operand
 from jax2onnx_graph.rewrite.patterns import is_read_once, other_operand, scalar
 
+#: Elements of a constant that may be one number, repeated for all logits.
+BROADCAST = 1 << 24
+#: The element types of attention.
 FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 _SURELY_MASKED = -1e4
@@ -203,7 +206,7 @@ def _last_steps(node: ir.Node) -> Iterator[tuple[ir.Value | None, _Step]]:
             yield operand, _Step(node, "bias", other_operand(node, operand), inverted=node.op_type == "Sub")
     elif node.op_type == "Where":
         for inverted, index in ((False, 2), (True, 1)):
-            hidden = scalar(node.inputs[index])
+            hidden = scalar(node.inputs[index], BROADCAST)
             if hidden is not None and hidden <= _SURELY_MASKED:
                 yield node.inputs[3 - index], _Step(node, "mask", first, hidden, inverted)
 
@@ -249,7 +252,7 @@ def _multiple(value: ir.Value) -> _Multiple | None:
 def _scaled(node: ir.Node) -> Iterator[tuple[ir.Value | None, float]]:
     """(x, number) where the Mul or Div is x times a number other than 0."""
     for operand in node.inputs if node.op_type == "Mul" else node.inputs[:1]:
-        number = scalar(other_operand(node, operand))
+        number = scalar(other_operand(node, operand), BROADCAST)
         if number:
             yield operand, number if node.op_type == "Mul" else 1 / number
 
