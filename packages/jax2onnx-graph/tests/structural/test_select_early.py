@@ -194,3 +194,15 @@ def test_indices_that_are_computed_late_come_first(selected):
     index = "Mul(Cast{7}(ReduceSum{0}(x)), [0])"
     expected = f"Tanh(MatMul(Gather{{1}}(x, {index}), w))"
     assert selected(graph(body, "float[B,1,32] y")) == [expected]
+
+
+def test_a_selection_of_the_same_bounds_along_another_axis_stays(selected):
+    body = "h = MatMul(x, w) r = Slice(h, lasts, ends, one) y = Slice(r, lasts, ends, lasts)"
+    assert selected(graph(body, "float[B,1,1] y")) == [
+        "Slice(MatMul(Slice(x, [-1], [9223372036854775807], [1]), w), [-1], [9223372036854775807], [-1])"
+    ]
+
+
+def test_two_selections_that_drop_their_axes_stay_where_nothing_is_saved(selected):
+    body = "r = Gather<axis = 1>(x, last) y = Gather<axis = 1>(r, last)"
+    assert selected(graph(body, "float[B] y")) == ["Gather{1}(Gather{1}(x, -1), -1)"]

@@ -254,6 +254,10 @@ class _Region:
         ]
         before = sum(_size(dims_of(node.outputs[0]) or ()) + _CALL for node in self.selections)
         after = sum(_size(self._dims_of(value, rows)) + _CALL for value, rows in (*made, *kept))
+        if self.one.drops:  # a Squeeze for each in place of the selection, an Unsqueeze of indices that are computed
+            index = self.one.node.inputs[1]
+            views = len(self.selections) - len(kept) + (index is not None and known(index) is None)
+            after += views * _CALL
         return before - after + sum(map(self._saved, self.nodes))
 
     def _entries(self) -> Iterator[tuple[ir.Node, ir.Value, Rows]]:
@@ -281,12 +285,13 @@ class _Region:
         self._prepare()
         for node in sorted(self.nodes, key=self._place):
             self._take_rows(node)
-        for node, selection in self.selections.items():
-            value = node.inputs[0]
-            if value is None or value.producer() not in self.nodes:
-                continue
-            if selection.drops:
-                self.editor.put(node, "Squeeze", [value, self.editor.ints([selection.axis])])
+        # One selection may read another, which is replaced first.
+        served = [
+            (node, value) for node in self.selections if (value := node.inputs[0]) and value.producer() in self.nodes
+        ]
+        for node, value in served:
+            if self.selections[node].drops:
+                self.editor.put(node, "Squeeze", [value, self.editor.ints([self.selections[node].axis])])
             else:
                 self.editor.replace(node, value)
 
