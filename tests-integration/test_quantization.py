@@ -15,7 +15,7 @@ from jax2onnx_graph.deployment.quantization import Mode
 from quantized_models import EXAMPLES
 
 #: The least ratio of signal to noise in decibels, for untrained weights, which are harder than trained ones.
-LEAST = {"int4": 8, "int8": 30, "dynamic_int8": 20, "static_int8": 18, "float16": 50, "bfloat16": 32}
+LEAST = {"int4": 8, "int8": 28, "dynamic_int8": 20, "static_int8": 18, "float16": 50, "bfloat16": 32}
 
 
 @functools.cache

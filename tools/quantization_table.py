@@ -1,4 +1,4 @@
-"""Write the table of docs/quantization.md: six kinds of models in every mode, their size and error.
+"""Write the tables of docs/quantization.md: the speed of products, and six kinds of models, their size and error, in every mode.
 
 Usage: python tools/quantization_table.py
 """
@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+import jax
+import numpy as np
 import onnx_ir as ir
 from jax2onnx_core import to_onnx
 from jax2onnx_graph.deployment.program import Program
@@ -20,7 +23,7 @@ from jax2onnx_graph.traversal import walk
 ROOT = Path(__file__).parent.parent
 
 DOC = ROOT / "docs" / "quantization.md"
-BEGIN, END = "<!-- table: written by tools/quantization_table.py -->\n", "<!-- end of table -->\n"
+ROWS = (1, 16, 512)
 HALF = {"float16": ir.DataType.FLOAT16, "bfloat16": ir.DataType.BFLOAT16}
 
 
@@ -56,10 +59,43 @@ def rows() -> Iterator[str]:
             yield f"| {name} | {mode} | {share} | {found.snr:.0f} dB | {errors} | {what(quantised, mode)} |"
 
 
+def speeds() -> Iterator[str]:
+    rng = np.random.default_rng(0)
+    up, down = (rng.normal(size=shape).astype(np.float32) / 32 for shape in ((1024, 3072), (3072, 1024)))
+    program = to_onnx(lambda x: jax.nn.relu(x @ up) @ down, [("N", 1024)])
+    inputs = [rng.normal(size=(count, 1024)).astype(np.float32) for count in ROWS]
+    made: dict[str, Program] = {"float32": program}
+    for mode in get_args(Mode):
+        made[mode] = program.quantize(mode, calibration=[(inputs[-1],)] if mode == "static_int8" else None)
+    sessions = {mode: quantised.session(threads=1) for mode, quantised in made.items()}
+    times = {mode: [best(session.step, x) for x in inputs] for mode, session in sessions.items()}
+    yield "| mode | " + " | ".join(f"{count} row{'s' if count > 1 else ''}" for count in ROWS) + " |"
+    yield "|---|" + "---:|" * len(ROWS)
+    for mode, own in times.items():
+        yield (
+            f"| {mode} | " + " | ".join(f"{t / base:.2f}" for t, base in zip(own, times["float32"], strict=True)) + " |"
+        )
+
+
+def best(call: Callable[[np.ndarray], Any], x: np.ndarray) -> float:
+    """The least time of ten calls, in seconds."""
+    times = []
+    for _ in range(11):
+        start = time.perf_counter()
+        call(x)
+        times.append(time.perf_counter() - start)
+    return min(times[1:])
+
+
+def replaced(text: str, name: str, lines: Iterator[str]) -> str:
+    begin, end = f"<!-- {name}: written by tools/quantization_table.py -->\n", f"<!-- end of {name} -->\n"
+    before, _, rest = text.partition(begin)
+    return before + begin + "\n".join(lines) + "\n" + end + rest.partition(end)[2]
+
+
 def main() -> None:
-    before, _, rest = DOC.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    DOC.write_text(before + BEGIN + "\n".join(rows()) + "\n" + END + after, encoding="utf-8", newline="\n")
+    text = replaced(DOC.read_text(encoding="utf-8"), "speed", speeds())
+    DOC.write_text(replaced(text, "table", rows()), encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

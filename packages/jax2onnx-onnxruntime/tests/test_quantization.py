@@ -82,6 +82,15 @@ def test_biases_of_gemm_are_added():
     assert snr(original, quantised, x=normal(5, 32)) > 35
 
 
+@pytest.mark.parametrize("block_size", [16, 32, 64, 128, 256])
+@pytest.mark.parametrize(("mode", "least"), [("int4", 13), ("int8", 35)])
+def test_weights_may_be_in_blocks_of_any_size(mode, least, block_size):
+    original = model("y = MatMul(x, w)", w=normal(32, 16))
+    quantised = quantize(original, Quantization(mode, block_size))
+    assert quantised.graph.node(0).attributes["block_size"].value == block_size
+    assert snr(original, quantised, x=normal(5, 32)) > least
+
+
 def test_products_of_two_activations_are_left_to_float32():
     original = model(
         "t = Transpose(x) q = MatMul(x, t) y = MatMul(q, w)", "float[16,32] x", "float[16,16] y", w=normal(16, 16)

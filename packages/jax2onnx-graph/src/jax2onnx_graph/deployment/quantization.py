@@ -11,9 +11,8 @@ from jax2onnx_graph.errors import OptionError
 
 __all__ = ["Mode", "Quantization"]
 
-#: "int4", "int8": weights in blocks, computed in the model's own type; "dynamic_int8": products of integers, activations
-#: scaled as they come; "static_int8": the same with scales from calibration; "float16", "bfloat16": weights and
-#: activations in half precision.
+#: "int4", "int8": weights in blocks; "dynamic_int8": products of integers, activations scaled as they come;
+#: "static_int8": the same with scales from calibration; "float16", "bfloat16": weights and activations in half precision.
 Mode = Literal["int4", "int8", "dynamic_int8", "static_int8", "float16", "bfloat16"]
 
 _BLOCKED = ("int4", "int8")
