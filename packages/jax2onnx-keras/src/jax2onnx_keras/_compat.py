@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -13,7 +14,15 @@ from jax2onnx_lax.padding import Pairs
 if TYPE_CHECKING:
     import keras
 
-__all__ = ["all_layers", "creates_weights", "maker", "stateless", "structure", "transposed_padding"]
+__all__ = [
+    "all_layers",
+    "creates_weights",
+    "hides_causal_mask",
+    "maker",
+    "stateless",
+    "structure",
+    "transposed_padding",
+]
 
 
 def all_layers(layer: keras.Layer) -> Sequence[keras.Layer]:
@@ -74,3 +83,10 @@ def transposed_padding(layer: keras.layers.Conv2DTranspose) -> Pairs:
         dilation_rate=layer.dilation_rate,
     )
     return tuple((low, high) for low, high in pairs)
+
+
+def hides_causal_mask() -> bool:
+    """Whether attention is told to be causal; before version 3.15 it is given a mask, which operators compute."""
+    from keras.layers import MultiHeadAttention
+
+    return "use_causal_mask" in inspect.signature(MultiHeadAttention._compute_attention).parameters
