@@ -30,6 +30,13 @@ UPDATES = {
         new_keys = TensorScatter<axis=2>(keys, x, at)
         axes = Constant<value_ints=[2]>()
         y = ReduceSum<keepdims=0>(new_keys, axes) }""",
+    "ScatterElements of what was there": """(float[2,64,4] keys, int64[2,1,4] at, float[2,1,4] x, bool[2,1,4] mask)
+        => (float[2,64,4] new_keys, float[2,4] y) {
+        old = GatherElements<axis=1>(keys, at)
+        row = Where(mask, x, old)
+        new_keys = ScatterElements<axis=1>(keys, at, row)
+        axes = Constant<value_ints=[1]>()
+        y = ReduceSum<keepdims=0>(new_keys, axes) }""",
     "GroupQueryAttention": """(float[2,1,32] x, float[2,1,16] k, float[2,1,16] v, float[2,2,64,8] keys, float[2,2,64,8] values,
         int32[2] at, int32 total) => (float[2,1,32] y, float[2,2,64,8] new_keys, float[2,2,64,8] new_values) {
         y, new_keys, new_values = com.microsoft.GroupQueryAttention<num_heads=4, kv_num_heads=2>(x, k, v, keys, values, at, total) }""",
@@ -88,6 +95,9 @@ def test_one_buffer_gives_what_two_give(operator, monkeypatch):
     [
         # The old value is read elsewhere, perhaps after the new one was written.
         "new_keys = ScatterElements(keys, at, x)  y = Neg(keys)",
+        "row = GatherElements(keys, at)  new_keys = ScatterElements(keys, at, x)  y = Neg(row)",
+        # What it is read for shares its memory.
+        "flat = Identity(keys)  row = Neg(flat)  new_keys = ScatterElements(keys, at, row)  y = Neg(flat)",
         # It is an output as well.
         "new_keys = ScatterElements(keys, at, x)  y = Identity(keys)",
         # The operator that reads it is not the one that writes.

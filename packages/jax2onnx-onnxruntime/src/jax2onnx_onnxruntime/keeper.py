@@ -38,21 +38,39 @@ _IN_PLACE = {
 }
 
 
+# Operators that read the numbers of an operand and keep none of its memory.
+_COPYING = {"Gather", "GatherElements", "GatherND", "Slice"}
+
+
 def is_updated_in_place(model: ir.Model, pair: StatePair) -> bool:
     """Whether the new value of a state can be written over the old one.
 
-    It can if one node alone reads the old value (others may read its shape), and this node computes the new value by a
-    kernel that works in place.
+    1. One node computes the new value from the old one by a kernel that works in place.
+    2. What else reads the old value takes its shape only, or copies numbers from it that the node needs, and so is done before.
     """
     before = next(value for value in model.graph.inputs if value.name == pair.input)
     after = next(value for value in model.graph.outputs if value.name == pair.output)
-    uses = [use for use in before.uses() if use.node.op_type not in ("Shape", "Size")]
     node = after.producer()
-    if node is None or len(uses) != 1 or before.is_graph_output() or pair.grows is not None:
+    if node is None or before.is_graph_output() or pair.grows is not None:
         return False
-    use = uses[0]
+    uses = [use for use in before.uses() if use.node.op_type not in ("Shape", "Size")]
     places = _IN_PLACE.get((node.domain, node.op_type), set())
-    return use.node is node and (use.idx, node.outputs.index(after)) in places
+    written = [(use.idx, node.outputs.index(after)) in places for use in uses if use.node is node]
+    others = {use.node for use in uses} - {node}
+    return written == [True] and all(other.op_type in _COPYING for other in others) and others <= _needed_by(node)
+
+
+def _needed_by(node: ir.Node) -> set[ir.Node]:
+    """The nodes of its graph from whose results a node computes its own."""
+    found: set[ir.Node] = set()
+    pending = [node]
+    while pending:
+        for value in pending.pop().inputs:
+            producer = None if value is None else value.producer()
+            if producer is not None and producer not in found:
+                found.add(producer)
+                pending.append(producer)
+    return found
 
 
 def session_options(options: RuntimeOptions) -> ort.SessionOptions:
