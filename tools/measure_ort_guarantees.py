@@ -30,9 +30,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
+from jax2onnx_graph.legalise.guarantees import concerns
 from jax2onnx_graph.targets import Property
 from jax2onnx_onnxruntime import load
-from jax2onnx_onnxruntime.guarantees import concerns
 from measure_ort_kernels import newest_opset
 from measured_tables import write
 from onnxruntime.capi import onnxruntime_pybind11_state as errors
@@ -534,15 +534,19 @@ def agrees(probe: Probe, dtype: ir.DataType, got: Array, want: Array) -> bool:
     return bool(np.allclose(got, want, rtol=0, atol=probe.ulps * precision * largest, equal_nan=True))
 
 
-def measure(keys: Iterable[str]) -> dict[str, dict[str, dict[str, str]]]:
+def measure(
+    keys: Iterable[str],
+    keeps: Callable[[Probe, ir.DataType], bool | None] = is_kept,
+    dtypes: Sequence[ir.DataType] = DTYPES,
+) -> dict[str, dict[str, dict[str, str]]]:
     """Operator → property → `kept` and `lost`, the short names of the element types."""
     wanted, found = set(keys), dict[str, dict[Property, dict[ir.DataType, bool]]]()
     for probe in probes():
         if probe.key not in wanted:
             continue
         measured = found.setdefault(probe.key, {}).setdefault(probe.kept, {})
-        for dtype in probe.dtypes or [d for d in DTYPES if concerns(probe.kept, d)]:
-            kept = is_kept(probe, dtype)
+        for dtype in [d for d in probe.dtypes or dtypes if d in dtypes and concerns(probe.kept, d)]:
+            kept = keeps(probe, dtype)
             if kept is not None:
                 is_lost = not kept or (probe.key, probe.kept) in ENDLESS
                 measured[dtype] = measured.get(dtype, True) and not is_lost

@@ -69,6 +69,7 @@ TEMPLATES: dict[str, Template] = {
     "Col2Im": Template([(1, 4, 4), ints(3, 3), ints(2, 2)]),
     "Compress": Template([X, np.array([True, False])], {"axis": 0}),
     "Concat": Template([X, X], {"axis": 0}),
+    "ConstantOfShape": Template([ints(2, 3)]),
     "Conv": Template([IMAGE, (2, 2, 3, 3)]),
     "ConvInteger": Template([IMAGE, (2, 2, 3, 3)], tied=["T2"]),
     "ConvTranspose": Template([IMAGE, (2, 2, 3, 3)]),
@@ -390,8 +391,21 @@ def default_type(allowed: set[str]) -> ir.DataType:
     return ir.DataType.BOOL
 
 
-def measure(schema: onnx.defs.OpSchema, opset: int, reduction: str = "") -> dict[str, str]:
-    """Type variable → names of the element types with which the operator runs, the others at their default."""
+def is_right(call: Measured) -> bool:
+    """Whether ONNX Runtime runs a call, and computes right integers."""
+    variables = [variable for variable in tensor_variables(call.schema) if variable == "T"]
+    probed = variables and not call.reduction
+    return runs(call) and (not probed or computes_right(call.schema, call.bound["T"], call.opset))
+
+
+def measure(
+    schema: onnx.defs.OpSchema,
+    opset: int,
+    reduction: str = "",
+    works: Callable[[Measured], bool] = is_right,
+    dtypes: Sequence[ir.DataType] = DTYPES,
+) -> dict[str, str]:
+    """Type variable → names of the element types with which the operator works, the others at their default."""
     variables = tensor_variables(schema)
     tied = TEMPLATES.get(schema.name, Template()).tied
     chosen = schema.name in BY_ATTRIBUTE or schema.name in ("ConstantOfShape", "If")
@@ -403,15 +417,14 @@ def measure(schema: onnx.defs.OpSchema, opset: int, reduction: str = "") -> dict
         if variable not in given or variable in tied:
             continue
         able = []
-        for dtype in DTYPES:
+        for dtype in dtypes:
             bound = {v: default_type(allowed) for v, allowed in variables.items()}
             bound |= TEMPLATES.get(schema.name, Template()).defaults
             bound[variable] = dtype
             bound |= {v: dtype for v in tied if v in bound}
             if schema.name == "BitCast":
                 bound = {v: ir.DataType[f"UINT{max(8, dtype.bitwidth)}"] for v in variables} | {variable: dtype}
-            probed = variable == "T" and not reduction
-            if runs(Measured(schema, reduction, bound, opset)) and (not probed or computes_right(schema, dtype, opset)):
+            if works(Measured(schema, reduction, bound, opset)):
                 able.append(dtype.short_name())
         result[variable] = " ".join(able)
     return result | {v: result[next(iter(result))] for v in tied if v in variables}

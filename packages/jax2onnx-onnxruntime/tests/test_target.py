@@ -14,10 +14,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.errors import TargetError
+from jax2onnx_graph.legalise.guarantees import concerns
 from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_onnxruntime import OnnxRuntime
 from jax2onnx_onnxruntime.forms import FORMS
-from jax2onnx_onnxruntime.guarantees import concerns
 
 TARGET = OnnxRuntime()
 

@@ -2,160 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import onnx_ir as ir
-from jax2onnx_graph.facts.dtypes import is_exact_cast
-from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.legalise import legalise_pass
 from jax2onnx_graph.targets import Target, standard_target
 
-from jax2onnx_onnxruntime.carriers import Carrier, Embedding, find_carrier
-from jax2onnx_onnxruntime.kernels import NEWEST, Signature, bindings, kernels, operator_key, signature
-from jax2onnx_onnxruntime.magnitudes import Magnitudes
-from jax2onnx_onnxruntime.rewrites import Rewrite, find_rewrite, is_small_enough
-from jax2onnx_onnxruntime.value_forms import ValueForms
+from jax2onnx_onnxruntime.kernels import NEWEST
+from jax2onnx_onnxruntime.support import legalisation
 
 __all__ = ["LegalisePass"]
 
 
-class LegalisePass(GraphPass):
-    """Run every operator at an element type that ONNX Runtime has a kernel for.
-
-    For each node whose kernel is missing for the type of its operands, in the main graph, in subgraphs
-    and in functions:
-
-    1. Its operands are cast to a carrier type (see `carriers`), its results are cast back. The results keep
-       their names and types; the node keeps its place.
-    2. A value is cast to a carrier once; all users share the Cast, which stands right after the value.
-    3. A node takes the uncast result of the node before it where that has the same meaning: movement and order
-       of values, and integer sums modulo 2ⁿ. Float results that were computed wider are rounded first.
-    4. The cast of a widened value back to its own type is the value itself, also for Casts that were in the model.
-    5. A Cast of a result that was computed in a carrier reads the carrier, if that holds the same number.
-    6. Small constants are converted; the constant that nobody uses any more is dropped.
-    7. Casts back that nobody uses are dropped.
-    8. Integer operators whose kernels are wrong for large numbers are rewritten (see `rewrites`), unless the
-       numbers are known to be small.
-
-    Unknown operators, and types for which there is no exact carrier, are left as they are.
-    """
+class LegalisePass(legalise_pass.LegalisePass):
+    """Run every operator at an element type that a version of ONNX Runtime has a kernel for."""
 
     def __init__(self, target: Target = standard_target, *, version: str = NEWEST) -> None:
-        super().__init__(target)
-        self._version = version
-
-    def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Apply the rules above; the model is modified in place."""
-        opset = model.opset_imports.get("", 1)
-        editors = [GraphEditor(model.graph, opset=opset, target=self.target)]
-        for function in model.functions.values():
-            own_opset = function.opset_imports.get("", opset)
-            editors.append(GraphEditor(function.graph, opset=own_opset, target=self.target, in_function=True))
-        for editor in editors:
-            self.rewrite(editor)
-        return ir.passes.PassResult(model, any(editor.modified for editor in editors))
-
-    def rewrite(self, editor: GraphEditor) -> None:
-        """Legalise a root graph together with its subgraphs, which share the forms of its values."""
-        work = _Legaliser(self._version)
-        work.graph(editor)
-        editor.modified |= work.forms.finish()
-
-
-class _Legaliser:
-    """Walks over the nodes of one root graph in the order in which they run."""
-
-    def __init__(self, version: str) -> None:
-        self._version = version
-        self.forms = ValueForms()
-        self._magnitudes = Magnitudes()
-
-    def graph(self, editor: GraphEditor) -> None:
-        """Legalise the nodes of a graph; those of a subgraph come before the node that has it."""
-        self.forms.add_graph(editor)
-        for node in list(editor.nodes()):
-            for nested in editor.nested_in(node):
-                self.graph(nested)
-            if node.domain:
-                continue
-            self._magnitudes.note(node)
-            if node.op_type == "Cast":
-                self._cast(editor, node)
-            else:
-                self._node(editor, node)
-
-    def _node(self, editor: GraphEditor, node: ir.Node) -> None:
-        """Legalise one node, whose operands are legal."""
-        key = operator_key(node)
-        found = signature(key, editor.opset)
-        if found is None:
-            return
-        for variable, dtype in bindings(node, found).items():
-            native = kernels(key, variable, editor.opset, self._version)
-            if native is None or dtype in native:
-                continue
-            rewrite = find_rewrite(key, dtype) if variable == found.main else None
-            if rewrite is not None:
-                if not is_small_enough(key, self._magnitudes.of_all(_values_of(node, found, variable))):
-                    self._rewrite(editor, node, rewrite, dtype)
-                    return
-                continue
-            carrier = find_carrier(key, variable, dtype, editor.opset, self._version)
-            if carrier is not None:
-                editor.modified = True
-                self._carry(node, found, variable, carrier, dtype)
-
-    def _carry(self, node: ir.Node, found: Signature, variable: str, carrier: Carrier, dtype: ir.DataType) -> None:
-        """Compute a node in a carrier type."""
-        embeddings = set()
-        for index, value in enumerate(node.inputs):
-            if value is not None and found.input(index) == variable:
-                carried, embedding = self.forms.carried(value, carrier, node)
-                embeddings.add(embedding)
-                node.replace_input_with(index, carried)
-        if node.op_type == "ConstantOfShape":
-            _convert_fill(node, carrier.dtype)
-        result = Embedding.RESIDUE if Embedding.RESIDUE in embeddings else carrier.result
-        for index, value in enumerate(node.outputs):
-            if value.name != "" and found.output(index) == variable and value.dtype == dtype:
-                self.forms.cast_back(value, carrier, result, node)
-
-    def _rewrite(self, editor: GraphEditor, node: ir.Node, rewrite: Rewrite, dtype: ir.DataType) -> None:
-        """Put other operators in the place of a node, and legalise those."""
-        builder, old = editor.before(node), node.outputs[0]
-        result = rewrite(builder, node, dtype)
-        if result is None:
-            return
-        name, result.shape = old.name, old.shape
-        editor.replace(node, result)
-        result.name = name
-        for written in builder.nodes:
-            self._magnitudes.note(written)
-            # Where a rewrite takes the operator itself, the numbers are small enough for its kernel.
-            if written.op_type != node.op_type:
-                self._node(editor, written)
-
-    def _cast(self, editor: GraphEditor, node: ir.Node) -> None:
-        """Rules 4 and 5 for a Cast of the model's own."""
-        value, result = node.inputs[0], node.outputs[0]
-        if value is None or value.dtype is None or result.dtype is None:
-            return
-        known = self.forms.find(value, result.dtype)
-        if known is not None and not result.is_graph_output():
-            editor.replace(node, known)
-            return
-        source = self.forms.find_source(value)
-        if source is not None:
-            node.replace_input_with(0, source)
-        if is_exact_cast(value.dtype, result.dtype) and result.dtype != value.dtype:
-            self.forms.note_cast(value, result)
-
-
-def _values_of(node: ir.Node, found: Signature, variable: str) -> Iterator[ir.Value | None]:
-    return (value for index, value in enumerate(node.inputs) if found.input(index) == variable)
-
-
-def _convert_fill(node: ir.Node, dtype: ir.DataType) -> None:
-    """The `value` of ConstantOfShape in another element type."""
-    fill = node.attributes["value"].as_tensor().numpy()
-    node.attributes["value"] = ir.AttrTensor("value", ir.tensor(fill.astype(dtype.numpy()), dtype=dtype))
+        super().__init__(target, legalisation(version))

@@ -86,7 +86,7 @@ class OnnxRuntime(Target):
         from jax2onnx_onnxruntime.repairs import RepairsPass
         from jax2onnx_onnxruntime.scalar_fusions import ScalarFusionsPass
 
-        repairs = [partial(RepairsPass, version=self._version)] if self._version else []
+        repairs = [RepairsPass] if self._version else []
         legalise = partial(LegalisePass, version=self._version)
         return (*repairs, legalise, AttentionFormsPass, TransposedProductsPass, NeutralConstantsPass, ScalarFusionsPass)
 

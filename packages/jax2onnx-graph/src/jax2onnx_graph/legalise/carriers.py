@@ -19,11 +19,10 @@ import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import onnx_ir as ir
+from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dtypes import is_exact_cast, width
 from jax2onnx_graph.facts.operators import ValueUse, facts_of, value_use
-
-from jax2onnx_onnxruntime.kernels import NEWEST, kernels, signature
+from jax2onnx_graph.legalise.kernels import KernelTable, signature
 
 __all__ = ["Carrier", "Embedding", "find_carrier", "use_of"]
 
@@ -70,16 +69,16 @@ def use_of(key: str, variable: str, opset: int) -> ValueUse | None:
 
 
 @functools.cache
-def find_carrier(key: str, variable: str, dtype: ir.DataType, opset: int, version: str = NEWEST) -> Carrier | None:
+def find_carrier(table: KernelTable, key: str, variable: str, dtype: ir.DataType, opset: int) -> Carrier | None:
     """How to run the operator on `dtype` through a type that it has a kernel for, or None.
 
     Limits: a maximum or minimum over no elements is that of the carrier, not of the narrow type.
     """
-    use, native = use_of(key, variable, opset), kernels(key, variable, opset, version)
-    if use is None or native is None or dtype not in (kernels("Cast", "T1", opset, version) or ()):
+    use, native = use_of(key, variable, opset), table.types(key, variable, opset)
+    if use is None or native is None or dtype not in (table.types("Cast", "T1", opset) or ()):
         return None
     for carrier in _candidates(key, use, dtype):
-        if carrier.dtype in native:
+        if carrier.dtype in native - table.narrow:
             return carrier
     return None
 
@@ -87,7 +86,7 @@ def find_carrier(key: str, variable: str, dtype: ir.DataType, opset: int, versio
 def _candidates(key: str, use: ValueUse, dtype: ir.DataType) -> list[Carrier]:
     exact = (Embedding.EXACT,)
     if use is ValueUse.TRUTH:
-        # In ONNX Runtime the cast of float8 to bool takes -0 for true.
+        # Runtimes take -0 for true when they cast float8 to bool.
         is_float8 = dtype.is_floating_point() and dtype.bitwidth == 8
         return [Carrier(T.FLOAT if is_float8 else T.BOOL, exact, Embedding.EXACT)]
     if dtype.is_floating_point():
@@ -109,7 +108,8 @@ def _integer_candidates(use: ValueUse, dtype: ir.DataType) -> list[Carrier]:
         wide_enough = [w for w in _CARRYING_INTEGERS if w != dtype and width(w) >= width(dtype)]
         return [Carrier(wide, congruent, Embedding.RESIDUE) for wide in wide_enough]
     if use is ValueUse.ORDER:
-        flipped = [Carrier(T.INT64, (Embedding.FLIPPED,), Embedding.FLIPPED)] if dtype == T.UINT64 else []
+        signed = {T.UINT64: T.INT64, T.UINT32: T.INT32}.get(dtype)
+        flipped = [Carrier(signed, (Embedding.FLIPPED,), Embedding.FLIPPED)] if signed is not None else []
         return [Carrier(wide, exact, Embedding.EXACT) for wide in (*wider, *floats)] + flipped
     same_width = [w for w in _CARRYING_INTEGERS if w != dtype and width(w) == width(dtype)]
     moved = [Carrier(wide, congruent, Embedding.EXACT) for wide in (*same_width, *wider)]

@@ -6,11 +6,10 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-import onnx_ir as ir
+from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import ValueUse, facts_of, value_use
 from jax2onnx_graph.facts.schemas import value_inputs
-
-from jax2onnx_onnxruntime.kernels import operator_key
+from jax2onnx_graph.legalise.kernels import operator_key
 
 __all__ = ["Magnitude", "Magnitudes"]
 

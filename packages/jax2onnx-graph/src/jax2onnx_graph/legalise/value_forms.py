@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx_ir as ir
-from jax2onnx_graph.facts.dtypes import is_exact_cast
-from jax2onnx_graph.rewrite.editor import GraphEditor
 
-from jax2onnx_onnxruntime.carriers import Carrier, Embedding
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.dtypes import is_exact_cast
+from jax2onnx_graph.legalise.carriers import Carrier, Embedding
+from jax2onnx_graph.rewrite.editor import GraphEditor
 
 __all__ = ["ValueForms"]
 
 _SMALL = 64
-"""Constants with up to this many elements are converted at export; a Cast of larger ones is folded by ONNX
-Runtime when it loads the model, and the file holds them once."""
+"""Constants with up to this many elements are converted at export; a Cast of larger ones is folded by
+runtimes when they load the model, and the file holds them once."""
 
 _FLOAT8 = (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E4M3FNUZ, ir.DataType.FLOAT8E5M2, ir.DataType.FLOAT8E5M2FNUZ)
 
@@ -87,10 +87,13 @@ class ValueForms:
         return builder.op("Cast", value, to=dtype)
 
     def _flipped(self, value: ir.Value, reader: ir.Node) -> ir.Value:
-        """`value` (int64) with the sign bit inverted."""
+        """`value`, of a signed integer type, with the sign bit inverted."""
+        assert value.dtype is not None
         editor = self._editors[_home(value)]
         builder = editor.after(value, reader)
-        result = builder.op("BitwiseXor", value, builder.constant(np.int64(np.iinfo(np.int64).min)))
+        result = builder.op(
+            "BitwiseXor", value, builder.constant(np.iinfo(value.dtype.numpy()).min, dtype=value.dtype.numpy())
+        )
         result.name = editor.value_name(f"{value.name}_flipped")
         return result
 

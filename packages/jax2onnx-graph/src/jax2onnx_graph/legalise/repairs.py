@@ -1,0 +1,60 @@
+"""Special values that the kernels of a runtime lose: the results are put right behind the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.build.builder import GraphBuilder
+from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.targets import Property, Target
+
+__all__ = ["Loss", "Repair", "RepairsPass", "with_nan"]
+
+#: The right result of a node, from its operands and the result of its kernel.
+Repair = Callable[[GraphBuilder, list[ir.Value], ir.Value], ir.Value]
+
+
+class Loss(NamedTuple):
+    """What a kernel may lose, and how the result is put right."""
+
+    kept: Property
+    repair: Repair
+
+
+class RepairsPass(GraphPass):
+    """Put right what kernels lose.
+
+    1. Behind an operator among `losses` that the target does not guarantee the property for stands its repair.
+    """
+
+    def __init__(self, target: Target, losses: Mapping[str, Loss]) -> None:
+        super().__init__(target)
+        self._losses = losses
+
+    def rewrite(self, editor: GraphEditor) -> None:
+        """Apply the rule above to one graph."""
+        for node in list(editor.nodes()):
+            loss = None if node.domain else self._losses.get(node.op_type)
+            dtype = node.outputs[0].dtype
+            if loss is None or dtype is None or self.target.guarantees(node.op_type, dtype.numpy(), loss.kept):
+                continue
+            operands = [value for value in node.inputs if value is not None]
+            repair = partial(loss.repair, editor.after(node.outputs[0]), operands)
+            editor.reroute(node.outputs[0], repair)
+
+
+def with_nan(b: GraphBuilder, operands: list[ir.Value], result: ir.Value) -> ir.Value:
+    """A NaN among the operands is the result; constants without NaN are not looked at."""
+    dims = b.dims(result)
+    for value in operands:
+        tensor = constant_tensor(value)
+        if tensor is None or np.isnan(tensor.numpy().astype(np.float64)).any():
+            result = b.op("Where", b.op("IsNaN", value), value, result, dims=dims)
+    return result
