@@ -145,6 +145,13 @@ def demo(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def generate(session: nox.Session) -> None:
+    """Train a small decoder, export it with its cache, in float32 and in int4, and let it write in ONNX Runtime."""
+    python = workspace(session)
+    session.run(python, str(ROOT / "tests-integration" / "generate.py"), *session.posargs, external=True)
+
+
+@nox.session(python=False)
 def sweep(session: nox.Session) -> None:
     """Calls of every public function of JAX through export and ONNX Runtime; writes its part of docs/conformance.md."""
     session.run(workspace(session), str(ROOT / "tools" / "sweep.py"), *session.posargs, external=True)
