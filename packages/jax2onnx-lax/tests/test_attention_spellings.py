@@ -118,3 +118,18 @@ def test_queries_keys_and_values_with_batches_of_vmap(heads: tuple[int, int]) ->
         program = to_onnx(fn, list(arrays))
         assert set(_between(program)) <= set(_VIEWS)
         np.testing.assert_allclose(program(*arrays), jax.jit(fn)(*arrays), 2e-5, 2e-5)
+
+
+def test_a_mask_of_key_heads_serves_the_query_heads_of_each() -> None:
+    def fn(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
+        logits = jnp.einsum("btkgh,bskh->btskg", q.reshape(*q.shape[:2], 2, 2, H), k)
+        logits = jnp.where(mask.transpose(0, 2, 3, 1)[..., None], logits, -1e9)
+        return jnp.einsum("btskg,bskh->btkgh", jax.nn.softmax(logits, 2), v).reshape(q.shape)
+
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(2, length, n, H)).astype(np.float32) for length, n in ((3, 4), (5, 2), (5, 2)))
+    mask = rng.random((2, 2, 3, 5)) < 0.6
+    specs = [("B", "T", 4, H), *[("B", "S", 2, H)] * 2, (("B", 2, "T", "S"), np.bool_)]
+    program = to_onnx(fn, specs)
+    assert set(_between(program)) <= set(_VIEWS)
+    np.testing.assert_allclose(program(q, k, v, mask), jax.jit(fn)(q, k, v, mask), 2e-5, 2e-5)

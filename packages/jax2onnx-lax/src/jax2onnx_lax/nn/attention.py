@@ -14,7 +14,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import Call, Composites, Context, Rules, Value
+from jax2onnx_core import Call, Composites, Context, Replacement, Rules, Value
 from jax2onnx_core.jaxprs import Dims
 from jax2onnx_graph.build.builder import DtypeLike
 
@@ -34,11 +34,32 @@ def dot_product_attention(
     scale: float | None = None, is_causal: bool = False, query_seq_lengths: jax.Array | None = None,
     key_value_seq_lengths: jax.Array | None = None, local_window_size: int | tuple[int, int] | None = None,
     implementation: str | None = None, return_residual: bool = False,
-) -> Call | None:  # fmt: skip
-    unusual = (query_seq_lengths, key_value_seq_lengths, local_window_size)
-    if any(x is not None for x in unusual) or return_residual or implementation == "cudnn":
+) -> Call | Replacement | None:  # fmt: skip
+    if query_seq_lengths is not None or return_residual or implementation == "cudnn":
         return None
+    if local_window_size is not None or key_value_seq_lengths is not None:
+        lengths = query.shape[-3], key.shape[-3]
+        mask = _limited(mask, *lengths, local_window_size, key_value_seq_lengths)
+        return Replacement(
+            jax.nn.dot_product_attention(query, key, value, bias, mask, scale=scale, is_causal=is_causal)
+        )
     return attention_call(query, key, value, bias, mask, scale=scale, is_causal=is_causal)
+
+
+def _limited(
+    mask: jax.Array | None, queries: int, keys: int, window: int | tuple[int, int] | None, seen: jax.Array | None
+) -> jax.Array | None:
+    """The mask with a window around each query, and the number of keys that are seen [B], as `jax.nn` has them."""
+    places = jnp.arange(keys)
+    if window is not None:
+        left, right = (window, window) if isinstance(window, int) else window
+        distance = jnp.arange(queries)[:, None] - places
+        near = ((distance <= left) & (distance >= -right))[None, None]
+        mask = near if mask is None else mask & near
+    if seen is not None:
+        present = places < jnp.asarray(seen)[:, None, None, None]
+        mask = present if mask is None else mask & present
+    return mask
 
 
 def attention_call(

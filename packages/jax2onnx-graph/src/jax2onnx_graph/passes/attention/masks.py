@@ -11,7 +11,7 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.passes.attention.arrangement import arranged, cheapest
-from jax2onnx_graph.passes.attention.axes import Axes, UnreadableError, atoms, axes_in, size_of
+from jax2onnx_graph.passes.attention.axes import Axes, Axis, UnreadableError, atoms, axes_in, size_of
 from jax2onnx_graph.passes.attention.reading import BROADCAST, Addend
 from jax2onnx_graph.passes.attention.roles import Roles
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
@@ -81,16 +81,22 @@ def _arranged(builder: InsertionPoint, addend: Addend, roles: Roles) -> ir.Value
     """An addend as [B or 1, heads or 1, T or 1, S or 1], without axes of size 1 in front."""
     own = set(axes_in(addend.places[0].axes))
     groups = (roles.batch, (*roles.heads, *roles.group), roles.queries, roles.keys)
-    varied = tuple(group if own & set(group) else () for group in groups)
-    target, everything = _from_first(varied), axes_in(varied)
-    if own == set(everything):
-        return _placed(builder, addend, target)
-    sizes = [axis.size for axis in everything if isinstance(axis.size, int)]
-    if len(sizes) < len(everything):
+    parts = _from_first(tuple(tuple(axis for axis in group if axis in own) for group in groups))
+    value = _placed(builder, addend, parts)
+    for place, (part, group) in enumerate(zip(parts, groups[4 - len(parts) :], strict=True)):
+        if part and len(part) < len(group):
+            value = builder.op.Gather(value, builder.ints(_repetition(part, group)), axis=place)
+    return value
+
+
+def _repetition(part: Sequence[Axis], group: Sequence[Axis]) -> list[int]:
+    """Which element along the axes `part` goes with each along `group`, which has further axes."""
+    sizes = [axis.size for axis in group if isinstance(axis.size, int)]
+    if len(sizes) < len(group):
         raise UnreadableError("a mask is repeated along an axis without a fixed size")
-    value = _placed(builder, addend, tuple((axis,) if axis in own else () for axis in everything))
-    value = builder.op.Expand(value, builder.ints(sizes), dims=sizes)
-    return arranged(builder, value, tuple((axis,) for axis in everything), target)
+    kept = [size if axis in part else 1 for axis, size in zip(group, sizes, strict=True)]
+    places: list[int] = np.broadcast_to(np.arange(np.prod(kept)).reshape(kept), sizes).reshape(-1).tolist()
+    return places
 
 
 def _placed(builder: InsertionPoint, addend: Addend, target: Axes) -> ir.Value:
