@@ -231,3 +231,21 @@ def test_a_session_keeps_a_state():
     for x in inputs:
         expected, state = call(x, state)
         np.testing.assert_allclose(session.step(x), expected, rtol=1e-4, atol=1e-5)
+
+
+class WithUnhashableFields(eqx.Module):
+    kernel: jax.Array
+    sizes: list[int] = eqx.field(static=True)
+    shift: np.ndarray = eqx.field(static=True)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return x @ self.kernel * len(self.sizes) + self.shift
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda m: m, jax.vmap, eqx.filter_jit, eqx.filter_vmap, lambda m: jax.jit(lambda x: m(x))]
+)
+def test_static_fields_may_be_unhashable(wrap):
+    with pytest.warns(UserWarning, match="static"):
+        unhashable = WithUnhashableFields(jnp.ones((3, 3)), [1, 2], np.ones(3, np.float32))
+    to_onnx(wrap(unhashable), [("B", 3)]).verify()
