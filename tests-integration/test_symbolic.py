@@ -219,7 +219,7 @@ def test_streaming_with_two_static_variants(
 
 def test_streaming_with_sessions(control: ControlTransformer, controller: OnnxProgram) -> None:
     """The one dynamic model, and the static variant for one timestep that takes over its states."""
-    stream, masks = timesteps(10, seed=6), [np.asarray(causal_mask(54, 54)), np.asarray(causal_mask(9, 54))]
+    stream, masks = timesteps(10, seed=6), [causal_mask(54, 54), causal_mask(9, 54)]
     dynamic = controller.session(window={"S": 45}, threads=1)
     static = controller.specialize(T=1, S=45).session(window={"S": 45}, threads=1)
     expected = control(some(stream, 0, 6), *caches(0), masks[0])

@@ -6,6 +6,7 @@ Usage: python tools/bench.py [startup] [linear] [large] [memory] [dynamic] [incr
 from __future__ import annotations
 
 import functools
+import importlib
 import resource
 import statistics
 import subprocess
@@ -200,10 +201,10 @@ def incremental() -> None:
     from jax2onnx_core import to_onnx
 
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests-integration"))
-    from cached_models import ControlTransformer, causal_mask
+    models = importlib.import_module("cached_models")
 
     tokens, window, points = 274, 6, 17
-    model = ControlTransformer(width=384, depth=8, heads=6, context=window * tokens, patch=16, rngs=nnx.Rngs(0))
+    model = models.ControlTransformer(width=384, depth=8, heads=6, context=window * tokens, patch=16, rngs=nnx.Rngs(0))
     batch = {"camera": (1, "T", 256, 256, 3), "speed": (1, "T", 1), "waypoints": (1, "T", points, 2)}
     mask = (f"{tokens}*T", f"S + {tokens}*T")
     program = to_onnx(
@@ -220,8 +221,8 @@ def incremental() -> None:
     dynamic = program.session(threads=1, window={"S": kept})
     static = program.specialize(T=1, S=kept).session(threads=1, window={"S": kept})
     full, one = (
-        np.asarray(causal_mask(window * tokens, window * tokens)),
-        np.asarray(causal_mask(tokens, window * tokens)),
+        np.asarray(models.causal_mask(window * tokens, window * tokens)),
+        np.asarray(models.causal_mask(tokens, window * tokens)),
     )
     rounds: dict[str, list[float]] = {"full": [], "dynamic": [], "static": []}
     for _ in range(5):

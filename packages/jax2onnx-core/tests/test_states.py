@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import resource
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -65,7 +66,11 @@ def test_the_pairs_are_in_the_metadata(growing, fixed, recurrent):
 
 
 def test_names_that_the_user_gave():
-    given = {"input_names": ["past", "new"], "output_names": ["present", "y"], "constraints": ["S >= 0"]}
+    given: dict[str, Any] = {
+        "input_names": ["past", "new"],
+        "output_names": ["present", "y"],
+        "constraints": ["S >= 0"],
+    }
     for states in ({"past": "present"}, {"cache": "output_0"}, {0: "present"}):
         program = to_onnx(extend, [("B", "S", 4), ("B", "T", 4)], states=states, **given)
         assert pairs(program) == [("past", "present", 1)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -133,7 +135,7 @@ def test_random_streams_are_states_too():
 
 
 def test_names_that_the_user_gave():
-    names = {"input_names": ["x", "n", "m"], "output_names": ["y", "new_n", "new_m"]}
+    names: dict[str, Any] = {"input_names": ["x", "n", "m"], "output_names": ["y", "new_n", "new_m"]}
     session = to_onnx(Smoothed(), [(3,)], states=(nnx.BatchStat, Counter), **names).session()
     session.step(np.ones(3, np.float32))
     assert session.state["n"] == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
@@ -53,7 +55,7 @@ def states_of(model: ir.Model) -> list[StatePair]:
 
 
 def types_of(model: ir.Model) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-    return {value.name: (tuple(value.shape.numpy()), value.dtype.numpy()) for value in model.graph.inputs}
+    return {str(value.name): (tuple(value.shape.numpy()), value.dtype.numpy()) for value in model.graph.inputs}
 
 
 def steps(model: ir.Model, count: int) -> tuple[list[list[np.ndarray]], list[np.ndarray]]:
@@ -162,7 +164,7 @@ def test_the_last_entries_of_a_state(dtype):
 # -- options --------------------------------------------------------------------------------
 
 
-def opened(**options: object) -> OrtKeeper:
+def opened(**options: Any) -> OrtKeeper:
     keeper = OnnxRuntime().open(
         model_of("(float[2] keys) => (float[2] new_keys) { new_keys = Neg(keys) }"), [KEYS], RuntimeOptions(**options)
     )
