@@ -44,8 +44,10 @@ def quantize(model: ir.Model, request: Quantization, target: Target) -> ir.Model
     excluded = excluded_nodes(copy, request)
     try:
         result = _QUANTIZERS[request.mode](copy, request, excluded)
-    except (ValueError, RuntimeError, TypeError, KeyError, IndexError, AttributeError, AssertionError) as error:
-        raise TargetError(f"ONNX Runtime cannot quantise the model to {request.mode}: {error}") from error
+    except Exception as error:
+        raise TargetError(
+            f"ONNX Runtime cannot quantise the model to {request.mode} ({type(error).__name__}: {error})."
+        ) from error
     for factory in target.passes() if to_half else ():
         factory(target)(result)
     RemoveUnusedNodesPass()(result)

@@ -20,7 +20,7 @@ def prepared(model: ir.Model, *, plain_products: bool) -> ir.Model:
 
     All nodes have names, by which quantizers are told what to leave out.
     """
-    copy = ir.from_proto(ir.to_proto(model))
+    copy = model.clone()
     for graph_pass in (InlinePass(), *([_PlainProducts()] if plain_products else []), RemoveUnusedNodesPass()):
         copy = graph_pass(copy).model
     names = Names(node.name for node in walk(copy.graph) if node.name)

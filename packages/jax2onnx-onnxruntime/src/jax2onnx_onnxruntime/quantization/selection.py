@@ -17,7 +17,7 @@ __all__ = ["CONVOLUTIONS", "excluded_nodes"]
 CONVOLUTIONS = ("Conv",)
 _LISTED = 6
 
-#: The operators whose weights each mode quantises; None for all that have floating-point weights.
+#: The operators whose weights each mode quantises; None for all that have weights.
 _OPERATORS: Mapping[Mode, Collection[str] | None] = {
     "int4": ("MatMul",),
     "int8": ("MatMul",),
@@ -43,7 +43,7 @@ def excluded_nodes(model: ir.Model, request: Quantization) -> frozenset[str]:
     operators = _OPERATORS[request.mode]
     found = [node for node in nodes if weights[node] and (operators is None or node.op_type in operators)]
     if not found:
-        what = "floating-point weights" if operators is None else f"weights of {', '.join(operators)}"
+        what = "float32 weights" if operators is None else f"float32 weights of {', '.join(operators)}"
         raise OptionError(f"There is nothing to quantise to {request.mode}: the model has no {what}.")
     if all(node.name in excluded for node in found):
         raise OptionError(
