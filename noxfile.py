@@ -280,3 +280,10 @@ def bench(session: nox.Session) -> None:
     """Benchmarks: start-up, conversion time against model size and tracing, memory of saving; prints ratios."""
     python = workspace(session)
     session.run(python, str(ROOT / "tools" / "bench.py"), *session.posargs, external=True)
+
+
+@nox.session(python=False)
+def bench_generation(session: nox.Session) -> None:
+    """A decoder in several writings: one token on caches of several lengths, and a prompt, beside JAX; prints milliseconds."""
+    python = workspace(session)
+    session.run(python, str(ROOT / "tools" / "bench_generation.py"), *session.posargs, external=True)
