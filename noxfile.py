@@ -16,7 +16,7 @@ nox.options.default_venv_backend = "none"  # sessions of one Python share an env
 ROOT = Path(__file__).parent
 INTEGRATION = ROOT / "tests-integration"
 FRAMEWORKS = ["nnx", "linen", "equinox", "haiku", "keras"]
-PACKAGES = ["graph", "core", "onnxruntime", "lax", *FRAMEWORKS, "functions", "testing"]
+PACKAGES = ["graph", "core", "onnxruntime", "openvino", "lax", *FRAMEWORKS, "functions", "testing"]
 # Those with cases.
 PLUGINS = ["lax", *FRAMEWORKS, "functions"]
 PRECISIONS = ["f32", "f64"]
@@ -182,6 +182,8 @@ def targets(session: nox.Session) -> None:
     for number, requirements in RUNTIMES.items():
         python = environment(session, f"onnxruntime-{number}", [*requirements, *RUNTIME_TOOLS], PYTHONS[0])
         arguments += ["--runtime", f"{number}={python}"]
+    python = environment(session, "openvino", ["openvino", *RUNTIME_TOOLS])
+    arguments += ["--runtime", f"openvino={python}"]
     tool = str(ROOT / "tools" / "targets.py")
     session.run(workspace(session), tool, *arguments, *session.posargs, external=True)
 

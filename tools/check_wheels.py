@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 WHEELS = Path(os.environ["JAX2ONNX_WHEELS"])
-DISTRIBUTIONS = ["graph", "core", "lax", "nnx", "functions", "onnxruntime", "testing"]
+DISTRIBUTIONS = ["graph", "core", "lax", "nnx", "functions", "onnxruntime", "openvino", "testing"]
 
 ENTRY_POINTS = """
 import importlib.metadata
@@ -80,7 +80,9 @@ def test_every_distribution_has_a_wheel_and_an_sdist(name):
     assert list(WHEELS.glob(f"jax2onnx_{name}-*.tar.gz"))
 
 
-@pytest.mark.parametrize("name", ["lax", "nnx", "linen", "equinox", "haiku", "keras", "functions", "onnxruntime"])
+@pytest.mark.parametrize(
+    "name", ["lax", "nnx", "linen", "equinox", "haiku", "keras", "functions", "onnxruntime", "openvino"]
+)
 def test_its_entry_point_loads(environments, name):
     python = environments("jax2onnx-core", f"jax2onnx-{name}")
     assert "loaded" in run(python, ENTRY_POINTS.format(name=f"jax2onnx-{name}"))

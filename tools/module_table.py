@@ -13,7 +13,20 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
-PACKAGES = ("graph", "core", "onnxruntime", "lax", "nnx", "linen", "equinox", "haiku", "keras", "functions", "testing")
+PACKAGES = (
+    "graph",
+    "core",
+    "onnxruntime",
+    "openvino",
+    "lax",
+    "nnx",
+    "linen",
+    "equinox",
+    "haiku",
+    "keras",
+    "functions",
+    "testing",
+)
 BEGIN, END = "<!-- modules: written by tools/module_table.py -->", "<!-- end of modules -->"
 
 

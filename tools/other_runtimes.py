@@ -17,7 +17,7 @@ from jax2onnx_graph.targets import Session
 __all__ = ["OtherRuntime"]
 
 ROOT = Path(__file__).parent.parent
-SOURCES = [str(ROOT / "packages" / f"jax2onnx-{name}" / "src") for name in ("graph", "onnxruntime")]
+SOURCES = [str(ROOT / "packages" / f"jax2onnx-{name}" / "src") for name in ("graph", "onnxruntime", "openvino")]
 
 
 class OtherRuntime:
@@ -26,10 +26,13 @@ class OtherRuntime:
     Args:
       python: the interpreter of that environment.
       worker: the script that runs models there.
+      module: the module whose `load` opens sessions there.
     """
 
-    def __init__(self, python: str, worker: str = "runtime_worker.py") -> None:
-        self.python, self.worker = python, worker
+    def __init__(
+        self, python: str, worker: str = "runtime_worker.py", module: str = "jax2onnx_onnxruntime.runner"
+    ) -> None:
+        self.python, self.worker, self.module = python, worker, module
         self._connection: Connection | None = None
 
     def load(self, model: ir.Model) -> Session:
@@ -55,6 +58,6 @@ class OtherRuntime:
         key = secrets.token_hex(16)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(SOURCES), "RUNTIME_WORKER_KEY": key}
         with Listener(authkey=key.encode()) as listener:
-            command = [self.python, str(ROOT / "tools" / self.worker), str(listener.address)]
+            command = [self.python, str(ROOT / "tools" / self.worker), str(listener.address), self.module]
             subprocess.Popen(command, env=environment)
             return listener.accept()

@@ -1,18 +1,18 @@
-"""Runs models for `tools/targets.py` in the environment of another runtime: `runtime_worker.py ADDRESS`.
+"""Runs models for `tools/targets.py` in the environment of another runtime: `runtime_worker.py ADDRESS MODULE`.
 
-Reads pairs of a serialised model and named arrays, answers each with its outputs or with the text of an error.
+MODULE has the function `load`. Reads pairs of a serialised model and named arrays, answers each with its outputs or with the text of an error.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from multiprocessing.connection import Client
-
-from jax2onnx_onnxruntime.runner import load
 
 
 def main() -> None:
+    load = import_module(sys.argv[2]).load
     with Client(sys.argv[1], authkey=os.environ["RUNTIME_WORKER_KEY"].encode()) as connection:
         while True:
             try:

@@ -3,7 +3,8 @@
 Results of cases are kept in `conformance-results/` as they come; `--fresh` forgets them, `--models` leaves the cases out. It fails
 where a case is wrong and `target_cases.KNOWN` does not explain it.
 
-`--runtime 1.18=PATH`, any number of times, names the Python of an environment that has this version of ONNX Runtime.
+`--runtime 1.18=PATH`, any number of times, names the Python of an environment that has this version of ONNX Runtime,
+`--runtime openvino=PATH` that of one with OpenVINO.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Runtime(NamedTuple):
 def loader(runtime: Runtime) -> Load:
     """What opens sessions in a runtime."""
     if runtime.python:
-        return OtherRuntime(runtime.python).load
+        package = runtime.target.partition("==")[0]
+        return OtherRuntime(runtime.python, module=f"jax2onnx_{package}.runner").load
     return standard_target.load if runtime.target == standard_target.name else OnnxRuntime().load
 
 
@@ -175,7 +177,10 @@ def main() -> None:
     options = parser.parse_args()
     runtimes = {"onnx.reference": Runtime(standard_target.name)}
     for version, _, python in (runtime.partition("=") for runtime in options.runtime):
-        runtimes[f"ONNX Runtime {version}"] = Runtime(f"onnxruntime=={version}", python)
+        if version == "openvino":
+            runtimes["OpenVINO"] = Runtime("openvino", python)
+        else:
+            runtimes[f"ONNX Runtime {version}"] = Runtime(f"onnxruntime=={version}", python)
     runtimes[f"ONNX Runtime {onnxruntime.__version__}"] = Runtime("onnxruntime")
     replace("models", model_rows(runtimes))
     if options.models:

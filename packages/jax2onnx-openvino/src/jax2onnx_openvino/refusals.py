@@ -1,0 +1,75 @@
+"""The refusal of models that OpenVINO's CPU plugin would compute wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+from jax2onnx_graph.errors import ConversionError
+from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.legalise.kernels import bindings, operator_key, signature
+from jax2onnx_graph.opsets import opset_of
+from jax2onnx_graph.targets import Target, standard_target
+from jax2onnx_graph.traversal import all_nodes
+
+from jax2onnx_openvino.support import legalisation
+
+__all__ = ["RefusalsPass"]
+
+_LARGEST = (1 << 31) - 1
+
+
+class RefusalsPass(ir.passes.InPlacePass):
+    """Look at a legalised model, and raise ConversionError with everything that has no right form.
+
+    1. Operators at element types with which they were measured to be wrong, or not to run.
+    2. Inputs and outputs of 64 bits, which the plugin computes in 32.
+    3. Pads by a value that is no constant: the plugin pads by zero.
+    """
+
+    def __init__(self, target: Target = standard_target) -> None:
+        super().__init__()
+        self._target = target
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Apply the rules above; the model stays as it is."""
+        problems = [*_of_interface(model), *_of_nodes(model)]
+        if problems:
+            raise ConversionError("OpenVINO computes no right results for this model:\n  " + "\n  ".join(problems))
+        return ir.passes.PassResult(model, modified=False)
+
+
+def _of_interface(model: ir.Model) -> Iterator[str]:
+    for what, values in (("input", model.graph.inputs), ("output", model.graph.outputs)):
+        for value in values:
+            if value.dtype is not None and value.dtype.bitwidth == 64:
+                yield (
+                    f"The {what} {value.name!r} is {value.dtype}, which its CPU plugin computes in 32 bits; let the function "
+                    "take and give types of 32 bits, or export with x64=False."
+                )
+
+
+def _of_nodes(model: ir.Model) -> Iterator[str]:
+    opset, table, seen = opset_of(model), legalisation().table, set[str]()
+    for node in all_nodes(model):
+        found = None if node.domain else signature(operator_key(node), opset)
+        if found is None:
+            continue
+        key = operator_key(node)
+        for variable, dtype in bindings(node, found).items():
+            native = table.types(key, variable, opset)
+            # What has a rewrite and was left as it is has operands that are small enough.
+            if native is None or dtype in native or legalisation().find_rewrite(key, dtype) is not None:
+                continue
+            problem = f"{key} of {dtype}"
+            if problem not in seen:
+                seen.add(problem)
+                yield f"{problem} ({_place(node)})"
+        fill = node.inputs[2] if node.op_type == "Pad" and len(node.inputs) > 2 else None
+        if fill is not None and constant_tensor(fill) is None:
+            yield f"Pad by a value that is no constant ({_place(node)})"
+
+
+def _place(node: ir.Node) -> str:
+    """The user's line that a node is from where it was kept, else the node's name, which tells the module."""
+    return node.metadata_props.get("source") or node.name or "unnamed"

@@ -1,0 +1,66 @@
+"""`OpenVino`: the target, which answers from measured tables and imports the runtime only to run a model."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+from jax2onnx_graph import ir
+from jax2onnx_graph.arrays import Dtype
+from jax2onnx_graph.errors import TargetError
+from jax2onnx_graph.targets import PassFactory, Property, Session, Target
+
+__all__ = ["OpenVino"]
+
+
+class OpenVino(Target):
+    """OpenVINO with its CPU plugin, which computes with float32 and with the bits of int32.
+
+    The tables and passes come at first use, so that registering the target is cheap.
+    """
+
+    name = "openvino"
+    opsets = range(18, 24)
+    ir_version = 10
+    runs_functions = False
+
+    def supports(self, op_type: str, dtype: Dtype, opset: int) -> bool:
+        """Whether the operator is computed exactly on this element type, natively or after legalisation."""
+        from jax2onnx_openvino.support import supports
+
+        return supports(op_type, dtype, opset)
+
+    def guarantees(self, op_type: str, dtype: Dtype, kept: Property) -> bool:
+        """Whether what computes the operator keeps the property; see `guarantees.json`."""
+        from jax2onnx_openvino.support import guarantees
+
+        return guarantees(op_type, dtype, kept)
+
+    def passes(self) -> Sequence[PassFactory]:
+        """What the plugin loses is put right, then integers, then what has no right form is refused."""
+        from jax2onnx_openvino.legalise import LegalisePass
+        from jax2onnx_openvino.refusals import RefusalsPass
+        from jax2onnx_openvino.repairs import RepairsPass
+
+        return (RepairsPass, LegalisePass, RefusalsPass)
+
+    @property
+    def can_run(self) -> bool:
+        """Whether `openvino` can be imported."""
+        return importlib.util.find_spec("openvino") is not None
+
+    def load(self, model: ir.Model | Path) -> Session:
+        """Compile a model, or the file of one, for the CPU.
+
+        Raises:
+          TargetError: OpenVINO is not installed, or it refuses the model.
+        """
+        from jax2onnx_openvino.runner import load
+
+        try:
+            return load(model)
+        except ModuleNotFoundError as error:
+            raise TargetError(str(error)) from error
+        except RuntimeError as error:
+            raise TargetError(f"OpenVINO cannot load the model: {error}") from error

@@ -1,0 +1,96 @@
+"""The target: what it answers, the models it is given, and that it loads nothing before it is needed."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as ir
+import pytest
+from jax2onnx_core import to_onnx
+from jax2onnx_graph.errors import ConversionError, TargetError
+from jax2onnx_openvino import OpenVino
+
+TARGET = OpenVino()
+
+
+@pytest.mark.parametrize(
+    ("op_type", "dtype"),
+    [("Add", np.float32), ("Conv", np.float32), ("MatMul", np.float16), ("Gather", np.int32), ("Div", np.int32),
+     ("Less", np.int32), ("ReduceSum", np.int32), ("Add", np.int8), ("Attention", np.float32), ("Where", np.bool_)],
+)  # fmt: skip
+def test_what_is_right_is_supported(op_type, dtype):
+    assert TARGET.supports(op_type, np.dtype(dtype), 23)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "dtype"),
+    [("Add", np.float64), ("Add", np.uint32), ("Cast", np.uint64), ("Det", np.float32), ("RandomNormal", np.float32)],
+)
+def test_what_is_wrong_is_not_supported(op_type, dtype):
+    assert not TARGET.supports(op_type, np.dtype(dtype), 23)
+
+
+def test_guarantees_are_those_that_were_measured():
+    assert not TARGET.guarantees("Relu", np.dtype(np.float32), "nan")
+    assert not TARGET.guarantees("TopK", np.dtype(np.float32), "nan")
+    assert TARGET.guarantees("Tanh", np.dtype(np.float32), "nan")
+    assert TARGET.guarantees("ReduceSum", np.dtype(np.int32), "wraps")
+
+
+def test_its_models_have_no_functions():
+    program = to_onnx(lambda x: jax.nn.gelu(x @ x.T), [("N", 3)], target="openvino")
+    assert not program.model.functions
+    assert program.opset <= 23
+
+
+def test_a_nan_that_a_kernel_loses_is_put_back():
+    program = to_onnx(jnp.exp, [(3,)], target="openvino")
+    assert {node.op_type for node in program.model.graph} == {"Exp", "IsNaN", "Where"}
+
+
+@pytest.mark.parametrize(("fn", "dtype"), [(jnp.sin, jnp.float64), (lambda x: x + 1, jnp.int64)])
+def test_types_of_64_bits_are_refused(fn, dtype):
+    with jax.enable_x64(True), pytest.raises(ConversionError, match=r"openvino has no|in 32 bits"):
+        to_onnx(fn, [((3,), dtype)], target="openvino")
+
+
+def test_unsigned_integers_of_32_bits_are_refused():
+    with pytest.raises(ConversionError, match="openvino"):
+        to_onnx(lambda x: x // 3, [((3,), jnp.uint32)], target="openvino")
+
+
+def test_it_runs_a_program():
+    pytest.importorskip("openvino")
+    to_onnx(lambda x: jax.nn.softmax(x @ x.T), [("N", 3)], target="openvino").verify()
+
+
+def test_a_model_that_the_runtime_refuses_is_an_error_of_the_target():
+    pytest.importorskip("openvino")
+    text = '<ir_version: 10, opset_import: ["" : 20]> g (float[N] x) => (float[N] y) { y = Nonsense(x) }'
+    with pytest.raises(TargetError, match="OpenVINO cannot load the model"):
+        TARGET.load(ir.from_onnx_text(text))
+
+
+def test_without_the_runtime_it_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    text = '<ir_version: 10, opset_import: ["" : 20]> g (float[N] x) => (float[N] y) { y = Neg(x) }'
+    assert not TARGET.can_run
+    with pytest.raises(TargetError, match=r"pip install 'jax2onnx-openvino\[openvino\]'"):
+        TARGET.load(ir.from_onnx_text(text))
+
+
+def test_registering_imports_neither_the_runtime_nor_core():
+    code = (
+        "import sys\nfrom jax2onnx_openvino import plugin\n"
+        "class Registry:\n    def target(self, target): print(target.name, target.is_default)\n"
+        "plugin.jax2onnx_register(Registry())\n"
+        "print(*({'openvino', 'jax2onnx_core', 'jax'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["openvino False", ""]

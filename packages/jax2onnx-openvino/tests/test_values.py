@@ -1,0 +1,71 @@
+"""Legalised graphs in OpenVINO, compared with NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from jax2onnx_openvino import OpenVino
+
+pytest.importorskip("openvino")
+
+TARGET = OpenVino()
+LARGE = [-(2**31), -(2**31) + 1, -(2**24) - 1, -7, -1, 1, 3, 2**24 + 1, 2**30 + 1, 2**31 - 2, 2**31 - 1]
+X, Y = (grid.reshape(-1).astype(np.int32) for grid in np.meshgrid(LARGE, LARGE))
+AXES = np.array([1], np.int64)
+
+
+def run(body: str, **feeds: np.ndarray) -> np.ndarray:
+    """The result of a graph, after the passes of the target."""
+    proto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]>\n{body}')
+    model = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
+    for factory in TARGET.passes():
+        factory(TARGET)(model)
+    (result,) = TARGET.load(model)(feeds)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("op_type", "function"),
+    [("Less", np.less), ("Greater", np.greater), ("LessOrEqual", np.less_equal), ("GreaterOrEqual", np.greater_equal),
+     ("Equal", np.equal), ("Max", np.maximum), ("Min", np.minimum), ("Add", np.add), ("Mul", np.multiply)],
+)  # fmt: skip
+def test_large_integers_are_exact(op_type, function):
+    want = function(X, Y)
+    dtype = "bool" if want.dtype == np.bool_ else "int32"
+    got = run(f"g (int32[N] x, int32[N] y) => ({dtype}[N] z) {{ z = {op_type}(x, y) }}", x=X, y=Y)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_large_integers_are_divided_exactly():
+    x, y = X[Y != -1], Y[Y != -1]
+    body = "g (int32[N] x, int32[N] y) => (int32[N] z) { z = %s }"
+    a, b = x.astype(np.int64), y.astype(np.int64)
+    quotient = np.abs(a) // np.abs(b) * np.sign(a) * np.sign(b)
+    np.testing.assert_array_equal(run(body % "Div(x, y)", x=x, y=y), quotient)
+    np.testing.assert_array_equal(run(body % "Mod(x, y)", x=x, y=y), np.mod(a, b))
+    np.testing.assert_array_equal(run(body % "Mod<fmod = 1>(x, y)", x=x, y=y), np.fmod(a, b))
+
+
+def test_large_integers_are_chosen_after_a_comparison():
+    body = "g (float[N] f, int32[N] x, int32[N] y) => (int32[N] z) { c = IsNaN(f) z = Where(c, x, y) }"
+    condition = np.arange(len(X)) % 3 == 0
+    got = run(body, f=np.where(condition, np.nan, 0).astype(np.float32), x=X, y=Y)
+    np.testing.assert_array_equal(got, np.where(condition, X, Y))
+
+
+def test_large_integers_are_multiplied_exactly():
+    x = X[:60].reshape(6, 10)
+    got = run("g (int32[6, 10] x, int32[10, 6] y) => (int32[6, 6] z) { z = MatMul(x, y) }", x=x, y=x.T.copy())
+    np.testing.assert_array_equal(got, x @ x.T)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "operands"), [("Relu", "x"), ("Exp", "x"), ("Max", "x, c"), ("Min", "c, x"), ("Clip", "x, d, c")]
+)
+def test_nan_stays(op_type, operands):
+    x = np.array([np.nan, 1, -2] * 8, np.float32)
+    constants = "c = Constant<value = float {0.5}>() d = Constant<value = float {-0.5}>()"
+    got = run(f"g (float[N] x) => (float[N] y) {{ {constants} y = {op_type}({operands}) }}", x=x)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(x))
