@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 WHEELS = Path(os.environ["JAX2ONNX_WHEELS"])
-DISTRIBUTIONS = ["graph", "core", "lax", "nnx", "functions", "onnxruntime", "openvino", "testing"]
+FRAMEWORKS = ["nnx", "linen", "equinox", "haiku", "keras"]
+DISTRIBUTIONS = ["graph", "core", "lax", *FRAMEWORKS, "functions", "onnxruntime", "openvino", "testing"]
 
 ENTRY_POINTS = """
 import importlib.metadata
@@ -80,9 +81,7 @@ def test_every_distribution_has_a_wheel_and_an_sdist(name):
     assert list(WHEELS.glob(f"jax2onnx_{name}-*.tar.gz"))
 
 
-@pytest.mark.parametrize(
-    "name", ["lax", "nnx", "linen", "equinox", "haiku", "keras", "functions", "onnxruntime", "openvino"]
-)
+@pytest.mark.parametrize("name", ["lax", *FRAMEWORKS, "functions", "onnxruntime", "openvino"])
 def test_its_entry_point_loads(environments, name):
     python = environments("jax2onnx-core", f"jax2onnx-{name}")
     assert "loaded" in run(python, ENTRY_POINTS.format(name=f"jax2onnx-{name}"))
@@ -96,7 +95,7 @@ def test_graph_pulls_no_jax(environments):
     assert not installed(environments("jax2onnx-graph")) & {"jax", "jaxlib", "jax2onnx-core", "onnxruntime"}
 
 
-@pytest.mark.parametrize("name", ["nnx", "linen", "equinox", "haiku", "keras"])
+@pytest.mark.parametrize("name", FRAMEWORKS)
 def test_a_framework_pulls_nothing_that_it_does_not_use(environments, name):
     libraries = {"equinox", "dm-haiku", "keras"} - {name, f"dm-{name}"}
     found = installed(environments("jax2onnx-core", f"jax2onnx-{name}")) - {f"jax2onnx-{name}"}
