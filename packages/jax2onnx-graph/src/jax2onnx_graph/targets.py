@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Literal, Self
 
 from jax2onnx_graph._ir import ir
@@ -14,7 +16,7 @@ from jax2onnx_graph.deployment.states import StatePair
 from jax2onnx_graph.errors import OptionError, TargetError
 from jax2onnx_graph.facts.availability import is_allowed, main_value
 
-__all__ = ["Array", "PassFactory", "Property", "Session", "Target", "standard_target"]
+__all__ = ["Array", "PassFactory", "Property", "Session", "Target", "import_runtime", "standard_target"]
 
 
 #: A loaded model: named arrays → the outputs, in order.
@@ -157,3 +159,17 @@ class Target:
 PassFactory = Callable[[Target], ir.passes.PassBase]
 
 standard_target = Target()
+
+
+def import_runtime(name: str, missing: str) -> ModuleType:
+    """The module of a runtime, which is imported when a model is to be run.
+
+    Raises:
+      ModuleNotFoundError: it is not installed; the message is `missing`, which says how to install it.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise ModuleNotFoundError(missing, name=name) from None

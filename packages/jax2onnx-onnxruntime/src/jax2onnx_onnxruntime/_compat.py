@@ -7,6 +7,8 @@ import logging
 from types import ModuleType
 from typing import Any
 
+from jax2onnx_graph.targets import import_runtime
+
 __all__ = ["block_quantizer", "onnxruntime", "quantization", "refusals"]
 
 
@@ -16,17 +18,12 @@ def onnxruntime() -> ModuleType:
     Raises:
       ModuleNotFoundError: it is not installed; the message names the extras that install it.
     """
-    try:
-        return importlib.import_module("onnxruntime")
-    except ModuleNotFoundError as error:
-        if error.name != "onnxruntime":
-            raise
-        raise ModuleNotFoundError(
-            "Running a model needs ONNX Runtime, which is not installed. Install its CPU build with "
-            "`pip install 'jax2onnx-onnxruntime[cpu]'` or its CUDA build with "
-            "`pip install 'jax2onnx-onnxruntime[gpu]'`.",
-            name="onnxruntime",
-        ) from None
+    return import_runtime(
+        "onnxruntime",
+        "Running a model needs ONNX Runtime, which is not installed. Install its CPU build with "
+        "`pip install 'jax2onnx-onnxruntime[cpu]'` or its CUDA build with "
+        "`pip install 'jax2onnx-onnxruntime[gpu]'`.",
+    )
 
 
 def refusals() -> tuple[type[Exception], ...]:

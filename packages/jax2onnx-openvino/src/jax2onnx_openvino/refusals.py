@@ -27,9 +27,8 @@ class RefusalsPass(ir.passes.InPlacePass):
     3. Pads by a value that is no constant: the plugin pads by zero.
     """
 
-    def __init__(self, target: Target = standard_target) -> None:
+    def __init__(self, _: Target = standard_target) -> None:
         super().__init__()
-        self._target = target
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Apply the rules above; the model stays as it is."""

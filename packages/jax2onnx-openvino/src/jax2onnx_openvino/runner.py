@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.targets import import_runtime
 
 __all__ = ["Runner", "load", "openvino"]
 
@@ -25,16 +25,11 @@ def openvino() -> ModuleType:
     Raises:
       ModuleNotFoundError: it is not installed; the message names the extra that installs it.
     """
-    try:
-        return importlib.import_module("openvino")
-    except ModuleNotFoundError as error:
-        if error.name != "openvino":
-            raise
-        raise ModuleNotFoundError(
-            "Running a model needs OpenVINO, which is not installed. Install it with "
-            "`pip install 'jax2onnx-openvino[openvino]'`.",
-            name="openvino",
-        ) from None
+    return import_runtime(
+        "openvino",
+        "Running a model needs OpenVINO, which is not installed. Install it with "
+        "`pip install 'jax2onnx-openvino[openvino]'`.",
+    )
 
 
 @functools.cache
