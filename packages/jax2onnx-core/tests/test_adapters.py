@@ -90,5 +90,5 @@ def test_a_library_whose_package_is_not_installed_is_named():
 
 def test_the_repr_is_a_summary():
     program = to_onnx(functools.partial(Model().apply, VARIABLES), [("B", 3)])
-    assert "input  x: FLOAT (B, 3)" in repr(program)
+    assert "input      x  float32[B, 3]" in repr(program)
     assert "pip install" not in repr(program)

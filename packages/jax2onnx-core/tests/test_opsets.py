@@ -37,7 +37,7 @@ def test_a_given_opset_is_declared():
 
 def test_the_report_says_what_holds_the_opset_up():
     lines = to_onnx(lambda x: jax.nn.gelu(x), [(3,)], provenance=True).report().splitlines()
-    assert lines[0] == "ONNX program, opset 20, IR version 10, target onnxruntime"
+    assert lines[0] == "ONNX program main, opset 20, IR version 10, target onnxruntime"
     (below,) = [line for line in lines if line.startswith("below opset 20 without: Gelu 1 (")]
     assert "test_opsets.py:" in below
 

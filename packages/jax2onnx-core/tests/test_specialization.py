@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax2onnx_core import SpecializedDim, errors, to_onnx
-from jax2onnx_graph.labels import METADATA_KEY
+from jax2onnx_graph.metadata import SYMBOLS_KEY
 
 
 class TestSpecializedDim:
@@ -97,7 +97,7 @@ def test_the_registry_of_symbols(dynamic):
 def test_the_table_is_in_the_file(dynamic, tmp_path):
     path = dynamic.specialize(N=8).save(tmp_path / "m.onnx")
     metadata = {p.key: p.value for p in onnx.load(path).metadata_props}
-    symbols = {s["name"]: s["value"] for s in json.loads(metadata[METADATA_KEY])["symbols"]}
+    symbols = {s["name"]: s["value"] for s in json.loads(metadata[SYMBOLS_KEY])["symbols"]}
     assert symbols == {"K": None, "M": None, "N": 8}
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import pytest
 from jax2onnx_core import errors, to_onnx
-from jax2onnx_graph.deployment.states import STATES_KEY
+from jax2onnx_graph.metadata import STATES_KEY
 
 X = np.random.default_rng(0).standard_normal((200, 2, 4)).astype(np.float32)
 

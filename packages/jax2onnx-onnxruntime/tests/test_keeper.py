@@ -10,8 +10,8 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 from jax2onnx_graph.deployment.keeper import RuntimeOptions
-from jax2onnx_graph.deployment.states import StatePair
 from jax2onnx_graph.errors import OptionError, TargetError
+from jax2onnx_graph.metadata import StatePair
 from jax2onnx_onnxruntime import OnnxRuntime
 from jax2onnx_onnxruntime.keeper import OrtKeeper, is_updated_in_place
 

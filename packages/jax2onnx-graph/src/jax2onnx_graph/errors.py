@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
-    "ConversionError", "Declined", "Jax2OnnxError", "OptionError", "PassError", "RuleError", "RuntimeInputError", "SaveError", "SymbolError", "TargetError",
+    "ConversionError", "Declined", "Jax2OnnxError", "OptionError", "PassError", "ReadError", "RuleError", "RuntimeInputError", "SaveError", "SymbolError", "TargetError",
     "VerificationError",
 ]  # fmt: skip
 
@@ -47,6 +47,10 @@ class RuntimeInputError(Jax2OnnxError, ValueError):
 
 class SaveError(Jax2OnnxError, OSError):
     """The model could not be written; nothing was left half-written."""
+
+
+class ReadError(Jax2OnnxError, OSError):
+    """A file could not be read, or holds no model."""
 
 
 class Declined(Exception):

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import OPERATIONS
+from jax2onnx_graph.metadata import SymbolInfo
 from jax2onnx_graph.traversal import all_values
 
-__all__ = ["METADATA_KEY", "SymbolInfo", "check_labels", "numbers_in", "symbol_table", "symbols_in", "write_metadata"]
-
-METADATA_KEY = "jax2onnx.symbols"
+__all__ = ["check_labels", "numbers_in", "symbol_table", "symbols_in"]
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"\b\d+\b")
-
-
-@dataclasses.dataclass(frozen=True)
-class SymbolInfo:
-    """One symbol: the least value it can have, the number it was fixed to, and the input dimensions that hold it.
-
-    `origins` are `(input name, axis, expression)`.
-    """
-
-    name: str
-    minimum: int
-    value: int | None
-    origins: tuple[tuple[str, int, str], ...]
 
 
 def symbol_table(
@@ -51,13 +35,6 @@ def symbol_table(
         symbol: SymbolInfo(symbol, minimum(symbol), values.get(symbol), tuple(places))
         for symbol, places in sorted(origins.items())
     }
-
-
-def write_metadata(model: ir.Model, table: Mapping[str, SymbolInfo], constraints: Sequence[str]) -> None:
-    """Keep the symbol table in the model file, for other tools."""
-    if table:
-        entry = {"symbols": [dataclasses.asdict(info) for info in table.values()], "constraints": list(constraints)}
-        model.metadata_props[METADATA_KEY] = json.dumps(entry)
 
 
 def check_labels(model: ir.Model, known: Collection[str], outputs: Sequence[Sequence[str | None]]) -> list[str]:

@@ -12,9 +12,9 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.deployment.keeper import ArrayKeeper, RuntimeOptions, StateKeeper
 from jax2onnx_graph.deployment.quantization import Quantization
-from jax2onnx_graph.deployment.states import StatePair
 from jax2onnx_graph.errors import OptionError, TargetError
 from jax2onnx_graph.facts.availability import is_allowed, main_value
+from jax2onnx_graph.metadata import StatePair
 
 __all__ = ["Array", "PassFactory", "Property", "Session", "Target", "import_runtime", "standard_target"]
 

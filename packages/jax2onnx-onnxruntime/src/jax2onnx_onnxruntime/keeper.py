@@ -10,8 +10,8 @@ import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.deployment.keeper import RuntimeOptions, last
-from jax2onnx_graph.deployment.states import StatePair
 from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.metadata import StatePair
 
 from jax2onnx_onnxruntime._compat import onnxruntime
 from jax2onnx_onnxruntime.runner import Runner, from_ort, packed, to_ort, view_of

@@ -13,8 +13,8 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.deployment.keeper import RuntimeOptions, StateKeeper
 from jax2onnx_graph.deployment.quantization import Quantization
-from jax2onnx_graph.deployment.states import StatePair
 from jax2onnx_graph.errors import OptionError, TargetError
+from jax2onnx_graph.metadata import StatePair
 from jax2onnx_graph.targets import PassFactory, Property, Session, Target
 
 __all__ = ["OnnxRuntime"]

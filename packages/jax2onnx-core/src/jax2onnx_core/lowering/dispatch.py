@@ -9,7 +9,7 @@ import jax
 from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.build.components import Components
 from jax2onnx_graph.build.functions import FunctionTable
-from jax2onnx_graph.report import LoweringLog
+from jax2onnx_graph.inspection.lowering_log import LoweringLog
 
 from jax2onnx_core import _compat
 from jax2onnx_core.fingerprint import params_fingerprint

@@ -14,7 +14,7 @@ from jax2onnx_graph.build.model_state import DimNotation, ModelState
 from jax2onnx_graph.build.names import Origin
 from jax2onnx_graph.build.results import accept_results
 from jax2onnx_graph.build.scope import Scope
-from jax2onnx_graph.report import LoweringLog
+from jax2onnx_graph.inspection.lowering_log import LoweringLog
 from jax2onnx_graph.targets import Target
 
 from jax2onnx_core import _compat

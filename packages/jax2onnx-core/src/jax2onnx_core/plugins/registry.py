@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from jax2onnx_graph.inspection.lowering_log import Unsupported
 from jax2onnx_graph.passes import ContributedPass
-from jax2onnx_graph.report import Unsupported
 from jax2onnx_graph.targets import PassFactory, Target, standard_target
 
 from jax2onnx_core.jax_types import Function

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from jax2onnx_graph.build.builder import GraphBuilder, Value
-from jax2onnx_graph.report import Unsupported
+from jax2onnx_graph.inspection.lowering_log import Unsupported
 
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.errors import Declined, PluginError

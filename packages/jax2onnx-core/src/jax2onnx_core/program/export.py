@@ -14,11 +14,11 @@ from jax2onnx_graph.build.final_names import finish_names
 from jax2onnx_graph.build.model import assemble_model
 from jax2onnx_graph.build.names import Origin, check_names, title
 from jax2onnx_graph.build.scope import Scope
-from jax2onnx_graph.deployment.states import StatePair, pair_states, write_states
-from jax2onnx_graph.labels import write_metadata
+from jax2onnx_graph.deployment.states import pair_states
+from jax2onnx_graph.inspection.lowering_log import missing_text, supplier_hints
+from jax2onnx_graph.metadata import StatePair, write_states, write_symbols
 from jax2onnx_graph.opsets import check_opset, declare_versions
 from jax2onnx_graph.passes import optimise
-from jax2onnx_graph.report import missing_text, supplier_hints
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import check_depth, too_deep
 
@@ -186,7 +186,7 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
         states={named[f"{lowering.adapted.state_keyword}.{path}"]: x for path, x in lowering.adapted.states.items()},
     )  # fmt: skip
     write_states(model, [pair.renamed(named, final) for pair in lowering.states])
-    write_metadata(model, program.symbols, program.constraints)
+    write_symbols(model, program.symbols, program.constraints)
     return program
 
 

@@ -12,11 +12,11 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype, number_array
 from jax2onnx_graph.deployment.profiles import ShapeProfile, SymbolRange, shape_profile
 from jax2onnx_graph.deployment.program import Arguments, Program
-from jax2onnx_graph.deployment.states import read_states
 from jax2onnx_graph.facts.dims import SpecializedDim
-from jax2onnx_graph.labels import SymbolInfo, check_labels, symbol_table
+from jax2onnx_graph.inspection.lowering_log import LoweringLog
+from jax2onnx_graph.labels import check_labels, symbol_table
+from jax2onnx_graph.metadata import SymbolInfo, read_states
 from jax2onnx_graph.probing import critical_sizes, index_extents
-from jax2onnx_graph.report import LoweringLog
 from jax2onnx_graph.sizes import Ranges, Sizes, SymbolSpace, check_ranges, check_shapes, check_sizes, choose_sizes
 from jax2onnx_graph.targets import Target
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.deployment.states import StatePair
+from jax2onnx_graph.metadata import StatePair
 
 __all__ = ["ArrayKeeper", "RuntimeOptions", "StateKeeper", "last"]
 

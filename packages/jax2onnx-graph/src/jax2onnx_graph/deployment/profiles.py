@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from jax2onnx_graph.errors import SymbolError
 from jax2onnx_graph.facts.dims import Dim, is_static
-from jax2onnx_graph.labels import SymbolInfo, symbols_in
+from jax2onnx_graph.labels import symbols_in
+from jax2onnx_graph.metadata import SymbolInfo
 from jax2onnx_graph.sizes import SymbolSpace
 
 __all__ = ["ShapeProfile", "SymbolRange", "shape_profile"]

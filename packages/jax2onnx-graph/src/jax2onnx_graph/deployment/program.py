@@ -15,8 +15,9 @@ from jax2onnx_graph.deployment.keeper import RuntimeOptions
 from jax2onnx_graph.deployment.quantization import Mode, Quantization
 from jax2onnx_graph.deployment.session import Interface, ModelSession, StateSizes, open_session
 from jax2onnx_graph.errors import RuntimeInputError
+from jax2onnx_graph.inspection.lowering_log import LoweringLog
+from jax2onnx_graph.inspection.report import report_text, summary_text
 from jax2onnx_graph.opsets import opset_of
-from jax2onnx_graph.report import LoweringLog, report_text, summary_text
 from jax2onnx_graph.saving import save_model, save_sharing_weights
 from jax2onnx_graph.sizes import Ranges, Sizes, SymbolSpace
 from jax2onnx_graph.targets import Session, Target
@@ -96,7 +97,7 @@ class Program:
 
     def report(self) -> str:
         """A readable summary: operators, how each operation was lowered, what declined and why, symbols, sizes."""
-        return report_text(self.model, self.target, self.constraints, self.log)
+        return report_text(self.model, self.target, self.log)
 
     # -- running -----------------------------------------------------------------------------
 

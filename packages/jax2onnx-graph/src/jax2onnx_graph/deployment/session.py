@@ -16,10 +16,10 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.build.model_state import PROVENANCE_KEY
 from jax2onnx_graph.deployment.keeper import StateKeeper
-from jax2onnx_graph.deployment.states import StatePair, read_states
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.files import checked_path
 from jax2onnx_graph.labels import symbols_in
+from jax2onnx_graph.metadata import StatePair, read_states
 from jax2onnx_graph.sizes import SymbolSpace
 
 __all__ = ["Interface", "ModelSession", "StateSizes", "States", "open_session"]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.dims import Dim, Dims, SpecializedDim, is_static
+from jax2onnx_graph.metadata import StatePair
 
-__all__ = ["STATES_KEY", "Leaf", "StatePair", "leaves_like", "pair_states", "read_states", "write_states"]
-
-STATES_KEY = "jax2onnx.states"
+__all__ = ["Leaf", "leaves_like", "pair_states"]
 
 _FORMS = "states maps arguments to results, by position ({0: 0}) or by name ({'cache': 'new_cache'})"
 
@@ -42,30 +39,6 @@ class Leaf:
 
     def __str__(self) -> str:
         return f"{self.given!r}, {self.dtype}[{', '.join(map(self.label, self.dims))}]"
-
-
-@dataclasses.dataclass(frozen=True)
-class StatePair:
-    """An input and the output that is its next value; along the axis `grows`, if there is one, it becomes longer."""
-
-    input: str
-    output: str
-    grows: int | None = None
-
-    def renamed(self, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> StatePair:
-        """The pair under other names."""
-        return StatePair(inputs[self.input], outputs[self.output], self.grows)
-
-
-def write_states(model: ir.Model, pairs: Sequence[StatePair]) -> None:
-    """Keep the pairs in the model's metadata, for whoever runs it."""
-    if pairs:
-        model.metadata_props[STATES_KEY] = json.dumps([dataclasses.asdict(pair) for pair in pairs])
-
-
-def read_states(model: ir.Model) -> list[StatePair]:
-    """The pairs in the metadata of a model; none where it has no states."""
-    return [StatePair(**entry) for entry in json.loads(model.metadata_props.get(STATES_KEY, "[]"))]
 
 
 def pair_states(

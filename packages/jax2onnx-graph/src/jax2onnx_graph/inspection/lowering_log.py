@@ -1,26 +1,12 @@
-"""What became of the operations of a function, as counts and as a page of text."""
+"""`LoweringLog`: what became of the operations of a function, and sentences about those that no plugin lowers."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from jax2onnx_graph._ir import ir
-from jax2onnx_graph.opsets import opset_lines, opset_of
-from jax2onnx_graph.summary import interface_lines, size_lines
-from jax2onnx_graph.targets import Target
-
-__all__ = [
-    "LoweringLog",
-    "Missing",
-    "Unsupported",
-    "missing_lines",
-    "missing_text",
-    "report_text",
-    "summary_text",
-    "supplier_hints",
-]
+__all__ = ["LoweringLog", "Missing", "Unsupported", "missing_lines", "missing_text", "supplier_hints"]
 
 _INLINE = (
     "A rule can be given inline: to_onnx(..., plugins=[plugin]), where plugin has a hook "
@@ -95,34 +81,6 @@ class LoweringLog:
     def roll_back(self, mark: tuple[int, int, int]) -> None:
         """Forget what the engine did since `mark`."""
         del self._ways[mark[0] :], self._reasons[mark[1] :], self._missing[mark[2] :]
-
-
-def summary_text(model: ir.Model, target: Target, log: LoweringLog) -> str:
-    """A model in a few lines: versions, inputs and outputs, sizes, and what its user should know."""
-    return "\n".join([_title(model, target), *interface_lines(model), *size_lines(model), *log.notes])
-
-
-def report_text(model: ir.Model, target: Target, constraints: Sequence[str], log: LoweringLog) -> str:
-    """The text of the report."""
-    return "\n".join([
-        _title(model, target), *interface_lines(model), *(f"  constraint {constraint}" for constraint in constraints),
-        *size_lines(model), *opset_lines(model, target), *_lowering(log),
-    ])  # fmt: skip
-
-
-def _title(model: ir.Model, target: Target) -> str:
-    return f"ONNX program, opset {opset_of(model)}, IR version {model.ir_version}, target {target.name}"
-
-
-def _lowering(log: LoweringLog) -> Iterator[str]:
-    by_way: dict[str, list[str]] = {}
-    for (name, way), count in sorted(log.ways.items()):
-        by_way.setdefault(way, []).append(f"{name} {count}")
-    for way, names in by_way.items():
-        yield f"lowered by {way}: " + ", ".join(names)
-    for (name, reason), count in sorted(log.reasons.items()):
-        yield f"declined: {name} ({count}×): {reason}"
-    yield from log.notes
 
 
 def missing_lines(log: LoweringLog, family: str, installed: Collection[str]) -> Iterator[str]:
