@@ -11,6 +11,7 @@ from onnx_ir.passes.common import RemoveUnusedFunctionsPass
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import PassError
 from jax2onnx_graph.passes.attention.layout import AttentionLayout
+from jax2onnx_graph.passes.attention.one_query import HeadsAsRows
 from jax2onnx_graph.passes.attention.recover import RecoverAttention
 from jax2onnx_graph.passes.recover.fold_batch_norm import FoldBatchNorm
 from jax2onnx_graph.passes.recover.fold_neutral import FoldNeutral
@@ -82,6 +83,7 @@ def default_passes() -> list[PassFactory]:
         FoldTransposes,
         RecoverRotary,
         AttentionLayout,
+        HeadsAsRows,
         RecoverRecurrent,
         JoinDirections,
         FoldBatchNorm,
