@@ -25,6 +25,7 @@ PYTHONS = sorted({"3.11", "3.12", "3.13", THIS_PYTHON}, key=lambda v: tuple(map(
 WORKERS = str(min(os.cpu_count() or 1, 4))
 
 BUILD_TOOLS = ["build>=1.2", "hatchling>=1.27", "packaging>=24"]
+RUFF = "ruff>=0.17,<0.18"
 TEST_TOOLS = ["pytest>=8.4", "pytest-xdist>=3.6", "hypothesis>=6.130"]
 # Keras computes with JAX. Compiling takes most of the time of the tests, and what is compiled runs once.
 TEST_ENVIRONMENT = {"KERAS_BACKEND": "jax", "XLA_FLAGS": "--xla_backend_optimization_level=0"}
@@ -239,7 +240,7 @@ def minimums(session: nox.Session) -> None:
 @nox.session(python=False)
 def lint(session: nox.Session) -> None:
     """ruff over everything: the rules, the imports' order, the layout. `nox -s lint -- --fix` mends what it can."""
-    python = environment(session, "lint", ["ruff>=0.17,<0.18"])
+    python = environment(session, "lint", [RUFF])
     fix = "--fix" in session.posargs
     session.run(python, "-m", "ruff", "check", "--no-cache", *session.posargs, str(ROOT), external=True)
     session.run(python, "-m", "ruff", "format", "--no-cache", *([] if fix else ["--check"]), str(ROOT), external=True)
@@ -270,11 +271,12 @@ def types(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Build the documentation, check its links, run its code blocks."""
     python = workspace(session)
-    tools = ["mkdocs>=1.6"]
+    tools = ["mkdocs-material>=9.6", "mkdocstrings[python]>=0.30", RUFF]  # ruff lays the signatures out
     session.run(python, "-m", "uv", "pip", "install", "-q", "--python", python, *tools, external=True)
     session.run(python, str(ROOT / "tools" / "coverage_table.py"), external=True)
     session.run(python, "-m", "pytest", "-q", str(ROOT / "tools" / "check_docs.py"), external=True)
-    session.run(python, "-m", "mkdocs", "build", "-q", "--strict", "-f", str(ROOT / "mkdocs.yml"), external=True)
+    site = ["mkdocs", "build", "-q", "--strict", "-f", str(ROOT / "mkdocs.yml")]
+    session.run(python, "-m", *site, external=True, env={"NO_MKDOCS_2_WARNING": "1"})
 
 
 @nox.session(python=False)

@@ -1,8 +1,10 @@
-"""Every Python block of the documentation runs, each page in one namespace; every relative link exists."""
+"""Every Python block of the documentation runs, each page in one namespace; every relative link exists; the reference is whole."""
 
 from __future__ import annotations
 
+import importlib
 import re
+import types
 from pathlib import Path
 
 import pytest
@@ -37,3 +39,31 @@ def test_code_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     for match in BLOCK.finditer(text):
         line = text[: match.start(1)].count("\n")
         exec(compile("\n" * line + match[1], str(page), "exec"), namespace)
+
+
+def public_names() -> set[str]:
+    """The names in `__all__` of each package, without modules of other projects."""
+    packages = sorted(path.parent.name for path in ROOT.glob("packages/*/src/*/__init__.py"))
+    values = {
+        f"{package}.{name}": getattr(importlib.import_module(package), name)
+        for package in packages
+        for name in vars(importlib.import_module(package)).get("__all__", ())
+    }
+    return {
+        name
+        for name, value in values.items()
+        if not isinstance(value, types.ModuleType) or value.__name__.startswith("jax2onnx_")
+    }
+
+
+def test_the_reference_has_every_public_name() -> None:
+    shown = "\n".join(page.read_text() for page in sorted((ROOT / "docs" / "reference").glob("*.md")))
+    entries = re.findall(r"^::: (\S+)", shown, re.MULTILINE)
+    missing = {name for name in public_names() if not any(f"{name}.".startswith(f"{entry}.") for entry in entries)}
+    assert not missing
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    pages = [str(page.relative_to(ROOT / "docs")) for page in sorted((ROOT / "docs").rglob("*.md"))]
+    assert [page for page in pages if page not in navigation] == []

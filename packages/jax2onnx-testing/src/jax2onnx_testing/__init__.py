@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jax2onnx_testing.checks import check_program, check_variant
+    from jax2onnx_testing.emitter import expectation_of
+    from jax2onnx_testing.matcher import match_graph
 
 __all__ = ["check_program", "check_variant", "expectation_of", "match_graph"]
 __version__ = "0.1.0"
