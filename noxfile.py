@@ -80,8 +80,10 @@ def pytest(session: nox.Session, version: str, *arguments: str) -> None:
     """Run pytest on all cores with these arguments and those that were given to the session."""
     python = workspace(session, version)
     posargs = [a for a in session.posargs if a != "--all-pythons"]
-    command = ["-m", "pytest", "-q", "-n", WORKERS, "--dist=worksteal", *arguments, *posargs]
-    session.run(python, *command, external=True, env=TEST_ENVIRONMENT)
+    # `pytest_progress` of tools/ says how far the tests are, and counts skips by reason; pytest lists failures.
+    shown = ["-q", "-rfEX", "-p", "pytest_progress", "-o", "console_output_style=classic"]
+    command = ["-m", "pytest", *shown, "-n", WORKERS, "--dist=worksteal", *arguments, *posargs]
+    session.run(python, *command, external=True, env={**TEST_ENVIRONMENT, "PYTHONPATH": str(ROOT / "tools")})
 
 
 @nox.session(python=False)
