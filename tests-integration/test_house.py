@@ -40,7 +40,8 @@ def tree(file: Path) -> ast.Module:
 
 
 def modules(package: Path) -> list[Path]:
-    return sorted(package.rglob("*.py"))
+    """The modules of a package; the files of its templates are those of other packages."""
+    return sorted(file for file in package.rglob("*.py") if "template" not in file.relative_to(package).parts)
 
 
 def place(file: Path, node: ast.AST) -> str:
@@ -241,6 +242,7 @@ ABOVE = {
     },
     "jax2onnx_functions": {"jax2onnx_graph", "jax2onnx_core"},
     "jax2onnx_testing": set(SOURCES),
+    "jax2onnx_cli": {"jax2onnx_graph", "jax2onnx_core"},
 }
 
 

@@ -1,13 +1,19 @@
-"""Every Python block of the documentation runs, each page in one namespace; every relative link exists; the reference is whole."""
+"""The blocks of the documentation run, Python and command lines, each page in one namespace; every relative link exists; the reference
+is whole.
+"""
 
 from __future__ import annotations
 
+import doctest
 import importlib
 import re
+import shlex
+import sys
 import types
 from pathlib import Path
 
 import pytest
+from jax2onnx_cli.app import main
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -16,6 +22,8 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted(ROOT.glob("packages/*/README.md")),
 ]
+CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r'^```python title="(.+?)"\n(.*?)^```', re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#]+)(?:#[^)]*)?\)")
 
@@ -67,3 +75,22 @@ def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text()
     pages = [str(page.relative_to(ROOT / "docs")) for page in sorted((ROOT / "docs").rglob("*.md"))]
     assert [page for page in pages if page not in navigation] == []
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if "$ jax2onnx " in p.read_text()], ids=identifier)
+def test_command_lines_print_what_they_are_said_to(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Lines that begin with "$ jax2onnx" run; "..." stands for any text, "[1]" for an exit code other than 0."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    text = page.read_text()
+    for name, content in FILE.findall(text):
+        (tmp_path / name).write_text(content)
+    for block in CONSOLE.findall(text):
+        for example in re.split(r"^\$ (?=jax2onnx )", block, flags=re.MULTILINE)[1:]:
+            command, _, wanted = example.partition("\n")
+            code = main(shlex.split(command)[1:])
+            printed = capfd.readouterr()
+            found = printed.out + printed.err + (f"[{code}]\n" if code else "")
+            assert doctest.OutputChecker().check_output(wanted, found, doctest.ELLIPSIS), f"$ {command}\n{found}"

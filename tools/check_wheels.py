@@ -1,4 +1,5 @@
-"""Each wheel with core only: it installs, its entry point loads; the third party's package works from its wheel.
+"""Each wheel with core only: it installs, its entry point loads; the third party's package and that of the template work
+from their wheels.
 
 The wheels are in the directory named by JAX2ONNX_WHEELS.
 """
@@ -14,7 +15,7 @@ import pytest
 
 WHEELS = Path(os.environ["JAX2ONNX_WHEELS"])
 FRAMEWORKS = ["nnx", "linen", "equinox", "haiku", "keras"]
-DISTRIBUTIONS = ["graph", "core", "lax", *FRAMEWORKS, "functions", "onnxruntime", "openvino", "testing"]
+DISTRIBUTIONS = ["graph", "core", "lax", *FRAMEWORKS, "functions", "onnxruntime", "openvino", "testing", "cli"]
 
 ENTRY_POINTS = """
 import importlib.metadata
@@ -111,3 +112,27 @@ def test_a_third_partys_package(environments):
     result = subprocess.run([python, *suite], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout
     assert "passed" in result.stdout
+
+
+def test_the_command_line_alone_says_what_is_missing(environments):
+    python = environments("jax2onnx-cli")
+    assert not installed(python) & {"jax2onnx-lax", "onnxruntime", "pytest"}
+    result = subprocess.run([command(python, "jax2onnx"), "doctor"], capture_output=True, text=True, check=False)
+    assert result.returncode == 1, result.stderr
+    assert "pip install jax2onnx-lax" in result.stdout
+
+
+def test_a_plugin_from_the_template(environments, tmp_path):
+    made = tmp_path / "jax2onnx-acme"
+    subprocess.run([command(environments("jax2onnx-cli"), "jax2onnx"), "new-plugin", "acme"], cwd=tmp_path, check=True)
+    subprocess.run([sys.executable, "-m", "uv", "build", "-q", "--wheel", "-o", tmp_path, made], check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    python = environments(f"jax2onnx-acme[test] @ {wheel.as_uri()}")
+    for tool in (["pytest", "-q"], ["mypy"], ["ruff", "check"]):
+        result = subprocess.run([python, "-m", *tool], cwd=made, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
+
+
+def command(python: str, name: str) -> str:
+    """A command of an environment."""
+    return str(Path(python).with_name(name))

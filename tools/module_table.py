@@ -26,13 +26,15 @@ PACKAGES = (
     "keras",
     "functions",
     "testing",
+    "cli",
 )
 BEGIN, END = "<!-- modules: written by tools/module_table.py -->", "<!-- end of modules -->"
 
 
 def modules(source: Path) -> list[Path]:
-    """The modules of a package, those of its top first, then room by room; cases and `__init__` apart."""
+    """The modules of a package, those of its top first, then room by room; cases, `__init__` and templates apart."""
     found = [p for p in source.rglob("*.py") if not p.name.endswith("_cases.py") and p.name != "__init__.py"]
+    found = [p for p in found if "template" not in p.parts]
     return sorted(found, key=lambda p: (len(p.relative_to(source).parts) > 1, str(p.parent), p.name))
 
 

@@ -9,11 +9,12 @@ import ml_dtypes
 
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.errors import OptionError, SymbolError
-from jax2onnx_graph.facts.dims import Dim, Dims
+from jax2onnx_graph.facts.dims import Dim
 from jax2onnx_graph.labels import symbols_in
 
 __all__ = [
     "Ranges",
+    "Shape",
     "Sizes",
     "SymbolSpace",
     "check_ranges",
@@ -24,6 +25,8 @@ __all__ = [
     "index_ranges",
 ]
 
+#: Dimensions, or their labels.
+Shape = Sequence[Dim | str]
 #: Symbol → its size.
 Sizes = Mapping[str, int]
 #: Input → the numbers to draw: from the first up to the second, which itself is not among integers.
@@ -51,9 +54,9 @@ class SymbolSpace:
     minimum: Callable[[str], int]
     check: Callable[[Sizes], None]
     evaluate: Callable[[Dim | str, Sizes], int]
-    label: Callable[[Dim], str]
-    inputs: Sequence[Dims]
-    others: Sequence[Dims] = ()
+    label: Callable[[Dim | str], str]
+    inputs: Sequence[Shape]
+    others: Sequence[Shape] = ()
 
     def allows(self, sizes: Sizes) -> bool:
         """Whether sizes of some of the symbols break no minimum and no constraint."""
@@ -164,7 +167,7 @@ def _shown(sizes: Sizes) -> str:
 
 
 def check_shapes(
-    space: SymbolSpace, shapes: Mapping[str, tuple[Sequence[int], Dims]], solve: Callable[[], Sizes]
+    space: SymbolSpace, shapes: Mapping[str, tuple[Sequence[int], Shape]], solve: Callable[[], Sizes]
 ) -> Sizes:
     """Check the shapes of inputs, input → (shape, wanted dimensions), at the sizes of the symbols, which `solve` finds.
 
@@ -183,7 +186,7 @@ def check_shapes(
     return sizes
 
 
-def _check_shape(space: SymbolSpace, name: str, shape: Sequence[int], dims: Dims, sizes: Sizes) -> None:
+def _check_shape(space: SymbolSpace, name: str, shape: Sequence[int], dims: Shape, sizes: Sizes) -> None:
     for axis, (size, dim) in enumerate(zip(shape, dims, strict=True)):
         wanted = space.evaluate(dim, sizes)
         if wanted != size:
@@ -194,7 +197,7 @@ def _check_shape(space: SymbolSpace, name: str, shape: Sequence[int], dims: Dims
             )
 
 
-def _labelled(space: SymbolSpace, dims: Dims) -> str:
+def _labelled(space: SymbolSpace, dims: Shape) -> str:
     return f"({', '.join(map(space.label, dims))})"
 
 

@@ -26,4 +26,7 @@ def damping(self: Damping, x: jax.Array) -> Call:
 
 @rules.lower("ripple.damping")
 def lower_damping(ctx: Context, x: Value, scale: Value) -> Value:
+    ctx.require("Softsign", x)  # or decline: then what the layer itself computes is lowered
+    if ctx.dtype(x) != ctx.dtype(scale):
+        ctx.decline("the operands have different types")
     return ctx.op.Mul(ctx.op.Softsign(x), scale)

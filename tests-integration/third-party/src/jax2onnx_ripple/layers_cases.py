@@ -9,6 +9,7 @@ cases = [
         ripple.sawtooth,
         inputs=[("B", 3)],
         covers=("ripple_sawtooth",),
+        values="special",
         expect=expect_graph("Floor -> Sub:Bx3", match="exact"),
     ),
     Case(
@@ -16,7 +17,7 @@ cases = [
         construct(ripple.Damping, 4, dtype=with_dtype()),
         inputs=[("B", "T", 4)],
         covers=("ripple.damping",),
+        values="special",
         expect=expect_graph("Softsign -> Mul:BxTx4", match="exact"),
-        skip={"f64": "Softsign has no float64 kernel in ONNX Runtime"},
     ),
 ]

@@ -21,10 +21,10 @@ def sawtooth(x: jax.Array) -> jax.Array:
 
 
 class Damping:
-    """`x · scale / (1 + |x|)` for each channel of the last axis."""
+    """`x / (1 + |x|) · scale` for each channel of the last axis."""
 
     def __init__(self, channels: int, dtype: str = "float32") -> None:
         self.scale = jnp.linspace(0.5, 1.5, channels, dtype=dtype)
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        return x * self.scale / (1 + jnp.abs(x))
+        return x / (1 + jnp.abs(x)) * self.scale

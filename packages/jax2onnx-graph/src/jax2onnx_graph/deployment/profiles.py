@@ -109,8 +109,8 @@ def _check(space: SymbolSpace, part: str, sizes: Mapping[str, int]) -> None:
 
 
 def _extent(
-    space: SymbolSpace, name: str, axis: int, dim: Dim, usual: Mapping[str, int], corners: Sequence[Mapping[str, int]]
-) -> tuple[int, int, int]:
+    space: SymbolSpace, name: str, axis: int, dim: Dim | str, usual: Mapping[str, int], corners: Sequence[Mapping[str, int]]
+) -> tuple[int, int, int]:  # fmt: skip
     """The least, the usual and the largest size of an axis."""
     if is_static(dim):
         return int(dim), int(dim), int(dim)

@@ -70,7 +70,7 @@ Factor = str | tuple[str, Sequence[Dim]]
 Term = tuple[int, Sequence[tuple[Factor, int]]]
 
 
-def is_static(dim: Dim) -> TypeIs[int]:
+def is_static(dim: Dim | str) -> TypeIs[int]:
     """Whether a dimension is a number, not an expression of symbols."""
     return isinstance(dim, (int, np.integer))
 

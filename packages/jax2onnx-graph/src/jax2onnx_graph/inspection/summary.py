@@ -21,7 +21,7 @@ from jax2onnx_graph.metadata import (
 from jax2onnx_graph.traversal import all_graphs, all_nodes
 
 __all__ = [
-    "ModelSummary", "ValueSummary", "WeightSummary", "bytes_text", "counted", "external_files", "operators", "state_text", "summarize", "summary_lines",
+    "ModelSummary", "ValueSummary", "WeightSummary", "bytes_text", "counted", "external_files", "given_inputs", "operators", "state_text", "summarize", "summary_lines",
     "symbol_text", "title_text", "type_text", "weight_tensors", "weight_type",
 ]  # fmt: skip
 
@@ -128,7 +128,7 @@ def summarize(model: ir.Model) -> ModelSummary:
         producer_version=model.producer_version or "",
         ir_version=model.ir_version,
         opsets=dict(model.opset_imports),
-        inputs=tuple(map(_value, _without_weights(model.graph))),
+        inputs=tuple(map(_value, given_inputs(model.graph))),
         outputs=tuple(map(_value, model.graph.outputs)),
         symbols=tuple(read_symbols(model)),
         constraints=tuple(read_constraints(model)),
@@ -180,7 +180,7 @@ def _shape(tensor: ir.TensorProtocol) -> tuple[int, ...]:
     return tuple(map(int, tensor.shape.numpy()))
 
 
-def _without_weights(graph: ir.Graph) -> Iterator[ir.Value]:
+def given_inputs(graph: ir.Graph) -> Iterator[ir.Value]:
     """The inputs that a caller gives: older models list their initializers among the inputs, too."""
     return (value for value in graph.inputs if value.name not in graph.initializers)
 

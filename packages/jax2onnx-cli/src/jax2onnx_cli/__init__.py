@@ -1,0 +1,3 @@
+"""The command line `jax2onnx`."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""The commands, one module each: a click command `command` whose function returns a `Result`."""

@@ -1,0 +1,114 @@
+"""`jax2onnx verify`: a model file and the object that it was exported from compute the same."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jax2onnx_cli.exporting import Request, export, export_options, read_numbers
+from jax2onnx_cli.inputs import Inputs, InputSpec, read_inputs
+from jax2onnx_cli.objects import Subject
+from jax2onnx_cli.terminal import BadInput, Command, Result, Terminal
+
+if TYPE_CHECKING:
+    from jax2onnx_graph import ir
+
+__all__ = ["command"]
+
+_PRODUCER = "jax2onnx-core"
+_EXAMPLES = (
+    "jax2onnx verify digits.onnx digits.py:build",
+    "jax2onnx verify digits.onnx digits.py:build --sizes B=1 --sizes B=64 --rtol 1e-3",
+)
+
+
+@click.command("verify", cls=Command, examples=_EXAMPLES)
+@click.argument("file", type=click.Path(path_type=Path))
+@export_options
+@click.option("--sizes", multiple=True, metavar="SYMBOL=N,…", help="The sizes of one run; repeat it for more runs.")
+@click.option("--seed", type=int, default=0, help="The seed of the random inputs.")
+@click.option("--rtol", type=float, help="The relative tolerance; by default that of the type.")
+@click.option("--atol", type=float, help="The absolute tolerance.")
+@click.pass_obj
+def command(
+    terminal: Terminal, *, request: Request, file: Path, sizes: Sequence[str], seed: int, rtol: float | None, atol: float | None
+) -> Result:  # fmt: skip
+    """Compare a file with what it was exported from.
+
+    Both run on random inputs, at several sizes of every symbol. A file holds no Python, so OBJECT is named again; its inputs,
+    symbols and constraints are those of the file unless they are given, its --states are given again. The exit code is 1 if the
+    results differ.
+    """
+    from jax2onnx_graph.inspection.reading import read_model
+
+    model = read_model(file)
+    _check_producer(file, model)
+    with terminal.working(f"tracing {request.subject}"):
+        program = export(_completed(request, model), likely=lambda subject: _inputs(model, subject))
+    _check_interface(file, model, request.subject, program.model)
+    program.model = model
+    runs = [read_numbers("--sizes", [text]) for text in sizes] or None
+    with terminal.working(f"verifying {file}"):
+        difference = program.verify(sizes=runs, seed=seed, rtol=rtol, atol=atol)
+    return Result(
+        f"{file} computes what {request.subject} does; the largest difference is {difference:.3g}",
+        {"file": str(file), "object": request.subject, "largest_difference": difference},
+    )
+
+
+def _check_producer(file: Path, model: ir.Model) -> None:
+    if model.producer_name != _PRODUCER:
+        producer = " ".join(filter(None, [model.producer_name, model.producer_version])) or "an unknown program"
+        raise BadInput(
+            f"{file} was written by {producer}, not exported from JAX: there is nothing to compare it with. "
+            "jax2onnx inspect shows it, jax2onnx run runs it."
+        )
+
+
+def _check_interface(file: Path, model: ir.Model, subject: str, exported: ir.Model) -> None:
+    from jax2onnx_graph.errors import VerificationError
+    from jax2onnx_graph.inspection.difference import diff_models
+
+    for change in diff_models(exported, model).changes:
+        if change.kind in ("input", "output"):
+            raise VerificationError(
+                f"{file} was not exported from {subject}: the {change.kind} {change.name!r} is "
+                f"{change.after or 'missing'} in the file, {change.before or 'missing'} in the object."
+            )
+
+
+def _completed(request: Request, model: ir.Model) -> Request:
+    """The request with what the file says of symbols and types."""
+    from jax2onnx_graph.metadata import read_constraints, read_symbols
+
+    types = [value.dtype.numpy() for value in (*model.graph.inputs, *model.graph.outputs) if value.dtype is not None]
+    fixed = [f"{symbol.name}={symbol.value}" for symbol in read_symbols(model) if symbol.value is not None]
+    return dataclasses.replace(
+        request, constraints=request.constraints or read_constraints(model), specialize=request.specialize or fixed,
+        x64=request.x64 or any(dtype.name in ("float64", "int64", "uint64", "complex128") for dtype in types),
+    )  # fmt: skip
+
+
+def _inputs(model: ir.Model, subject: Subject) -> Inputs:
+    """The inputs of the object, from those of the file; those with the name of a keyword-only parameter are keywords."""
+    from jax2onnx_graph.metadata import read_symbols
+
+    labels = {(name, axis): label for symbol in read_symbols(model) for name, axis, label in symbol.origins}
+    keywords = {parameter.name for parameter in subject.parameters() if parameter.kind is parameter.KEYWORD_ONLY}
+    specs: dict[bool, list[InputSpec]] = {False: [], True: []}
+    for value in model.graph.inputs:
+        assert value.name is not None, "the inputs of an exported model have names"
+        specs[value.name.partition(".")[0] in keywords].append(_spec(value.name, value, labels))
+    return read_inputs(specs[False], specs[True])
+
+
+def _spec(name: str, value: ir.Value, labels: Mapping[tuple[str, int], str]) -> InputSpec:
+    assert value.dtype is not None, "and types"
+    assert value.shape is not None, "and shapes"
+    dims = [dim if isinstance(dim, int) else dim.value for dim in value.shape]
+    shown = (labels.get((name, axis), dim) for axis, dim in enumerate(dims))
+    return InputSpec(name, tuple(shown), value.dtype.numpy().name)

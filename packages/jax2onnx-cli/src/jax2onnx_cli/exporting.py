@@ -1,0 +1,133 @@
+"""What the commands that export have in common: which object, which inputs, which options of `to_onnx`."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jax2onnx_cli.inputs import Inputs, read_inputs, read_spec
+from jax2onnx_cli.objects import Subject, load_object, load_subject
+from jax2onnx_cli.terminal import BadInput, Result
+
+if TYPE_CHECKING:
+    from jax2onnx_core import OnnxProgram
+
+__all__ = ["Request", "export", "export_options", "read_numbers"]
+
+_Callback = Callable[..., Result]
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """The object and the options of a command line, as the user wrote them."""
+
+    subject: str
+    inputs: Sequence[str] = ()
+    keywords: Sequence[str] = ()
+    constraints: Sequence[str] = ()
+    specialize: Sequence[str] = ()
+    states: Sequence[str] = ()
+    opset: int | None = None
+    target: str | None = None
+    x64: bool = False
+
+
+_OPTIONS: Sequence[Callable[[_Callback], _Callback]] = (
+    click.argument("subject", metavar="OBJECT"),
+    click.option("-i", "--input", "inputs", multiple=True, metavar="SPEC", help="An argument: '[name:] type[dimensions]'. Repeat it for each."),
+    click.option("--kwargs", "keywords", multiple=True, metavar="SPEC", help="A keyword argument that is an input: 'training: bool[]'."),
+    click.option("--constraint", "constraints", multiple=True, metavar="TEXT", help="What is known of the symbols: 'T >= 2'."),
+    click.option("--specialize", multiple=True, metavar="SYMBOL=N", help="Fix a symbol to a number."),
+    click.option("--states", multiple=True, metavar="IN=OUT", help="An input that comes back as an output: 0=0, cache=new_cache; or which variables of a model are states: flax.nnx:Cache."),
+    click.option("--opset", type=int, help="The version of the standard operators, 18 to 26."),
+    click.option("--target", help="The runtime to export for: onnxruntime, openvino, onnx, …"),
+    click.option("--x64", is_flag=True, help="Export with JAX's 64-bit types."),
+)  # fmt: skip
+
+
+def export_options(function: _Callback) -> _Callback:
+    """Give a command the argument OBJECT and the options of an export, and hand them over as a `Request`."""
+    names = [field.name for field in dataclasses.fields(Request)]
+
+    def command(*args: object, **options: Any) -> Result:
+        request = Request(**{name: options.pop(name) for name in names})
+        return function(*args, request=request, **options)
+
+    wrapped: _Callback = functools.update_wrapper(command, function)
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def export(request: Request, *, likely: Callable[[Subject], Inputs] | None = None) -> OnnxProgram:
+    """Export what the command line names.
+
+    Args:
+      request: the object and the options.
+      likely: the inputs where neither the command line nor the object says them.
+    """
+    subject = load_subject(request.subject)
+    inputs = _inputs(request, subject, likely)
+
+    from jax2onnx_core import to_onnx
+
+    return to_onnx(
+        subject.value, inputs.positional, kwargs=inputs.keywords, input_names=inputs.names,
+        constraints=request.constraints, specialize=read_numbers("--specialize", request.specialize) or None,
+        states=_states(request.states), opset=request.opset, target=request.target, x64=request.x64 or None,
+    )  # fmt: skip
+
+
+def _inputs(request: Request, subject: Subject, likely: Callable[[Subject], Inputs] | None) -> Inputs:
+    given, keywords = [*map(read_spec, request.inputs)], [*map(read_spec, request.keywords)]
+    if not given and subject.inputs is not None:
+        return dataclasses.replace(read_inputs([], keywords), positional=subject.inputs, names=None)
+    if not given and not keywords and likely is not None:
+        return likely(subject)
+    inputs = read_inputs(given, keywords)
+    _check_places(subject, inputs)
+    return inputs
+
+
+def _check_places(subject: Subject, inputs: Inputs) -> None:
+    """Raise if an input has the name of a parameter that stands in another place."""
+    parameters = [parameter.name for parameter in subject.parameters()]
+    for place, name in enumerate(inputs.heads):
+        if name in parameters[:place] + parameters[place + 1 :]:
+            raise BadInput(
+                f"The input {name!r} is in place {place + 1}, but the parameter of {subject.name} in place {parameters.index(name) + 1}: "
+                "inputs are given in the order of the parameters."
+            )
+
+
+def _states(texts: Sequence[str]) -> object:
+    """The option `states` of `to_onnx`."""
+    if not texts:
+        return None
+    pairs = [text.partition("=") for text in texts]
+    if all(equals for _, equals, _ in pairs):
+        return {_position(given): _position(returned) for given, _, returned in pairs}
+    if len(texts) > 1:
+        raise BadInput(
+            f"--states {texts[0]}: several states are pairs of an input and an output, such as cache=new_cache."
+        )
+    return load_object(texts[0]) if ":" in texts[0] else texts[0]
+
+
+def _position(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
+def read_numbers(option: str, texts: Sequence[str]) -> Mapping[str, int]:
+    """The numbers of symbols: `B=3`, several with commas or in several texts."""
+    numbers = {}
+    for text in (part for given in texts for part in given.split(",")):
+        symbol, _, number = map(str.strip, text.partition("="))
+        if not symbol.isidentifier() or not number.isdecimal():
+            raise BadInput(f"{option} {text!r}: write a symbol and its number, such as B=3.")
+        numbers[symbol] = int(number)
+    return numbers

@@ -1,0 +1,20 @@
+"""Test cases of the operations."""
+
+import jax.numpy as jnp
+from jax2onnx_core import Case, expect_graph
+
+from jax2onnx_acme.ops import damping
+
+cases = [
+    # In float32 at several sizes of B with the graph that is expected, and in float64; NaN and infinities are among the inputs.
+    Case(
+        "damping",
+        damping,
+        inputs=[("B", 4), (4,)],
+        covers=("acme.damping",),
+        values="special",
+        expect=expect_graph("Softsign -> Mul:Bx4", match="exact"),
+    ),
+    # Integers have no Softsign: the rule declines.
+    Case("damping_integers", lambda x: damping(x, jnp.float32(2)), inputs=[(("B", 4), "int32")]),
+]

@@ -1,0 +1,115 @@
+"""`Terminal`: how the outcome of a command is shown, and `Command`: the options that every command has."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+__all__ = ["BadInput", "Command", "Result", "Terminal"]
+
+# What is not a terminal has no width: long lines stay long lines there.
+_WIDTH_OF_A_FILE = 1000
+
+
+class BadInput(click.ClickException):
+    """What the user gave cannot be used; the message is one sentence that says why and what would do."""
+
+    exit_code = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The outcome of a command.
+
+    Attributes:
+      text: the outcome for people.
+      data: the same in dicts, lists, strings and numbers, for `--json`.
+      is_good: whether what was checked is as it should be.
+    """
+
+    text: RenderableType
+    data: Mapping[str, object]
+    is_good: bool = True
+
+
+@dataclasses.dataclass
+class Terminal:
+    """What the standard options say about output."""
+
+    as_json: bool = False
+    quiet: bool = False
+    debug: bool = False
+
+    def show(self, result: Result) -> None:
+        """Write the outcome to standard output."""
+        if self.as_json:
+            click.echo(json.dumps(result.data, indent=2))
+        elif not self.quiet:
+            _console(sys.stdout).print(result.text)
+
+    def error(self, message: str) -> None:
+        """Write what went wrong to standard error."""
+        click.echo(f"{click.style('error:', fg='red', bold=True)} {message}", err=True)
+
+    def warn(self, message: str) -> None:
+        """Write what the user should know to standard error."""
+        if not self.quiet:
+            click.echo(f"{click.style('warning:', fg='yellow', bold=True)} {message}", err=True)
+
+    @contextlib.contextmanager
+    def working(self, what: str) -> Iterator[None]:
+        """Show that something is being done, on a terminal only."""
+        if self.quiet or not sys.stderr.isatty():
+            yield
+            return
+        with _console(sys.stderr).status(what):
+            yield
+
+
+class Command(click.Command):
+    """A command with the standard options `--json`, `-q` and `--debug`, and with examples in its help."""
+
+    def __init__(
+        self, name: str | None, *, callback: Callable[..., Result], params: list[click.Parameter],
+        help: str | None = None,  # noqa: A002 (click's name)
+        examples: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        super().__init__(name, callback=callback, params=params, help=help)
+        self.examples = examples
+        self.params += [
+            _standard_option("--json", "as_json", "Print the outcome as JSON."),
+            _standard_option("-q", "quiet", "Print nothing but errors."),
+            _standard_option("--debug", "debug", "Show the traceback of an error."),
+        ]
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, a line each."""
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {example}\n" for example in self.examples))
+
+
+def _standard_option(name: str, field: str, text: str) -> click.Option:
+    def store(context: click.Context, _: click.Parameter, value: bool) -> None:
+        if value:
+            setattr(context.find_object(Terminal), field, True)
+
+    names = [name, "--quiet"] if field == "quiet" else [name]
+    return click.Option(names, is_flag=True, expose_value=False, is_eager=True, callback=store, help=text)
+
+
+def _console(stream: IO[str]) -> Console:
+    """A console that prints text as it is, colours and lays out what has a style, and wraps lines on a terminal only."""
+    from rich.console import Console
+
+    width = None if stream.isatty() else _WIDTH_OF_A_FILE
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False, soft_wrap=not stream.isatty())

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import onnx
+import pytest
+
+
+def inputs_of(file):
+    return {
+        value.name: [d.dim_value or d.dim_param for d in value.type.tensor_type.shape.dim]
+        for value in onnx.load(file).graph.input
+    }
+
+
+@pytest.mark.parametrize(
+    ("subject", "file"),
+    [
+        ("models.py:double", "double.onnx"),
+        ("models:double", "double.onnx"),
+        ("models.py:scale", "scale.onnx"),
+        ("models.py:scale.__call__", "__call__.onnx"),
+        ("models.py:build", "build.onnx"),
+    ],
+)
+def test_functions_models_and_builders_become_files(jax2onnx, directory, subject, file):
+    outcome = jax2onnx("export", subject, "--input", "f32[B, 3]")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.endswith(f"written to {file}\n")
+    assert inputs_of(file) == {"x": ["B", 3]}
+
+
+def test_a_builder_may_return_its_inputs(jax2onnx):
+    assert jax2onnx("export", "models.py:build_with_inputs", "--verify").code == 0
+    assert inputs_of("build_with_inputs.onnx") == {"x": ["B", 3]}
+
+
+def test_inputs_have_the_names_that_they_are_given(jax2onnx):
+    jax2onnx("export", "models.py:step", "-i", "before: f32[3]", "-i", "more: f32[3]")
+    assert inputs_of("step.onnx") == {"before": [3], "more": [3]}
+
+
+def test_parts_of_arguments_and_keywords(jax2onnx):
+    specs = ("-i", "batch.speed: f32[T, 1]", "-i", "batch.distance: f32[T, 1]", "--kwargs", "gain: f32[]")
+    assert jax2onnx("export", "models.py:drive", *specs, "--verify").code == 0
+    assert inputs_of("drive.onnx") == {"batch.distance": ["T", 1], "batch.speed": ["T", 1], "gain": []}
+
+
+def test_options_of_the_export(jax2onnx):
+    options = (
+        "--constraint",
+        "T >= 2",
+        "--specialize",
+        "T=4",
+        "--opset",
+        "20",
+        "--target",
+        "onnx",
+        "--x64",
+        "-o",
+        "out.onnx",
+    )
+    outcome = jax2onnx("export", "models.py:tail", "-i", "x: f64[2*T+1]", *options, "--json")
+    assert outcome.data["file"] == "out.onnx"
+    assert outcome.data["model"]["opsets"] == {"": 20}
+    assert outcome.data["model"]["constraints"] == ["T >= 2"]
+    assert inputs_of("out.onnx") == {"x": [9]}
+
+
+@pytest.mark.parametrize("pair", ["0=1", "cache=output_1"])
+def test_states(jax2onnx, pair):
+    outcome = jax2onnx("export", "models.py:step", "-i", "f32[3]", "-i", "f32[3]", "--states", pair, "--json")
+    assert outcome.data["model"]["states"] == [{"input": "cache", "output": "output_1", "grows": None}]
+
+
+def test_a_file_that_exists_is_replaced(jax2onnx):
+    jax2onnx("export", "models.py:double", "-i", "f32[3]")
+    jax2onnx("export", "models.py:double", "-i", "f32[4]")
+    assert inputs_of("double.onnx") == {"x": [4]}
+
+
+def test_an_export_that_fails_leaves_the_file(jax2onnx):
+    jax2onnx("export", "models.py:double", "-i", "f32[3]")
+    assert jax2onnx("export", "models.py:fails", "-i", "f32[3]", "-o", "double.onnx").code == 2
+    assert inputs_of("double.onnx") == {"x": [3]}
+
+
+def test_a_file_with_the_name_of_a_module_replaces_none(jax2onnx, directory):
+    import json
+
+    (directory / "json.py").write_text("def double(x):\n    return 2 * x\n")
+    assert jax2onnx("export", "json.py:double", "-i", "f32[3]", "-q").code == 0
+    import json as again
+
+    assert again is json
+
+
+def test_a_file_finds_its_neighbours(jax2onnx, directory):
+    (directory / "inner").mkdir()
+    (directory / "inner" / "neighbour_of_it.py").write_text("FACTOR = 2\n")
+    (directory / "inner" / "it.py").write_text(
+        "import neighbour_of_it\ndef f(x):\n    return x * neighbour_of_it.FACTOR\n"
+    )
+    assert jax2onnx("export", "inner/it.py:f", "-i", "f32[3]", "-q").code == 0
+
+
+# -- bad input ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("subject", "why"),
+    [
+        ("models.py", "'models.py' names no object: write module:object or file.py:object"),
+        ("models.py:", "names no object"),
+        ("model.py:double", "There is no file model.py"),
+        ("no_such_module:double", "There is no module 'no_such_module'"),
+        ("no.such.module:double", "There is no module 'no.such.module'"),
+        ("models.py:doubel", "models.py has no 'doubel'; did you mean 'double'?"),
+        ("models.py:scale.nothing", "the Scale in models.py has no 'nothing'"),
+        ("models.py:number", "not int: 3"),
+        ("models.py:Scale", "models.py:Scale is the class Scale, not a model"),
+        ("jax.numpy:linalg", "jax.numpy:linalg is a module"),
+    ],
+)
+def test_unknown_objects_and_such_that_are_no_models(refused, subject, why):
+    assert why in refused("export", subject, "-i", "f32[3]")
+
+
+def test_a_file_that_needs_what_is_not_installed(refused, directory):
+    (directory / "needs.py").write_text("import no_such_library\n")
+    assert "needs.py imports 'no_such_library', which is not installed" in refused("export", "needs.py:f")
+
+
+def test_a_file_with_an_error_names_the_line(refused, directory):
+    (directory / "wrong.py").write_text("x = 1\ny = x / 0\n")
+    line = refused("export", "wrong.py:f")
+    assert "ZeroDivisionError: division by zero" in line
+    assert "wrong.py:2)" in line
+
+
+def test_a_file_that_is_no_python(refused, directory):
+    (directory / "wrong.py").write_text("def f(:\n")
+    assert "SyntaxError: invalid syntax (wrong.py, line 1)" in refused("export", "wrong.py:f")
+
+
+def test_a_builder_that_fails_names_its_line(refused):
+    assert "models.py:" in refused("export", "models.py:broken")
+
+
+def test_a_function_that_fails_names_its_line(refused):
+    line = refused("export", "models.py:fails", "-i", "f32[3]")
+    assert "incompatible shapes" in line
+    assert "models.py:" in line
+
+
+def test_debug_shows_the_traceback(jax2onnx):
+    outcome = jax2onnx("export", "models.py:broken", "--debug")
+    assert outcome.code == 2
+    assert "Traceback" in outcome.err
+    assert "return 1 / 0" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("-i", "x: f33[3]"), "at character 4: 'f33' is no type"),
+        (("-i", "f32[3]", "-i", "f32[3]"), "cannot be called with 2 positional inputs"),
+        ((), "cannot be called with 0 positional inputs"),
+        (("-i", "x: f32[B +]"), "'B +' is not a dimension"),
+        (("-i", "f32[3]", "--specialize", "T=four"), "--specialize 'T=four': write a symbol and its number"),
+        (("-i", "f32[3]", "--specialize", "T=4"), "T"),
+        (("-i", "f32[3]", "--constraint", "T >= 4"), "no input has that symbol"),
+        (("-i", "f32[3]", "--opset", "3"), "3"),
+        (("-i", "f32[3]", "--opset", "many"), "'many' is not a valid integer"),
+        (("-i", "f32[3]", "--target", "toaster"), "target='toaster' is not installed"),
+        (("-i", "f32[3]", "--states", "a=b", "--states", "c"), "several states are pairs"),
+        (("-i", "f32[3]", "--states", "0=0"), "states"),
+        (("-i", "f32[3]", "--states", "models:Missing"), "models has no 'Missing'"),
+        (("-i", "f32[3]", "-o", "missing/x.onnx"), "There is no directory missing for x.onnx"),
+        (("-i", "f32[3]", "-o", "."), ". is a directory"),
+        (("--frob",), "No such option '--frob'"),
+    ],
+)  # fmt: skip
+def test_options_that_cannot_be_used(refused, arguments, why):
+    assert why in refused("export", "models.py:tail", *arguments)
+
+
+def test_an_input_in_the_place_of_another(refused):
+    line = refused("export", "models.py:step", "-i", "x: f32[3]", "-i", "cache: f32[3]")
+    assert "The input 'x' is in place 1, but the parameter of step in place 2" in line
+
+
+def test_a_warning_is_a_line(jax2onnx):
+    outcome = jax2onnx("export", "models.py:double", "-i", "f64[3]")
+    assert outcome.code == 0
+    assert outcome.err.startswith("warning: ")
+    assert len(outcome.err.splitlines()) == 1

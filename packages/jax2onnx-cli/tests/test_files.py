@@ -1,0 +1,208 @@
+"""Commands that take model files: verify, run, inspect, diff."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from jax2onnx_graph import ir
+
+FOREIGN = '<ir_version: 8, opset_import: ["" : 18], producer_name: "torch", producer_version: "2.9">\n'
+
+
+@pytest.fixture
+def exported(jax2onnx):
+    """`exported("double", "f32[B, 3]")`: the file that an object is exported to."""
+
+    def export(name, *specs, options=()):
+        inputs = [part for spec in specs for part in ("-i", spec)]
+        outcome = jax2onnx("export", f"models.py:{name}", *inputs, *options, "-q")
+        assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+        return f"{name}.onnx"
+
+    return export
+
+
+@pytest.fixture
+def foreign(directory):
+    """A model of another producer."""
+    model = onnx.parser.parse_model(FOREIGN + 'g (float[N, "batch size / 2"] x) => (float[N, M] y) { y = Neg(x) }')
+    onnx.save(model, "foreign.onnx")
+    return "foreign.onnx"
+
+
+# -- verify ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "specs", "options"),
+    [
+        ("double", ["f32[B, 3]"], ()),
+        ("double", ["i32[B, 3]"], ()),
+        ("double", ["number: f32[]"], ()),
+        ("tail", ["f32[2*T+1]"], ("--constraint", "T >= 2")),
+        ("tail", ["f32[2*T+1]"], ("--constraint", "T >= 2", "--specialize", "T=4")),
+        ("tail", ["f64[T]"], ("--x64",)),
+        ("step", ["f32[3]", "f32[3]"], ()),
+        ("drive", ["batch.speed: f32[T, 1]", "batch.distance: f32[T, 1]"], ("--kwargs", "gain: f32[]")),
+        ("build", ["f32[3]"], ()),
+        ("build_with_inputs", [], ()),
+    ],
+)
+def test_inputs_are_those_of_the_file(jax2onnx, exported, name, specs, options):
+    outcome = jax2onnx("verify", exported(name, *specs, options=options), f"models.py:{name}")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert f"computes what models.py:{name} does" in outcome.out
+
+
+def test_states_are_named_again(jax2onnx, exported):
+    file = exported("step", "f32[3]", "f32[3]", options=("--states", "0=1"))
+    assert jax2onnx("verify", file, "models.py:step", "--states", "0=1", "--json").data["largest_difference"] < 1e-6
+
+
+def test_a_file_that_computes_something_else(jax2onnx, exported):
+    outcome = jax2onnx("verify", exported("build", "f32[B, 3]"), "models.py:build_with_inputs")
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: Output 'output' differs from what it should be at B = ")
+
+
+def test_sizes_and_tolerances(jax2onnx, exported):
+    arguments = ("--sizes", "B=5", "--sizes", "B=9", "--rtol", "100", "--atol", "100")
+    assert jax2onnx("verify", exported("build", "f32[B, 3]"), "models.py:build_with_inputs", *arguments).code == 0
+
+
+def test_a_file_with_another_interface(jax2onnx, exported):
+    outcome = jax2onnx("verify", exported("double", "f32[B, 3]"), "models.py:double", "-i", "f32[B, 4]")
+    assert outcome.code == 1
+    assert "the input 'x' is float32[B, 3] in the file, float32[B, 4] in the object" in outcome.err
+
+
+def test_a_model_of_another_producer_cannot_be_verified(refused, foreign):
+    line = refused("verify", foreign, "models.py:double")
+    assert "foreign.onnx was written by torch 2.9, not exported from JAX" in line
+
+
+# -- run ------------------------------------------------------------------------------------
+
+
+def test_arrays_by_order_name_archive_and_number(jax2onnx, exported):
+    file = exported("drive", "batch.speed: f32[T, 1]", "batch.distance: f32[T, 1]", options=("--kwargs", "gain: f32[]"))
+    ones = np.ones((2, 1), np.float32)
+    np.save("ones.npy", ones)
+    np.savez("more.npz", allow_pickle=False, **{"batch.speed": ones})
+    arguments = ("-i", "gain=0.5", "-i", "more.npz", "-i", "batch.distance=ones.npy", "-o", "out.npz")
+    assert jax2onnx("run", file, *arguments, "-q").code == 0
+    with np.load("out.npz") as out:
+        np.testing.assert_allclose(out["steering"], np.tanh(0.5 * ones), rtol=1e-6)
+        assert out["stop"].tolist() == [[False], [False]]
+
+
+def test_the_first_array_is_the_first_input(jax2onnx, exported):
+    np.save("x.npy", np.arange(3, dtype=np.float32))
+    outcome = jax2onnx("run", exported("double", "f32[N]"), "--input", "x.npy")
+    assert outcome.out == "output: float32[3] [0., 2., 4.]\n"
+
+
+def test_random_arrays_have_the_sizes_that_are_asked_for(jax2onnx, exported):
+    outcome = jax2onnx("run", exported("tail", "f32[2*T+1]"), "--random", "--sizes", "T=3", "--json")
+    assert outcome.data["outputs"]["output"]["shape"] == [6]
+
+
+def test_types_that_numpy_has_no_name_for(jax2onnx, exported):
+    jax2onnx("run", exported("double", "bf16[3]"), "--random", "-o", "out.npz")
+    with np.load("out.npz") as out:
+        np.save("x.npy", out["output"])
+    assert jax2onnx("run", "double.onnx", "-i", "x.npy").code == 0
+
+
+def test_another_target_runs_it(jax2onnx, exported):
+    assert (
+        jax2onnx("run", exported("double", "f32[N]"), "--random", "--target", "onnx", "--json").data["target"] == "onnx"
+    )
+
+
+def test_a_model_of_another_producer_runs(jax2onnx, foreign):
+    assert jax2onnx("run", foreign, "--random", "--sizes", "N=3").out.startswith("y: float32[3, ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((), "There is no array for the input 'table', float32[N, 3]"),
+        (("-i", "missing.npy"), "--input missing.npy: there is no such file"),
+        (("-i", "tabel=wide.npy"), "there is no such file; the inputs are table, index"),
+        (("-i", "models.py"), "it is no .npy or .npz file of numbers"),
+        (("-i", "objects.npy"), "it is no .npy or .npz file of numbers"),
+        (("-i", "wide.npy", "--random"), "has type float64, but the model takes float32: array.astype('float32')"),
+        (("-i", "flat.npy", "--random"), "Input 'table' has shape (3,), but the program was exported for (N, 3)"),
+        (("-i", "four.npy", "--random"), "Input 'table' has size 4 on axis 1, but it should be 3"),
+        (("-i", "index=[1, 2]", "--random"), "there is no such file"),
+        (("-i", "good.npy", "-i", "good.npy", "-i", "good.npy"), "for each of the 2 inputs already"),
+        (("-i", "names.npz", "--random"), "There is no input 'tabel'; the inputs are table, index"),
+        (("--random", "--sizes", "M=3"), "there is no symbol 'M'; the symbols are K, N"),
+        (("-i", "good.npy", "--random", "--sizes", "N=4"), "N is to be 4, but an array has 2"),
+        (("--random", "--sizes", "N"), "--sizes 'N': write a symbol and its number"),
+        (("--random", "-o", "out.npy"), "the outputs become an .npz file"),
+        (("--random", "-o", "missing/out.npz"), "there is no directory missing"),
+        (("--random", "--target", "toaster"), "target='toaster' is not installed"),
+    ],
+)
+def test_arrays_that_cannot_be_used(refused, exported, arguments, why):
+    file = exported("pick", "table: f32[N, 3]", "index: i32[K]")
+    np.save("wide.npy", np.ones((2, 3)))
+    np.save("flat.npy", np.ones(3, np.float32))
+    np.save("four.npy", np.ones((2, 4), np.float32))
+    np.save("good.npy", np.ones((2, 3), np.float32))
+    np.save("objects.npy", np.array([None]), allow_pickle=True)
+    np.savez("names.npz", tabel=np.ones((2, 3), np.float32))
+    assert why in refused("run", file, *arguments)
+
+
+# -- inspect and diff -----------------------------------------------------------------------
+
+
+def test_what_a_model_holds(jax2onnx, exported):
+    outcome = jax2onnx("inspect", exported("double", "f32[B, 3]"))
+    assert outcome.code == 0
+    for part in ("written by jax2onnx-core", "x  float32[B, 3]", "at least 1", "Mul 1"):
+        assert part in outcome.out
+    assert jax2onnx("inspect", "double.onnx", "--json").data["inputs"][0]["dims"] == ["B", 3]
+
+
+def test_a_model_of_another_producer_is_inspected(jax2onnx, foreign):
+    assert "written by torch 2.9" in jax2onnx("inspect", foreign).out
+
+
+def test_differences_are_an_exit_code(jax2onnx, exported):
+    exported("double", "f32[B, 3]")
+    exported("build", "f32[B, 3]")
+    same = jax2onnx("diff", "double.onnx", "double.onnx")
+    assert (same.code, same.out) == (0, "The models are the same.\n")
+    outcome = jax2onnx("diff", "double.onnx", "build.onnx")
+    assert outcome.code == 1
+    assert "weight" in outcome.out
+    assert jax2onnx("diff", "double.onnx", "build.onnx", "--json").data["changes"][0]["kind"] == "weight"
+
+
+COMMANDS = [("inspect",), ("run",), ("verify", "models.py:double"), ("diff", "models.py")]
+
+
+@pytest.mark.parametrize(("command", "others"), [(c[0], c[1:]) for c in COMMANDS], ids=[c[0] for c in COMMANDS])
+@pytest.mark.parametrize("content", ["directory", "missing", "text", "empty", "bytes"])
+def test_files_that_are_no_models(refused, directory, command, others, content):
+    path = directory / "file.onnx"
+    if content == "directory":
+        path.mkdir()
+    elif content != "missing":
+        path.write_bytes({"text": b"hello, no model\n", "empty": b"", "bytes": bytes(range(256))}[content])
+    assert "Cannot read file.onnx: " in refused(command, "file.onnx", *others)
+
+
+def test_outputs_may_be_called_anything(jax2onnx, directory):
+    model = ir.from_onnx_text(FOREIGN + "g (float[2] file) => (float[2] path) { path = Neg(file) }")
+    model.graph.outputs[0].name = "file/0"
+    ir.save(model, "odd.onnx")
+    np.save("x=1.npy", np.ones(2, np.float32))
+    assert jax2onnx("run", "odd.onnx", "-i", "file=x=1.npy", "-o", "out.npz", "-q").code == 0
+    with np.load("out.npz") as out:
+        assert out["file/0"].tolist() == [-1, -1]
