@@ -17,7 +17,12 @@ cases = [
         construct(ripple.Damping, 4, dtype=with_dtype()),
         inputs=[("B", "T", 4)],
         covers=("ripple.damping",),
-        values="special",
         expect=expect_graph("Softsign -> Mul:BxTx4", match="exact"),
+    ),
+    Case(
+        "damping_special",
+        construct(ripple.Damping, 4, dtype=with_dtype()),
+        inputs=[("B", "T", 4)],
+        values="special",
     ),
 ]

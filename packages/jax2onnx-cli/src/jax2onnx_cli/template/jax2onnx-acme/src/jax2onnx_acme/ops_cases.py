@@ -6,15 +6,16 @@ from jax2onnx_core import Case, expect_graph
 from jax2onnx_acme.ops import damping
 
 cases = [
-    # In float32 at several sizes of B with the graph that is expected, and in float64; NaN and infinities are among the inputs.
+    # In float32 at several sizes of B, with the graph that is expected, in float64, and under JAX's transformations.
     Case(
         "damping",
         damping,
         inputs=[("B", 4), (4,)],
         covers=("acme.damping",),
-        values="special",
         expect=expect_graph("Softsign -> Mul:Bx4", match="exact"),
     ),
+    # NaN, infinities, signed zeros and extremes are among the inputs.
+    Case("damping_special", damping, inputs=[("B", 4), (4,)], values="special"),
     # Integers have no Softsign: the rule declines.
     Case("damping_integers", lambda x: damping(x, jnp.float32(2)), inputs=[(("B", 4), "int32")]),
 ]
