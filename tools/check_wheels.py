@@ -16,6 +16,8 @@ import pytest
 WHEELS = Path(os.environ["JAX2ONNX_WHEELS"])
 FRAMEWORKS = ["nnx", "linen", "equinox", "haiku", "keras"]
 DISTRIBUTIONS = ["graph", "core", "lax", *FRAMEWORKS, "functions", "onnxruntime", "openvino", "testing", "cli"]
+# uv's cache has wheels by their versions: an older one of the same version is none of these.
+REFRESH = [part for name in (*DISTRIBUTIONS, "ripple") for part in ("--refresh-package", f"jax2onnx-{name}")]
 
 ENTRY_POINTS = """
 import importlib.metadata
@@ -58,7 +60,7 @@ def environments(tmp_path_factory):
             subprocess.run([sys.executable, "-m", "venv", directory], check=True)
             python = str(directory / "bin" / "python")
             uv = [sys.executable, "-m", "uv", "pip", "install", "-q", "--python", python, "--find-links", str(WHEELS)]
-            subprocess.run([*uv, *names], check=True)
+            subprocess.run([*uv, *REFRESH, *names], check=True)
             made[names] = python
         return made[names]
 

@@ -112,7 +112,9 @@ def test_the_version(jax2onnx):
 
 
 def test_an_unknown_command(refused):
-    assert refused("exprot") == "No such command 'exprot'. Did you mean 'export'? (jax2onnx --help)"
+    line = refused("exprot")
+    assert line.startswith("No such command 'exprot'.")
+    assert line.endswith("(jax2onnx --help)")
 
 
 def test_help_imports_neither_jax_nor_onnx():
