@@ -27,10 +27,11 @@ def broken_plugin(monkeypatch):
 def test_plugins_and_what_they_contribute(jax2onnx):
     outcome = jax2onnx("plugins")
     assert outcome.code == 0
-    assert outcome.out.startswith("plugin")
+    assert outcome.out.startswith("distribution")
     (lax,) = [line for line in outcome.out.splitlines() if "jax2onnx-lax" in line]
-    assert lax.split()[3] == "1"
+    assert lax.split()[2] == "1"
     data = jax2onnx("plugins", "--json").data
+    assert max(map(len, outcome.out.splitlines())) <= 80
     (lax,) = [plugin for plugin in data["plugins"] if plugin["name"] == "lax"]
     assert "dot_general" in lax["primitives"]
     assert "jax.nn:gelu" in lax["composites"]

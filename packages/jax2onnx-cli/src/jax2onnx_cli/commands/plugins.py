@@ -34,7 +34,7 @@ def command() -> Result:
 
 
 def _table(found: list[PluginInfo]) -> Table:
-    table = Table("plugin", "distribution", "version", "API", box=None, pad_edge=False)
+    table = Table("distribution", "version", "API", box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for title in ("operations", "composites", "adapters"):
         table.add_column(title, justify="right")
     table.add_column("targets")
@@ -42,6 +42,6 @@ def _table(found: list[PluginInfo]) -> Table:
         counts = [str(len(names)) for names in (info.primitives, info.composites, info.adapters)]
         api = "failed" if info.api is None else str(info.api)
         table.add_row(
-            info.name, info.distribution, info.version, api, *counts, ", ".join(info.targets), style="red" if info.error else None,
+            info.distribution, info.version, api, *counts, ", ".join(info.targets), style="red" if info.error else None,
         )  # fmt: skip
     return table
