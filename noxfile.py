@@ -288,8 +288,20 @@ def bench(session: nox.Session) -> None:
     session.run(python, str(ROOT / "tools" / "bench.py"), *session.posargs, external=True)
 
 
+# PyTorch is installed by pip, which takes a build without CUDA where one is at hand.
+RIVALS = ["torch==2.13.0", "transformers>=5.23,<6", "onnxruntime-genai==0.18.*", "onnxscript"]
+
+
 @nox.session(python=False)
 def bench_generation(session: nox.Session) -> None:
-    """A decoder in several writings: one token on caches of several lengths, and a prompt, beside JAX; prints milliseconds."""
-    python = workspace(session)
-    session.run(python, str(ROOT / "tools" / "bench_generation.py"), *session.posargs, external=True)
+    """Decoders: one token on caches of several lengths, and a prompt, beside JAX, onnxruntime-genai and torch.onnx."""
+    python, folder = workspace(session), Path(session.create_tmp())
+    rivals = environment(session, "rivals", ["pip"], PYTHONS[0])
+    try:
+        session.run(rivals, "-m", "pip", "install", "-q", *RIVALS, external=True)
+        shutil.rmtree(folder / "rivals", ignore_errors=True)
+        session.run(rivals, str(ROOT / "tools" / "rival_decoders.py"), str(folder / "rivals"), external=True)
+    except nox.command.CommandFailed:
+        session.warn("The other exporters cannot be installed or run here: measured without them")
+    tool = str(ROOT / "tools" / "bench_generation.py")
+    session.run(python, tool, "--rivals", str(folder / "rivals"), *session.posargs, external=True)
