@@ -75,25 +75,9 @@ def by_genai(model: Any, folder: Path, precision: str) -> None:
     tokenizer = Tokenizer(models.WordLevel({"<s>": 0, "</s>": 1}, unk_token="<s>"))
     words = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
     words.save_pretrained(source)
-    command = [
-        sys.executable,
-        "-m",
-        "onnxruntime_genai.models.builder",
-        "-i",
-        source,
-        "-o",
-        folder,
-        "-p",
-        precision,
-        "-e",
-        "cpu",
-    ]
-    subprocess.run(
-        [*command, "-p", precision, "-e", "cpu", "-c", str(folder / "cache")],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    builder = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-e", "cpu", "-p", precision]
+    folders = ["-i", str(source), "-o", str(folder), "-c", str(folder / "cache")]
+    subprocess.run([*builder, *folders], check=True, capture_output=True, text=True)
 
 
 def main() -> None:
