@@ -57,6 +57,20 @@ def build_with_inputs(factor=4.0):
     return Scale(factor), [("B", 3)]
 
 
+def counting():
+    from flax import nnx
+
+    class Counting(nnx.Module):
+        def __init__(self):
+            self.count = nnx.Cache(jnp.zeros(3))
+
+        def __call__(self, x):
+            self.count[...] = self.count[...] + x
+            return self.count[...] * 2
+
+    return Counting()
+
+
 def broken():
     return 1 / 0
 

@@ -60,6 +60,13 @@ def test_states_are_named_again(jax2onnx, exported):
     assert jax2onnx("verify", file, "models.py:step", "--states", "0=1", "--json").data["largest_difference"] < 1e-6
 
 
+def test_variables_of_a_model_as_states(jax2onnx, exported):
+    states = ("--states", "flax.nnx:Cache")
+    file = exported("counting", "x: f32[3]", options=states)
+    assert jax2onnx("inspect", file, "--json").data["states"][0]["input"] == "state.count"
+    assert jax2onnx("verify", file, "models.py:counting", *states).code == 0
+
+
 def test_a_file_that_computes_something_else(jax2onnx, exported):
     outcome = jax2onnx("verify", exported("build", "f32[B, 3]"), "models.py:build_with_inputs")
     assert outcome.code == 1

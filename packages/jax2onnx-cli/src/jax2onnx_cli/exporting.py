@@ -16,7 +16,7 @@ from jax2onnx_cli.terminal import BadInput, Result
 if TYPE_CHECKING:
     from jax2onnx_core import OnnxProgram
 
-__all__ = ["Request", "export", "export_options", "read_numbers"]
+__all__ = ["Request", "export", "export_options", "names_variables", "read_numbers"]
 
 _Callback = Callable[..., Result]
 
@@ -76,7 +76,7 @@ def export(request: Request, *, likely: Callable[[Subject], Inputs] | None = Non
     from jax2onnx_core import to_onnx
 
     return to_onnx(
-        subject.value, inputs.positional, kwargs=inputs.keywords, input_names=inputs.names,
+        subject.value, inputs.positional, kwargs=inputs.keywords, input_names=_new_names(subject, inputs),
         constraints=request.constraints, specialize=read_numbers("--specialize", request.specialize) or None,
         states=_states(request.states), opset=request.opset, target=request.target, x64=request.x64 or None,
     )  # fmt: skip
@@ -104,12 +104,23 @@ def _check_places(subject: Subject, inputs: Inputs) -> None:
             )
 
 
+def _new_names(subject: Subject, inputs: Inputs) -> Sequence[str] | None:
+    """The names of the arrays, if they are not those that they have anyway."""
+    parameters = [parameter.name for parameter in subject.parameters()]
+    return None if [*inputs.heads] == parameters[: len(inputs.heads)] else inputs.names
+
+
+def names_variables(states: Sequence[str]) -> bool:
+    """Whether `--states` says which variables of a model are states, not which inputs come back as outputs."""
+    return any("=" not in text for text in states)
+
+
 def _states(texts: Sequence[str]) -> object:
     """The option `states` of `to_onnx`."""
     if not texts:
         return None
-    pairs = [text.partition("=") for text in texts]
-    if all(equals for _, equals, _ in pairs):
+    if not names_variables(texts):
+        pairs = (text.partition("=") for text in texts)
         return {_position(given): _position(returned) for given, _, returned in pairs}
     if len(texts) > 1:
         raise BadInput(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jax2onnx_cli.exporting import Request, export, export_options, read_numbers
+from jax2onnx_cli.exporting import Request, export, export_options, names_variables, read_numbers
 from jax2onnx_cli.inputs import Inputs, InputSpec, read_inputs
 from jax2onnx_cli.objects import Subject
 from jax2onnx_cli.terminal import BadInput, Command, Result, Terminal
@@ -48,7 +48,7 @@ def command(
     model = read_model(file)
     _check_producer(file, model)
     with terminal.working(f"tracing {request.subject}"):
-        program = export(_completed(request, model), likely=lambda subject: _inputs(model, subject))
+        program = export(_completed(request, model), likely=lambda subject: _inputs(request, model, subject))
     _check_interface(file, model, request.subject, program.model)
     program.model = model
     runs = [read_numbers("--sizes", [text]) for text in sizes] or None
@@ -93,16 +93,21 @@ def _completed(request: Request, model: ir.Model) -> Request:
     )  # fmt: skip
 
 
-def _inputs(model: ir.Model, subject: Subject) -> Inputs:
-    """The inputs of the object, from those of the file; those with the name of a keyword-only parameter are keywords."""
-    from jax2onnx_graph.metadata import read_symbols
+def _inputs(request: Request, model: ir.Model, subject: Subject) -> Inputs:
+    """The inputs of the object, from those of the file; those with the name of a keyword-only parameter are keywords.
+
+    Variables of a model that are its states are no inputs of the object.
+    """
+    from jax2onnx_graph.metadata import read_states, read_symbols
 
     labels = {(name, axis): label for symbol in read_symbols(model) for name, axis, label in symbol.origins}
     keywords = {parameter.name for parameter in subject.parameters() if parameter.kind is parameter.KEYWORD_ONLY}
+    variables = {pair.input for pair in read_states(model)} if names_variables(request.states) else set()
     specs: dict[bool, list[InputSpec]] = {False: [], True: []}
     for value in model.graph.inputs:
         assert value.name is not None, "the inputs of an exported model have names"
-        specs[value.name.partition(".")[0] in keywords].append(_spec(value.name, value, labels))
+        if value.name not in variables:
+            specs[value.name.partition(".")[0] in keywords].append(_spec(value.name, value, labels))
     return read_inputs(specs[False], specs[True])
 
 
