@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from jax2onnx_core import to_onnx
 from jax2onnx_core.plugins.errors import OptionError, RuntimeInputError, TargetError
+from jax2onnx_graph.progress import progress_to
 
 rng = np.random.default_rng(0)
 WEIGHT, HEAD = (jnp.asarray(rng.normal(size=(32, 32)), np.float32) for _ in range(2))
@@ -55,6 +56,15 @@ def test_inputs_and_outputs_are_half_precision_where_that_is_asked_for(program, 
     quantised = program.quantize("float16", keep_io_types=False)
     assert quantised.model.graph.inputs[0].dtype.name == "FLOAT16"
     assert quantised(x).dtype == np.float16
+
+
+def test_progress_of_an_export_and_of_calibration_is_told(x):
+    last = {}
+    with progress_to(lambda stage, done, total: last.update({stage: (done, total)})):
+        to_onnx(lambda x: x @ jnp.ones((32, 8)), [("B", 32)]).quantize("static_int8", calibration=[(x,), (x,), (x,)])
+    assert list(last) == ["lower", "optimise", "calibrate"]
+    assert last["calibrate"] == (3, 3)
+    assert all(done == total for done, total in last.values())
 
 
 def test_calibration_data_are_tuples_or_mappings_of_names(program, x):

@@ -16,6 +16,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import SaveError
 from jax2onnx_graph.files import Destination, check_name, checked_path, locked, write_stream
 from jax2onnx_graph.folder import Folder
+from jax2onnx_graph.progress import steps
 from jax2onnx_graph.serialization import (
     LARGE,
     LARGEST_FILE,
@@ -99,7 +100,7 @@ def _save_inline(model: ir.Model, destination: Destination) -> None:
         return
     folder = _folder(destination)
     folder.remove_leftovers(destination.file.name)
-    folder.replace({destination.file: (pieces, destination.mode)})
+    folder.replace({destination.file: (steps("save", pieces), destination.mode)})
 
 
 def _save_with_data(model: ir.Model, destination: Destination, tensors: Mapping[str, ir.TensorProtocol]) -> None:
@@ -107,7 +108,7 @@ def _save_with_data(model: ir.Model, destination: Destination, tensors: Mapping[
     file, mode, folder = destination.file, destination.mode, _folder(destination)
     folder.remove_leftovers(file.name)
     data_pieces, places = lay_out(tensors)
-    with folder.data_file(file.name, data_pieces, mode) as data:
+    with folder.data_file(file.name, steps("save", data_pieces), mode) as data:
         folder.replace({file: (_model_pieces(model, destination, data.name, places), mode)})
 
 
@@ -121,7 +122,7 @@ def _save_with_named_data(
     with locked(folder.directory):
         folder.check_data_name(name, file)
         folder.remove_leftovers(file.name, name)
-        with folder.data_file(name, data_pieces, mode) as data:
+        with folder.data_file(name, steps("save", data_pieces), mode) as data:
             folder.replace({file: (_model_pieces(model, destination, data.name, places), mode)})
             folder.replace_data(name, data_pieces, mode)
         folder.replace({file: (_model_pieces(model, destination, name, places), mode)})
@@ -170,7 +171,11 @@ def _save_together(models: Sequence[tuple[Destination, ir.Model]]) -> None:
     mode = functools.reduce(operator.and_, modes) if modes else None
     folder = _folder(models[0][0])
     folder.remove_leftovers(_SHARED)
-    with folder.data_file(_SHARED, data_pieces, mode) if different else contextlib.nullcontext(Path()) as data:
+    with (
+        folder.data_file(_SHARED, steps("save", data_pieces), mode)
+        if different
+        else contextlib.nullcontext(Path()) as data
+    ):
         new = {}
         for (destination, model), found in zip(models, contents, strict=True):
             own = {name: places[content] for name, content in found.items()}

@@ -15,6 +15,7 @@ from jax2onnx_graph.build.names import Origin
 from jax2onnx_graph.build.results import accept_results
 from jax2onnx_graph.build.scope import Scope
 from jax2onnx_graph.inspection.lowering_log import LoweringLog
+from jax2onnx_graph.progress import steps
 from jax2onnx_graph.targets import Target
 
 from jax2onnx_core import _compat
@@ -77,7 +78,7 @@ class Engine:
         def read(atom: Atom) -> Value:
             return self._literal(atom) if is_literal(atom) else env[atom]
 
-        for eqn in inner.eqns:
+        for eqn in steps("lower", inner.eqns):
             results = self._lower_equation(scope, eqn, [read(v) for v in eqn.invars], origin)
             for var, value in zip(eqn.outvars, results, strict=True):
                 if not is_drop_var(var):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +12,7 @@ import numpy as np
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.comparison import largest_difference, random_array
 from jax2onnx_graph.probing import Extent
+from jax2onnx_graph.progress import steps
 from jax2onnx_graph.sizes import Ranges, Sizes, index_ranges
 
 from jax2onnx_core import _compat
@@ -22,8 +21,6 @@ from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.lowering.physical import physical_array
 
 __all__ = ["Run", "as_traced", "random_runs", "verify"]
-
-_PATIENCE = 5.0  # seconds before progress is shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,15 +37,12 @@ def verify(
     *, x64: bool, rtol: float | None, atol: float | None,
 ) -> float:  # fmt: skip
     """Compare `program` with the functions that `fresh` makes, one for each run; see `OnnxProgram.verify`."""
-    worst, start = 0.0, time.monotonic()
+    worst = 0.0
     for run in runs:
         actual = map(physical_array, jax.tree_util.tree_leaves(program(*run.args, **run.kwargs)))
         expected = _expected(fresh(), x64, run, inputs)
         for name, got, want in zip(output_names, actual, expected, strict=True):
             worst = max(worst, largest_difference(name, got, want, run.where, rtol=rtol, atol=atol))
-        seconds = time.monotonic() - start
-        if seconds > _PATIENCE and sys.stderr.isatty():
-            sys.stderr.write(f"verified at {run.where} after {seconds:.0f} s\n")
     return worst
 
 
@@ -74,7 +68,7 @@ def random_runs(
 ) -> Iterator[Run]:
     """A run with random arguments for each of `sizes`; inputs with `extents` (of axes that they index) are in range."""
     space = inputs.space()
-    for number, values in enumerate(sizes):
+    for number, values in enumerate(steps("verify", sizes)):
         rng = np.random.default_rng(seed + number)
         bounds = {**index_ranges(space, extents, values), **ranges}
         leaves = [

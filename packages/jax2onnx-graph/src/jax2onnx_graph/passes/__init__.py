@@ -34,6 +34,7 @@ from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.passes.structural.select_early import SelectEarly
 from jax2onnx_graph.passes.structural.shape_folding import FoldConstants
+from jax2onnx_graph.progress import steps
 from jax2onnx_graph.targets import PassFactory, Target
 from jax2onnx_graph.traversal import walk
 
@@ -110,7 +111,7 @@ def optimise(model: ir.Model, target: Target, contributed: Sequence[ContributedP
       PassError: a pass failed, or one of the target's could not be made; the error names its owner.
     """
     notes: list[str] = []
-    for graph_pass, owner in _in_order(target, contributed, notes):
+    for graph_pass, owner in steps("optimise", list(_in_order(target, contributed, notes))):
         _run(model, graph_pass, owner)
     make_names_unique(model)
     return notes

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.deployment.quantization import Quantization
 from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.progress import steps
 
 from jax2onnx_onnxruntime._compat import quantization
 from jax2onnx_onnxruntime.quantization.prepare import plain_proto
@@ -63,7 +64,7 @@ class _Reader:
     """Calibration data as ONNX Runtime asks for it: one run after another, then None."""
 
     def __init__(self, runs: Sequence[Mapping[str, Array]]) -> None:
-        self._runs = iter(runs)
+        self._runs = iter(steps("calibrate", runs))
 
     def get_next(self) -> dict[str, Array] | None:
         """The inputs of the next run."""
