@@ -10,7 +10,7 @@ import numpy as np
 from jax2onnx_graph.arrays import Array, Dtype, DtypeLike
 from jax2onnx_graph.errors import VerificationError
 
-__all__ = ["Comparison", "compare", "largest_difference", "random_array", "tolerance"]
+__all__ = ["Comparison", "OutputError", "compare", "output_error", "random_array", "tolerance"]
 
 
 # Relative tolerance by dtype: about four decimal digits less than the dtype has.
@@ -36,11 +36,15 @@ class Comparison:
     Attributes:
       is_close: whether all elements are equal within the tolerance; NaN equals NaN.
       largest: the largest finite absolute difference.
+      scale: the size of an ordinary number.
+      allowed: the absolute difference that is allowed of every element.
       detail: how many elements differ and the first of them; empty if all are close.
     """
 
     is_close: bool
     largest: float
+    scale: float
+    allowed: float
     detail: str
 
 
@@ -61,38 +65,69 @@ def compare(
     exact, computed = want.astype(wide), got.astype(wide)
     with np.errstate(invalid="ignore"):
         distance = np.where(computed == exact, 0.0, np.abs(computed - exact))
+    if scale is None:
+        scale = float(np.max(np.abs(exact), initial=0.0, where=np.isfinite(exact)))
     if rtol == 0 and not atol:
-        close = np.asarray(got == want)
+        allowed, close = 0.0, np.asarray(got == want)
     else:
-        if scale is None:
-            scale = float(np.max(np.abs(exact), initial=0.0, where=np.isfinite(exact)))
-        atol = rtol * max(scale, 1e-30) if atol is None else atol
-        close = np.isclose(computed, exact, rtol=rtol, atol=atol, equal_nan=True)
+        allowed = rtol * max(scale, 1e-30) if atol is None else atol
+        close = np.isclose(computed, exact, rtol=rtol, atol=allowed, equal_nan=True)
     largest = float(distance[np.isfinite(distance)].max(initial=0.0))
     if close.all():
-        return Comparison(True, largest, "")
+        return Comparison(True, largest, scale, allowed, "")
     index = tuple(int(i) for i in np.argwhere(~close)[0])
     return Comparison(
-        False, largest,
+        False, largest, scale, allowed,
         f"{int((~close).sum())} of {close.size} elements, largest difference {largest:.3g}; the first is at {index}: "
         f"{got[index]!r} instead of {want[index]!r}",
     )  # fmt: skip
 
 
-def largest_difference(
+@dataclasses.dataclass(frozen=True)
+class OutputError:
+    """How far an output of a model is from what it should be, in one run.
+
+    Attributes:
+      output: its name.
+      where: the run: "B = 3".
+      largest: the largest finite absolute difference.
+      scale: the size of an ordinary number of the output.
+      allowed: the absolute difference that is allowed of every element.
+      detail: how many elements differ by more, and the first of them; empty if none does.
+    """
+
+    output: str
+    where: str
+    largest: float
+    scale: float
+    allowed: float
+    detail: str
+
+    @property
+    def is_close(self) -> bool:
+        """Whether all elements are equal within the tolerance."""
+        return not self.detail
+
+    def check(self) -> None:
+        """Raise VerificationError if an element differs by more than the tolerance."""
+        if self.detail:
+            raise VerificationError(
+                f"Output {self.output!r} differs from what it should be at {self.where}: {self.detail}."
+            )
+
+
+def output_error(
     name: str, got: Array, want: Array, where: str, *, rtol: float | None = None, atol: float | None = None
-) -> float:
-    """The largest difference of the output `name` from what it should be, in a run that `where` describes.
+) -> OutputError:
+    """How far the output `name` is from what it should be, in a run that `where` describes.
 
     Raises:
-      VerificationError: the shapes differ, or elements by more than the tolerance.
+      VerificationError: the shapes differ.
     """
     if want.shape != got.shape:
         raise VerificationError(f"Output {name!r} has shape {got.shape} instead of {want.shape}, at {where}.")
     found = compare(got, want, rtol=rtol, atol=atol)
-    if not found.is_close:
-        raise VerificationError(f"Output {name!r} differs from what it should be at {where}: {found.detail}.")
-    return found.largest
+    return OutputError(name, where, found.largest, found.scale, found.allowed, found.detail)
 
 
 def random_array(

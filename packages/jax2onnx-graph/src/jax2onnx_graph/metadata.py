@@ -1,4 +1,4 @@
-"""What a model file keeps about itself for those who run or read it: its symbols, and its states."""
+"""What a model keeps about itself for those who run or read it: its symbols, its states, and, in memory only, why nodes are there."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from jax2onnx_graph._ir import ir
 
 __all__ = [
-    "STATES_KEY", "SYMBOLS_KEY", "StatePair", "SymbolInfo", "read_constraints", "read_states", "read_symbols", "write_states", "write_symbols",
+    "STATES_KEY", "SYMBOLS_KEY", "StatePair", "SymbolInfo", "note_reason", "read_constraints", "read_states", "read_symbols", "reason_of", "write_states",
+    "write_symbols",
 ]  # fmt: skip
 
 SYMBOLS_KEY = "jax2onnx.symbols"
 STATES_KEY = "jax2onnx.states"
+_REASON = "jax2onnx.reason"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,3 +71,16 @@ def write_states(model: ir.Model, pairs: Sequence[StatePair]) -> None:
 def read_states(model: ir.Model) -> list[StatePair]:
     """The pairs in the metadata of a model; none where it has no states."""
     return [StatePair(**entry) for entry in json.loads(model.metadata_props.get(STATES_KEY, "[]"))]
+
+
+def note_reason(value: ir.Value, reason: str) -> None:
+    """Remember why the node that makes a value was inserted; the file does not hold it."""
+    node = value.producer()
+    if node is not None:
+        node.meta[_REASON] = reason
+
+
+def reason_of(node: ir.Node) -> str:
+    """Why a node was inserted; empty if it stands for something that the function does."""
+    reason: str = node.meta.get(_REASON, "")
+    return reason

@@ -29,7 +29,7 @@ from jax2onnx_graph.serialization import (
     size,
 )
 
-__all__ = ["save_model", "save_sharing_weights", "weights_size"]
+__all__ = ["save_model", "save_sharing_weights", "save_text", "weights_size"]
 
 # Weights of more bytes get a data file: the nodes need room, too, and so does what shape inference adds.
 _SINGLE_FILE_LIMIT = 1_800_000_000
@@ -85,6 +85,14 @@ def save_model(
         return destination.path
 
 
+def save_text(text: str, path: str | os.PathLike[str]) -> Path:
+    """Write a text to a file, whole or not at all. Returns the path; raises SaveError."""
+    with _explained(path):
+        destination = Destination.at(path)
+        _replace(destination, [text.encode(errors="backslashreplace")])
+        return destination.path
+
+
 def _check_data_file(destination: Destination, name: str, external_data: bool | None) -> None:
     check_name(name, "data_file")
     if name.casefold() == destination.file.name.casefold():
@@ -94,7 +102,11 @@ def _check_data_file(destination: Destination, name: str, external_data: bool | 
 
 
 def _save_inline(model: ir.Model, destination: Destination) -> None:
-    pieces = _model_pieces(model, destination)
+    _replace(destination, _model_pieces(model, destination))
+
+
+def _replace(destination: Destination, pieces: Sequence[Piece]) -> None:
+    """Write a file that has no data file beside it."""
     if destination.is_stream:
         write_stream(destination.path, pieces)
         return

@@ -143,6 +143,14 @@ class Target:
             )
         return ArrayKeeper(model, states, self.load(model))
 
+    def times(self, model: ir.Model, feeds: Mapping[str, Array], runs: int) -> dict[str, float]:
+        """The median of the seconds that nodes take in `runs` runs, by their names; those of a node with bodies include what is in them.
+
+        Raises:
+          TargetError: the runtime does not tell.
+        """
+        raise TargetError(f"The target {self.name!r} does not tell how long each node of a model takes.")
+
     def quantize(self, model: ir.Model, request: Quantization) -> ir.Model:
         """A copy of a model in fewer bits.
 

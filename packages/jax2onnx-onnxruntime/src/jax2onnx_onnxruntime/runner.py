@@ -18,7 +18,7 @@ from jax2onnx_onnxruntime._compat import onnxruntime
 if TYPE_CHECKING:
     import onnxruntime as ort
 
-__all__ = ["Runner", "from_ort", "load", "packed", "to_ort", "view_of"]
+__all__ = ["Runner", "default_options", "from_ort", "load", "packed", "to_ort", "view_of"]
 
 Source: TypeAlias = ir.Model | onnx.ModelProto | str | os.PathLike[str] | bytes
 """What can be run: a model, its proto or its serialised bytes, or the path of a file."""
@@ -74,7 +74,7 @@ class Runner:
         self, source: Source, providers: Sequence[Any] = ("CPUExecutionProvider",), *, optimised: bool = True,
         options: ort.SessionOptions | None = None,
     ) -> None:  # fmt: skip
-        self.session = _open(source, providers, options or _default_options(optimised=optimised))
+        self.session = _open(source, providers, options or default_options(optimised=optimised))
         self._inputs = {i.name: i.type for i in self.session.get_inputs()}
         self.outputs = [o.name for o in self.session.get_outputs()]
         types = [*self._inputs.values(), *(o.type for o in self.session.get_outputs())]
@@ -118,7 +118,8 @@ def ort_type_name(dtype: np.dtype[Any]) -> str:
     return "tensor(" + element.name.lower() + ")"
 
 
-def _default_options(*, optimised: bool) -> ort.SessionOptions:
+def default_options(*, optimised: bool) -> ort.SessionOptions:
+    """Options of a session that tells of errors only; `optimised` says whether it may rewrite the graph."""
     runtime = onnxruntime()
     options = runtime.SessionOptions()
     options.log_severity_level = 3

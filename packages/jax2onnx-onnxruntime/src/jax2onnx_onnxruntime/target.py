@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jax2onnx_graph import ir
+from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.deployment.keeper import RuntimeOptions, StateKeeper
 from jax2onnx_graph.deployment.quantization import Quantization
 from jax2onnx_graph.errors import OptionError, TargetError
@@ -117,6 +118,17 @@ class OnnxRuntime(Target):
 
         with _explained():
             return OrtKeeper(model, states, options)
+
+    def times(self, model: ir.Model, feeds: Mapping[str, Array], runs: int) -> dict[str, float]:
+        """The median of the seconds that nodes take in `runs` runs; those of a node with bodies include what is in them.
+
+        Raises:
+          TargetError: ONNX Runtime is not installed, or it refuses the model.
+        """
+        from jax2onnx_onnxruntime.profiling import node_times
+
+        with _explained():
+            return node_times(model, feeds, runs)
 
     def quantize(self, model: ir.Model, request: Quantization) -> ir.Model:
         """A copy of a model in fewer bits, by ONNX Runtime's own quantizers.

@@ -216,9 +216,11 @@ class OnnxProgram(Program):
             if sizes is not None or ranges is not None:
                 raise OptionError("verify takes either inputs and kwargs, or sizes and ranges for random ones.")
             runs = iter([Run("the given inputs", inputs or (), kwargs or {})])
-        return verify(
-            self._fresh, self, runs, self.inputs, self.output_names, x64=self.x64, rtol=rtol, atol=atol
-        )  # fmt: skip
+        self.verified.clear()
+        verify(
+            self._fresh, self, runs, self.inputs, self.output_names, self.verified, x64=self.x64, rtol=rtol, atol=atol
+        )
+        return max((error.largest for error in self.verified), default=0.0)
 
     def random_calls(self, sizes: Sequence[Sizes] | None, ranges: Ranges, seed: int) -> Iterator[Run]:
         check_ranges(

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.comparison import largest_difference, random_array
+from jax2onnx_graph.comparison import OutputError, output_error, random_array
 from jax2onnx_graph.probing import Extent
 from jax2onnx_graph.progress import steps
 from jax2onnx_graph.sizes import Ranges, Sizes, index_ranges
@@ -34,16 +34,15 @@ class Run:
 
 def verify(
     fresh: Callable[[], Function], program: Function, runs: Iterable[Run], inputs: Inputs, output_names: Sequence[str],
-    *, x64: bool, rtol: float | None, atol: float | None,
-) -> float:  # fmt: skip
-    """Compare `program` with the functions that `fresh` makes, one for each run; see `OnnxProgram.verify`."""
-    worst = 0.0
+    found: list[OutputError], *, x64: bool, rtol: float | None, atol: float | None,
+) -> None:  # fmt: skip
+    """Compare `program` with the functions that `fresh` makes, one for each run, and add to `found`; see `OnnxProgram.verify`."""
     for run in runs:
         actual = map(physical_array, jax.tree_util.tree_leaves(program(*run.args, **run.kwargs)))
         expected = _expected(fresh(), x64, run, inputs)
         for name, got, want in zip(output_names, actual, expected, strict=True):
-            worst = max(worst, largest_difference(name, got, want, run.where, rtol=rtol, atol=atol))
-    return worst
+            found.append(output_error(name, got, want, run.where, rtol=rtol, atol=atol))
+            found[-1].check()
 
 
 def _expected(fn: Function, x64: bool, run: Run, inputs: Inputs) -> list[Array]:

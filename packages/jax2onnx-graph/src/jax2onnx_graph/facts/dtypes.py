@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["first_opset", "is_exact_attribute", "is_exact_cast", "width"]
+__all__ = ["first_opset", "is_exact_attribute", "is_exact_cast", "type_name", "width"]
 
 import functools
 import math
@@ -27,6 +27,17 @@ def first_opset(dtype: ir.DataType | None) -> int:
         if any(name in constraint.allowed_type_strs for constraint in schema.type_constraints):
             return opset if opset > _LOWEST_OPSET else 0
     return 0
+
+
+def type_name(dtype: ir.DataType) -> str:
+    """The name of an element type in NumPy's words: "float32".
+
+    >>> type_name(ir.DataType.FLOAT), type_name(ir.DataType.STRING)
+    ('float32', 'string')
+    """
+    if dtype in (_D.STRING, _D.UNDEFINED):
+        return dtype.name.lower()
+    return str(dtype.numpy().name)
 
 
 def width(dtype: ir.DataType) -> int:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.dtypes import type_name
 from jax2onnx_graph.metadata import (
     STATES_KEY,
     SYMBOLS_KEY,
@@ -121,7 +122,7 @@ class ModelSummary:
 def summarize(model: ir.Model) -> ModelSummary:
     """What a model consists of. Weights in data files are not read."""
     known = {SYMBOLS_KEY, STATES_KEY}
-    found = sorted((_weight(*found) for found in weight_tensors(model)), key=lambda weight: -weight.bytes)
+    found = sorted((_weight(name, tensor) for name, tensor in weight_tensors(model)), key=lambda weight: -weight.bytes)
     return ModelSummary(
         name=model.graph.name or "",
         producer=model.producer_name or "",
@@ -168,12 +169,12 @@ def external_files(summary: ModelSummary) -> dict[str, int]:
 
 def _weight(name: str, tensor: ir.TensorProtocol) -> WeightSummary:
     file = str(tensor.location) if isinstance(tensor, ir.ExternalTensor) else ""
-    return WeightSummary(name, _dtype(tensor.dtype), _shape(tensor), weight_type(tensor), tensor.nbytes, file)
+    return WeightSummary(name, type_name(tensor.dtype), _shape(tensor), weight_type(tensor), tensor.nbytes, file)
 
 
 def weight_type(tensor: ir.TensorProtocol) -> str:
     """Element type and shape: "float32[3, 4]"."""
-    return f"{_dtype(tensor.dtype)}[{', '.join(map(str, _shape(tensor)))}]"
+    return f"{type_name(tensor.dtype)}[{', '.join(map(str, _shape(tensor)))}]"
 
 
 def _shape(tensor: ir.TensorProtocol) -> tuple[int, ...]:
@@ -190,7 +191,7 @@ def _value(value: ir.Value) -> ValueSummary:
     inner = value.type
     while isinstance(inner, ir.SequenceType | ir.OptionalType):
         inner = inner.elem_type
-    dtype = _dtype(inner.dtype) if isinstance(inner, ir.TensorType | ir.SparseTensorType) else ""
+    dtype = type_name(inner.dtype) if isinstance(inner, ir.TensorType | ir.SparseTensorType) else ""
     return ValueSummary(value.name or "", dtype, dims, type_text(value))
 
 
@@ -207,9 +208,9 @@ def _type_text(type_: ir.TypeProtocol | None, dims: str) -> str:
         case ir.OptionalType():
             return f"optional({_type_text(type_.elem_type, dims)})"
         case ir.TensorType():
-            return f"{_dtype(type_.dtype)}[{dims}]"
+            return f"{type_name(type_.dtype)}[{dims}]"
         case ir.SparseTensorType():
-            return f"sparse {_dtype(type_.dtype)}[{dims}]"
+            return f"sparse {type_name(type_.dtype)}[{dims}]"
     return f"unknown[{dims}]"
 
 
@@ -217,12 +218,6 @@ def _dim(dim: int | ir.SymbolicDim) -> str:
     if isinstance(dim, ir.SymbolicDim):
         return "?" if dim.value is None else dim.value
     return str(dim)
-
-
-def _dtype(dtype: ir.DataType) -> str:
-    if dtype in (ir.DataType.STRING, ir.DataType.UNDEFINED):
-        return dtype.name.lower()
-    return str(dtype.numpy().name)
 
 
 # -- text ---------------------------------------------------------------------------------------

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.dtypes import is_exact_cast
+from jax2onnx_graph.facts.dtypes import is_exact_cast, type_name
 from jax2onnx_graph.legalise.carriers import Carrier, Embedding
+from jax2onnx_graph.metadata import note_reason
 from jax2onnx_graph.rewrite.editor import GraphEditor
 
 __all__ = ["ValueForms"]
@@ -76,15 +77,21 @@ class ValueForms:
             self._converted_constants[value] = None
             tensor = ir.tensor(constant.numpy().astype(dtype.numpy()), dtype=dtype)
             return editor.derived(value, tensor, dtype.short_name())
-        result = self._cast(value, dtype, reader)
+        assert value.dtype is not None
+        result = self._cast(value, dtype, reader, value.dtype)
         result.name = editor.value_name(f"{value.name}_{dtype.short_name()}")
         return result
 
-    def _cast(self, value: ir.Value, dtype: ir.DataType, reader: ir.Node) -> ir.Value:
-        builder = self._editors[_home(value)].after(value, reader)
+    def _cast(self, value: ir.Value, dtype: ir.DataType, reader: ir.Node, missing: ir.DataType) -> ir.Value:
+        """`value` in another type, since the runtime lacks what `reader` does for the type `missing`."""
+        editor = self._editors[_home(value)]
+        builder = editor.after(value, reader)
         if dtype in _FLOAT8:  # saturation would turn infinities into the largest number
-            return builder.op("Cast", value, to=dtype, saturate=0)
-        return builder.op("Cast", value, to=dtype)
+            result = builder.op("Cast", value, to=dtype, saturate=0)
+        else:
+            result = builder.op("Cast", value, to=dtype)
+        note_reason(result, f"{editor.target.name} has no {reader.op_type} for {type_name(missing)}")
+        return result
 
     def _flipped(self, value: ir.Value, reader: ir.Node) -> ir.Value:
         """`value`, of a signed integer type, with the sign bit inverted."""
@@ -110,7 +117,7 @@ class ValueForms:
 
         def narrowed(wide: ir.Value) -> ir.Value:
             source = self._flipped(wide, maker) if embedding is Embedding.FLIPPED else wide
-            return self._cast(source, narrow, maker)
+            return self._cast(source, narrow, maker, narrow)
 
         result = editor.reroute(value, narrowed)
         value.name = editor.value_name(f"{result.name}_{carrier.dtype.short_name()}")

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.deployment.quantization import Mode, Quantization
+from jax2onnx_graph.facts.dtypes import type_name
 from jax2onnx_graph.facts.operators import ValueUse, facts_of, operators_where, value_use
 from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.metadata import note_reason
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.traversal import HAS_SUBGRAPHS
 
@@ -97,7 +99,9 @@ class _Conversion:
         """Cast the outputs of a graph that have the other type."""
         for value in dict.fromkeys(editor.graph.outputs):
             if value.dtype in (_FLOAT, self.dtype) and value.dtype != dtype:
-                editor.hand_over_output(value, editor.after(value).op.Cast(value, to=dtype))
+                cast = editor.after(value).op.Cast(value, to=dtype)
+                note_reason(cast, f"this output is {type_name(dtype)}")
+                editor.hand_over_output(value, cast)
 
     # What stays in float32.
 
@@ -155,7 +159,8 @@ class _Conversion:
                 half = ir.LazyTensor(lambda: _as(tensor, dtype), dtype=dtype, shape=ir.Shape(tensor.shape.numpy()))
                 self._cast[key] = editor.derived(value, half, dtype.name.lower())
             else:
-                self._cast[key] = editor.after(value, node).op.Cast(value, to=dtype)
+                cast = self._cast[key] = editor.after(value, node).op.Cast(value, to=dtype)
+                note_reason(cast, f"{node.op_type} is computed in {type_name(dtype)}")
         return self._cast[key]
 
 

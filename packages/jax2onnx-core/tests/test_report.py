@@ -1,0 +1,103 @@
+"""What a program says of itself: its page, and what earlier verifications and profiles found."""
+
+from __future__ import annotations
+
+import re
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax2onnx_core import hookimpl, to_onnx
+from jax2onnx_core.plugins.errors import SaveError, VerificationError
+from jax2onnx_core.plugins.rules import Rules
+
+WEIGHT = jnp.ones((32, 32), jnp.float32)
+
+
+def model(x):
+    return jnp.tanh(x @ WEIGHT)
+
+
+@pytest.fixture
+def program():
+    return to_onnx(model, [("B", 32)], provenance=True)
+
+
+def text_of(path):
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", path.read_text(encoding="utf-8").split("</style>")[1]))
+
+
+def test_the_page_names_the_lines_of_the_function(program, tmp_path):
+    path = program.save_report(tmp_path / "report.html")
+    assert path == tmp_path / "report.html"
+    assert re.search(r"test_report\.py:\d+ \(model\) 2 MatMul, Tanh 4\.1 kB", text_of(path))
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_what_verification_found_is_kept_and_shown(program, tmp_path):
+    worst = program.verify(sizes=[{"B": 1}, {"B": 4}])
+    assert [error.where for error in program.verified] == ["B = 1", "B = 4"]
+    assert worst == max(error.largest for error in program.verified)
+    assert "verified equal in 2 runs" in text_of(program.save_report(tmp_path / "report.html"))
+    program.verify(sizes=[{"B": 2}])
+    assert [error.where for error in program.verified] == ["B = 2"]
+
+
+class Wrong:
+    """A plugin with a rule that is wrong."""
+
+    @hookimpl
+    def jax2onnx_register(self, registry):
+        rules = Rules(overrides=True)
+        rules.elementwise({"tanh": "Sin"})
+        registry.add(rules)
+
+
+def test_the_output_that_differs_is_shown(tmp_path):
+    program = to_onnx(model, [("B", 32)], plugins=[Wrong()])
+    with pytest.raises(VerificationError, match="differs from what it should be"):
+        program.verify()
+    assert not program.verified[-1].is_close
+    assert "differs in 1 run" in text_of(program.save_report(tmp_path / "report.html"))
+
+
+def test_what_verification_in_fewer_bits_found_is_shown(program, tmp_path):
+    quantised = program.quantize("int8")
+    found = quantised.verify([(np.ones((3, 32), np.float32),)])
+    assert quantised.accuracy is found
+    assert "SNR" in text_of(quantised.save_report(tmp_path / "report.html"))
+
+
+def test_a_profile_is_shown_by_line(program, tmp_path):
+    times = program.profile()
+    assert times.keys() <= {node.name for node in program.model.graph}
+    assert program.profile(np.ones((3, 32), np.float32)).keys() == times.keys()
+    assert re.search(r"[µm]s a run", text_of(program.save_report(tmp_path / "report.html")))
+
+
+def test_casts_for_the_runtime_have_a_reason(tmp_path):
+    program = to_onnx(jnp.tanh, [(("B",), "bfloat16")])
+    assert "onnxruntime has no Tanh for bfloat16" in text_of(program.save_report(tmp_path / "report.html"))
+
+
+def test_casts_of_half_precision_have_a_reason(program, tmp_path):
+    text = text_of(program.quantize("float16").save_report(tmp_path / "report.html"))
+    assert "is computed in float16" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "message"), [(".", "is a directory"), ("nowhere/report.html", "does not exist"), ("a\0b", "NUL")]
+)
+def test_where_no_page_can_be_the_error_says_so(program, tmp_path, path, message):
+    with pytest.raises(SaveError, match=message):
+        program.save_report(tmp_path / path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_page_that_cannot_be_made_leaves_the_old_one(program, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    monkeypatch.setattr("os.replace", lambda *paths: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(SaveError, match="full"):
+        program.save_report(path)
+    assert path.read_text() == "old"
