@@ -136,7 +136,7 @@ class Program:
         """Run the model on the arguments of the exported function."""
         return self.results(self.loaded(self.feeds(*args, **kwargs)))
 
-    def profile(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+    def profile(self, *args: object, **kwargs: object) -> dict[str, float]:
         """Measure how long each node takes: the median of ten runs, in seconds, on these arguments, by default random ones.
 
         The report shows them by module and by line. A node with bodies has what it takes besides the nodes in them.
