@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import onnx
 import pytest
 
@@ -100,6 +102,23 @@ def test_a_file_finds_its_neighbours(jax2onnx, directory):
         "import neighbour_of_it\ndef f(x):\n    return x * neighbour_of_it.FACTOR\n"
     )
     assert jax2onnx("export", "inner/it.py:f", "-i", "f32[3]", "-q").code == 0
+
+
+def test_a_report_is_a_page(jax2onnx):
+    outcome = jax2onnx("report", "models.py:build_with_inputs", "--verify", "--profile")
+    assert outcome.code == 0
+    assert outcome.out.endswith("written to build_with_inputs.html\n")
+    page = Path("build_with_inputs.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "models.py:" in page
+
+
+def test_progress_is_shown_on_a_terminal_only(jax2onnx, monkeypatch):
+    arguments = ("export", "models.py:double", "-i", "f32[3]", "--verify")
+    assert jax2onnx(*arguments).err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert "exporting models.py:double" in jax2onnx(*arguments).err
+    assert jax2onnx(*arguments, "-q").err == ""
 
 
 # -- bad input ------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,7 @@ from jax2onnx_cli.terminal import BadInput, Result
 if TYPE_CHECKING:
     from jax2onnx_core import OnnxProgram
 
-__all__ = ["Request", "export", "export_options", "names_variables", "read_numbers"]
+__all__ = ["Request", "default_output", "export", "export_options", "names_variables", "read_numbers"]
 
 _Callback = Callable[..., Result]
 
@@ -63,12 +64,15 @@ def export_options(function: _Callback) -> _Callback:
     return wrapped
 
 
-def export(request: Request, *, likely: Callable[[Subject], Inputs] | None = None) -> OnnxProgram:
+def export(
+    request: Request, *, likely: Callable[[Subject], Inputs] | None = None, provenance: bool = False
+) -> OnnxProgram:
     """Export what the command line names.
 
     Args:
       request: the object and the options.
       likely: the inputs where neither the command line nor the object says them.
+      provenance: whether nodes know the lines that they come from.
     """
     subject = load_subject(request.subject)
     inputs = _inputs(request, subject, likely)
@@ -79,7 +83,18 @@ def export(request: Request, *, likely: Callable[[Subject], Inputs] | None = Non
         subject.value, inputs.positional, kwargs=inputs.keywords, input_names=_new_names(subject, inputs),
         constraints=request.constraints, specialize=read_numbers("--specialize", request.specialize) or None,
         states=_states(request.states), opset=request.opset, target=request.target, x64=request.x64 or None,
+        provenance=provenance,
     )  # fmt: skip
+
+
+def default_output(request: Request, output: Path | None, suffix: str) -> Path:
+    """The file that is written, by default one here with the last part of the object's name. Raises BadInput if it cannot be."""
+    path = Path(request.subject.rpartition(":")[2].rpartition(".")[2] + suffix) if output is None else output
+    if path.is_dir():
+        raise BadInput(f"{path} is a directory: give the name of the file, too.")
+    if not path.parent.is_dir():
+        raise BadInput(f"There is no directory {path.parent} for {path.name}: make it first.")
+    return path
 
 
 def _inputs(request: Request, subject: Subject, likely: Callable[[Subject], Inputs] | None) -> Inputs:

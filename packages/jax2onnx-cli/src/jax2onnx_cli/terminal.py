@@ -67,12 +67,21 @@ class Terminal:
 
     @contextlib.contextmanager
     def working(self, what: str) -> Iterator[None]:
-        """Show that something is being done, on a terminal only."""
+        """Show what is being done and how far it is, on a terminal only."""
         if self.quiet or not sys.stderr.isatty():
             yield
             return
-        with _console(sys.stderr).status(what):
-            yield
+
+        from jax2onnx_graph.progress import progress_to
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=_console(sys.stderr), transient=True) as bar:
+            task = bar.add_task(what, total=None)
+            with progress_to(lambda stage, done, total: bar.update(
+                task, description=f"{what}: {stage}", completed=done, total=total
+            )):  # fmt: skip
+                yield
 
 
 class Command(click.Command):

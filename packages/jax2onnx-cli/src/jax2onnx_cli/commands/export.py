@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from jax2onnx_cli.exporting import Request, export, export_options
-from jax2onnx_cli.terminal import BadInput, Command, Result, Terminal
+from jax2onnx_cli.exporting import Request, default_output, export, export_options
+from jax2onnx_cli.terminal import Command, Result, Terminal
 
 __all__ = ["command"]
 
@@ -31,8 +31,7 @@ def command(terminal: Terminal, *, request: Request, output: Path | None, verify
     OBJECT is module:name or file.py:name: a function, a model, or a function without parameters that returns the model, or the
     model and a list of its inputs. A file that exists is replaced as a whole, or, if something fails, left as it is.
     """
-    path = Path(f"{request.subject.rpartition(':')[2].rpartition('.')[2]}.onnx") if output is None else output
-    _check_directory(path)
+    path = default_output(request, output, ".onnx")
     with terminal.working(f"exporting {request.subject}"):
         program = export(request)
     for note in program.log.notes:
@@ -49,11 +48,3 @@ def command(terminal: Terminal, *, request: Request, output: Path | None, verify
     verified = "" if difference is None else f"equal to JAX; the largest difference is {difference:.3g}\n"
     data = {"file": str(path), "largest_difference": difference, "model": summarize(program.model).as_dict()}
     return Result(f"{program!r}\n{verified}written to {path}", data)
-
-
-def _check_directory(path: Path) -> None:
-    """Raise before the work is done if a file cannot be written."""
-    if path.is_dir():
-        raise BadInput(f"{path} is a directory: give the name of the file, too.")
-    if not path.parent.is_dir():
-        raise BadInput(f"There is no directory {path.parent} for {path.name}: make it first.")
