@@ -78,9 +78,7 @@ class Terminal:
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
         with Progress(*columns, console=_console(sys.stderr), transient=True) as bar:
             task = bar.add_task(what, total=None)
-            with progress_to(lambda stage, done, total: bar.update(
-                task, description=f"{what}: {stage}", completed=done, total=total
-            )):  # fmt: skip
+            with progress_to(lambda _, done, total: bar.update(task, completed=done, total=total)):
                 yield
 
 
