@@ -104,7 +104,7 @@ def _take_uniform(
     varying, whole, windows = [], [], []
     valid: list[Value | None] = []
     for start in starts:
-        scalar = one_value(ctx, start.value)
+        scalar = None if _is_batch_of_one(ctx, start) else one_value(ctx, start.value)
         if start.size == start.extent:
             whole.append(start.axis)
             valid.append(resolve_out_of_bounds(ctx, start, mode, native=False)[1] if mode == FILL else None)
@@ -123,6 +123,14 @@ def _take_uniform(
             operand, ok = _take_one(ctx, operand, window, mode, drop=window.axis in collapsed)
             valid.append(ok)
     return operand, varying, [v for v in valid if v is not None]
+
+
+def _is_batch_of_one(ctx: Context, start: StartIndex) -> bool:
+    """Whether one position is taken by an index with axes, each of size 1, which the result has too: Gather gives them to it."""
+    dims = ctx.known_dims(start.value)
+    if start.size != 1 or not dims or any(size != 1 for size in dims):
+        return False
+    return ctx.known(start.value) is None and as_dimension(ctx, start.value) is None
 
 
 def _take_one(

@@ -29,6 +29,8 @@ def _windows(x: jax.Array, starts: jax.Array, mode: str) -> jax.Array:
 cases = [
     Case("rows", lambda x, i: x[i], [(6, 3), _ROWS], covers=("gather",), expect=_one("Clip:4 -> Gather:4x3")),
     Case("rows_by_grid", lambda x, i: x[i], [(6, 3), _GRID], covers=("gather",), expect=_one("Clip:3x2 -> Gather:3x2x3")),
+    Case("rows_by_one_index", lambda x, i: x[i], [(6, 3), np.array([[-2]], np.int32)], covers=("gather",),
+         expect=_one("Clip:1x1 -> Gather:1x1x3")),
     Case("rows_symbolic", lambda x, i: x[i], [("N", 3), np.array([0, -1], np.int32)], covers=("gather",),
          expect=expect_graph("Gather:2x3")),
     Case("embedding", lambda table, ids: jnp.take(table, ids, axis=0, mode="clip"), [(6, 3), _WILD],
