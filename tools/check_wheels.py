@@ -49,6 +49,13 @@ assert operators == ["Floor", "Sub", "Softsign", "Mul"], operators
 program.verify()
 """
 
+MODEL = """
+from flax import nnx
+
+def build():
+    return nnx.Sequential(nnx.Linear(8, 4, rngs=nnx.Rngs(0)), nnx.relu), [("B", 8)]
+"""
+
 
 @pytest.fixture(scope="session")
 def environments(tmp_path_factory):
@@ -122,6 +129,25 @@ def test_the_command_line_alone_says_what_is_missing(environments):
     result = subprocess.run([command(python, "jax2onnx"), "doctor"], capture_output=True, text=True, check=False)
     assert result.returncode == 1, result.stderr
     assert "pip install jax2onnx-lax" in result.stdout
+
+
+def test_the_command_line_of_a_new_user(environments, tmp_path):
+    python = environments("jax2onnx-cli", "jax2onnx-nnx", "jax2onnx-onnxruntime[cpu]")
+    (tmp_path / "model.py").write_text(MODEL)
+    for arguments in (
+        ["doctor"],
+        ["export", "model.py:build", "--verify"],
+        ["verify", "build.onnx", "model.py:build"],
+        ["inspect", "build.onnx"],
+        ["run", "build.onnx", "--random", "--output", "out.npz"],
+        ["report", "model.py:build"],
+        ["diff", "build.onnx", "build.onnx"],
+    ):
+        result = subprocess.run(
+            [command(python, "jax2onnx"), *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+    assert {path.name for path in tmp_path.iterdir()} >= {"build.onnx", "out.npz", "build.html"}
 
 
 def test_a_plugin_from_the_template(environments, tmp_path):

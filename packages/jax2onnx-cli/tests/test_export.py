@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import onnx
@@ -158,6 +161,16 @@ def test_a_file_with_an_error_names_the_line(refused, directory):
 def test_a_file_that_is_no_python(refused, directory):
     (directory / "wrong.py").write_text("def f(:\n")
     assert "SyntaxError: invalid syntax (wrong.py, line 1)" in refused("export", "wrong.py:f")
+
+
+def test_plugins_that_are_missing_are_named(directory):
+    command = [sys.executable, "-m", "jax2onnx_cli", "export", "models.py:double", "-i", "f32[3]"]
+    result = subprocess.run(
+        command, env={**os.environ, "JAX2ONNX_PLUGINS": ""}, capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("error: No installed plugin can lower these primitives:\n  mul: once, at ")
+    assert "Traceback" not in result.stderr
 
 
 def test_a_builder_that_fails_names_its_line(refused):

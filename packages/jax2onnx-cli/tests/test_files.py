@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
+import ml_dtypes  # noqa: F401 (np.dtype knows its types)
 import numpy as np
 import onnx
 import pytest
+from jax2onnx_cli.arrays import as_json
+from jax2onnx_core.plugins import discovery
 from jax2onnx_graph import ir
 
 FOREIGN = '<ir_version: 8, opset_import: ["" : 18], producer_name: "torch", producer_version: "2.9">\n'
@@ -130,6 +135,45 @@ def test_another_target_runs_it(jax2onnx, exported):
 
 def test_a_model_of_another_producer_runs(jax2onnx, foreign):
     assert jax2onnx("run", foreign, "--random", "--sizes", "N=3").out.startswith("y: float32[3, ")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "numbers", "values"),
+    [
+        ("float32", [1.5, np.nan, -np.inf], [3.0, "nan", "-inf"]),
+        ("int64", [2**53 + 1], [2**54 + 2]),
+        ("bfloat16", [1.5], [3.0]),
+        ("complex64", [1 + 2j], [[2.0, 4.0]]),
+        ("bool", [True], [True]),
+    ],
+)
+def test_outputs_as_json(dtype, numbers, values):
+    array = np.array(numbers, dtype=dtype)
+    array = array if dtype == "bool" else array + array
+    assert json.loads(json.dumps(as_json(array), allow_nan=False))["values"] == values
+
+
+def test_strings(jax2onnx, directory):
+    onnx.save(onnx.parser.parse_model(FOREIGN + "g (string[N] x) => (string[N] y) { y = Identity(x) }"), "strings.onnx")
+    np.save("x.npy", np.array(["a", "bc"]))
+    outcome = jax2onnx("run", "strings.onnx", "-i", "x.npy", "-o", "out.npz", "--json")
+    assert outcome.data["outputs"]["y"]["values"] == ["a", "bc"]
+    with np.load("out.npz") as out:
+        assert out["y"].tolist() == ["a", "bc"]
+
+
+def test_outputs_that_are_no_tensors(refused, directory):
+    text = FOREIGN + "g (float[N] x) => (seq(float[N]) y) { y = SequenceConstruct(x, x) }"
+    onnx.save(onnx.parser.parse_model(text), "sequence.onnx")
+    assert "The output 'y' is sequence(float32[N])" in refused("run", "sequence.onnx", "--random")
+
+
+def test_a_runtime_that_is_not_installed(refused, exported, monkeypatch):
+    file = exported("double", "f32[N]")
+    target = discovery.installed_plugins().registry.find_target(None)
+    monkeypatch.setattr(type(target), "can_run", False)
+    for arguments in (("run", file, "--random"), ("verify", file, "models.py:double")):
+        assert "its runtime is not installed" in refused(*arguments)
 
 
 @pytest.mark.parametrize(

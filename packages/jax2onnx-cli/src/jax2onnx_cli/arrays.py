@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jax2onnx_graph import ir
     from jax2onnx_graph.arrays import Array
 
-__all__ = ["read_arrays", "shown", "write_arrays"]
+__all__ = ["as_json", "read_arrays", "shown", "write_arrays"]
 
 
 def read_arrays(texts: Sequence[str], inputs: Mapping[str, ir.DataType | None]) -> dict[str, Array]:
@@ -90,7 +90,8 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
         with zipfile.ZipFile(part, "w") as archive:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
+                    plain = array.astype(str) if array.dtype.kind == "O" else array  # strings
+                    np.lib.format.write_array(member, plain, allow_pickle=False)
         part.replace(path)
     except OSError as error:
         raise BadInput(f"--output {path}: it cannot be written: {error.strerror}.") from error
@@ -104,3 +105,16 @@ def shown(array: Array) -> str:
 
     text = np.array2string(array, precision=4, threshold=8, edgeitems=2, separator=", ")
     return f"{array.dtype}[{', '.join(map(str, array.shape))}] {' '.join(text.split())}"
+
+
+def as_json(array: Array) -> dict[str, object]:
+    """An array in what JSON has: complex numbers are pairs, NaN and infinities texts."""
+    import numpy as np
+
+    if array.dtype.kind == "c":
+        numbers = np.stack([array.real, array.imag], axis=-1)
+    else:
+        numbers = array if array.dtype.kind in "biuOSU" else array.astype(np.float64)
+    if numbers.dtype.kind == "f":
+        numbers = np.where(np.isfinite(numbers), numbers.astype(object), numbers.astype(str))
+    return {"dtype": str(array.dtype), "shape": list(array.shape), "values": numbers.tolist()}

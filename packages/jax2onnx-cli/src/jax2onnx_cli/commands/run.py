@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jax2onnx_cli.arrays import read_arrays, shown, write_arrays
+from jax2onnx_cli.arrays import as_json, read_arrays, shown, write_arrays
 from jax2onnx_cli.exporting import read_numbers
 from jax2onnx_cli.terminal import BadInput, Command, Result, Terminal
 
 if TYPE_CHECKING:
+    from jax2onnx_graph import ir
     from jax2onnx_graph.arrays import Array
 
 __all__ = ["command"]
@@ -49,6 +50,7 @@ def command(
     from jax2onnx_graph.inspection.summary import given_inputs
 
     model = read_model(file)
+    _check_kinds(model)
     _check_output(output)
     given = read_arrays(inputs, {str(value.name): value.dtype for value in given_inputs(model.graph)})
     feeds = feeds_of(model, given, sizes=read_numbers("--sizes", sizes), seed=seed if random else None)
@@ -59,7 +61,7 @@ def command(
     if output is not None:
         write_arrays(output, outputs)
         lines.append(f"written to {output}")
-    data = {name: {"dtype": str(a.dtype), "shape": list(a.shape), "values": a.tolist()} for name, a in outputs.items()}
+    data = {name: as_json(array) for name, array in outputs.items()}
     return Result("\n".join(lines), {"file": str(file), "target": runtime, "outputs": data})
 
 
@@ -69,6 +71,17 @@ def _run(file: Path, target: str | None, feeds: Mapping[str, Array]) -> tuple[st
 
     runtime = installed_plugins().registry.find_target(target).able_to_run()
     return runtime.name, runtime.load(file)(feeds)
+
+
+def _check_kinds(model: ir.Model) -> None:
+    from jax2onnx_graph import ir
+    from jax2onnx_graph.inspection.summary import type_text
+
+    for value in model.graph.outputs:
+        if not isinstance(value.type, ir.TensorType):
+            raise BadInput(
+                f"The output {value.name!r} is {type_text(value)}; only models whose outputs are tensors run here."
+            )
 
 
 def _check_output(output: Path | None) -> None:
