@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -21,7 +22,8 @@ PACKAGES = ["graph", "core", "onnxruntime", "openvino", "lax", *FRAMEWORKS, "fun
 PLUGINS = ["lax", *FRAMEWORKS, "functions"]
 PRECISIONS = ["f32", "f64"]
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-PYTHONS = sorted({"3.11", "3.12", "3.13", THIS_PYTHON}, key=lambda v: tuple(map(int, v.split("."))))
+# JAX 0.10 is the newest for the first, 0.12 for the second.
+OLDEST_PYTHON, NEWEST_PYTHON = "3.11", "3.13"
 WORKERS = str(min(os.cpu_count() or 1, 4))
 
 BUILD_TOOLS = ["build>=1.2", "hatchling>=1.27", "packaging>=24"]
@@ -76,52 +78,47 @@ def workspace(session: nox.Session, version: str = THIS_PYTHON) -> str:
     return environment(session, "workspace", [*editable, *TEST_TOOLS, *EXAMPLES], version)
 
 
-def pytest(session: nox.Session, version: str, *arguments: str) -> None:
-    """Run pytest on all cores with these arguments and those that were given to the session."""
+def tests_of(name: str) -> Path:
+    """The folder of a package's own tests, or of the integration tests."""
+    return INTEGRATION if name == "integration" else package(name) / "tests"
+
+
+def pytest(session: nox.Session, version: str, selected: list[str], posargs: list[str]) -> None:
+    """Run the selected tests on all cores, with further arguments of pytest."""
     python = workspace(session, version)
-    posargs = [a for a in session.posargs if a != "--all-pythons"]
     # `pytest_progress` of tools/ says how far the tests are, and counts skips by reason; pytest lists failures.
     shown = ["-q", "-rfEX", "-p", "pytest_progress", "-o", "console_output_style=classic"]
-    command = ["-m", "pytest", *shown, "-n", WORKERS, "--dist=worksteal", *arguments, *posargs]
+    command = ["-m", "pytest", *shown, "-n", WORKERS, "--dist=worksteal", *selected, *posargs]
     session.run(python, *command, external=True, env={**TEST_ENVIRONMENT, "PYTHONPATH": str(ROOT / "tools")})
 
 
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
     """The tests of all packages, at least one variant of each case, the integration tests: what a change has to pass."""
-    directories = [str(package(name) / "tests") for name in PACKAGES]
-    pytest(
-        session, THIS_PYTHON, *directories, str(INTEGRATION), "--pyargs", "jax2onnx_testing.suite", "--jax2onnx-quick"
-    )
+    directories = [str(tests_of(name)) for name in [*PACKAGES, "integration"]]
+    cases = ["--pyargs", "jax2onnx_testing.suite", "--jax2onnx-quick"]
+    pytest(session, THIS_PYTHON, [*directories, *cases], session.posargs)
 
 
 @nox.session(python=False)
-@nox.parametrize("version", PYTHONS)
-@nox.parametrize("precision", PRECISIONS)
-@nox.parametrize("name", [*PACKAGES, "integration"])
-def exhaustive(session: nox.Session, name: str, precision: str, version: str) -> None:
-    """All tests of one package: its own, and every variant and transformation of its plugin's cases."""
-    if version != THIS_PYTHON and os.environ.get("CI") and "--all-pythons" not in session.posargs:
-        session.skip("one Python per CI job")
-    own = INTEGRATION if name == "integration" else package(name) / "tests"
-    # Tests that are no cases have no precision: they run in the f32 session.
-    selected = [str(own)] if precision == "f32" else []
-    if name in PLUGINS:
-        selected += [
-            "--pyargs",
-            "jax2onnx_testing.suite",
-            f"--jax2onnx-dist=jax2onnx-{name}",
-            f"--jax2onnx-precision={precision}",
-        ]
+def full(session: nox.Session) -> None:
+    """All tests, every variant and transformation of the cases; `-- lax nnx --precision f64 --python 3.13 -k gelu` chooses."""
+    parser = argparse.ArgumentParser("nox -s full --")
+    parser.add_argument("packages", nargs="*", help=f"of {', '.join([*PACKAGES, 'integration'])}; by default all")
+    parser.add_argument("--precision", choices=PRECISIONS, help="by default both; tests that are no cases run with f32")
+    parser.add_argument("--python", default=THIS_PYTHON)
+    options, posargs = parser.parse_known_args(session.posargs)
+    names = options.packages or [*PACKAGES, "integration"]
+    if unknown := set(names) - {*PACKAGES, "integration"}:
+        parser.error(f"there is no package {', '.join(sorted(unknown))}")
+    selected = [] if options.precision == "f64" else [str(tests_of(name)) for name in names]
+    plugins = [f"--jax2onnx-dist=jax2onnx-{name}" for name in names if name in PLUGINS]
+    if plugins:
+        precision = [f"--jax2onnx-precision={options.precision}"] if options.precision else []
+        selected += ["--pyargs", "jax2onnx_testing.suite", *plugins, *precision]
     if not selected:
-        session.skip("these tests have no precision of their own")
-    pytest(session, version, *selected)
-
-
-@nox.session(python=False)
-def integration(session: nox.Session) -> None:
-    """The integration tests alone: whole models, other libraries, symbolic sizes."""
-    pytest(session, THIS_PYTHON, str(INTEGRATION))
+        session.error(f"{', '.join(names)}: there are no cases, and only these have a precision")
+    pytest(session, options.python, selected, posargs)
 
 
 @nox.session(python=False)
@@ -133,11 +130,11 @@ def golden(session: nox.Session) -> None:
         return
     # The oldest Python has the oldest JAX: its graphs are those that all share. The newest has the newest.
     posargs = [a for a in session.posargs if a != "--update"]
-    session.run(workspace(session, PYTHONS[0]), *command, "--golden=rewrite", *posargs, external=True)
-    if interpreter(PYTHONS[-1]) is None:
-        session.warn(f"Python {PYTHONS[-1]} is not installed: the texts of the newest JAX are left as they were")
+    session.run(workspace(session, OLDEST_PYTHON), *command, "--golden=rewrite", *posargs, external=True)
+    if interpreter(NEWEST_PYTHON) is None:
+        session.warn(f"Python {NEWEST_PYTHON} is not installed: the texts of the newest JAX are left as they were")
         return
-    session.run(workspace(session, PYTHONS[-1]), *command, "--golden=rewrite-variants", *posargs, external=True)
+    session.run(workspace(session, NEWEST_PYTHON), *command, "--golden=rewrite-variants", *posargs, external=True)
 
 
 @nox.session(python=False)
@@ -183,7 +180,7 @@ def targets(session: nox.Session) -> None:
     """Models and cases in old and other runtimes, each in an environment of its own; writes docs/targets.md."""
     arguments = []
     for number, requirements in RUNTIMES.items():
-        python = environment(session, f"onnxruntime-{number}", [*requirements, *RUNTIME_TOOLS], PYTHONS[0])
+        python = environment(session, f"onnxruntime-{number}", [*requirements, *RUNTIME_TOOLS], OLDEST_PYTHON)
         arguments += ["--runtime", f"{number}={python}"]
     python = environment(session, "openvino", ["openvino", *RUNTIME_TOOLS])
     arguments += ["--runtime", f"openvino={python}"]
@@ -296,7 +293,7 @@ RIVALS = ["torch==2.13.0", "transformers>=5.23,<6", "onnxruntime-genai==0.18.*",
 def bench_generation(session: nox.Session) -> None:
     """Decoders: one token on caches of several lengths, and a prompt, beside JAX, onnxruntime-genai and torch.onnx."""
     python, folder = workspace(session), Path(session.create_tmp())
-    rivals = environment(session, "rivals", ["pip"], PYTHONS[0])
+    rivals = environment(session, "rivals", ["pip"], OLDEST_PYTHON)
     try:
         session.run(rivals, "-m", "pip", "install", "-q", *RIVALS, external=True)
         shutil.rmtree(folder / "rivals", ignore_errors=True)
