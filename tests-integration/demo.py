@@ -1,8 +1,13 @@
-"""Train a small convolutional network on handwritten digits, export it, compare the exported model with JAX."""
+"""Train a small convolutional network on handwritten digits, export it, compare the exported model with JAX.
+
+python tests-integration/demo.py [DIRECTORY]   writes digits.onnx and digits.html there, by default where it is started
+"""
 
 from __future__ import annotations
 
+import argparse
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -10,10 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
-from jax2onnx_core import to_onnx
+from jax2onnx_core import OnnxProgram, to_onnx
 from sklearn.datasets import load_digits
 
 BATCH_SIZES = (1, 7, 64, 360)
+SHADES = " ░▒▓█"
 
 
 class Digits(nnx.Module):
@@ -51,12 +57,28 @@ def train_step(model: Digits, optimizer: nnx.Optimizer, images: jax.Array, label
     return loss
 
 
-def train(model: Digits, images: np.ndarray, labels: np.ndarray, epochs: int = 8) -> None:
+def train(
+    model: Digits, images: np.ndarray, labels: np.ndarray, held_out: tuple[np.ndarray, np.ndarray], epochs: int = 8
+) -> None:
     optimizer = nnx.Optimizer(model, optax.adam(2e-3), wrt=nnx.Param)
     rng = np.random.default_rng(1)
-    for _ in range(epochs):
-        for batch in rng.permutation(len(images))[:1408].reshape(-1, 64):
+    for epoch in range(epochs):
+        model.train()
+        losses = [
             train_step(model, optimizer, jnp.asarray(images[batch]), jnp.asarray(labels[batch]))
+            for batch in rng.permutation(len(images))[:1408].reshape(-1, 64)
+        ]
+        model.eval()
+        right = float((jnp.argmax(nnx.jit(model)(held_out[0]), axis=-1) == held_out[1]).mean())
+        print(f"epoch {epoch + 1}: loss {np.mean(losses):.3f}, {right:.1%} of the held-out images right")
+
+
+def drawn(images: np.ndarray, captions: list[str]) -> str:
+    """Images side by side, each pixel two characters wide, with a caption below each."""
+    width = 2 * images.shape[2] + 2
+    shades = np.asarray(list(SHADES))[np.rint(images[..., 0] * (len(SHADES) - 1)).astype(int)]
+    lines = ["  ".join("".join(np.repeat(row, 2)) for row in rows) for rows in shades.swapaxes(0, 1)]
+    return "\n".join([*(line.rstrip() for line in lines), "".join(f"{text:{width}}" for text in captions).rstrip()])
 
 
 def microseconds(fn, images: np.ndarray, repeats: int = 50) -> float:
@@ -67,25 +89,20 @@ def microseconds(fn, images: np.ndarray, repeats: int = 50) -> float:
     return (time.perf_counter() - start) / repeats * 1e6
 
 
-def main() -> None:
-    train_images, train_labels, images, labels = load()
-    model = Digits(nnx.Rngs(0))
-    start = time.perf_counter()
-    train(model, train_images, train_labels)
-    model.eval()
-    print(f"trained in {time.perf_counter() - start:.1f} s")
+def show(program: OnnxProgram, images: np.ndarray, labels: np.ndarray) -> None:
+    """Draw some images with what the model says of them: five digits, and the image that it is least sure of."""
+    found = program(images)
+    sure = found["probabilities"].max(axis=-1)
+    chosen = [*(int((labels == digit).argmax()) for digit in (0, 2, 3, 5, 7)), int(sure.argmin())]
+    captions = [
+        f"{found['label'][i]}, {sure[i]:.1%}" + ("" if found["label"][i] == labels[i] else f" (a {labels[i]})")
+        for i in chosen
+    ]
+    print(drawn(images[chosen], captions), end="\n\n")
 
-    def classify(images: jax.Array) -> dict[str, jax.Array]:
-        """images [batch, 8, 8, 1] → the most probable digit and all probabilities."""
-        probabilities = nnx.softmax(model(images))
-        return {"label": jnp.argmax(probabilities, axis=-1), "probabilities": probabilities}
 
-    start = time.perf_counter()
-    program = to_onnx(classify, [("batch", 8, 8, 1)])
-    path = program.save("digits.onnx")
-    print(f"exported in {time.perf_counter() - start:.2f} s to {path} ({Path(path).stat().st_size / 1024:.0f} KiB)\n")
-    print(program.report(), end="\n\n")
-
+def compare(program: OnnxProgram, classify: Callable, images: np.ndarray, labels: np.ndarray) -> None:
+    """The model and the jitted function, on all held-out images in batches of several sizes."""
     jitted = jax.jit(classify)
     largest = 0.0
     for size in BATCH_SIZES:
@@ -103,6 +120,31 @@ def main() -> None:
         onnx_time = microseconds(lambda x: program(x)["label"], batch)
         jax_time = microseconds(lambda x: jitted(x)["label"], batch)
         print(f"batch {size}: ONNX Runtime {onnx_time:.0f} µs, jitted JAX {jax_time:.0f} µs")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Train, export and compare a small network on handwritten digits.")
+    parser.add_argument("directory", nargs="?", type=Path, default=Path(), help="where the files go")
+    directory = parser.parse_args().directory
+    train_images, train_labels, images, labels = load()
+    model = Digits(nnx.Rngs(0))
+    train(model, train_images, train_labels, (images, labels))
+
+    def classify(images: jax.Array) -> dict[str, jax.Array]:
+        """images [batch, 8, 8, 1] → the most probable digit and all probabilities."""
+        probabilities = nnx.softmax(model(images))
+        return {"label": jnp.argmax(probabilities, axis=-1), "probabilities": probabilities}
+
+    start = time.perf_counter()
+    program = to_onnx(classify, [("batch", 8, 8, 1)], provenance=True)
+    path = program.save(directory / "digits.onnx")
+    print(f"exported in {time.perf_counter() - start:.2f} s to {path} ({path.stat().st_size / 1024:.0f} KiB)\n")
+    print(program, end="\n\n")
+    show(program, images, labels)
+    compare(program, classify, images, labels)
+    program.verify(ranges={"images": (0.0, 1.0)})
+    program.profile(images[:64])
+    print(f"report: {program.save_report(directory / 'digits.html')}")
 
 
 if __name__ == "__main__":

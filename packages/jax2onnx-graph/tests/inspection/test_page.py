@@ -139,7 +139,7 @@ def test_the_page_shows_what_became_of_the_function():
     found = Page(report_page(model, Findings(standard_target, log, errors, "SNR 42 dB", {"blocks.0.up/MatMul": 2e-3})))
     for fact in (
         "The plugin acme failed: no licence.", "tanh the moon is full 1", "tanh 1 by rule", "target onnx",
-        "inserted : the runtime has no Neg for float16", "net.py:7 (Net.__call__)", "2 ms a run", "differs in 2 runs",
+        "inserted : the runtime has no Neg for float16", "net.py:7 (Net.__call__)", "2 ms in its nodes", "differs in 2 runs",
         "B = 7 y 0.5 0.0002 2", "3 of 28 elements differ", "SNR 42 dB",
     ):  # fmt: skip
         assert fact in found.text

@@ -6,14 +6,13 @@ import dataclasses
 import functools
 import importlib.resources
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.comparison import OutputError
 from jax2onnx_graph.inspection.casts import casts_of
 from jax2onnx_graph.inspection.lowering_log import LoweringLog
-from jax2onnx_graph.inspection.parts import Part, parts_of, user_lines
+from jax2onnx_graph.inspection.parts import Part, line_text, parts_of, user_lines
 from jax2onnx_graph.inspection.picture import picture_of
 from jax2onnx_graph.inspection.summary import (
     ModelSummary,
@@ -85,10 +84,10 @@ def report_page(model: ir.Model, findings: Findings) -> str:
         symbols=[(symbol.name, symbol_text(symbol)) for symbol in summary.symbols],
         states=[(pair.input, state_text(pair)) for pair in summary.states],
         modules=list(_modules(parts_of(model), findings.times)),
-        lines=[_row(_shortened(line), line, 0, nodes, findings.times) for line, nodes in user_lines(model).items()],
+        lines=[_row(line_text(line), line, 0, nodes, findings.times) for line, nodes in user_lines(model).items()],
         bars=_bars(summary.weights),
         casts=casts_of(model),
-        opsets=list(opset_lines(model, findings.target)) if findings.target else [],
+        opsets=[line_text(line) for line in opset_lines(model, findings.target)] if findings.target else [],
         ways=[(name, way, count) for (name, way), count in sorted(log.ways.items())],
         reasons=[(name, reason, count) for (name, reason), count in sorted(log.reasons.items())],
         notes=log.notes,
@@ -124,7 +123,7 @@ def _facts(summary: ModelSummary, findings: Findings) -> Iterator[tuple[str, str
     yield bytes_text(summary.weight_bytes), f"in {counted(len(summary.weights), 'weight')}", False
     yield str(len(summary.operators)), "operators", False
     if findings.times:
-        yield _duration(sum(findings.times.values())), "a run", False
+        yield _duration(sum(findings.times.values())), "in its nodes", False
     if findings.errors:
         wrong = [error for error in findings.errors if not error.is_close]
         runs = counted(len({error.where for error in findings.errors}), "run")
@@ -143,11 +142,6 @@ def _row(name: str, path: str, depth: int, nodes: Sequence[ir.Node], times: Mapp
     part = Part(name, path, list(nodes))
     operators = ", ".join(f"{name} {count}" if count > 1 else name for name, count in part.operators)
     return _Row(name, path, depth, len(nodes), operators, sum(part.weights.values()), part.seconds(times))
-
-
-def _shortened(line: str) -> str:
-    """The line of a library without the path to where libraries are."""
-    return re.split(r"site-packages[/\\]", line)[-1]
 
 
 def _bars(weights: Sequence[WeightSummary]) -> list[tuple[str, str, int, float]]:

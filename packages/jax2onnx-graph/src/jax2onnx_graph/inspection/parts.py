@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.traversal import all_nodes, subgraphs, walk
 
-__all__ = ["Part", "module_of", "own_times", "parts_of", "user_lines"]
+__all__ = ["Part", "line_text", "module_of", "own_times", "parts_of", "user_lines"]
 
 _NUMBER = re.compile(r"\d+")
+_LIBRARIES = re.compile(r"[^\s(]*(?:site|dist)-packages[/\\]")
 
 
 def module_of(node: ir.Node) -> tuple[str, ...]:
@@ -93,6 +94,15 @@ def user_lines(model: ir.Model) -> dict[str, list[ir.Node]]:
         if line := node.metadata_props.get("source"):
             found.setdefault(line, []).append(node)
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+def line_text(text: str) -> str:
+    """A text with lines of source code in it, without the paths to where libraries are.
+
+    >>> line_text("/usr/lib/python3.12/site-packages/flax/nnx/nn/linear.py:401 (Linear.__call__)")
+    'flax/nnx/nn/linear.py:401 (Linear.__call__)'
+    """
+    return _LIBRARIES.sub("", text)
 
 
 def own_times(model: ir.Model, times: Mapping[str, float]) -> dict[str, float]:

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.inspection.parts import module_of
+from jax2onnx_graph.inspection.parts import line_text, module_of
 from jax2onnx_graph.inspection.summary import type_text
 from jax2onnx_graph.metadata import reason_of
 from jax2onnx_graph.traversal import subgraphs
@@ -130,7 +130,7 @@ class _Drawing:
 
 def _facts(node: ir.Node) -> Iterable[tuple[str, str]]:
     if source := node.metadata_props.get("source"):
-        yield "line", source
+        yield "line", line_text(source)
     if reason := reason_of(node):
         yield "why", reason
     for value in node.inputs:
