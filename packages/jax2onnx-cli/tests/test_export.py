@@ -107,6 +107,13 @@ def test_a_file_finds_its_neighbours(jax2onnx, directory):
     assert jax2onnx("export", "inner/it.py:f", "-i", "f32[3]", "-q").code == 0
 
 
+def test_what_a_file_prints_is_no_part_of_the_outcome(jax2onnx, directory):
+    (directory / "talks.py").write_text("print('training')\ndef f(x):\n    print('tracing')\n    return x + 1\n")
+    outcome = jax2onnx("export", "talks.py:f", "-i", "f32[3]", "--json")
+    assert outcome.data["file"] == "f.onnx"
+    assert outcome.err.splitlines()[:2] == ["training", "tracing"]
+
+
 def test_a_report_is_a_page(jax2onnx):
     outcome = jax2onnx("report", "models.py:build_with_inputs", "--verify", "--profile")
     assert outcome.code == 0
@@ -149,6 +156,11 @@ def test_unknown_objects_and_such_that_are_no_models(refused, subject, why):
 def test_a_file_that_needs_what_is_not_installed(refused, directory):
     (directory / "needs.py").write_text("import no_such_library\n")
     assert "needs.py imports 'no_such_library', which is not installed" in refused("export", "needs.py:f")
+
+
+def test_a_file_that_ends_the_program(refused, directory):
+    (directory / "script.py").write_text("import sys\nsys.exit(0)\n")
+    assert "script.py ends the program while it is imported" in refused("export", "script.py:f")
 
 
 def test_a_file_with_an_error_names_the_line(refused, directory):

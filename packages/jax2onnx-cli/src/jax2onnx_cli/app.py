@@ -108,10 +108,7 @@ def _explained(error: Exception) -> str:
 
 def _place(error: Exception) -> str:
     """The last line outside of libraries that an error came through."""
-    ours = Path(__file__).parent
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__)
-        if "site-packages" not in frame.filename and "/jax2onnx_" not in Path(frame.filename).as_posix()
-        and not frame.filename.startswith("<") and ours not in Path(frame.filename).parents
-    ]  # fmt: skip
-    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    places = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    others = ("site-packages", "/jax2onnx_", "<")
+    own = [f"{file}:{line}" for file, line in places if not any(other in file.as_posix() for other in others)]
+    return f" ({own[-1]})" if own else ""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -102,29 +103,34 @@ def _load_file(file: Path) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    try:
+    with _importing(str(file)):
         spec.loader.exec_module(module)
-    except ModuleNotFoundError as error:
-        raise _not_found(str(file), error) from error
     return module
 
 
 def _load_module(name: str) -> ModuleType:
     _find_modules_in(Path.cwd())
-    try:
+    with _importing(name):
         return importlib.import_module(name)
+
+
+@contextlib.contextmanager
+def _importing(home: str) -> Iterator[None]:
+    """Explain what goes wrong while a module is imported that is not the fault of its lines."""
+    try:
+        yield
     except ModuleNotFoundError as error:
-        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+        if error.name is not None and f"{home}.".startswith(f"{error.name}."):
             raise BadInput(
-                f"There is no module {name!r}, neither installed nor in the current directory; {_FORM}."
+                f"There is no module {home!r}, neither installed nor in the current directory; {_FORM}."
             ) from None
-        raise _not_found(name, error) from error
-
-
-def _not_found(home: str, error: ModuleNotFoundError) -> BadInput:
-    return BadInput(
-        f"{home} imports {error.name!r}, which is not installed in the Python of this command, {sys.executable}."
-    )
+        raise BadInput(
+            f"{home} imports {error.name!r}, which is not installed in the Python of this command, {sys.executable}."
+        ) from error
+    except SystemExit as error:
+        raise BadInput(
+            f"{home} ends the program while it is imported; put what it runs under `if __name__ == '__main__':`."
+        ) from error
 
 
 def _find_modules_in(directory: Path) -> None:

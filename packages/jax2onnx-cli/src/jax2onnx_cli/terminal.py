@@ -67,7 +67,12 @@ class Terminal:
 
     @contextlib.contextmanager
     def working(self, what: str) -> Iterator[None]:
-        """Show what is being done and how far it is, on a terminal only."""
+        """Show what is being done and how far it is, on a terminal only; what the user's code prints goes to standard error."""
+        with contextlib.redirect_stdout(sys.stderr), self._bar(what):
+            yield
+
+    @contextlib.contextmanager
+    def _bar(self, what: str) -> Iterator[None]:
         if self.quiet or not sys.stderr.isatty():
             yield
             return
