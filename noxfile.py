@@ -272,7 +272,8 @@ def docs(session: nox.Session) -> None:
     python = workspace(session)
     tools = ["mkdocs-material>=9.6", "mkdocstrings[python]>=0.30", RUFF]  # ruff lays the signatures out
     session.run(python, "-m", "uv", "pip", "install", "-q", "--python", python, *tools, external=True)
-    session.run(python, str(ROOT / "tools" / "coverage_table.py"), external=True)
+    for table in ("coverage_table.py", "gallery.py"):
+        session.run(python, str(ROOT / "tools" / table), external=True)
     session.run(python, "-m", "pytest", "-q", str(ROOT / "tools" / "check_docs.py"), external=True)
     site = ["mkdocs", "build", "-q", "--strict", "-f", str(ROOT / "mkdocs.yml")]
     session.run(python, "-m", *site, external=True, env={"NO_MKDOCS_2_WARNING": "1"})
