@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.inspection.parts import line_text, module_of
-from jax2onnx_graph.inspection.summary import type_text
+from jax2onnx_graph.inspection.summary import type_text, weight_type
 from jax2onnx_graph.metadata import reason_of
 from jax2onnx_graph.traversal import subgraphs
 
@@ -142,8 +143,15 @@ def _facts(node: ir.Node) -> Iterable[tuple[str, str]]:
             yield "result", f"{value.name}: {type_text(value)}"
     for name, attribute in node.attributes.items():
         if attribute.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
-            shown = f"@{attribute.ref_attr_name}" if attribute.is_ref() else str(attribute.value)
-            yield name, shown if len(shown) <= 200 else f"{shown[:200]}…"
+            yield name, _attribute_text(attribute)
+
+
+def _attribute_text(attribute: ir.Attr) -> str:
+    if attribute.is_ref():
+        return f"@{attribute.ref_attr_name}"
+    if attribute.type == ir.AttributeType.TENSOR:
+        return weight_type(attribute.as_tensor())
+    return textwrap.shorten(str(attribute.value), 200, placeholder=" …")
 
 
 # -- groups -------------------------------------------------------------------------------------

@@ -255,7 +255,7 @@
     opened.add(-1);
     if (isOpen) for (const box of boxes.values()) if (box.boxes) opened.add(box.id);
     draw();
-    fit(0.05);
+    fit(0.2);
   }
 
   let matches = [], next = 0;
@@ -296,6 +296,10 @@
   d3.select("#further").on("click", () => svg.call(zoom.scaleBy, 0.8));
   d3.select("#find").on("input", (event) => { find(event.target.value); if (matches.length) showNext(); else d3.select("#found").text(""); })
     .on("keydown", (event) => { if (event.key === "Enter") showNext(); });
+  // A model that is one module has it open.
+  for (let level = root.boxes.filter((box) => box.kind === "module"); level.length === 1; level = level[0].boxes.filter((box) => box.kind === "module")) {
+    opened.add(level[0].id);
+  }
   draw();
   fit(0.75);
 
