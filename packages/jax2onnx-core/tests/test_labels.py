@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import operator
+
+import jax.export
 import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.core import max_dim
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.core import max_dim, min_dim
 from jax2onnx_core import Rules, hookimpl, to_onnx
+from jax2onnx_core.symbols.symbols import evaluate_dim
+from jax2onnx_graph.facts.expressions import evaluate
 
 primitive = jax.extend.core.Primitive("labelled")
 primitive.def_abstract_eval(lambda x: x)
@@ -71,3 +78,24 @@ def test_a_dimension_that_differs_from_a_symbol_only_where_that_is_zero_has_a_la
     program = to_onnx(padded, [("S",)], constraints=["S >= 0"])
     assert [str(d) for d in program.model.graph.outputs[0].shape] == ["max((S + 1) - 1, 1)"]
     program.verify(sizes=[{"S": 0}, {"S": 1}, {"S": 5}])
+
+
+EXPRESSIONS = st.recursive(
+    st.sampled_from(["A", "B", "2", "7"]),
+    lambda inner: st.one_of(
+        st.builds("({} {} {})".format, inner, st.sampled_from("+-*"), inner),
+        st.builds("{}({}, {})".format, st.sampled_from(["max", "min"]), inner, inner),
+        st.builds(
+            "{}({}, {})".format, st.sampled_from(["floordiv", "mod"]), inner, st.sampled_from(["2", "3", "A + 1"])
+        ),
+    ),
+    max_leaves=6,
+)
+
+
+@given(EXPRESSIONS, st.integers(1, 9), st.integers(1, 9))
+def test_a_label_says_to_other_tools_what_the_dimension_is(text, a, b):
+    symbols = dict(zip("AB", jax.export.symbolic_shape("A, B"), strict=True))
+    dim = eval(text, {**symbols, "max": max_dim, "min": min_dim, "floordiv": operator.floordiv, "mod": operator.mod})
+    sizes = {"A": a, "B": b}
+    assert evaluate(str(dim), sizes) == evaluate(text, sizes) == evaluate_dim(dim, sizes)
