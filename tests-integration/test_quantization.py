@@ -6,10 +6,12 @@ import functools
 from pathlib import Path
 from typing import get_args
 
+import jax.numpy as jnp
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_graph.deployment.quantization import Mode
 from quantized_models import EXAMPLES
@@ -66,3 +68,16 @@ def test_the_losses_of_both_programs_are_reported() -> None:
     found = program.quantize("int8").verify(example.arguments(2), loss=surprise)
     assert found.loss == pytest.approx(found.original_loss, abs=0.1)
     assert "loss" in str(found)
+
+
+@pytest.mark.parametrize("mode", ["float16", "bfloat16"])
+@pytest.mark.parametrize("keep_io_types", [True, False])
+def test_a_session_in_half_precision_takes_float32(mode: Mode, keep_io_types: bool) -> None:
+    attention = nnx.MultiHeadAttention(4, 16, decode=True, rngs=nnx.Rngs(0))
+    attention.init_cache((1, 8, 16), dtype=jnp.float32)
+    program = to_onnx(attention, [(1, 1, 16)], states=nnx.Cache)
+    half = program.quantize(mode, keep_io_types=keep_io_types)
+    full, session = program.session(), half.session()
+    for x in np.random.default_rng(0).standard_normal((3, 1, 1, 16), np.float32):
+        np.testing.assert_allclose(session.step(x).astype(np.float32), full.step(x), atol=0.05)
+    assert session.state["state.cached_key"].dtype == ("float32" if keep_io_types else mode)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.comparison import OutputError
 from jax2onnx_graph.deployment.accuracy import Accuracy, accuracy
 from jax2onnx_graph.deployment.keeper import RuntimeOptions
@@ -251,6 +251,22 @@ class Program:
         raise NotImplementedError
 
 
+class _TypedInterface:
+    """An interface whose arguments become the types that the model takes."""
+
+    def __init__(self, interface: Interface, typed: Callable[[Mapping[str, Array]], dict[str, Array]]) -> None:
+        self._interface, self._typed = interface, typed
+
+    def feeds(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], states: Mapping[str, tuple[int, ...]]
+    ) -> tuple[dict[str, Array], Mapping[str, int]]:
+        arrays, sizes = self._interface.feeds(args, kwargs, states)
+        return self._typed(arrays), sizes
+
+    def result(self, outputs: Sequence[Array]) -> Any:
+        return self._interface.result(outputs)
+
+
 class QuantizedProgram(Program):
     """A program in fewer bits, which is called like the one that it was made from.
 
@@ -276,9 +292,12 @@ class QuantizedProgram(Program):
         """The model's inputs for these arguments, in half precision where the model takes that."""
         return self._typed(self.original.feeds(*args, **kwargs))
 
+    @functools.cached_property
+    def _types(self) -> dict[str | None, Dtype]:
+        return {value.name: value.dtype.numpy() for value in self.model.graph.inputs if value.dtype is not None}
+
     def _typed(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        types = {value.name: value.dtype.numpy() for value in self.model.graph.inputs if value.dtype is not None}
-        return {name: array.astype(types[name]) for name, array in arrays.items()}
+        return {name: array.astype(self._types[name], copy=False) for name, array in arrays.items()}
 
     def verify(
         self, data: Iterable[object] | None = None, *, sizes: Sequence[Sizes] | None = None, ranges: Ranges | None = None,
@@ -321,7 +340,7 @@ class QuantizedProgram(Program):
         return self.original.random_calls(sizes, ranges, seed)
 
     def interface(self) -> Interface:
-        return self.original.interface()
+        return _TypedInterface(self.original.interface(), self._typed)
 
     def space(self) -> SymbolSpace:
         return self.original.space()
