@@ -128,7 +128,7 @@ def _where_nan(x: Array, *_: Array) -> Array:
 
 
 def elementwise_nan_probes(rows: Values) -> Iterator[Probe]:
-    for name in ("Abs", "Ceil", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Neg",
+    for name in ("Abs", "Ceil", "Celu", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Neg",
                  "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Softplus", "Sqrt", "Tanh"):  # fmt: skip
         yield Probe(name, "nan", [rows], _where_nan)
     for name in ("Max", "Min"):
@@ -136,6 +136,11 @@ def elementwise_nan_probes(rows: Values) -> Iterator[Probe]:
         yield Probe(name, "nan", [[0.5], rows], lambda c, x: _where_nan(x))
         yield Probe(name, "nan", [np.zeros(np.shape(rows)).tolist(), rows], lambda c, x: _where_nan(x))
     yield Probe("Clip", "nan", [rows, lambda d: np.array(-0.5, d), lambda d: np.array(0.5, d)], _where_nan)
+    for name, compared in (("Less", np.less), ("LessOrEqual", np.less_equal), ("Greater", np.greater),
+                           ("GreaterOrEqual", np.greater_equal), ("Equal", np.equal)):  # fmt: skip
+        yield Probe(name, "nan", [rows, [0.0]], compared)
+        yield Probe(name, "nan", [[0.0], rows], compared)
+    yield Probe("Cast", "nan", [rows], lambda x: x != 0, {"to": int(ir.DataType.BOOL)})
     yield Probe("Softmax", "nan", [rows], lambda x: np.full(x.shape, NAN))
     yield Probe("LogSoftmax", "nan", [rows], lambda x: np.full(x.shape, NAN))
 
@@ -522,7 +527,7 @@ def agrees(probe: Probe, dtype: ir.DataType, got: Array, want: Array) -> bool:
     """Whether the result shows that the property was kept."""
     if got.shape != want.shape:
         return False
-    if probe.kept in ("wraps", "order"):
+    if probe.kept in ("wraps", "order") or want.dtype == np.bool_:
         return bool(np.array_equal(got, want.astype(got.dtype)))
     got, want = got.astype(np.float64), want.astype(np.float64)
     if probe.kept == "nan":

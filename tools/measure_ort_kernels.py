@@ -35,6 +35,9 @@ DTYPES = [d for d in ir.DataType if d.name not in ("UNDEFINED", "STRING", "COMPL
 Operand = tuple[int, ...] | np.ndarray | None
 """A shape to be filled in the measured type, an array that is given as it is, or nothing."""
 
+Run = Callable[[onnx.ModelProto], np.ndarray]
+"""Runs a model without inputs."""
+
 
 class Template(NamedTuple):
     """How to call an operator: operands, attributes, type variables that change together, types to start from."""
@@ -299,7 +302,15 @@ FLOAT_PROBES: dict[str, Callable[..., Any]] = {
 """Operators whose half-precision kernels are tried on NaN, infinities and signed zeros (Sign drops NaN)."""
 
 
-def keeps_specials(name: str, reference: Callable[..., Any], dtype: ir.DataType, opset: int) -> bool:
+def run_here(model: onnx.ModelProto) -> np.ndarray:
+    """The first output of a model without inputs, without graph optimisation."""
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return cast("np.ndarray", session.run(None, {})[0])
+
+
+def keeps_specials(name: str, reference: Callable[..., Any], dtype: ir.DataType, opset: int, run: Run) -> bool:
     """Whether the kernel treats special values as NumPy does."""
     operand = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 0.5, -1.5]).astype(dtype.numpy())
     tensor = ir.to_proto(ir.tensor(operand))
@@ -307,10 +318,7 @@ def keeps_specials(name: str, reference: Callable[..., Any], dtype: ir.DataType,
     nodes = [onnx.helper.make_node(name, ["x"], ["a"]), onnx.helper.make_node("Cast", ["a"], ["y"], to=1)]
     graph = onnx.helper.make_graph(nodes, "g", [], [onnx.ValueInfoProto(name="y")], [tensor])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.OperatorSetIdProto(version=opset)], ir_version=10)
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    (got,) = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, {})
-    return bool(np.array_equal(got, reference(operand.astype(np.float32)), equal_nan=True))
+    return bool(np.array_equal(run(model), reference(operand.astype(np.float32)), equal_nan=True))
 
 
 def probe_operands(name: str, dtype: np.dtype[Any]) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
@@ -334,11 +342,11 @@ def probe_operands(name: str, dtype: np.dtype[Any]) -> Iterator[tuple[list[np.nd
                 yield [a, b][: len(onnx.defs.get_schema(name).inputs) + (name in ("Max", "Min"))], [a, b]
 
 
-def computes_right(schema: onnx.defs.OpSchema, dtype: ir.DataType, opset: int) -> bool:
+def computes_right(schema: onnx.defs.OpSchema, dtype: ir.DataType, opset: int, run: Run = run_here) -> bool:
     """Whether the integer kernel agrees with NumPy, on all kinds of numbers."""
     reference = PROBES.get(schema.name)
     if schema.name in FLOAT_PROBES and dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
-        return keeps_specials(schema.name, FLOAT_PROBES[schema.name], dtype, opset)
+        return keeps_specials(schema.name, FLOAT_PROBES[schema.name], dtype, opset, run)
     if reference is None or not dtype.is_integer() or dtype.bitwidth < 8:
         return True
     attributes = {"axis": 1} if schema.name in ("ArgMax", "ArgMin") else {}
@@ -358,12 +366,7 @@ def computes_right(schema: onnx.defs.OpSchema, dtype: ir.DataType, opset: int) -
             ),
             opset_imports=[onnx.OperatorSetIdProto(version=opset)], ir_version=10,
         )  # fmt: skip
-        options = ort.SessionOptions()
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        got = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(
-            None, {}
-        )[0]
-        if not np.array_equal(got, want):
+        if not np.array_equal(run(model), want):
             return False
     return True
 
@@ -393,9 +396,12 @@ def default_type(allowed: set[str]) -> ir.DataType:
 
 def is_right(call: Measured) -> bool:
     """Whether ONNX Runtime runs a call, and computes right integers."""
-    variables = [variable for variable in tensor_variables(call.schema) if variable == "T"]
-    probed = variables and not call.reduction
-    return runs(call) and (not probed or computes_right(call.schema, call.bound["T"], call.opset))
+    return runs(call) and (not is_probed(call) or computes_right(call.schema, call.bound["T"], call.opset))
+
+
+def is_probed(call: Measured) -> bool:
+    """Whether the results of a call are compared, too."""
+    return "T" in tensor_variables(call.schema) and not call.reduction
 
 
 def measure(
@@ -438,9 +444,9 @@ def newest_opset() -> int:
     return next(opset for opset, schema in relus if runs(Measured(schema, "", bound, opset)))
 
 
-def schemas(name: str) -> Iterator[tuple[int, onnx.defs.OpSchema]]:
-    """(opset, schema) for each opset of the range that has the operator."""
-    for opset in range(LOWEST, newest_opset() + 1):
+def schemas(name: str, highest: int | None = None) -> Iterator[tuple[int, onnx.defs.OpSchema]]:
+    """(opset, schema) for each opset of the range that has the operator, up to the newest that the runtime loads."""
+    for opset in range(LOWEST, (highest or newest_opset()) + 1):
         try:
             schema = onnx.defs.get_schema(name, opset, "")
         except onnx.defs.SchemaError:

@@ -62,10 +62,33 @@ def test_large_integers_are_multiplied_exactly():
 
 
 @pytest.mark.parametrize(
-    ("op_type", "operands"), [("Relu", "x"), ("Exp", "x"), ("Max", "x, c"), ("Min", "c, x"), ("Clip", "x, d, c")]
+    ("op_type", "operands"),
+    [("Relu", "x"), ("Celu", "x"), ("Exp", "x"), ("Max", "x, c"), ("Min", "c, x"), ("Clip", "x, d, c")],
 )
 def test_nan_stays(op_type, operands):
     x = np.array([np.nan, 1, -2] * 8, np.float32)
     constants = "c = Constant<value = float {0.5}>() d = Constant<value = float {-0.5}>()"
     got = run(f"g (float[N] x) => (float[N] y) {{ {constants} y = {op_type}({operands}) }}", x=x)
     np.testing.assert_array_equal(np.isnan(got), np.isnan(x))
+
+
+@pytest.mark.parametrize(
+    ("op_type", "function"), [("Less", np.less), ("LessOrEqual", np.less_equal), ("Greater", np.greater),
+                              ("GreaterOrEqual", np.greater_equal), ("Equal", np.equal)],
+)  # fmt: skip
+def test_comparisons_with_nan_are_false(op_type, function):
+    x = np.array([np.nan, 1, -1, np.inf, -np.inf, 0] * 4, np.float32)
+    y = np.roll(x, 1)
+    got = run(f"g (float[N] x, float[N] y) => (bool[N] z) {{ z = {op_type}(x, y) }}", x=x, y=y)
+    np.testing.assert_array_equal(got, function(x, y))
+
+
+def test_nan_is_true():
+    x = np.array([np.nan, 1, 0, -0.0, np.inf] * 5, np.float32)
+    np.testing.assert_array_equal(run("g (float[N] x) => (bool[N] y) { y = Cast<to = 9>(x) }", x=x), x != 0)
+
+
+def test_bytes_wrap_around():
+    x = np.array([-128, 127, 100, -7, 3], np.int8)
+    got = run("g (int8[N] x) => (int8[N] y) { a = Abs(x) b = Add(a, x) y = Neg(b) }", x=x)
+    np.testing.assert_array_equal(got, -(np.abs(x) + x))

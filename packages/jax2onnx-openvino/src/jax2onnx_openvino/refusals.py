@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 from jax2onnx_graph.errors import ConversionError
-from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.facts.values import constant_tensor, dims_of
 from jax2onnx_graph.legalise.kernels import bindings, operator_key, signature
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.targets import Target, standard_target
-from jax2onnx_graph.traversal import all_nodes
+from jax2onnx_graph.traversal import all_nodes, subgraphs, walk
 
 from jax2onnx_openvino.support import legalisation
 
@@ -25,6 +25,8 @@ class RefusalsPass(ir.passes.InPlacePass):
     1. Operators at element types with which they were measured to be wrong, or not to run.
     2. Inputs and outputs of 64 bits, which the plugin computes in 32.
     3. Pads by a value that is no constant: the plugin pads by zero.
+    4. Outputs without elements, in whose place it gives scalars.
+    5. Scans in Scans, which its reader does not take.
     """
 
     def __init__(self, _: Target = standard_target) -> None:
@@ -46,11 +48,16 @@ def _of_interface(model: ir.Model) -> Iterator[str]:
                     f"The {what} {value.name!r} is {value.dtype}, which its CPU plugin computes in 32 bits; let the function "
                     "take and give types of 32 bits, or export with x64=False."
                 )
+    for value in model.graph.outputs:
+        if 0 in (dims_of(value) or ()):
+            yield f"The output {value.name!r} has no elements; leave it out."
 
 
 def _of_nodes(model: ir.Model) -> Iterator[str]:
     opset, table, seen = opset_of(model), legalisation().table, set[str]()
     for node in all_nodes(model):
+        if node.op_type == "Scan" and any(inner.op_type == "Scan" for body in subgraphs(node) for inner in walk(body)):
+            yield f"A Scan in a Scan ({_place(node)})"
         found = None if node.domain else signature(operator_key(node), opset)
         if found is None:
             continue

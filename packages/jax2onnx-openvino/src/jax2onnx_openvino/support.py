@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Dtype
+from jax2onnx_graph.facts.operators import ValueUse, facts_of, value_use
 from jax2onnx_graph.legalise.guarantees import GuaranteeTable
 from jax2onnx_graph.legalise.kernels import KernelTable, element_type
 from jax2onnx_graph.legalise.legalisation import Legalisation
@@ -33,6 +34,12 @@ _WRONG_TYPES = frozenset({"u32"})
 
 _WRONG_IN_CHAINS = {"Where": frozenset({"i32", "i64"})}
 """After a comparison, which is in float32, the plugin computes Where in float32, too."""
+
+_NARROW = frozenset({"i8", "u8", "i16", "u16"})
+"""Next to others the plugin computes with these in wider types or in float32, rounds quotients, and saturates at the end; TopK of
+constants it does not take."""
+
+_COMPUTED = (ValueUse.RING, ValueUse.VALUE)
 
 
 @functools.cache
@@ -54,6 +61,8 @@ def legalisation() -> Legalisation:
 def _by_itself(key: str, opsets: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
     """What was measured of an operator, without the types with which it is wrong next to others."""
     lost = _WRONG_IN_CHAINS.get(key, frozenset()) | _WRONG_TYPES
+    if (value_use(key) in _COMPUTED or key == "TopK") and not facts_of(key).type_bound:
+        lost |= _NARROW
     return {
         opset: {
             variable: " ".join(name for name in types.split() if name not in lost) for variable, types in found.items()

@@ -38,12 +38,13 @@ class OpenVino(Target):
         return guarantees(op_type, dtype, kept)
 
     def passes(self) -> Sequence[PassFactory]:
-        """What the plugin loses is put right, then integers, then what has no right form is refused."""
+        """What the plugin loses is put right, then integers, then the form of loops; what has no right form is refused."""
+        from jax2onnx_openvino.closed_scans import ClosedScansPass
         from jax2onnx_openvino.legalise import LegalisePass
         from jax2onnx_openvino.refusals import RefusalsPass
         from jax2onnx_openvino.repairs import RepairsPass
 
-        return (RepairsPass, LegalisePass, RefusalsPass)
+        return (RepairsPass, LegalisePass, ClosedScansPass, RefusalsPass)
 
     @property
     def can_run(self) -> bool:

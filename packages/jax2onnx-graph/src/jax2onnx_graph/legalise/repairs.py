@@ -10,6 +10,7 @@ import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.builder import GraphBuilder
+from jax2onnx_graph.facts.availability import main_value
 from jax2onnx_graph.facts.values import constant_tensor
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
@@ -22,10 +23,11 @@ Repair = Callable[[GraphBuilder, list[ir.Value], ir.Value], ir.Value]
 
 
 class Loss(NamedTuple):
-    """What a kernel may lose, and how the result is put right."""
+    """What a kernel may lose, and how the result is put right; with `result` only where that is the type of the result."""
 
     kept: Property
     repair: Repair
+    result: ir.DataType | None = None
 
 
 class RepairsPass(GraphPass):
@@ -42,8 +44,10 @@ class RepairsPass(GraphPass):
         """Apply the rule above to one graph."""
         for node in list(editor.nodes()):
             loss = None if node.domain else self._losses.get(node.op_type)
-            dtype = node.outputs[0].dtype
-            if loss is None or dtype is None or self.target.guarantees(node.op_type, dtype.numpy(), loss.kept):
+            if loss is None or loss.result not in (None, node.outputs[0].dtype):
+                continue
+            dtype = main_value(node, editor.opset).dtype
+            if dtype is None or self.target.guarantees(node.op_type, dtype.numpy(), loss.kept):
                 continue
             operands = [value for value in node.inputs if value is not None]
             repair = partial(loss.repair, editor.after(node.outputs[0]), operands)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from onnx_ir.passes.common import RemoveUnusedFunctionsPass
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.errors import PassError
+from jax2onnx_graph.errors import ConversionError, PassError
 from jax2onnx_graph.passes.attention.layout import AttentionLayout
 from jax2onnx_graph.passes.attention.one_query import HeadsAsRows
 from jax2onnx_graph.passes.attention.recover import RecoverAttention
@@ -169,6 +169,8 @@ def _make(factory: PassFactory, target: Target, owner: str) -> ir.passes.PassBas
 def _run(model: ir.Model, graph_pass: ir.passes.PassBase, owner: str) -> None:
     try:
         graph_pass(model)
+    except ConversionError:  # what the pass says of the model, not a failure of its own
+        raise
     except Exception as error:
         raise PassError(
             f"The graph pass {type(graph_pass).__name__} of {owner} failed: {type(error).__name__}: {error}"

@@ -1,0 +1,90 @@
+"""Scans as OpenVINO takes them: rules 1 and 2 of the pass, and what is refused."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from jax2onnx_core import errors, to_onnx
+from jax2onnx_openvino.closed_scans import ClosedScansPass
+
+X = np.arange(6, dtype=np.float32).reshape(3, 2)
+
+
+def parse(text: str) -> ir.Model:
+    return ir.from_proto(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]>\n{text}'))
+
+
+def scan_of(model: ir.Model) -> tuple[ir.Node, ir.Graph]:
+    (scan,) = (node for node in model.graph if node.op_type == "Scan")
+    return scan, scan.attributes["body"].as_graph()
+
+
+def test_what_a_body_captures_becomes_a_state():
+    model = parse("""g (float[T, 2] x, float[2] s, float[2] k) => (float[2] e, float[T, 2] y) {
+        e, y = Scan <num_scan_inputs = 1, body = b (float[2] c, float[2] v) => (float[2] d, float[2] w) {
+            d = Add(c, v)
+            w = Mul(d, k)
+        }> (s, x)
+    }""")
+    ClosedScansPass()(model)
+    scan, body = scan_of(model)
+    assert [value.name for value in scan.inputs] == ["k", "s", "x"]
+    assert body.inputs[0] is body.outputs[0]
+    assert [value.name for value in model.graph.outputs] == ["e", "y"] == [value.name for value in scan.outputs[1:]]
+
+
+def test_constants_stay_captured():
+    model = parse("""g (float[T, 2] x, float[2] s) => (float[2] e, float[T, 2] y) <float[2] k = {1, 2}> {
+        e, y = Scan <num_scan_inputs = 1, body = b (float[2] c, float[2] v) => (float[2] d, float[2] w) {
+            d = Add(c, v)
+            w = Mul(d, k)
+        }> (s, x)
+    }""")
+    assert not ClosedScansPass()(model).modified
+
+
+def test_states_that_change_places_are_computed():
+    model = parse("""g (float[T, 2] x, float[2] s, float[2] k) => (float[2] e, float[2] f) {
+        e, f = Scan <num_scan_inputs = 1, body = b (float[2] c, float[2] q, float[2] v) => (float[2] q, float[2] c) {
+        }> (s, k, x)
+    }""")
+    ClosedScansPass()(model)
+    _, body = scan_of(model)
+    assert [node.op_type for node in body] == ["Sub", "Sub"]
+    assert not set(body.inputs) & set(body.outputs)
+
+
+def test_loops_with_captured_and_exchanged_values_are_right():
+    pytest.importorskip("openvino")
+
+    def fn(x, k):
+        def step(carry, row):
+            a, b = carry
+            return (b, a), (row * k + a, row)
+
+        return jax.lax.scan(step, (jnp.zeros(2), k), x)
+
+    to_onnx(fn, [("T", 2), (2,)], target="openvino").verify()
+
+
+def test_a_scan_in_a_scan_is_refused_by_one_sentence():
+    def fn(x):
+        def outer(total, row):
+            last, _ = jax.lax.scan(lambda c, v: (c * 0.5 + v, c), total, row)
+            return last, last
+
+        return jax.lax.scan(outer, jnp.float32(0), x)
+
+    with pytest.raises(
+        errors.ConversionError, match=r"^OpenVINO computes no right results for this model:\n  A Scan in a Scan"
+    ):
+        to_onnx(fn, [("T", "S")], target="openvino")
+
+
+def test_an_output_without_elements_is_refused():
+    with pytest.raises(errors.ConversionError, match="The output 'output_1' has no elements; leave it out"):
+        to_onnx(lambda x: (x, x[:0]), [(3,)], target="openvino")
