@@ -188,6 +188,33 @@ def targets(session: nox.Session) -> None:
     session.run(workspace(session), tool, *arguments, *session.posargs, external=True)
 
 
+BROWSER = ROOT / "tools" / "browser"
+
+
+def browser_packages(session: nox.Session) -> None:
+    """Install the npm packages of `tools/browser`, or skip the session."""
+    npm = shutil.which("npm")
+    if npm is None:
+        session.skip("npm is not installed: it comes with Node.js")
+    stamp, wanted = BROWSER / "node_modules" / "installed.json", (BROWSER / "package-lock.json").read_text()
+    if not stamp.exists() or stamp.read_text() != wanted:
+        session.run(npm, "ci", "--no-audit", "--no-fund", "--prefix", str(BROWSER), external=True, silent=True)
+        stamp.write_text(wanted)
+    found = session.run(
+        "node", str(BROWSER / "browser.mjs"), "--find", external=True, silent=True, success_codes=[0, 3]
+    )
+    if not str(found).strip():
+        session.skip("neither Chromium nor Chrome is installed; CHROMIUM=PATH may name one")
+
+
+@nox.session(python=False)
+def browser(session: nox.Session) -> None:
+    """The page of docs/demo: train and export its models, run it in Chromium, compare with JAX; `-- --serve` serves it."""
+    python = workspace(session)
+    browser_packages(session)
+    session.run(python, str(INTEGRATION / "browser_demo.py"), *session.posargs, external=True)
+
+
 @nox.session(python=False)
 def fuzz(session: nox.Session) -> None:
     """Random programs, 5,000 by default, as many processes as cores; `-- --programs 100 --seed 7 --seconds 600`."""

@@ -72,15 +72,22 @@ def train_step(model: Decoder, optimizer: nnx.Optimizer, windows: jax.Array) -> 
     return loss
 
 
-def train(model: Decoder, text: np.ndarray) -> None:
-    rate = optax.warmup_cosine_decay_schedule(0, 2e-3, STEPS // 10, STEPS)
+def train(model: Decoder, text: np.ndarray, steps: int = STEPS) -> None:
+    rate = optax.warmup_cosine_decay_schedule(0, 2e-3, steps // 10, steps)
     optimizer = nnx.Optimizer(model, optax.chain(optax.clip_by_global_norm(1), optax.adam(rate)), wrt=nnx.Param)
     rng, losses = np.random.default_rng(0), []
-    for step in range(1, STEPS + 1):
+    for step in range(1, steps + 1):
         starts = rng.integers(0, len(text) - LENGTH, BATCH)
         losses.append(train_step(model, optimizer, jnp.asarray(text[starts[:, None] + np.arange(LENGTH + 1)])))
         if step % 200 == 0:
             print(f"step {step}: loss {float(sum(losses[-200:])) / 200:.2f}")
+
+
+def add_cache(model: Decoder) -> None:
+    """From here on a call takes one character, and the layers keep the keys and values of those before it."""
+    model.set_attributes(decode=True)
+    for block in model.blocks:
+        block.attention.init_cache((1, LENGTH, WIDTH))
 
 
 #: Computes the logits of the next character from one character and its position.
@@ -107,10 +114,7 @@ def main() -> None:
     train(model, text)
     print(f"trained in {time.perf_counter() - start:.0f} s on {len(text)} characters of {len(characters)} kinds\n")
 
-    # From here on a call takes one character, and the layers keep the keys and values of those before it.
-    model.set_attributes(decode=True)
-    for block in model.blocks:
-        block.attention.init_cache((1, LENGTH, WIDTH))
+    add_cache(model)
     program = to_onnx(model, [((1, 1), np.int32), ((), np.int32)], states=nnx.Cache)
     small = program.quantize("int4")
     for one, path in ((program, "decoder.onnx"), (small, "decoder-int4.onnx")):

@@ -4,7 +4,7 @@ Results of cases are kept in `conformance-results/` as they come; `--fresh` forg
 where a case is wrong and `target_cases.KNOWN` does not explain it.
 
 `--runtime 1.18=PATH`, any number of times, names the Python of an environment that has this version of ONNX Runtime,
-`--runtime openvino=PATH` that of one with OpenVINO.
+`--runtime openvino=PATH` that of one with OpenVINO. Browsers run the models where `nox -s browser` has installed what that needs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ import jax
 import onnx_ir as ir
 import onnxruntime
 import target_cases
+from browser_runtime import BrowserRuntime, installed, version
 from conformance import RESULTS
 from jax2onnx_core import OnnxProgram, errors, to_onnx
 from jax2onnx_core.lowering.physical import physical_array
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.comparison import compare
+from jax2onnx_graph.errors import TargetError
 from jax2onnx_graph.targets import Session, standard_target
 from jax2onnx_onnxruntime import OnnxRuntime
 from other_runtimes import OtherRuntime
@@ -42,15 +44,18 @@ Load = Callable[[ir.Model], Session]
 
 
 class Runtime(NamedTuple):
-    """A target, and the Python of the environment that has its runtime; empty where that is this one."""
+    """A target, and the Python of the environment that has its runtime; empty where that is this one, or a provider in a browser."""
 
     target: str
     python: str = ""
+    provider: str = ""
 
 
 @functools.cache
 def loader(runtime: Runtime) -> Load:
     """What opens sessions in a runtime."""
+    if runtime.provider:
+        return BrowserRuntime(runtime.provider).load
     if runtime.python:
         package = runtime.target.partition("==")[0]
         return OtherRuntime(runtime.python, module=f"jax2onnx_{package}.runner").load
@@ -99,6 +104,32 @@ def model_rows(runtimes: Mapping[str, Runtime]) -> Iterator[str]:
         want, program = expected(model), exported(model)
         cells = [cell(program, model, want, runtime) for runtime in runtimes.values()]
         yield f"| {name} | {program.opset} | {' | '.join(cells)} |"
+
+
+PLACEMENT_HEAD = (
+    "| model | default: on the GPU | not on it | copies | `web`: on the GPU | not on it | copies |",
+    "|---|---:|---|---:|---:|---|---:|",
+)
+
+
+def placement_rows() -> Iterator[str]:
+    """Where WebGPU runs the nodes of the ten models, exported without options and for browsers."""
+    browser = BrowserRuntime("webgpu")
+    yield from PLACEMENT_HEAD
+    for name, make in ten_models().items():
+        model = make()
+        cells = []
+        for target in (None, "web"):
+            program = exported(model, target)
+            try:
+                data = ir.to_proto(program.model).SerializeToString()
+                placed = browser.placement(data, program.feeds(*model.arguments))
+            except TargetError:
+                cells += ["not loaded", "", ""]
+                continue
+            counts = collections.Counter(placed.on_cpu)
+            cells += [str(placed.gpu), ", ".join(f"{op} {n}" for op, n in sorted(counts.items())), str(placed.copies)]
+        yield f"| {name} | {' | '.join(cells)} |"
 
 
 def cell(program: OnnxProgram, model: Any, want: Sequence[Array], runtime: Runtime) -> str:
@@ -179,17 +210,24 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 4))
     options = parser.parse_args()
     runtimes = {"onnx.reference": Runtime(standard_target.name)}
-    for version, _, python in (runtime.partition("=") for runtime in options.runtime):
-        if version == "openvino":
+    for number, _, python in (runtime.partition("=") for runtime in options.runtime):
+        if number == "openvino":
             runtimes["OpenVINO"] = Runtime("openvino", python)
         else:
-            runtimes[f"ONNX Runtime {version}"] = Runtime(f"onnxruntime=={version}", python)
+            runtimes[f"ONNX Runtime {number}"] = Runtime(f"onnxruntime=={number}", python)
     runtimes[f"ONNX Runtime {onnxruntime.__version__}"] = Runtime("onnxruntime")
+    missing = installed()
+    if missing is None:
+        for provider, column in (("wasm", "WebAssembly"), ("webgpu", "WebGPU")):
+            runtimes[f"ONNX Runtime Web {version()}, {column}"] = Runtime("web", provider=provider)
+        replace("placement", placement_rows())
+    else:
+        print(f"without browsers: {missing}")
     replace("models", model_rows(runtimes))
     if options.models:
         return
     names = list(target_cases.variants())
-    own = [runtime for runtime in runtimes.values() if runtime.target != "onnxruntime"]
+    own = [runtime for runtime in runtimes.values() if runtime.target != "onnxruntime" and runtime.provider != "webgpu"]
     for runtime in own if options.fresh else []:
         results_file(runtime.target).unlink(missing_ok=True)
     results = {runtime.target: run_cases(runtime, names, options.workers) for runtime in own}

@@ -1,7 +1,8 @@
 """Which operators ONNX Runtime's CPU provider runs with which element types: the measured table.
 
-The tables are data (`kernels.json` for the newest version of ONNX Runtime, `versions/` for older ones), written by
-`tools/measure_ort_kernels.py`, which builds, loads and runs a model of one node for each operator, opset and element type.
+The tables are data (`kernels.json` for the newest version of ONNX Runtime, `versions/` for older ones and for the one in browsers),
+written by `tools/measure_ort_kernels.py` and `tools/measure_web.py`, which build, load and run a model of one node for each operator,
+opset and element type.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import onnx_ir as ir
 from jax2onnx_graph.legalise.kernels import KernelTable
 
-__all__ = ["NEWEST", "is_measured", "kernels", "measured", "measured_opsets", "measured_versions", "table"]
+__all__ = ["NEWEST", "WEB", "is_measured", "kernels", "measured", "measured_opsets", "measured_versions", "table"]
 
 #: The newest version of ONNX Runtime that was measured, wherever a version is asked for.
 NEWEST = ""
+
+#: ONNX Runtime Web, whose kernels in WebAssembly are those of a version, not all of them.
+WEB = "web"
 
 
 @functools.cache
@@ -33,9 +38,8 @@ def measured(table: str, version: str = NEWEST) -> Mapping[str, Any]:
 def measured_versions() -> Mapping[str, str]:
     """The versions of ONNX Runtime that were measured, oldest first, and by which name `kernels` knows them."""
     files = importlib.resources.files("jax2onnx_onnxruntime").joinpath("versions").iterdir()
-    names = [
-        file.name.removeprefix("kernels-").removesuffix(".json") for file in files if file.name.startswith("kernels-")
-    ]
+    found = (re.fullmatch(r"kernels-([\d.]+)\.json", file.name) for file in files)
+    names = [name[1] for name in found if name]
     older = sorted(names, key=lambda version: [int(part) for part in version.split(".")])
     newest = ".".join(measured("kernels")["onnxruntime"].split(".")[:2])
     return {**{version: version for version in older}, newest: NEWEST}
@@ -49,8 +53,9 @@ def measured_opsets(version: str = NEWEST) -> range:
 
 @functools.cache
 def table(version: str = NEWEST) -> KernelTable:
-    """What a version of ONNX Runtime computes."""
-    return KernelTable(measured("kernels", version)["kernels"])
+    """What a version of ONNX Runtime computes. In browsers bytes carry nothing: WebGPU has no kernels for them."""
+    narrow = {ir.DataType.UINT8, ir.DataType.INT8} if version == WEB else set[ir.DataType]()
+    return KernelTable(measured("kernels", version)["kernels"], frozenset(narrow))
 
 
 def is_measured(key: str, version: str = NEWEST) -> bool:

@@ -1,4 +1,4 @@
-"""What this distribution contributes: the target `onnxruntime`."""
+"""What this distribution contributes: the targets `onnxruntime` and `web`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 from jax2onnx_onnxruntime.target import OnnxRuntime
+from jax2onnx_onnxruntime.web import Web
 
 if TYPE_CHECKING:
     from jax2onnx_core.plugins.registry import Registry
@@ -21,5 +22,6 @@ hookimpl = pluggy.HookimplMarker("jax2onnx")
 
 @hookimpl
 def jax2onnx_register(registry: Registry) -> None:
-    """Contribute the target ONNX Runtime, which `to_onnx` exports for unless told otherwise."""
+    """Contribute the target ONNX Runtime, which `to_onnx` exports for unless told otherwise, and the one for browsers."""
     registry.target(OnnxRuntime())
+    registry.target(Web())

@@ -90,7 +90,7 @@ class KernelTable:
     Args:
       kernels: operator, with its reduction where it has one ("ScatterND_add") → opset → type variable → short names of element
         types. An opset stands for itself and those after it, up to the next one listed.
-      narrow: integer types of which it computes small numbers only; they carry no other type.
+      narrow: integer types of which it computes small numbers only, or not everywhere; they carry no other type.
     """
 
     def __init__(self, kernels: Kernels, narrow: frozenset[ir.DataType] = frozenset()) -> None:

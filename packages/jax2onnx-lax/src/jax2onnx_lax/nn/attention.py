@@ -87,7 +87,7 @@ def attention_call(
     if mask is not None and mask.dtype != np.bool_:
         return None
     if is_causal and (mask is not None or bias is not None):
-        causal = jnp.tril(jnp.ones((query.shape[-3], key.shape[-3]), bool))
+        causal = _causal_mask(query, key)
         mask = causal if mask is None else mask & causal
         is_causal = False
     scale = float(query.shape[-1] ** -0.5 if scale is None else scale)
@@ -161,7 +161,9 @@ def _merged(ctx: Context, x: Value, count: int) -> Value:
 
 
 def _causal_mask(query: jax.Array, key: jax.Array) -> jax.Array:
-    return jnp.tril(jnp.ones((1, 1, query.shape[-3], key.shape[-3]), bool))
+    """[T, S]: whether query t sees key s. In int32, which every runtime compares; `jnp.tril` takes int64 for symbolic sizes."""
+    queries, keys = (jnp.arange(x.shape[-3], dtype=jnp.int32) for x in (query, key))
+    return queries[:, None] >= keys
 
 
 def _has_operator(ctx: Context, dtype: DtypeLike, bias: Value | None, mask: Value | None) -> bool:

@@ -1,0 +1,129 @@
+"""Sessions of ONNX Runtime Web in a browser, which a process of Node drives (`tools/browser`)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx_ir as ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.errors import TargetError
+from jax2onnx_graph.targets import Session
+
+__all__ = ["BrowserRuntime", "Placement", "installed", "version"]
+
+SCRIPTS = Path(__file__).parent / "browser"
+
+
+def installed() -> str | None:
+    """The reason why no model can be run in a browser here; None where it can."""
+    if shutil.which("node") is None:
+        return "Node.js is not installed"
+    if not (SCRIPTS / "node_modules").exists():
+        return f"the packages of {SCRIPTS / 'package.json'} are not installed: npm ci --prefix {SCRIPTS}"
+    found = subprocess.run(["node", "browser.mjs", "--find"], cwd=SCRIPTS, stdout=subprocess.DEVNULL, check=False)
+    return "neither Chromium nor Chrome is installed ($CHROMIUM may name the program)" if found.returncode else None
+
+
+def version() -> str:
+    """The version of the npm package `onnxruntime-web`."""
+    found: str = json.loads((SCRIPTS / "node_modules/onnxruntime-web/package.json").read_text())["version"]
+    return found
+
+
+class Placement(NamedTuple):
+    """How many nodes run on the GPU, which operators do not, and how often values are copied between the two."""
+
+    gpu: int
+    on_cpu: list[str]
+    copies: int
+
+
+class BrowserRuntime:
+    """A provider of ONNX Runtime Web, "wasm" or "webgpu", in the build that has both, `onnxruntime-web/webgpu`."""
+
+    def __init__(self, provider: str) -> None:
+        self.provider = provider
+        self._process: subprocess.Popen[str] | None = None
+
+    def load(self, model: ir.Model) -> Session:
+        """A session on the model; it is loaded anew with every run."""
+        data = ir.to_proto(model).SerializeToString()
+        return lambda feeds: self.run(data, feeds)
+
+    def run(self, model: bytes, feeds: Mapping[str, Array], *, optimise: bool = True) -> list[Array]:
+        """The outputs of a model.
+
+        Raises:
+          TargetError: the runtime refuses the model.
+        """
+        return [_array(output) for output in self.ask(model, feeds, optimise=optimise)["outputs"]]
+
+    def ask(
+        self, model: bytes, feeds: Mapping[str, Array], *, optimise: bool = True, log: bool = False
+    ) -> dict[str, Any]:
+        """The browser's answer to a request, see `models.mjs`.
+
+        Raises:
+          TargetError: the runtime refuses the model.
+        """
+        request = {
+            "model": base64.b64encode(model).decode(), "provider": self.provider, "optimise": optimise, "log": log,
+            "feeds": {name: _tensor(np.asarray(array)) for name, array in feeds.items()},
+        }  # fmt: skip
+        process = self._process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            self._process = None
+            raise TargetError("The browser died.")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise TargetError(answer["error"])
+        return answer
+
+    def placement(self, model: bytes, feeds: Mapping[str, Array], *, optimise: bool = True) -> Placement:
+        """Where the nodes of a model run.
+
+        Raises:
+          TargetError: the runtime refuses the model.
+        """
+        gpu, on_cpu, copies, here = 0, list[str](), 0, ""
+        for line in self.ask(model, feeds, optimise=optimise, log=True)["log"]:
+            if head := re.search(r"laced on \[(\w+)ExecutionProvider\]\. Number of nodes: (\d+)", line):
+                here = head[1]
+                gpu += 0 if here == "CPU" else int(head[2])
+                if here == "CPU" and "All nodes" in line:  # which are not listed
+                    on_cpu += ["any"] * int(head[2])
+            elif node := re.search(r"VerifyEachNodeIsAssignedToAnEp\]? +(\w+) \(", line):
+                if node[1].startswith("Memcpy"):
+                    copies += 1
+                    gpu -= here != "CPU"
+                elif here == "CPU":
+                    on_cpu.append(node[1])
+        return Placement(gpu, on_cpu, copies)
+
+    def _start(self) -> subprocess.Popen[str]:
+        self._process = subprocess.Popen(
+            ["node", "models.mjs"], cwd=SCRIPTS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        return self._process
+
+
+def _tensor(array: Array) -> dict[str, Any]:
+    data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+    return {"type": array.dtype.name, "dims": list(array.shape), "data": data}
+
+
+def _array(tensor: Mapping[str, Any]) -> Array:
+    return np.frombuffer(base64.b64decode(tensor["data"]), tensor["type"]).reshape(tensor["dims"])
