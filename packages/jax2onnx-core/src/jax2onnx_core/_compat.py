@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from jax._src.interpreters import partial_eval as _partial_eval
 from jax._src.lax import lax as _lax
 from jax._src.state import discharge as _discharge
 from jax2onnx_graph.arrays import Array, Dtype
+from jax2onnx_graph.build.names import user_line
 from jax2onnx_graph.facts.dims import Dim, Dims, SymbolicDim, Term, is_static
 
 from jax2onnx_core.jax_types import (
@@ -59,7 +61,8 @@ inconclusive_dimension_error = _core.InconclusiveDimensionOperation
 unknown_symbol_error = _shape_poly.UnexpectedDimVar
 tree_differences = _tree_util.equality_errors_pytreedef
 
-# Our own frames are not the user's.
+# Our own frames are not the user's, and frames around `to_onnx` are not those of the function.
+_EXPORT = os.path.join(os.path.dirname(__file__), "program", "export.py")
 _source_info.register_exclusion(os.path.dirname(__file__))
 
 # From JAX 0.11 a closed jaxpr is a jaxpr that holds its constants.
@@ -198,8 +201,9 @@ def solve_dims(avals: Sequence[Aval], tree: PyTreeDef) -> tuple[dict[str, Dim], 
 
 def user_frame(source_info: _source_info.SourceInfo) -> str | None:
     """The user's line behind an equation, as "file:line (function)"; None where there is none."""
-    frame = _source_info.user_frame(source_info.traceback)
-    return None if frame is None else f"{frame.file_name}:{frame.start_line} ({frame.function_name})"
+    raw = source_info.traceback.raw_frames() if source_info.traceback else ((), ())
+    inside = itertools.takewhile(lambda frame: frame.file_name != _EXPORT, map(_source_info.raw_frame_to_frame, *raw))
+    return user_line((f.file_name, f.start_line, f.function_name) for f in inside if is_user_file(f.file_name))
 
 
 def name_stack(source_info: _source_info.SourceInfo) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import types
 from collections.abc import Iterable, Sequence
 
 from jax2onnx_graph.errors import OptionError
 
-__all__ = ["Names", "Origin", "check_names", "printable", "renamed", "title"]
+__all__ = ["Names", "Origin", "check_names", "printable", "renamed", "title", "user_line"]
+
+
+_LIBRARY = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 
 
 def printable(text: str) -> str:
@@ -59,6 +63,19 @@ class Names:
                 self._counts[base] = count
                 self._counts[candidate] = 0
                 return candidate
+
+
+def user_line(frames: Iterable[tuple[str, int, str]]) -> str | None:
+    """The line behind a node, of frames (file, line, function), the innermost first: the first that is in no installed library.
+
+    >>> layer, model = ("/lib/site-packages/flax/nnx/nn/linear.py", 401, "Linear.__call__"), ("/me/net.py", 12, "Net.__call__")
+    >>> user_line([layer, model]), user_line([layer])
+    ('/me/net.py:12 (Net.__call__)', '/lib/site-packages/flax/nnx/nn/linear.py:401 (Linear.__call__)')
+    """
+    found = list(frames)
+    own = (frame for frame in found if not _LIBRARY.search(frame[0]))
+    file, line, function = next(own, found[0] if found else ("", 0, ""))
+    return f"{file}:{line} ({function})" if found else None
 
 
 def title(fn: object) -> str:
