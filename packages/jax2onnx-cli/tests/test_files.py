@@ -11,6 +11,7 @@ import pytest
 from jax2onnx_cli.arrays import as_json
 from jax2onnx_core.plugins import discovery
 from jax2onnx_graph import ir
+from jax2onnx_graph.targets import find_target
 
 FOREIGN = '<ir_version: 8, opset_import: ["" : 18], producer_name: "torch", producer_version: "2.9">\n'
 
@@ -170,7 +171,7 @@ def test_outputs_that_are_no_tensors(refused, directory):
 
 def test_a_runtime_that_is_not_installed(refused, exported, monkeypatch):
     file = exported("double", "f32[N]")
-    target = discovery.installed_plugins().registry.find_target(None)
+    target = find_target(discovery.installed_plugins().registry.targets, None)
     monkeypatch.setattr(type(target), "can_run", False)
     for arguments in (("run", file, "--random"), ("verify", file, "models.py:double")):
         assert "its runtime is not installed" in refused(*arguments)

@@ -12,6 +12,7 @@ from jax2onnx_cli.app import COMMANDS
 from jax2onnx_cli.commands import doctor
 from jax2onnx_core.plugins import discovery
 from jax2onnx_core.plugins.errors import PluginError
+from jax2onnx_graph.targets import find_target
 from packaging.requirements import Requirement
 
 
@@ -60,7 +61,7 @@ def test_the_doctor_finds_a_broken_plugin(jax2onnx, broken_plugin):
 
 
 def test_the_doctor_finds_what_is_missing(jax2onnx, monkeypatch):
-    target = discovery.installed_plugins().registry.find_target(None)
+    target = find_target(discovery.installed_plugins().registry.targets, None)
     monkeypatch.setattr(type(target), "can_run", False)
     installed = {name: v for name, v in installation.distributions().items() if name not in ("jax2onnx-lax", "pluggy")}
     monkeypatch.setattr(doctor, "distributions", lambda: {**installed, "jax": "0.4.1"})

@@ -52,7 +52,7 @@ __all__ = [
     "key_physical_aval", "name_stack", "open_jaxpr", "options_of", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
     "solve_dims", "substitute", "symbol", "symbols_of", "trace_context", "trace_thunk", "traceable_dtype",
     "tree_differences", "unknown_symbol_error", "user_frame",
-    "with_exact_shape", "without_dead_equations", "without_experiments", "without_references", "wrap_key",
+    "with_exact_shape", "with_known_dim", "without_dead_equations", "without_experiments", "without_references", "wrap_key",
 ]  # fmt: skip
 
 ShapedArray = _core.ShapedArray
@@ -197,6 +197,15 @@ def solve_dims(avals: Sequence[Aval], tree: PyTreeDef) -> tuple[dict[str, Dim], 
     """
     solution, _, synthetic = _shape_poly.solve_dim_vars(tuple(avals), tree)
     return dict(solution), list(synthetic)
+
+
+def with_known_dim(eqn: Equation) -> Equation:
+    """The equation; one whose result is the size of a dimension that is known copies that number."""
+    if eqn.primitive is not _shape_poly.dim_as_value_p or is_symbolic_dim(eqn.params["dim"]):
+        return eqn
+    aval = eqn.outvars[0].aval
+    number = _core.Literal(np.asarray(int(eqn.params["dim"]), aval.dtype), aval)
+    return eqn.replace(primitive=_lax.copy_p, invars=[number], params={})
 
 
 def user_frame(source_info: _source_info.SourceInfo) -> str | None:

@@ -112,7 +112,8 @@ class OutputError:
         """Raise VerificationError if an element differs by more than the tolerance."""
         if self.detail:
             raise VerificationError(
-                f"Output {self.output!r} differs from what it should be at {self.where}: {self.detail}."
+                f"Output {self.output!r} differs from what it should be at {self.where}: {self.detail}. program.bisect(...) shows "
+                "the operation."
             )
 
 

@@ -1,10 +1,11 @@
-"""Errors of graphs, symbols, passes, targets and files, and the base class of every error of the project."""
+"""Every error and warning of the project, each a sentence that says what is wrong, where, and what to do next."""
 
 from __future__ import annotations
 
 __all__ = [
-    "ConversionError", "Declined", "Jax2OnnxError", "OptionError", "PassError", "ReadError", "RuleError", "RuntimeInputError", "SaveError", "SymbolError", "TargetError",
-    "VerificationError",
+    "ConversionError", "Declined", "ExportWarning", "InputError", "Jax2OnnxError", "OptionError", "PassError", "PluginError",
+    "RuleError", "RuntimeInputError", "SaveError", "SymbolError", "TargetError", "UndecidedDimensionError",
+    "UnsupportedError", "VerificationError", "located",
 ]  # fmt: skip
 
 
@@ -33,6 +34,19 @@ class RuleError(ConversionError):
     is_located = False
 
 
+def located(error: Exception, primitive: str, rule: str | None, owner: str, line: str | None) -> Exception:
+    """The error of a rule of `owner`, or of what it called, with the equation's line, said once for nested equations."""
+    if isinstance(error, Jax2OnnxError) and not (isinstance(error, RuleError) and not error.is_located):
+        return error
+    what = f"{error}" if isinstance(error, RuleError) else f"{type(error).__name__}: {error}."
+    place = "" if rule is None else f" ({rule})"
+    result = RuleError(
+        f"Lowering {primitive!r} failed: {what} The rule is by {owner}{place}, for the equation at {line or 'an unknown line'}."
+    )
+    result.is_located = True
+    return result
+
+
 class PassError(ConversionError):
     """A graph pass failed."""
 
@@ -59,3 +73,27 @@ class Declined(Exception):
 
 class VerificationError(Jax2OnnxError, AssertionError):
     """The model's outputs differ from those that it should have."""
+
+
+class ExportWarning(UserWarning):
+    """The model does what the function did while it was traced, which may not be what was meant."""
+
+
+class InputError(Jax2OnnxError, ValueError):
+    """The input specification does not fit the function, or is not one."""
+
+
+class UndecidedDimensionError(SymbolError):
+    """Tracing needs the number behind a symbolic dimension; `symbols` are those in question, if that is known."""
+
+    def __init__(self, message: str, symbols: frozenset[str]) -> None:
+        super().__init__(message)
+        self.symbols = symbols
+
+
+class PluginError(Jax2OnnxError):
+    """A plugin is broken, duplicated, written for another API, or claims what another one has."""
+
+
+class UnsupportedError(ConversionError, NotImplementedError):
+    """The function uses primitives that no installed plugin lowers (all of them are listed)."""

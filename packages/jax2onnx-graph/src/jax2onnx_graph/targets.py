@@ -16,7 +16,7 @@ from jax2onnx_graph.errors import OptionError, TargetError
 from jax2onnx_graph.facts.availability import is_allowed, main_value
 from jax2onnx_graph.metadata import StatePair
 
-__all__ = ["Array", "PassFactory", "Property", "Session", "Target", "import_runtime", "standard_target"]
+__all__ = ["Array", "PassFactory", "Property", "Session", "Target", "find_target", "import_runtime", "standard_target"]
 
 
 #: A loaded model: named arrays → the outputs, in order.
@@ -167,6 +167,16 @@ class Target:
 PassFactory = Callable[[Target], ir.passes.PassBase]
 
 standard_target = Target()
+
+
+def find_target(targets: Mapping[str, Target], name: str | None) -> Target:
+    """The target called `name` or `name==version`; for None the default among them, else plain ONNX."""
+    if name is None:
+        return next((t for t in targets.values() if t.is_default), standard_target)
+    base, _, version = name.partition("==")
+    if base not in targets:
+        raise OptionError(f"target={name!r} is not installed; there are: {', '.join(sorted(targets))}.")
+    return targets[base].of_version(version) if version else targets[base]
 
 
 def import_runtime(name: str, missing: str) -> ModuleType:

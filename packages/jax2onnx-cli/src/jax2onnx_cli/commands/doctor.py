@@ -73,10 +73,12 @@ def _examine(installed: Mapping[str, str]) -> tuple[list[str], list[str]]:
 
 
 def _of_plugins(plugins: Plugins, installed: Mapping[str, str]) -> Iterator[str]:
+    from jax2onnx_graph.targets import find_target
+
     yield from plugins.failure_notes()
     if f"{_FAMILY}lax" not in installed:
         yield "no plugin knows JAX's own operations: pip install jax2onnx-lax"
-    target = plugins.registry.find_target(None)
+    target = find_target(plugins.registry.targets, None)
     if not target.can_run:
         yield (
             f"models cannot be run or verified, because the runtime of the target {target.name!r} is not installed: "

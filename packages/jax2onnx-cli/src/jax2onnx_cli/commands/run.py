@@ -68,8 +68,9 @@ def command(
 def _run(file: Path, target: str | None, feeds: Mapping[str, Array]) -> tuple[str, Sequence[Array]]:
     """The name of the runtime, and the outputs."""
     from jax2onnx_core.plugins.discovery import installed_plugins
+    from jax2onnx_graph.targets import find_target
 
-    runtime = installed_plugins().registry.find_target(target).able_to_run()
+    runtime = find_target(installed_plugins().registry.targets, target).able_to_run()
     return runtime.name, runtime.load(file)(feeds)
 
 

@@ -77,10 +77,6 @@ class Context(ScopeBuilder):
         """The value of a JAX array, stored once however often it is asked for."""
         return self._state.weight(array)
 
-    def dim_vector(self, symbol: str) -> Value:
-        """The value of a (traced) symbol as an int64 tensor of shape [1]."""
-        return self.scope.dims.symbol(symbol)
-
     # -- nested computations -----------------------------------------------------------------------
 
     def inline(self, jaxpr: Jaxpr, *operands: Value) -> tuple[Value, ...]:

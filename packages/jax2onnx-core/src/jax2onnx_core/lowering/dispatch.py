@@ -78,6 +78,7 @@ class Dispatcher:
                 self._functions.roll_back(marks[1])
                 self._log.roll_back(marks[2])
                 self._log.declined(operation.name, str(declined))
+                ctx.lowered_by = None
                 continue
             self._log.lowered(operation.name, "rule")
             return list(result) if isinstance(result, Sequence) else [result]

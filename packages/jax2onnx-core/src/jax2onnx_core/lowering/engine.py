@@ -14,6 +14,7 @@ from jax2onnx_graph.build.model_state import DimNotation, ModelState
 from jax2onnx_graph.build.names import Origin
 from jax2onnx_graph.build.results import accept_results
 from jax2onnx_graph.build.scope import Scope
+from jax2onnx_graph.errors import located
 from jax2onnx_graph.inspection.lowering_log import LoweringLog
 from jax2onnx_graph.progress import steps
 from jax2onnx_graph.targets import Target
@@ -28,7 +29,7 @@ from jax2onnx_core.lowering.context import Context
 from jax2onnx_core.lowering.dispatch import Dispatcher
 from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import is_token, physical_array, physical_type
-from jax2onnx_core.plugins.errors import Jax2OnnxError, RuleError
+from jax2onnx_core.plugins.errors import RuleError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.plugins.rules import qualified_name
 from jax2onnx_core.symbols.inconclusive_dims import undecided
@@ -78,8 +79,8 @@ class Engine:
         def read(atom: Atom) -> Value:
             return self._literal(atom) if is_literal(atom) else env[atom]
 
-        for eqn in steps("lower", inner.eqns):
-            results = self._lower_equation(scope, eqn, [read(v) for v in eqn.invars], origin)
+        for index, eqn in enumerate(steps("lower", inner.eqns)):
+            results = self._lower_equation(scope, index, eqn, [read(v) for v in eqn.invars], origin)
             for var, value in zip(eqn.outvars, results, strict=True):
                 if not is_drop_var(var):
                     env[var] = value
@@ -88,7 +89,9 @@ class Engine:
     def _literal(self, literal: Any) -> Value:
         return self.state.constant(physical_array(np.asarray(literal.val, literal.aval.dtype)))
 
-    def _lower_equation(self, scope: Scope, eqn: Equation, operands: list[Value], outer: Origin) -> list[Value]:
+    def _lower_equation(
+        self, scope: Scope, index: int, eqn: Equation, operands: list[Value], outer: Origin
+    ) -> list[Value]:
         operation, arguments = _operation(eqn, operands)
         if any(map(is_token, (*operation.avals_in, *operation.avals_out))):
             return self._missing(operation, eqn)
@@ -105,13 +108,18 @@ class Engine:
             if lowered is None:
                 return self._missing(operation, eqn)
             types = [physical_type(aval) for aval in operation.avals_out]
-            return accept_results(self.state, types, operands, lowered, self._symbols.may_agree)
+            results = accept_results(self.state, types, operands, lowered, self._symbols.may_agree)
         except _compat.inconclusive_dimension_error as error:
             raise undecided(error, self._symbols, _compat.user_frame(eqn.source_info)) from error
         except RecursionError:
             raise
         except Exception as error:
-            raise self._located(error, ctx, eqn) from error
+            raise located(error, *self.lowered_by(ctx), _compat.user_frame(eqn.source_info)) from error
+        self.lowered(ctx, index, eqn, operands, results)
+        return results
+
+    def lowered(self, ctx: Context, index: int, eqn: Equation, operands: list[Value], results: list[Value]) -> None:
+        """Called for each equation, by its place in its jaxpr, that was lowered."""
 
     def _missing(self, operation: Operation, eqn: Equation) -> list[Value]:
         """Stand-ins for the results of a primitive that nobody lowers, so that all such primitives are found."""
@@ -119,21 +127,10 @@ class Engine:
         self.log.missing(operation.name, _compat.user_frame(eqn.source_info), declared)
         return [self.state.new_value("unsupported", *physical_type(aval)) for aval in operation.avals_out]
 
-    def _located(self, error: Exception, ctx: Context, eqn: Equation) -> Exception:
-        """The error with the rule's owner and the user's line, said once for nested equations."""
-        if isinstance(error, Jax2OnnxError) and not isinstance(error, RuleError):
-            return error
-        if isinstance(error, RuleError) and error.is_located:
-            return error
-        what = f"{error}" if isinstance(error, RuleError) else f"{type(error).__name__}: {error}."
-        owner = self._registry.owners.get(f"primitive {ctx.primitive}", "an unknown plugin")
-        place = "" if ctx.lowered_by is None else f" ({qualified_name(ctx.lowered_by)})"
-        located = RuleError(
-            f"Lowering {ctx.primitive!r} failed: {what} The rule is by {owner}{place}, for the equation at "
-            f"{_compat.user_frame(eqn.source_info) or 'an unknown line'}."
-        )
-        located.is_located = True
-        return located
+    def lowered_by(self, ctx: Context) -> tuple[str, str | None, str]:
+        """The operation of a context, the function that lowers it, and the distribution that this is of."""
+        rule = None if ctx.lowered_by is None else qualified_name(ctx.lowered_by)
+        return ctx.primitive, rule, self._registry.owner(ctx.primitive, ctx.lowered_by)
 
     # -- what contexts ask for -------------------------------------------------------------------------
 

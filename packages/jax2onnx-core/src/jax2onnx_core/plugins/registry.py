@@ -14,7 +14,7 @@ from jax2onnx_graph.passes import ContributedPass
 from jax2onnx_graph.targets import PassFactory, Target, standard_target
 
 from jax2onnx_core.jax_types import Function
-from jax2onnx_core.plugins.errors import OptionError, PluginError
+from jax2onnx_core.plugins.errors import PluginError
 from jax2onnx_core.plugins.rules import Composites, CompositeSpec, Decomposition, JaxFn, Rule, Rules
 
 __all__ = ["Adapted", "AdaptedStates", "Adapter", "Registry"]
@@ -99,6 +99,7 @@ class Registry:
         self.targets: dict[str, Target] = {standard_target.name: standard_target}
         self.suppliers: dict[str, str] = {}  # module of a library → the distribution that knows its models
         self.owners: dict[str, str] = {}
+        self.makers: dict[Function, str] = {}  # function of a rule or decomposition → who contributed it
         self._owner = "inline"
 
     @contextlib.contextmanager
@@ -147,6 +148,14 @@ class Registry:
         self.componentwise |= rules.componentwise_names
         self.numpy_evaluators.update(rules.numpy_evaluators)
         self.unsupported.update(rules.unsupported_names)
+        lowering = (rule.fn for candidates in rules.rules.values() for rule in candidates)
+        translated = (decomposition.fn for decomposition in rules.decompositions.values())
+        self.makers.update(dict.fromkeys((*lowering, *translated, *rules.complex_rules.values()), self._owner))
+
+    def owner(self, primitive: str, fn: Function | None) -> str:
+        """Who contributed the function that lowers a primitive; without one, who knows the primitive."""
+        known = None if fn is None else self.makers.get(fn)
+        return known or self.owners.get(f"primitive {primitive}", "an unknown plugin")
 
     def _check_declared_once(self, kind: str, twice: set[str]) -> None:
         if twice:
@@ -199,15 +208,6 @@ class Registry:
             raise PluginError(f"{self._owner}: registry.target takes a Target, not {type(target).__name__}.")
         self._claim(f"target {target.name}", override=False)
         self.targets[target.name] = target
-
-    def find_target(self, name: str | None) -> Target:
-        """The target called `name` or `name==version`; for None the installed default, else plain ONNX."""
-        if name is None:
-            return next((t for t in self.targets.values() if t.is_default), standard_target)
-        base, _, version = name.partition("==")
-        if base not in self.targets:
-            raise OptionError(f"target={name!r} is not installed; there are: {', '.join(sorted(self.targets))}.")
-        return self.targets[base].of_version(version) if version else self.targets[base]
 
     def operations(self) -> Iterator[str]:
         """Every primitive and composite name that something is declared for, sorted."""

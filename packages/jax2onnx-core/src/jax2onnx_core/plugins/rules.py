@@ -108,7 +108,7 @@ class Rules:
         decomposition declared for the same primitive takes over there.
         """
         for name, op_type in table.items():
-            self.rules.setdefault(name, []).append(Rule(_Elementwise(op_type)))
+            self.rules.setdefault(name, []).append(Rule(_elementwise(op_type)))
 
     def decompose(self, *names_and_fn: Any) -> Callable[[F], F]:
         """`decompose("p", "q", fn)`, or a decorator `@decompose("p", "q")`.
@@ -151,17 +151,17 @@ class Rules:
                 *self.unsupported_names}  # fmt: skip
 
 
-class _Elementwise:
+def _elementwise(op_type: str) -> RuleFn:
     """The rule of a primitive that is one operator of the same operands."""
 
-    def __init__(self, op_type: str) -> None:
-        self.op_type = op_type
-
-    def __call__(self, builder: GraphBuilder, *operands: Value, **params: object) -> Value:
+    def rule(builder: GraphBuilder, *operands: Value, **_: object) -> Value:
         dtype = builder.dtype(operands[0])
-        if not builder.supports(self.op_type, dtype):
-            raise Declined(f"{builder.target.name} has no {self.op_type} for {dtype}")
-        return builder.op(self.op_type, *operands)
+        if not builder.supports(op_type, dtype):
+            raise Declined(f"{builder.target.name} has no {op_type} for {dtype}")
+        return builder.op(op_type, *operands)
+
+    rule.__qualname__ = f"{Rules.elementwise.__qualname__}({op_type})"
+    return rule
 
 
 def _named(names_and_fn: tuple[Any, ...], add: Callable[[str, Any], None]) -> Callable[[F], F]:

@@ -6,20 +6,20 @@ import dataclasses
 import importlib.metadata
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.final_names import finish_names
 from jax2onnx_graph.build.model import assemble_model
 from jax2onnx_graph.build.names import Origin, check_names, title
-from jax2onnx_graph.build.scope import Scope
+from jax2onnx_graph.build.trail import Body
 from jax2onnx_graph.deployment.states import pair_states
 from jax2onnx_graph.inspection.lowering_log import missing_text, supplier_hints
 from jax2onnx_graph.metadata import StatePair, write_states, write_symbols
 from jax2onnx_graph.opsets import check_opset, declare_versions
 from jax2onnx_graph.passes import optimise
-from jax2onnx_graph.targets import Target
+from jax2onnx_graph.targets import Target, find_target
 from jax2onnx_graph.traversal import check_depth, too_deep
 
 from jax2onnx_core import _compat
@@ -31,6 +31,7 @@ from jax2onnx_core.jax_types import Function
 from jax2onnx_core.jaxprs import definitely_le, struct
 from jax2onnx_core.lowering.engine import Engine
 from jax2onnx_core.lowering.main_graph import main_scope
+from jax2onnx_core.lowering.recording import RecordingEngine
 from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 from jax2onnx_core.plugins.errors import ExportWarning, OptionError, UnsupportedError
 from jax2onnx_core.program.program import OnnxProgram
@@ -104,7 +105,7 @@ def to_onnx(
       UnsupportedError: primitives that no plugin lowers, all of them in one error.
     """
     found = installed_plugins().with_inline(plugins)
-    runtime = found.registry.find_target(target)
+    runtime = find_target(found.registry.targets, target)
     check_opset(opset, runtime)
     adapted = adapt_callable(fn, found.registry.adapters)
     x64 = jax.config.jax_enable_x64 if x64 is None else x64
@@ -146,34 +147,11 @@ def _renamed(inputs: Inputs, names: Sequence[str] | None, output_names: Sequence
 
 def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Mapping[str, int]) -> OnnxProgram:
     """Lower a traced function, optimise and finalise it."""
-    given = lowering.output_names
-    registry, target = lowering.plugins.registry, lowering.target
-    # The user's options have had their effect on the trace; how it is lowered does not depend on them.
-    with _compat.default_options():
-        opset = lowering.opset or target.best_opset
-        engine = Engine(
-            registry, target, opset, inputs.symbols, traced.weight_names,
-            provenance=lowering.provenance, inline_functions=lowering.inline_functions, x64=lowering.x64,
-        )  # fmt: skip
-        engine.state.names.reserve(given or ())
-        scope = main_scope(engine.state, inputs)
-        try:
-            outputs = engine.lower_jaxpr(scope, traced.jaxpr, scope.inputs, Origin())
-        except RecursionError as error:
-            raise too_deep("too") from error
-    if engine.log.unsupported:
-        installed = {d.name for d in importlib.metadata.distributions()}
-        family = jax.lax.__name__.rpartition(".")[2]
-        raise UnsupportedError(missing_text(engine.log, family, installed, lowering.plugins.failure_notes()))
-    names = given or [engine.state.names.unique(name) for name in traced.out_names]
-    model = _model(engine, scope, outputs, names, title(lowering.fn))
-    engine.log.notes += [*lowering.plugins.failure_notes(), *optimise(model, target, registry.passes)]
-    engine.log.notes += supplier_hints(
-        lowering.adapted.classes, registry.suppliers, lowering.plugins.distributions.values()
-    )
-    finish_names(model, engine.state.weight_names())
-    check_depth(model)
-    declare_versions(model, target, keep_opset=lowering.opset is not None)
+    engine, model, names = _model(Engine, lowering, traced, inputs)
+
+    def record() -> Body:
+        recording, recorded, _ = _model(RecordingEngine, lowering, traced, inputs)
+        return recording.trail.finish(recorded)
 
     def lower_specialized(values: Mapping[str, int]) -> OnnxProgram:
         values = specialization(inputs.avals, inputs.symbols, values)
@@ -181,7 +159,7 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
 
     named, final = inputs.final_names, dict(zip(traced.out_names, names, strict=True))
     program = OnnxProgram(
-        model, lowering.fn, traced, inputs, target, x64=lowering.x64, log=engine.log,
+        model, lowering.fn, traced, inputs, lowering.target, x64=lowering.x64, log=engine.log, record=record,
         specialized=specialized, lower_specialized=lower_specialized, fresh=lambda: lowering.adapted.call,
         states={named[f"{lowering.adapted.state_keyword}.{path}"]: x for path, x in lowering.adapted.states.items()},
     )  # fmt: skip
@@ -190,12 +168,42 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
     return program
 
 
-def _model(engine: Engine, scope: Scope, outputs: Sequence[ir.Value], names: Sequence[str], name: str) -> ir.Model:
-    """The model of a lowered main graph, whose outputs get their names."""
+E = TypeVar("E", bound=Engine)
+
+
+def _model(make: type[E], lowering: _Lowering, traced: Traced, inputs: Inputs) -> tuple[E, ir.Model, Sequence[str]]:
+    """The engine that lowered a traced function, the finished model, and the names of its outputs."""
+    given, plugins, target = lowering.output_names, lowering.plugins, lowering.target
+    # The user's options have had their effect on the trace; how it is lowered does not depend on them.
+    with _compat.default_options():
+        engine = make(
+            plugins.registry, target, lowering.opset or target.best_opset, inputs.symbols, traced.weight_names,
+            provenance=lowering.provenance, inline_functions=lowering.inline_functions, x64=lowering.x64,
+        )  # fmt: skip
+        state = engine.state
+        state.names.reserve(given or ())
+        scope = main_scope(state, inputs)
+        try:
+            outputs = engine.lower_jaxpr(scope, traced.jaxpr, scope.inputs, Origin())
+        except RecursionError as error:
+            raise too_deep("too") from error
+    if engine.log.unsupported:
+        installed = {d.name for d in importlib.metadata.distributions()}
+        family = jax.lax.__name__.rpartition(".")[2]
+        raise UnsupportedError(missing_text(engine.log, family, installed, plugins.failure_notes()))
+    names = given or [state.names.unique(name) for name in traced.out_names]
     finished = scope.own_outputs(outputs, Origin())
     for value, output_name in zip(finished, names, strict=True):
         value.name = output_name
-    return assemble_model(
+    model = assemble_model(
         scope.inputs, finished, scope.all_nodes(), engine.functions,
-        opset=engine.state.opset, target=engine.state.target, producer=_PRODUCER, name=name,
+        opset=state.opset, target=target, producer=_PRODUCER, name=title(lowering.fn),
     )  # fmt: skip
+    engine.log.notes += [*plugins.failure_notes(), *optimise(model, target, plugins.registry.passes)]
+    engine.log.notes += supplier_hints(
+        lowering.adapted.classes, plugins.registry.suppliers, plugins.distributions.values()
+    )
+    finish_names(model, state.weight_names())
+    check_depth(model)
+    declare_versions(model, target, keep_opset=lowering.opset is not None)
+    return engine, model, names

@@ -10,8 +10,11 @@ import jax
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype, number_array
+from jax2onnx_graph.build.trail import Body, Step
+from jax2onnx_graph.deployment.bisection import Intermediate
 from jax2onnx_graph.deployment.profiles import ShapeProfile, SymbolRange, shape_profile
-from jax2onnx_graph.deployment.program import Arguments, Program
+from jax2onnx_graph.deployment.program import Arguments, Run
+from jax2onnx_graph.deployment.verification import VerifiableProgram
 from jax2onnx_graph.facts.dims import SpecializedDim
 from jax2onnx_graph.inspection.lowering_log import LoweringLog
 from jax2onnx_graph.labels import check_labels, symbol_table
@@ -23,18 +26,20 @@ from jax2onnx_graph.targets import Target
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.pytrees import is_too_deep, structure_difference
+from jax2onnx_core.frontend.static_retrace import specialize_traced
 from jax2onnx_core.frontend.tracing import Traced
 from jax2onnx_core.jax_types import Aval, Function, PyTreeDef
 from jax2onnx_core.jaxprs import Dim, is_symbolic_dim
 from jax2onnx_core.lowering.physical import has_components, physical_array, physical_type
-from jax2onnx_core.plugins.errors import OptionError, RuntimeInputError, SymbolError
+from jax2onnx_core.lowering.recording import results_of
+from jax2onnx_core.plugins.errors import RuntimeInputError, SymbolError
 from jax2onnx_core.program.stepping import StepInterface, initial_values, input_leaves
-from jax2onnx_core.program.verification import Run, random_runs, verify
+from jax2onnx_core.program.verification import as_traced, random_runs
 
 __all__ = ["OnnxProgram"]
 
 
-class OnnxProgram(Program):
+class OnnxProgram(VerifiableProgram):
     """An exported function.
 
     Calling it runs the model in the target runtime: it takes and returns the pytrees of the
@@ -50,7 +55,7 @@ class OnnxProgram(Program):
     def __init__(
         self, model: ir.Model, fn: Function, traced: Traced, inputs: Inputs, target: Target, *,
         x64: bool, log: LoweringLog, specialized: Mapping[str, int], lower_specialized: Callable[[Mapping[str, int]], OnnxProgram],
-        fresh: Callable[[], Function], states: Mapping[str, jax.Array],
+        record: Callable[[], Body], fresh: Callable[[], Function], states: Mapping[str, jax.Array],
     ) -> None:  # fmt: skip
         super().__init__(model, target, log)
         self.fn = fn
@@ -59,6 +64,7 @@ class OnnxProgram(Program):
         self.x64 = x64
         self._specialized = dict(specialized)
         self._lower_specialized = lower_specialized
+        self._record = functools.cache(record)
         self._fresh = fresh
         self._states = dict(states)
 
@@ -185,42 +191,25 @@ class OnnxProgram(Program):
 
     # -- verifying ---------------------------------------------------------------------------
 
-    def verify(
-        self, *, sizes: Sequence[Sizes] | None = None, inputs: Sequence[Any] | None = None,
-        kwargs: Mapping[str, Any] | None = None, ranges: Ranges | None = None, seed: int = 0,
-        rtol: float | None = None, atol: float | None = None,
-    ) -> float:  # fmt: skip
-        """Compare the model with the JAX function, at several sizes of every symbol.
+    def expected(self, run: Run) -> list[Array]:
+        with jax.enable_x64(self.x64):
+            leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), self.inputs.avals)
+            args, kwargs = jax.tree_util.tree_unflatten(self.inputs.tree, leaves)
+            result = self._fresh()(*args, **kwargs)
+            return [physical_array(jax.numpy.asarray(x)) for x in jax.tree_util.tree_leaves(result)]
 
-        Model objects in the function are copied for it, so that what a call changes is changed in the copy.
+    def intermediates(self, run: Run) -> tuple[list[Intermediate], list[Array]]:
+        sizes = self._check_shapes([array.shape for array in self.feeds(*run.args, **run.kwargs).values()])
+        traced, inputs = specialize_traced(self.traced, self.inputs, sizes)
+        found: list[Intermediate] = []
 
-        Args:
-          sizes: symbols → numbers, one mapping per run. By default the smallest allowed, a prime and a larger one,
-            and up to two more at which windows and slices of the model just fit or do not.
-          inputs: the arguments to compare with, one entry per positional argument; by default random ones.
-          kwargs: the keyword arguments that belong to `inputs`.
-          ranges: input name → `(low, high)`, random numbers from `low` up to, for integers without, `high`. By default
-            integers that index an axis are within it, others from 0 to 4.
-          seed: that of the random arguments.
-          rtol: the relative tolerance; by default that of each output's dtype.
-          atol: the absolute tolerance; by default `rtol` times the largest number of the output.
+        def visit(step: Step, results: Sequence[jax.Array]) -> None:
+            found.extend(Intermediate(n, step.place, physical_array(results[i])) for i, n in sorted(step.names.items()))
 
-        Returns:
-          The largest absolute difference.
-
-        Raises:
-          VerificationError: an output differs; it is named.
-        """
-        runs = self.random_calls(sizes, ranges or {}, seed)
-        if inputs is not None or kwargs is not None:
-            if sizes is not None or ranges is not None:
-                raise OptionError("verify takes either inputs and kwargs, or sizes and ranges for random ones.")
-            runs = iter([Run("the given inputs", inputs or (), kwargs or {})])
-        self.verified.clear()
-        verify(
-            self._fresh, self, runs, self.inputs, self.output_names, self.verified, x64=self.x64, rtol=rtol, atol=atol
-        )
-        return max((error.largest for error in self.verified), default=0.0)
+        with jax.enable_x64(self.x64):
+            leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)
+            outputs = results_of(self._record(), traced.jaxpr, leaves, visit)
+            return found, [physical_array(jax.numpy.asarray(x)) for x in outputs]
 
     def random_calls(self, sizes: Sequence[Sizes] | None, ranges: Ranges, seed: int) -> Iterator[Run]:
         check_ranges(

@@ -51,6 +51,5 @@ class JaxprRewriter(abc.ABC):
 
     def _equation(self, eqn: Equation) -> Equation:
         params = self.params(eqn)
-        return eqn.replace(
-            invars=[self.atom(v) for v in eqn.invars], outvars=[self.var(v) for v in eqn.outvars], params=dict(params)
-        )
+        invars, outvars = [self.atom(v) for v in eqn.invars], [self.var(v) for v in eqn.outvars]
+        return _compat.with_known_dim(eqn.replace(invars=invars, outvars=outvars, params=dict(params)))

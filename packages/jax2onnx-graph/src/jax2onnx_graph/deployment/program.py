@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.comparison import OutputError
 from jax2onnx_graph.deployment.accuracy import Accuracy, accuracy
+from jax2onnx_graph.deployment.bisection import Bisection, Intermediate, bisect
 from jax2onnx_graph.deployment.keeper import RuntimeOptions
 from jax2onnx_graph.deployment.quantization import Mode, Quantization
 from jax2onnx_graph.deployment.session import Interface, ModelSession, StateSizes, open_session
-from jax2onnx_graph.errors import RuntimeInputError
+from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.inspection.lowering_log import LoweringLog
 from jax2onnx_graph.inspection.page import Findings, report_page
 from jax2onnx_graph.inspection.parts import own_times
@@ -28,7 +30,7 @@ from jax2onnx_graph.targets import Session, Target
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["Arguments", "Call", "Program", "QuantizedProgram"]
+__all__ = ["Arguments", "Program", "QuantizedProgram", "Run"]
 
 
 _PROFILED_RUNS = 10
@@ -37,14 +39,13 @@ _PROFILED_RUNS = 10
 Arguments = tuple[Sequence[object], Mapping[str, object]]
 
 
-class Call(Protocol):
-    """The arguments of one call."""
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """The arguments of one run, and what is said of them in messages."""
 
-    @property
-    def args(self) -> Sequence[object]: ...
-
-    @property
-    def kwargs(self) -> Mapping[str, object]: ...
+    where: str
+    args: Sequence[object]
+    kwargs: Mapping[str, object]
 
 
 class Program:
@@ -180,6 +181,41 @@ class Program:
             initial=self.first_states(initial or {}), sizes=StateSizes(sizes or {}, window or {}, limits or {}),
         )  # fmt: skip
 
+    # -- looking inside ----------------------------------------------------------------------
+
+    def bisect(
+        self, *args: object, kwargs: Mapping[str, object] | None = None, sizes: Sequence[Sizes] | None = None,
+        ranges: Ranges | None = None, seed: int = 0, rtol: float | None = None, atol: float | None = None,
+    ) -> Bisection:  # fmt: skip
+        """Compare what is computed inside the model with what the function computes, equation by equation.
+
+        Values that passes removed are left out, and so is what happens inside of loops, branches and ONNX functions: these
+        are compared as a whole. In fewer bits, the result tells what each layer adds to the error.
+
+        Args:
+          args: the positional arguments of the function to compare on; by default random ones, as `verify` takes.
+          kwargs: the keyword arguments that belong to them.
+          sizes: symbols → numbers, one mapping per run with random arguments.
+          ranges: input name → `(low, high)` of its random numbers.
+          seed: that of the random arguments.
+          rtol: the relative tolerance; by default that of each value's dtype.
+          atol: the absolute tolerance; by default `rtol` times the largest number of the value.
+
+        Returns:
+          The comparison of the first run in which something differs, or of the last.
+        """
+        if (args or kwargs) and (sizes is not None or ranges is not None):
+            raise OptionError("bisect takes either arguments, or sizes and ranges for random ones.")
+        given = [Run("the given inputs", args, kwargs or {})] if args or kwargs else None
+        for run in given or self.random_calls(sizes, ranges or {}, seed):
+            feeds = self.feeds(*run.args, **run.kwargs)
+            intermediates, expected = self.intermediates(run)
+            results = self.loaded(feeds), expected
+            found = bisect(self.model, self.target, feeds, intermediates, results, run.where, rtol=rtol, atol=atol)
+            if found.first is not None:
+                break
+        return found
+
     # -- fewer bits --------------------------------------------------------------------------
 
     def quantize(
@@ -234,8 +270,12 @@ class Program:
         """The arguments for arrays by the names of inputs."""
         raise NotImplementedError
 
-    def random_calls(self, sizes: Sequence[Sizes] | None, ranges: Ranges, seed: int) -> Iterable[Call]:
+    def random_calls(self, sizes: Sequence[Sizes] | None, ranges: Ranges, seed: int) -> Iterable[Run]:
         """Calls with random arguments, at several sizes."""
+        raise NotImplementedError
+
+    def intermediates(self, run: Run) -> tuple[Sequence[Intermediate], Sequence[Array]]:
+        """What the function computes in a run, as values of the model, and the outputs."""
         raise NotImplementedError
 
     def interface(self) -> Interface:
@@ -336,8 +376,11 @@ class QuantizedProgram(Program):
     def arguments(self, named: Mapping[str, object]) -> Arguments:
         return self.original.arguments(named)
 
-    def random_calls(self, sizes: Sequence[Sizes] | None, ranges: Ranges, seed: int) -> Iterable[Call]:
+    def random_calls(self, sizes: Sequence[Sizes] | None, ranges: Ranges, seed: int) -> Iterable[Run]:
         return self.original.random_calls(sizes, ranges, seed)
+
+    def intermediates(self, run: Run) -> tuple[Sequence[Intermediate], Sequence[Array]]:
+        return self.original.intermediates(run)
 
     def interface(self) -> Interface:
         return _TypedInterface(self.original.interface(), self._typed)

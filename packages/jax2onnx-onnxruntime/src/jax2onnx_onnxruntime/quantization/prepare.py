@@ -50,7 +50,9 @@ def _split(editor: GraphEditor, node: ir.Node) -> None:
         return
     if node.attributes.get_int("transB", 0):
         weight = editor.derived(weight, ir.Tensor(np.ascontiguousarray(tensor.numpy().T)), "T")
+    name = node.outputs[0].name
     product = editor.put(node, "MatMul", [x, weight])
+    product.outputs[0].name = name
     if bias and bias[0] is not None:
         value = product.outputs[0]
         editor.reroute(value, lambda value: editor.after(value).op.Add(value, bias[0]))

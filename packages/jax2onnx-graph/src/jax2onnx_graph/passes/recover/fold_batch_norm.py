@@ -9,6 +9,7 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.build.final_names import common_name
+from jax2onnx_graph.build.trail import forget
 from jax2onnx_graph.facts.values import constant_tensor, dims_of, known
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
@@ -54,6 +55,7 @@ def _fold(editor: GraphEditor, node: ir.Node) -> None:
         values, bias = _per_channel(constant, operand, channels, axis), _bias(conv, channels)
         if values is not None and bias is not None:
             folded = _put_folded(editor, conv, node.op_type, values, bias, _namesake(conv, node.op_type, constant))
+            forget([operand, folded])
             editor.replace(node, folded if transpose is None else transpose.outputs[0])
             return
 

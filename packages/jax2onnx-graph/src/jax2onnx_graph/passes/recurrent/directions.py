@@ -12,6 +12,7 @@ import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.attributes import attribute_values
+from jax2onnx_graph.build.trail import hold_the_same
 from jax2onnx_graph.facts.values import constant_tensor, dims_of, known
 from jax2onnx_graph.passes.recurrent.reversals import (
     is_reversed_again,
@@ -296,6 +297,7 @@ def _replace(
 
 def _take_over(editor: GraphEditor, old: ir.Value, new: ir.Value) -> None:
     """Let `new` be what `old` is."""
+    hold_the_same(old, new)
     for user, index in old.uses():
         user.replace_input_with(index, new)
     if old.is_graph_output():

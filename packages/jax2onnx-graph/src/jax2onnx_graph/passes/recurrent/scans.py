@@ -11,6 +11,7 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.attributes import Attribute
+from jax2onnx_graph.build.trail import hold_the_same
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.passes.recurrent.affine import UnreadableError
 from jax2onnx_graph.passes.recurrent.cells import Cell, cells
@@ -193,6 +194,7 @@ def _replace(editor: GraphEditor, old: ir.Value, value: ir.Value, axes: Sequence
     new = builder.op.Squeeze(value, builder.ints(axes), dims=labelled(dims_of(old) or ()))
     for user, index in old.uses():
         user.replace_input_with(index, new)
+    hold_the_same(old, new)
     if old.is_graph_output():
         editor.hand_over_output(old, new)
 

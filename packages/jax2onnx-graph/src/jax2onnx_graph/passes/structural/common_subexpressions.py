@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.build.trail import hold_the_same
 from jax2onnx_graph.fingerprints import array_fingerprint, fingerprint
 
 __all__ = ["CommonSubexpressionEliminationPass"]
@@ -73,4 +74,5 @@ def _replace(graph: ir.Graph, node: ir.Node, first: ir.Node) -> None:
                 new.name = old.name
                 graph.outputs[index] = new
         ir.convenience.replace_all_uses_with(old, new)
+        hold_the_same(old, new)
     graph.remove(node, safe=True)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.build.trail import forget
 from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.rows import Rows, operand_rows
@@ -335,6 +336,7 @@ class _Region:
                 node.replace_input_with(index, self._selected(value, taken, node))
         for output in node.outputs:
             output.shape = ir.Shape(self._dims_of(output, rows))
+        forget(node.outputs)
         if view is not None:
             become_view(self.editor, node, node.inputs[0], view)
 
