@@ -227,20 +227,20 @@ def fuzz(session: nox.Session) -> None:
 @nox.session(python=False)
 def wheels(session: nox.Session) -> None:
     """Build all wheels; install each with core only; the third-party example from its wheel."""
-    directory = built(session)
+    directory = built(session, ROOT / "dist", *map(package, PACKAGES))
+    example = built(session, ROOT / ".nox" / "third-party-wheels", INTEGRATION / "third-party")
     python = environment(session, "wheels", ["pytest>=8.4", "uv>=0.5"])
     session.run(
         python, "-m", "pytest", "-q", str(ROOT / "tools" / "check_wheels.py"), external=True,
-        env={"JAX2ONNX_WHEELS": str(directory)},
+        env={"JAX2ONNX_WHEELS": str(directory), "JAX2ONNX_EXAMPLE": str(example)},
     )  # fmt: skip
 
 
-def built(session: nox.Session) -> Path:
-    """The directory with a wheel and an sdist of every package."""
+def built(session: nox.Session, directory: Path, *packages: Path) -> Path:
+    """The directory, with nothing but a wheel and an sdist of each of the packages."""
     python = environment(session, "build", BUILD_TOOLS)
-    directory = ROOT / "dist"
     shutil.rmtree(directory, ignore_errors=True)
-    for path in [*map(package, PACKAGES), ROOT / "tests-integration" / "third-party"]:
+    for path in packages:
         session.run(python, "-m", "build", "-q", "--no-isolation", "-o", str(directory), str(path), external=True)
     return directory
 
@@ -250,7 +250,14 @@ def build(session: nox.Session) -> None:
     """Build a wheel and an sdist of every package into dist/, after the release check."""
     python = environment(session, "build", BUILD_TOOLS)
     session.run(python, str(ROOT / "tools" / "check_release.py"), external=True)
-    session.log(f"built into {built(session)}")
+    session.log(f"built into {built(session, ROOT / 'dist', *map(package, PACKAGES))}")
+
+
+@nox.session(python=False)
+def skew(session: nox.Session) -> None:
+    """The last released plugins with today's core, and today's with the oldest core they admit; `-- --only lax -- -k gelu`."""
+    python = environment(session, "skew", [*BUILD_TOOLS, "uv>=0.5"])
+    session.run(python, str(ROOT / "tools" / "skew.py"), *session.posargs, external=True)
 
 
 @nox.session(python=False)

@@ -261,3 +261,9 @@ def test_the_table_of_modules_in_the_documentation_is_that_of_the_tree() -> None
     tool = ROOT / "tools" / "module_table.py"
     result = subprocess.run([sys.executable, str(tool)], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout
+
+
+def test_every_package_could_be_released() -> None:
+    tool = ROOT / "tools" / "check_release.py"
+    result = subprocess.run([sys.executable, str(tool)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout

@@ -1,9 +1,10 @@
 """Check the packages before a release.
 
 The version of each package, which its `__init__` holds, is the newest in its changelog, its requirements admit the
-versions of this repository's other packages, and the tag of a release build names the version of its package.
+versions of this repository's other packages, and the tag of a release build names the version of its package. What PyPI shows is
+there: licence, authors, addresses, classifiers, keywords, and a README that stands on its own.
 
-Usage: python tools/check_release.py [TAG], where TAG is <distribution>-v<version>
+Usage: python tools/check_release.py [TAG], where TAG is <distribution>-v<version>; or --versions, or --package TAG for its folder
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from typing import Any
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
+REPOSITORY = "https://github.com/jax2onnx/jax2onnx-core"
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+URLS = {"Documentation", "Source", "Changelog", "Issues"}
+RELATIVE_LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)]+)\)")
 
 
 def projects() -> dict[Path, dict[str, Any]]:
@@ -45,10 +50,42 @@ def problems_of(folder: Path, project: dict[str, Any], versions: dict[str, str])
             yield f"{name}: needs {needed}, but the version here is {versions[needed.name]}"
 
 
+def metadata_problems(folder: Path, project: dict[str, Any]) -> Iterator[str]:
+    """What is missing of what PyPI shows."""
+    name = project["name"]
+    if project.get("license") != "Apache-2.0" or project.get("license-files") != ["LICENSE"]:
+        yield f"{name}: license is Apache-2.0, license-files is ['LICENSE']"
+    if not (folder / "LICENSE").exists() or (folder / "LICENSE").read_bytes() != (ROOT / "LICENSE").read_bytes():
+        yield f"{name}: LICENSE is not that of the repository"
+    urls = project.get("urls", {})
+    if urls.keys() != URLS or not all(url.startswith(f"{REPOSITORY}/") for url in urls.values()):
+        yield f"{name}: urls are {', '.join(sorted(URLS))}, all below {REPOSITORY}"
+    if not project.get("authors") or not project.get("keywords") or not project.get("description"):
+        yield f"{name}: authors, keywords or description are missing"
+    wanted = {"Typing :: Typed", *(f"Programming Language :: Python :: {version}" for version in PYTHONS)}
+    if missing := sorted(wanted - set(project.get("classifiers", []))):
+        yield f"{name}: the classifiers {', '.join(missing)} are missing"
+    yield from readme_problems(name, (folder / "README.md").read_text())
+
+
+def readme_problems(name: str, text: str) -> Iterator[str]:
+    """What a page on PyPI lacks, which has no repository around it."""
+    if not re.search(rf"^pip install .*\b{name}\b", text, re.MULTILINE):
+        yield f"{name}: its README does not say how it is installed"
+    blocks = re.findall(r"^```(?:python|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    if not [line for block in blocks for line in block.splitlines() if not line.startswith("pip install")]:
+        yield f"{name}: its README has no example"
+    if links := RELATIVE_LINK.findall(text):
+        yield f"{name}: its README has relative links, which lead nowhere on PyPI: {', '.join(links)}"
+    if REPOSITORY not in text:
+        yield f"{name}: its README does not say where the repository is"
+
+
 def problems(tag: str | None) -> list[str]:
     packages = projects()
     versions = {project["name"]: project["version"] for project in packages.values()}
     found = [problem for folder, project in packages.items() for problem in problems_of(folder, project, versions)]
+    found += [problem for folder, project in packages.items() for problem in metadata_problems(folder, project)]
     if tag is not None:
         name, _, version = tag.rpartition("-v")
         if versions.get(name) != version:
@@ -56,7 +93,23 @@ def problems(tag: str | None) -> list[str]:
     return found
 
 
+def tagged(tag: str) -> Path:
+    """The folder of the package that a tag releases."""
+    folders = {project["name"]: folder for folder, project in projects().items()}
+    name = tag.rpartition("-v")[0]
+    if name not in folders:
+        sys.exit(f"tag {tag}: there is no package {name!r}; a tag is <distribution>-v<version>")
+    return folders[name]
+
+
 def main() -> None:
+    match sys.argv[1:]:
+        case ["--versions"]:
+            print(*(f"{project['name']} {project['version']}" for project in projects().values()), sep="\n")
+            return
+        case ["--package", tag]:
+            print(tagged(tag).relative_to(ROOT))
+            return
     found = problems(sys.argv[1] if len(sys.argv) > 1 else None)
     for problem in found:
         print(problem)

@@ -1,19 +1,22 @@
 """Each wheel with core only: it installs, its entry point loads; the third party's package and that of the template work
 from their wheels.
 
-The wheels are in the directory named by JAX2ONNX_WHEELS.
+The wheels are in the directory named by JAX2ONNX_WHEELS, that of the third party's package in JAX2ONNX_EXAMPLE.
 """
 
 from __future__ import annotations
 
+import email
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 WHEELS = Path(os.environ["JAX2ONNX_WHEELS"])
+EXAMPLE = Path(os.environ["JAX2ONNX_EXAMPLE"])
 FRAMEWORKS = ["nnx", "linen", "equinox", "haiku", "keras"]
 DISTRIBUTIONS = ["graph", "core", "lax", *FRAMEWORKS, "functions", "onnxruntime", "openvino", "testing", "cli"]
 # uv's cache has wheels by their versions: an older one of the same version is none of these.
@@ -66,7 +69,20 @@ def environments(tmp_path_factory):
             directory = tmp_path_factory.mktemp("environment")
             subprocess.run([sys.executable, "-m", "venv", directory], check=True)
             python = str(directory / "bin" / "python")
-            uv = [sys.executable, "-m", "uv", "pip", "install", "-q", "--python", python, "--find-links", str(WHEELS)]
+            uv = [
+                sys.executable,
+                "-m",
+                "uv",
+                "pip",
+                "install",
+                "-q",
+                "--python",
+                python,
+                "--find-links",
+                str(WHEELS),
+                "--find-links",
+                str(EXAMPLE),
+            ]
             subprocess.run([*uv, *REFRESH, *names], check=True)
             made[names] = python
         return made[names]
@@ -89,6 +105,25 @@ def installed(python: str) -> set[str]:
 def test_every_distribution_has_a_wheel_and_an_sdist(name):
     assert list(WHEELS.glob(f"jax2onnx_{name}-*.whl"))
     assert list(WHEELS.glob(f"jax2onnx_{name}-*.tar.gz"))
+
+
+def test_nothing_else_would_be_released():
+    names = {file.name.split("-")[0] for file in WHEELS.iterdir()}
+    assert names == {f"jax2onnx_{name}" for name in DISTRIBUTIONS}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_its_wheel_has_the_licence_and_what_a_page_on_pypi_shows(name):
+    (wheel,) = WHEELS.glob(f"jax2onnx_{name}-*.whl")
+    with zipfile.ZipFile(wheel) as files:
+        (metadata,) = [file for file in files.namelist() if file.endswith(".dist-info/METADATA")]
+        folder = metadata.removesuffix("METADATA")
+        assert "Apache License" in files.read(f"{folder}licenses/LICENSE").decode()
+        fields = email.message_from_string(files.read(metadata).decode())
+        assert f"jax2onnx_{name}/py.typed" in files.namelist()
+    for field in ("Author", "Project-URL", "Classifier", "Keywords", "License-Expression", "License-File", "Summary"):
+        assert fields[field], field
+    assert "pip install" in fields.get_payload()
 
 
 @pytest.mark.parametrize("name", ["lax", *FRAMEWORKS, "functions", "onnxruntime", "openvino"])

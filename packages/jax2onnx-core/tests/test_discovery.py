@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 from jax2onnx_core import Composites, Rules, errors, hookimpl, to_onnx
+from jax2onnx_core.plugins import discovery
 from jax2onnx_core.plugins.discovery import Hooks, load_plugins
 
 
@@ -75,10 +76,25 @@ def test_two_plugins_that_claim_one_composite():
         load_plugins(entries)
 
 
-@pytest.mark.parametrize("api", [None, 2])
-def test_another_api(api):
-    with pytest.raises(errors.PluginError, match=f"dist-a says JAX2ONNX_API = {api}"):
+@pytest.mark.parametrize(
+    ("api", "advice"),
+    [
+        (None, r"set JAX2ONNX_API = 1 in its plugin module"),
+        (2, r"pip install -U jax2onnx-core"),
+        (0, r"pip install -U dist-a"),
+    ],
+)
+def test_another_api(api, advice):
+    with pytest.raises(errors.PluginError, match=f"dist-a says JAX2ONNX_API = {api}, .*: {advice}\\."):
         load_plugins([entry("a", plugin(api=api), "dist-a")])
+
+
+@pytest.mark.parametrize("api", [2, 3, 4])
+def test_a_range_of_apis(monkeypatch, api):
+    monkeypatch.setattr(discovery, "API_VERSIONS", range(2, 5))
+    assert not load_plugins([entry("a", plugin(api=api), "dist-a")]).failures
+    with pytest.raises(errors.PluginError, match="supports are 2, 3, 4: pip install -U dist-a"):
+        load_plugins([entry("a", plugin(api=1), "dist-a")])
 
 
 def test_a_misspelt_hook():

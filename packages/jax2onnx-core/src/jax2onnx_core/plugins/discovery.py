@@ -160,12 +160,13 @@ def load_plugins(entry_points: Sequence[importlib.metadata.EntryPoint], allow: s
 
 
 def _check_api(plugin: Any, owner: str) -> None:
-    version = vars(plugin).get("JAX2ONNX_API")
+    version, (*_, newest) = vars(plugin).get("JAX2ONNX_API"), API_VERSIONS
     if version not in API_VERSIONS:
-        newest = API_VERSIONS[-1]
+        late = "jax2onnx-core" if isinstance(version, int) and version > newest else owner
+        advice = f"set JAX2ONNX_API = {newest} in its plugin module" if version is None else f"pip install -U {late}"
         raise PluginError(
-            f"{owner} says JAX2ONNX_API = {version!r}, but this jax2onnx-core has plugin API {newest}. "
-            f"Install a version of {owner} that fits, or set JAX2ONNX_API = {newest} in its plugin module."
+            f"{owner} says JAX2ONNX_API = {version!r}, but the numbers of the plugin API that this jax2onnx-core supports are "
+            f"{', '.join(map(str, API_VERSIONS))}: {advice}. JAX2ONNX_PLUGINS can leave the plugin out."
         )
 
 
