@@ -95,9 +95,13 @@ def pytest(session: nox.Session, version: str, selected: list[str], posargs: lis
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
     """The tests of all packages, at least one variant of each case, the integration tests: what a change has to pass."""
+    pytest(session, THIS_PYTHON, quick(), session.posargs)
+
+
+def quick() -> list[str]:
+    """What `tests` selects: all tests, sampled, and at least one variant of each case."""
     directories = [str(tests_of(name)) for name in [*PACKAGES, "integration"]]
-    cases = ["--pyargs", "jax2onnx_testing.suite", "--jax2onnx-quick"]
-    pytest(session, THIS_PYTHON, [*directories, *cases], session.posargs)
+    return [*directories, "--pyargs", "jax2onnx_testing.suite", "--jax2onnx-quick"]
 
 
 @nox.session(python=False)
@@ -119,6 +123,16 @@ def full(session: nox.Session) -> None:
     if not selected:
         session.error(f"{', '.join(names)}: there are no cases, and only these have a precision")
     pytest(session, options.python, selected, posargs)
+
+
+@nox.session(python=False)
+def coverage(session: nox.Session) -> None:
+    """Which lines of the packages the tests run; a page of each file goes to htmlcov/."""
+    python = workspace(session)
+    session.run(python, "-m", "uv", "pip", "install", "-q", "--python", python, "pytest-cov>=6", external=True)
+    sources = [f"--cov={package(name) / 'src'}" for name in PACKAGES]
+    shown = ["--cov-report=term:skip-covered", "--cov-report=html"]
+    pytest(session, THIS_PYTHON, [*quick(), *sources, *shown], session.posargs)
 
 
 @nox.session(python=False)

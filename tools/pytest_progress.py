@@ -68,7 +68,8 @@ class Progress:
             return None
         if report.failed:
             return ("failed", "", "FAILED") if report.when == "call" else ("error", "", "ERROR")
-        return (report.outcome if report.skipped or report.when == "call" else "", "", "")
+        counts = report.skipped or report.when == "call"
+        return (report.outcome, "", report.outcome.upper()) if counts else ("", "", "")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count one phase of one test."""
