@@ -1,0 +1,62 @@
+"""`jax2onnx bisect`: where the numbers of a model and those of JAX part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from jax2onnx_cli.exporting import Request, export, export_options, read_numbers
+from jax2onnx_cli.terminal import Command, Result, Terminal
+
+if TYPE_CHECKING:
+    from jax2onnx_graph.deployment.bisection import ComparedValue
+    from jax2onnx_graph.deployment.quantization import Mode
+
+__all__ = ["command"]
+
+_EXAMPLES = (
+    "jax2onnx bisect digits.py:build --input 'x: f32[B, 28, 28, 1]'",
+    "jax2onnx bisect digits.py:build --input 'x: f32[B, 28, 28, 1]' --quantize int8",
+)
+
+
+@click.command("bisect", cls=Command, examples=_EXAMPLES)
+@export_options
+@click.option("--quantize", metavar="MODE", help="Look at the model in fewer bits: int4, int8, float16, …")
+@click.option("--sizes", multiple=True, metavar="SYMBOL=N,…", help="The sizes of one run; repeat it for more runs.")
+@click.option("--seed", type=int, default=0, help="The seed of the random inputs.")
+@click.option("--rtol", type=float, help="The relative tolerance; by default that of the type.")
+@click.option("--atol", type=float, help="The absolute tolerance.")
+@click.pass_obj
+def command(
+    terminal: Terminal, *, request: Request, quantize: Mode | None, sizes: Sequence[str], seed: int, rtol: float | None,
+    atol: float | None,
+) -> Result:  # fmt: skip
+    """Find where the numbers of a model and JAX part.
+
+    Every value inside the model is compared with the one that JAX computes, on random inputs. The first that differs is shown
+    with its line and what lowered it, and those with the largest errors; then the exit code is 1.
+    """
+    with terminal.working(f"exporting {request.subject}"):
+        exported = export(request, provenance=True)
+        program = exported if quantize is None else exported.quantize(quantize)
+    runs = [read_numbers("--sizes", [text]) for text in sizes] or None
+    with terminal.working("comparing"):
+        found = program.bisect(sizes=runs, seed=seed, rtol=rtol, atol=atol)
+    data = {
+        "at": found.where,
+        "first": None if found.first is None else _as_dict(found.first),
+        "values": [_as_dict(value) for value in found],
+    }
+    return Result(str(found), data, is_good=found.first is None)
+
+
+def _as_dict(value: ComparedValue) -> dict[str, object]:
+    place = value.place
+    return {
+        "name": value.name, "operation": place.operation, "lowered_by": place.lowered_by, "distribution": place.owner,
+        "line": place.line, "module": place.module, "operator": value.operator, "dtype": str(value.dtype),
+        "shape": list(value.shape), "is_close": value.is_close, "largest": float(value.error.largest), "scale": float(value.error.scale),
+    }  # fmt: skip
