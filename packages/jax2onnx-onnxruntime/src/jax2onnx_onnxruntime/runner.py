@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import onnx
 import onnx_ir as ir
+from jax2onnx_graph.arrays import Dtype
 
 from jax2onnx_onnxruntime._compat import onnxruntime
 
@@ -80,7 +81,7 @@ class Runner:
         types = [*self._inputs.values(), *(o.type for o in self.session.get_outputs())]
         self._plain = all(t in _NATIVE for t in types)
 
-    def __call__(self, inputs: Mapping[str, Any]) -> list[np.ndarray]:
+    def __call__(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
         """Run the model.
 
         Raises:
@@ -96,7 +97,7 @@ class Runner:
         values = {name: to_ort(array) for name, array in held.items()}
         return [from_ort(value) for value in self.session.run_with_ort_values(self.outputs, values)]
 
-    def _checked(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def _checked(self, inputs: Mapping[str, object]) -> dict[str, np.ndarray]:
         missing, unknown = self._inputs.keys() - inputs.keys(), inputs.keys() - self._inputs.keys()
         if missing or unknown:
             what = [f"{w}: {', '.join(sorted(n))}" for w, n in (("missing", missing), ("unknown", unknown)) if n]
@@ -109,7 +110,7 @@ class Runner:
         return arrays
 
 
-def ort_type_name(dtype: np.dtype[Any]) -> str:
+def ort_type_name(dtype: Dtype) -> str:
     """ONNX Runtime's name for the tensors of a dtype: `tensor(float)` for float32."""
     try:
         element = ir.DataType.from_numpy(dtype)
@@ -150,7 +151,7 @@ def _weight_bytes(model: ir.Model) -> int:
     return sum(tensor.nbytes for tensor in tensors if tensor is not None)
 
 
-def _open_through_file(model: ir.Model, options: Any, providers: Sequence[Any]) -> ort.InferenceSession:
+def _open_through_file(model: ir.Model, options: ort.SessionOptions, providers: Sequence[Any]) -> ort.InferenceSession:
     with tempfile.TemporaryDirectory(prefix="jax2onnx-") as folder:
         path = pathlib.Path(folder) / "model.onnx"
         ir.save(model, path, external_data="model.onnx.data")
@@ -172,7 +173,7 @@ def packed(array: np.ndarray) -> np.ndarray:
     return packed.view(array.dtype).reshape(array.shape)
 
 
-def _unpacked(data: np.ndarray, dtype: np.dtype[Any], bits: int, count: int) -> np.ndarray:
+def _unpacked(data: np.ndarray, dtype: Dtype, bits: int, count: int) -> np.ndarray:
     codes = (data[:, None] >> np.arange(0, 8, bits, dtype=np.uint8)) & ((1 << bits) - 1)
     codes = codes.reshape(-1)[:count]
     if dtype.name.startswith("int"):

@@ -258,7 +258,7 @@ class Program:
         """The program with these symbols fixed to numbers."""
         raise NotImplementedError
 
-    def feeds(self, *args: Any, **kwargs: Any) -> dict[str, Array]:
+    def feeds(self, *args: object, **kwargs: object) -> dict[str, Array]:
         """The model's inputs for these arguments, checked."""
         raise NotImplementedError
 
@@ -298,7 +298,7 @@ class _TypedInterface:
         self._interface, self._typed = interface, typed
 
     def feeds(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], states: Mapping[str, tuple[int, ...]]
+        self, args: Sequence[object], kwargs: Mapping[str, object], states: Mapping[str, tuple[int, ...]]
     ) -> tuple[dict[str, Array], Mapping[str, int]]:
         arrays, sizes = self._interface.feeds(args, kwargs, states)
         return self._typed(arrays), sizes
@@ -328,7 +328,7 @@ class QuantizedProgram(Program):
         """The program with these symbols fixed to numbers, quantised likewise."""
         return QuantizedProgram(self.original.specialize(**values), self._request)
 
-    def feeds(self, *args: Any, **kwargs: Any) -> dict[str, Array]:
+    def feeds(self, *args: object, **kwargs: object) -> dict[str, Array]:
         """The model's inputs for these arguments, in half precision where the model takes that."""
         return self._typed(self.original.feeds(*args, **kwargs))
 
