@@ -60,6 +60,7 @@ trace_context = _config.trace_context
 inconclusive_dimension_error = _core.InconclusiveDimensionOperation
 unknown_symbol_error = _shape_poly.UnexpectedDimVar
 tree_differences = _tree_util.equality_errors_pytreedef
+is_user_file = _source_info.is_user_filename
 
 # Our own frames are not the user's, and frames around `to_onnx` are not those of the function.
 _EXPORT = os.path.join(os.path.dirname(__file__), "program", "export.py")
@@ -219,11 +220,6 @@ def name_stack(source_info: _source_info.SourceInfo) -> str:
     """The named scopes of an equation, without those that are JAX's own: transformations, and the text of an einsum."""
     scopes = [scope.name for scope in source_info.name_stack.stack if isinstance(scope, _source_info.Scope)]
     return ".".join(name for name in scopes if "->" not in name)
-
-
-def is_user_file(name: str) -> bool:
-    """Whether a source file is neither JAX's nor ours."""
-    return _source_info.is_user_filename(name)
 
 
 def abstract_results(primitive: Primitive, avals: Sequence[Aval], params: Params) -> list[Aval]:
