@@ -19,7 +19,6 @@ __all__ = ["API_VERSIONS", "Plugins", "hookimpl", "hookspec", "installed_plugins
 
 #: The versions of the plugin contract that this core supports.
 API_VERSIONS = range(1, 2)
-GROUP = "jax2onnx"
 
 hookspec = pluggy.HookspecMarker("jax2onnx")
 hookimpl = pluggy.HookimplMarker("jax2onnx")
@@ -112,7 +111,7 @@ def _add(
 @functools.cache
 def installed_plugins() -> Plugins:
     """The plugins installed in this environment, loaded at the first call."""
-    entry_points = importlib.metadata.entry_points(group=GROUP)
+    entry_points = importlib.metadata.entry_points(group="jax2onnx")
     return load_plugins(list(entry_points), os.environ.get("JAX2ONNX_PLUGINS"))
 
 

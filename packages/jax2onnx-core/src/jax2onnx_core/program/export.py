@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 from jax2onnx_graph import ir
@@ -39,8 +38,6 @@ from jax2onnx_core.program.stepping import input_leaves, output_leaves
 from jax2onnx_core.symbols.specialize import specialization
 
 __all__ = ["to_onnx"]
-
-_PRODUCER = "jax2onnx-core"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,6 +148,7 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
 
     def record() -> Body:
         recording, recorded, _ = _model(RecordingEngine, lowering, traced, inputs)
+        assert isinstance(recording, RecordingEngine)
         return recording.trail.finish(recorded)
 
     def lower_specialized(values: Mapping[str, int]) -> OnnxProgram:
@@ -168,10 +166,9 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
     return program
 
 
-E = TypeVar("E", bound=Engine)
-
-
-def _model(make: type[E], lowering: _Lowering, traced: Traced, inputs: Inputs) -> tuple[E, ir.Model, Sequence[str]]:
+def _model(
+    make: type[Engine], lowering: _Lowering, traced: Traced, inputs: Inputs
+) -> tuple[Engine, ir.Model, Sequence[str]]:
     """The engine that lowered a traced function, the finished model, and the names of its outputs."""
     given, plugins, target = lowering.output_names, lowering.plugins, lowering.target
     # The user's options have had their effect on the trace; how it is lowered does not depend on them.
@@ -188,16 +185,15 @@ def _model(make: type[E], lowering: _Lowering, traced: Traced, inputs: Inputs) -
         except RecursionError as error:
             raise too_deep("too") from error
     if engine.log.unsupported:
-        installed = {d.name for d in importlib.metadata.distributions()}
         family = jax.lax.__name__.rpartition(".")[2]
-        raise UnsupportedError(missing_text(engine.log, family, installed, plugins.failure_notes()))
+        raise UnsupportedError(missing_text(engine.log, family, plugins.failure_notes()))
     names = given or [state.names.unique(name) for name in traced.out_names]
     finished = scope.own_outputs(outputs, Origin())
     for value, output_name in zip(finished, names, strict=True):
         value.name = output_name
     model = assemble_model(
         scope.inputs, finished, scope.all_nodes(), engine.functions,
-        opset=state.opset, target=target, producer=_PRODUCER, name=title(lowering.fn),
+        opset=state.opset, target=target, producer="jax2onnx-core", name=title(lowering.fn),
     )  # fmt: skip
     engine.log.notes += [*plugins.failure_notes(), *optimise(model, target, plugins.registry.passes)]
     engine.log.notes += supplier_hints(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import importlib.metadata
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 __all__ = ["LoweringLog", "Missing", "Unsupported", "missing_lines", "missing_text", "supplier_hints"]
@@ -107,8 +108,9 @@ def missing_lines(log: LoweringLog, family: str, installed: Collection[str]) -> 
         yield line
 
 
-def missing_text(log: LoweringLog, family: str, installed: Collection[str], notes: Iterable[str]) -> str:
+def missing_text(log: LoweringLog, family: str, notes: Iterable[str]) -> str:
     """The text of the error about primitives that no plugin lowers; `notes` are sentences about plugins that failed."""
+    installed = {distribution.name for distribution in importlib.metadata.distributions()}
     return "\n".join([
         "No installed plugin can lower these primitives:", *missing_lines(log, family, installed), *notes,
         _INLINE,
