@@ -328,6 +328,13 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def walkthrough(session: nox.Session) -> None:
+    """Fifteen steps of a newcomer with the built packages, in an empty directory; writes docs/walkthrough.md."""
+    wheels = built(session, ROOT / "dist", *map(package, PACKAGES))
+    session.run(sys.executable, str(ROOT / "tools" / "walkthrough.py"), str(wheels), external=True)
+
+
+@nox.session(python=False)
 def bench(session: nox.Session) -> None:
     """Benchmarks: start-up, conversion time against model size and tracing, memory of saving; prints ratios."""
     python = workspace(session)
