@@ -31,8 +31,8 @@ RUFF = "ruff>=0.17,<0.18"
 TEST_TOOLS = ["pytest>=8.4", "pytest-xdist>=3.6", "hypothesis>=6.130"]
 # Keras computes with JAX. Compiling takes most of the time of the tests, and what is compiled runs once.
 TEST_ENVIRONMENT = {"KERAS_BACKEND": "jax", "XLA_FLAGS": "--xla_backend_optimization_level=0"}
-# What else the integration tests and the demo use.
-EXAMPLES = ["optax", "scikit-learn"]
+# What else the tests and the demo use.
+EXAMPLES = ["optax", "safetensors>=0.8", "scikit-learn"]
 
 
 def package(name: str) -> Path:

@@ -34,7 +34,7 @@ class Plugin:
 def adapt_pair(pair):
     model, variables = pair
     weights = {f"{name}.kernel": layer["kernel"] for name, layer in variables.items()}
-    return Adapted(fresh=lambda: functools.partial(model.apply, variables), weights=weights)
+    return Adapted(fresh=lambda _: functools.partial(model.apply, variables), weights=weights)
 
 
 def test_an_object_that_an_adapter_claims_need_not_be_callable():

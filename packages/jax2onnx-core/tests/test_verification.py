@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax2onnx_core import to_onnx
+from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_core.frontend.inputs import parse_inputs
 from jax2onnx_core.plugins.errors import SymbolError, VerificationError
 from jax2onnx_graph.progress import progress_to
-from jax2onnx_graph.sizes import choose_sizes, find_sizes
+from jax2onnx_graph.sizes import Ranges, choose_sizes, find_sizes
 
 
 def parsed(specs, constraints=()):
@@ -72,17 +74,22 @@ def test_indices_are_drawn_within_the_axis_that_they_index():
     to_onnx(lambda i: jax.nn.one_hot(i, 3), [((50,), "int32")]).verify()
 
 
+def drawn(program: OnnxProgram, ranges: Ranges) -> Any:
+    """The positional arguments of the only run."""
+    (run,) = program.random_calls(None, ranges, 0)
+    return run.args
+
+
 def test_indices_reach_all_of_the_axis():
     program = to_onnx(lambda x: jnp.arange(1000.0)[x], [((5000,), "int32")])
-    (run,) = program.random_calls(None, {}, 0)
-    assert run.args[0].min() < 5
-    assert run.args[0].max() > 994
+    (x,) = drawn(program, {})
+    assert x.min() < 5
+    assert x.max() > 994
 
 
 def test_ranges_of_integers_and_floats():
     program = to_onnx(lambda x, n: x / n, [(100,), ((100,), "int32")])
-    (run,) = program.random_calls(None, {"x": (2, 3), "n": (-5, -3)}, 0)
-    x, n = run.args
+    x, n = drawn(program, {"x": (2, 3), "n": (-5, -3)})
     assert x.min() >= 2
     assert x.max() < 3
     assert set(n) == {-5, -4}
@@ -96,7 +103,7 @@ def test_given_arguments():
 
 def test_given_arguments_that_show_a_difference():
     program = to_onnx(lambda x: x, [(3,)])
-    program._fresh = lambda: lambda x: jnp.where(x == 7, 8, x)
+    program._fresh = lambda _: lambda x: jnp.where(x == 7, 8, x)
     program.verify()
     with pytest.raises(
         VerificationError, match=r"Output 'output' differs from what it should be at the given inputs: 1 of 3"

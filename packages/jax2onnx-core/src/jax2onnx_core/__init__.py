@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jax2onnx_graph.build.adapted import Adapted, AdaptedStates
     from jax2onnx_graph.build.builder import Value
     from jax2onnx_graph.cases import Case, Limitation, construct, expect_graph, with_dtype, with_rngs
     from jax2onnx_graph.facts.dims import SpecializedDim
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from jax2onnx_core.lowering.context import Context
     from jax2onnx_core.plugins import errors
     from jax2onnx_core.plugins.discovery import hookimpl
-    from jax2onnx_core.plugins.registry import Adapted, AdaptedStates, Registry
+    from jax2onnx_core.plugins.registry import Registry
     from jax2onnx_core.plugins.rules import Call, Complex, Composites, Replacement, Rules
     from jax2onnx_core.program.export import to_onnx
     from jax2onnx_core.program.program import OnnxProgram
@@ -38,7 +39,8 @@ _HOMES = {
     "jax2onnx_core.lowering.context": ("Context",),
     "jax2onnx_graph.cases": ("Case", "Limitation", "construct", "expect_graph", "with_dtype", "with_rngs"),
     "jax2onnx_core.plugins.discovery": ("hookimpl",),
-    "jax2onnx_core.plugins.registry": ("Adapted", "AdaptedStates", "Registry"),
+    "jax2onnx_core.plugins.registry": ("Registry",),
+    "jax2onnx_graph.build.adapted": ("Adapted", "AdaptedStates"),
     "jax2onnx_core.plugins.rules": ("Call", "Complex", "Composites", "Replacement", "Rules"),
     "jax2onnx_core.program.export": ("to_onnx",),
     "jax2onnx_core.program.program": ("OnnxProgram",),

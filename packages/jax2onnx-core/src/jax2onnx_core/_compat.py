@@ -52,7 +52,8 @@ __all__ = [
     "key_physical_aval", "name_stack", "open_jaxpr", "options_of", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
     "solve_dims", "substitute", "symbol", "symbols_of", "trace_context", "trace_thunk", "traceable_dtype",
     "tree_differences", "unknown_symbol_error", "user_frame",
-    "with_exact_shape", "with_known_dim", "without_dead_equations", "without_experiments", "without_references", "wrap_key",
+    "with_constants", "with_exact_shape", "with_known_dim", "without_dead_equations", "without_experiments", "without_references",
+    "wrap_key",
 ]  # fmt: skip
 
 ShapedArray = _core.ShapedArray
@@ -103,6 +104,15 @@ def without_references(jaxpr: Jaxpr) -> Jaxpr:
 def closed(jaxpr: Jaxpr, consts: Sequence[PyTree]) -> Jaxpr:
     """A closed jaxpr of these equations and constants."""
     return jaxpr.with_consts(list(consts)) if _UNIFIED else _ClosedJaxpr(jaxpr, list(consts))
+
+
+def with_constants(jaxpr: Jaxpr, values: Sequence[object]) -> Jaxpr:
+    """A closed jaxpr with `values` in place of its first inputs."""
+    inner, consts = open_jaxpr(jaxpr)
+    if _UNIFIED:
+        return jaxpr.with_consts([*consts, *values])
+    variables, rest = inner.invars[: len(values)], inner.invars[len(values) :]
+    return _ClosedJaxpr(inner.replace(constvars=[*inner.constvars, *variables], invars=rest), [*consts, *values])
 
 
 def without_dead_equations(jaxpr: Jaxpr) -> Jaxpr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -22,7 +23,7 @@ from jax2onnx_core._compat import (
 from jax2onnx_core.jax_types import Aval, Equation, Jaxpr
 
 __all__ = [
-    "Aval", "Dim", "Dims", "Equation", "Jaxpr", "StaticParams", "bind_primitive", "bounds", "definitely_le",
+    "AbsentWeight", "Aval", "Dim", "Dims", "Equation", "Jaxpr", "StaticParams", "bind_primitive", "bounds", "definitely_le",
     "eval_jaxpr", "is_drop_var", "is_extended_dtype", "is_jaxpr", "is_literal", "is_positive", "is_static",
     "is_symbolic_dim", "open_jaxpr", "struct",
 ]  # fmt: skip
@@ -47,6 +48,14 @@ def definitely_le(a: Dim, b: Dim) -> bool:
         return bool(a <= b)
     except _compat.inconclusive_dimension_error:
         return False
+
+
+@dataclasses.dataclass(frozen=True)
+class AbsentWeight:
+    """A constant of a jaxpr of which only the name and the type are known."""
+
+    name: str
+    type: jax.ShapeDtypeStruct
 
 
 class StaticParams:

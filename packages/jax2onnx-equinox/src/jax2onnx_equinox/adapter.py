@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 from jax2onnx_core import Adapted
 from jax2onnx_core.frontend.pytrees import path_name
+from jax2onnx_core.jax_types import PyTree
 
 if TYPE_CHECKING:
     import equinox as eqx
@@ -18,6 +19,9 @@ __all__ = ["adapt", "adapt_state", "is_module"]
 
 #: The names of attributes and indices on the way to a part of a module.
 Path = tuple[str, ...]
+
+# Weights, or their types.
+_ARRAYS = (jax.Array, jax.ShapeDtypeStruct)
 
 
 def is_module(value: object) -> bool:
@@ -29,11 +33,13 @@ def is_module(value: object) -> bool:
 
 def adapt(module: eqx.Module) -> Adapted:
     """Name the parts of a module, which is immutable: a trace calls the very same object."""
+    module = _with_distinct_types(module)
     parts = dict(_parts(module, ()))
+    weights = _arrays(parts)
     return Adapted(
-        fresh=lambda: module,
-        weights=_arrays(parts),
-        modules=lambda _: {_name(path): part for path, part in parts.items() if callable(part)},
+        fresh=lambda values: _replaced(module, weights, values),
+        weights=weights,
+        modules=lambda copy: {_name(path): part for path, part in _parts(copy, ()) if callable(part)},
         owners=_owners(parts),
     )
 
@@ -41,10 +47,26 @@ def adapt(module: eqx.Module) -> Adapted:
 def adapt_state(state: eqx.nn.State) -> Adapted:
     """Name the arrays of a state. A trace has a copy, because `state.set` makes the state on which it is called invalid."""
     entries, tree = jax.tree_util.tree_flatten(state, is_leaf=lambda x: x is not state)
+    entries = [_with_distinct_types(entry) for entry in entries]
     _, markers = tree.node_data() or (None, ())
     names = [_marked(marker) or f"state.{i}" for i, marker in enumerate(markers)]
     parts = [part for name, entry in zip(names, entries, strict=True) for part in _parts(entry, (name,))]
-    return Adapted(fresh=lambda: jax.tree_util.tree_unflatten(tree, entries), weights=_arrays(dict(parts)))
+    weights = _arrays(dict(parts))
+    return Adapted(
+        fresh=lambda values: jax.tree_util.tree_unflatten(tree, [_replaced(e, weights, values) for e in entries]),
+        weights=weights,
+    )
+
+
+def _with_distinct_types(module: PyTree) -> PyTree:
+    """The module with an object of its own for each weight that is a type only, by which it is found again."""
+    return jax.tree.map(lambda x: x.update() if isinstance(x, jax.ShapeDtypeStruct) else x, module)
+
+
+def _replaced(tree: PyTree, weights: Mapping[str, jax.Array], values: Mapping[str, jax.Array]) -> PyTree:
+    """The tree with the arrays `values` in place of what `weights` has under their names."""
+    arrays = {id(weights[name]): array for name, array in values.items()}
+    return jax.tree.map(lambda x: arrays.get(id(x), x), tree) if arrays else tree
 
 
 def _parts(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
@@ -61,7 +83,7 @@ def _parts(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     elif isinstance(value, types.MethodType):
         yield from _parts(value.__self__, path)
     else:
-        if isinstance(value, eqx.Module | jax.Array):
+        if isinstance(value, (eqx.Module, *_ARRAYS)):
             yield path, value
         for keys, child in jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)[0]:
             if child is not value:
@@ -81,7 +103,7 @@ def _marked(marker: object) -> str:
 
 
 def _arrays(parts: Mapping[Path, Any]) -> dict[str, jax.Array]:
-    return {_name(path): part for path, part in parts.items() if isinstance(part, jax.Array)}
+    return {_name(path): part for path, part in parts.items() if isinstance(part, _ARRAYS)}
 
 
 def _name(path: Path) -> str:
@@ -90,7 +112,7 @@ def _name(path: Path) -> str:
 
 def _owners(parts: Mapping[Path, Any]) -> dict[str, str]:
     """The innermost module above each array, with its class."""
-    modules = {path: type(part).__name__ for path, part in parts.items() if not isinstance(part, jax.Array)}
+    modules = {path: type(part).__name__ for path, part in parts.items() if not isinstance(part, _ARRAYS)}
     owners = {}
     for path in parts.keys() - modules.keys():
         owner = next((path[:n] for n in range(len(path), -1, -1) if path[:n] in modules), None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 __all__ = [
     "ConversionError", "Declined", "ExportWarning", "InputError", "Jax2OnnxError", "OptionError", "PassError", "PluginError",
-    "RuleError", "RuntimeInputError", "SaveError", "SymbolError", "TargetError", "UndecidedDimensionError",
-    "UnsupportedError", "VerificationError", "located",
+    "ReadError", "RuleError", "RuntimeInputError", "SaveError", "SymbolError", "TargetError", "UndecidedDimensionError",
+    "UnsupportedError", "VerificationError", "WeightsError", "located",
 ]  # fmt: skip
 
 
@@ -65,6 +65,10 @@ class SaveError(Jax2OnnxError, OSError):
 
 class ReadError(Jax2OnnxError, OSError):
     """A file could not be read, or holds no model."""
+
+
+class WeightsError(Jax2OnnxError, ValueError):
+    """Weights are absent, or those that are given do not fit the program, or cannot be read."""
 
 
 class Declined(Exception):

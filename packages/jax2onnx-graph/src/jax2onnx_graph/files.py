@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jax2onnx_graph.errors import SaveError
-from jax2onnx_graph.serialization import Piece, piece_bytes
+from jax2onnx_graph.serialization import Piece, piece_blocks
 
 if sys.platform == "win32":
     _BINARY = os.O_BINARY
@@ -149,11 +149,12 @@ def _create(file: Path, mode: int | None) -> int:
 
 def _write(descriptor: int, pieces: Iterable[Piece]) -> None:
     for are_bytes, group in itertools.groupby(pieces, lambda piece: isinstance(piece, bytes)):
-        parts = map(piece_bytes, group)
+        parts = itertools.chain.from_iterable(map(piece_blocks, group))
         for part in [b"".join(parts)] if are_bytes else parts:
             rest = memoryview(part)
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
+            del part, rest  # before the next is read
 
 
 def synchronise(directory: Path) -> None:

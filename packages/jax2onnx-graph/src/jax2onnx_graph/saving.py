@@ -25,7 +25,7 @@ from jax2onnx_graph.serialization import (
     large_tensors,
     lay_out,
     model_pieces,
-    piece_bytes,
+    piece_blocks,
     size,
 )
 
@@ -208,7 +208,10 @@ def _model_pieces(
 
 
 def _content(tensor: ir.TensorProtocol) -> _Content:
-    return tensor.dtype, tuple(tensor.shape.numpy()), hashlib.sha256(piece_bytes(tensor)).digest()
+    digest = hashlib.sha256()
+    for block in piece_blocks(tensor):
+        digest.update(block)
+    return tensor.dtype, tuple(tensor.shape.numpy()), digest.digest()
 
 
 def _folder(destination: Destination) -> Folder:

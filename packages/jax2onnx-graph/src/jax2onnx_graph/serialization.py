@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar, cast
 
@@ -13,6 +13,8 @@ import numpy as np
 import onnx
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.weights.absent import StreamedTensor
 
 __all__ = [
     "LARGE",
@@ -22,6 +24,7 @@ __all__ = [
     "large_tensors",
     "lay_out",
     "model_pieces",
+    "piece_blocks",
     "piece_bytes",
     "reference",
     "size",
@@ -37,6 +40,7 @@ LARGE = 1024
 LARGEST_FILE = 2**31 - 1
 # What the ONNX specification recommends for data files that are mapped into memory.
 _ALIGNMENT = 4096
+_CACHED = 1 << 20  # bytes
 
 _Key = TypeVar("_Key")
 _Message = TypeVar("_Message", onnx.ModelProto, onnx.GraphProto, onnx.TensorProto)
@@ -47,14 +51,30 @@ def size(pieces: Iterable[Piece]) -> int:
     return sum(len(piece) if isinstance(piece, bytes) else piece.nbytes for piece in pieces)
 
 
-def piece_bytes(piece: Piece) -> bytes | memoryview:
-    """The bytes of a piece; those of a tensor without a copy where its memory looks like the file."""
+def piece_blocks(piece: Piece) -> Iterator[bytes | memoryview]:
+    """The bytes of a piece in blocks; a weight from a file is read block by block, and a view copied so."""
     if isinstance(piece, bytes):
-        return piece
-    array = piece.numpy()
-    if piece.dtype.bitwidth >= 8 and array.flags.c_contiguous and sys.byteorder == "little":
-        return array.reshape(-1).view(np.uint8).data
-    return piece.tobytes()
+        yield piece
+        return
+    for array in piece.blocks() if isinstance(piece, StreamedTensor) and piece.dtype.bitwidth >= 8 else [piece.numpy()]:
+        if piece.dtype.bitwidth < 8 or sys.byteorder != "little":
+            yield ir.Tensor(array, piece.dtype).tobytes()
+        elif array.flags.c_contiguous:
+            yield _memory(array)
+        else:
+            # So few rows of a transposed array stay in the cache of the processor while they are copied.
+            plain, rows = array.view(f"u{array.itemsize}"), max(1, _CACHED // max(1, array[:1].nbytes))
+            yield from (_memory(np.ascontiguousarray(plain[i : i + rows])) for i in range(0, len(plain), rows))
+
+
+def piece_bytes(piece: Piece) -> bytes | memoryview:
+    """The bytes of a piece, without a copy where its memory looks like the file."""
+    blocks = list(piece_blocks(piece))
+    return blocks[0] if len(blocks) == 1 else b"".join(blocks)
+
+
+def _memory(array: Array) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
 
 
 def large_tensors(model: ir.Model, at_least: int = LARGE) -> dict[str, ir.TensorProtocol]:

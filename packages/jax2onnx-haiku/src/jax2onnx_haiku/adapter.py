@@ -86,8 +86,11 @@ def _adapt_bound(bound: tuple[Any, ...]) -> Adapted:
     weights = {name: array for arrays in given for name, array in _named(arrays).items()}
     signature = inspect.signature(_original(transformed.apply))
 
-    def fresh() -> BoundFunction:
-        copy = BoundFunction((transformed, *given))
+    def fresh(values: Mapping[str, jax.Array]) -> BoundFunction:
+        held = [
+            {p: {n: values.get(f"{p}.{n}", x) for n, x in b.items()} for p, b in arrays.items()} for arrays in given
+        ]
+        copy = BoundFunction((transformed, *(held if values else given)))
         copy.after = {}
         vars(copy)["__signature__"] = signature
         return copy
@@ -118,11 +121,11 @@ def _adapt_unbound(transformed: hk.Transformed | hk.TransformedWithState) -> Ada
         raise errors.InputError(f"A {kind.__name__} is a pair of functions, and cannot be called. {_BOUND}")
 
     unbound = type(kind.__name__, (kind,), {"__call__": call})
-    return Adapted(lambda: unbound(transformed.init, _guarded(transformed.apply)), {})
+    return Adapted(lambda _: unbound(transformed.init, _guarded(transformed.apply)), {})
 
 
 def _adapt_apply(apply: Callable[..., PyTree]) -> Adapted:
-    return Adapted(lambda: _guarded(apply), {})
+    return Adapted(lambda _: _guarded(apply), {})
 
 
 def _guarded(apply: Callable[..., PyTree]) -> Callable[..., PyTree]:

@@ -42,7 +42,7 @@ def adapt(layer: keras.Layer) -> Adapted:
         return {name: array for name, array in now.items() if array is not None}
 
     return Adapted(
-        fresh=lambda: layer,
+        fresh=lambda _: layer,
         weights={name: variable.value for name, variable in variables.items()},
         written=written,
         around=lambda fn: scope()(fn),

@@ -61,8 +61,8 @@ def _adapt_bound(module: nn.Module) -> Adapted:
     rngs = {name: rng.as_jax_rng() for name, rng in scope.rngs.items()}
     keys = {f"rngs.{name}": key for name, key in rngs.items()}
 
-    def fresh() -> nn.Module:
-        return unbound.bind(made.fresh(), rngs=rngs, mutable=scope.mutable)
+    def fresh(values: Variables) -> nn.Module:
+        return unbound.bind(made.fresh(values), rngs=rngs, mutable=scope.mutable)
 
     def written(copy: nn.Module) -> dict[str, jax.Array]:
         after = _weights(copy.variables)
@@ -72,9 +72,7 @@ def _adapt_bound(module: nn.Module) -> Adapted:
         chosen = _collections(variables, wanted)
 
         def with_states(values: Mapping[str, jax.Array]) -> nn.Module:
-            return unbound.bind(
-                _replaced(made.fresh(), values), rngs=rngs, mutable=union_filters(scope.mutable, chosen)
-            )
+            return unbound.bind(made.fresh(values), rngs=rngs, mutable=union_filters(scope.mutable, chosen))
 
         return AdaptedStates(_weights(variables, chosen), with_states, lambda copy: _weights(copy.variables, chosen))
 
@@ -91,7 +89,7 @@ def _is_unbound(value: object) -> bool:
 
 def _adapt_unbound(module: nn.Module) -> Adapted:
     """A module without variables, which functions may give it; called by itself, it fails."""
-    return Adapted(lambda: module, {}, around=_advised)
+    return Adapted(lambda _: module, {}, around=_advised)
 
 
 # -- modules and variables apart ------------------------------------------------------------
@@ -121,26 +119,33 @@ def _adapt_call(module: nn.Module, variables: Variables, **options: Any) -> Adap
     made = _adapt_variables(_checked(module, variables))
     given = _weights({"": options})
 
-    def call(*args: PyTree, **kwargs: PyTree) -> PyTree:
-        return _apply(module, made.fresh(), *args, **{**options, **kwargs})
+    variables = made.fresh({})
+
+    def fresh(values: Variables) -> Function:
+        held, bound = made.fresh(values), _replaced({"": options}, values)[""] if values else options
+
+        def call(*args: PyTree, **kwargs: PyTree) -> PyTree:
+            return _apply(module, held, *args, **{**bound, **kwargs})
+
+        if "method" not in options:
+            taken = options.keys() & inspect.signature(module.__call__).parameters.keys()
+            called = functools.partial(module.__call__, **{name: options[name] for name in taken})
+            functools.update_wrapper(call, called, assigned=())
+        return call
 
     def states(wanted: object) -> AdaptedStates | None:
-        chosen = _collections(made.fresh(), wanted)
+        chosen = _collections(variables, wanted)
         if chosen and "mutable" in options:
             raise errors.OptionError(
                 f"states={wanted!r:.80} makes new variables outputs, and so does mutable={options['mutable']!r}; give one of them."
             )
         return AdaptedStates(
-            _weights(made.fresh(), chosen),
-            lambda values: _StatefulCall(module, _replaced(made.fresh(), values), {**options, "mutable": chosen}),
+            _weights(variables, chosen),
+            lambda values: _StatefulCall(module, made.fresh(values), {**options, "mutable": chosen}),
             lambda copy: _weights(copy.variables, chosen),
         )
 
-    if "method" not in options:
-        taken = options.keys() & inspect.signature(module.__call__).parameters.keys()
-        called = functools.partial(module.__call__, **{name: options[name] for name in taken})
-        functools.update_wrapper(call, called, assigned=())
-    return dataclasses.replace(made, fresh=lambda: call, weights={**made.weights, **given}, states=states)
+    return dataclasses.replace(made, fresh=fresh, weights={**made.weights, **given}, states=states)
 
 
 class _StatefulCall:
@@ -162,7 +167,7 @@ def _is_apply(value: object) -> bool:
 
 
 def _adapt_apply(method: types.MethodType) -> Adapted:
-    return Adapted(lambda: functools.partial(_apply, method.__self__), {})
+    return Adapted(lambda _: functools.partial(_apply, method.__self__), {})
 
 
 def _apply(module: nn.Module, variables: Variables, /, *args: PyTree, **kwargs: PyTree) -> PyTree:
@@ -191,7 +196,8 @@ def _adapt_variables(variables: Variables) -> Adapted:
     """Collections of arrays; those of NumPy, as checkpoints have them, become JAX's."""
     variables = jax.tree.map(_as_jax, variables)
     weights = _weights(variables)
-    return Adapted(lambda: variables, weights, owners={name: name.rpartition(".")[0] for name in weights})
+    owners = {name: name.rpartition(".")[0] for name in weights}
+    return Adapted(lambda values: _replaced(variables, values) if values else variables, weights, owners=owners)
 
 
 def _is_struct(value: object) -> bool:
@@ -202,7 +208,7 @@ def _is_struct(value: object) -> bool:
 def _adapt_struct(state: Any) -> Adapted:
     collections = {name: value for name, value in vars(state).items() if isinstance(value, Mapping)}
     made = _adapt_variables(collections)
-    return dataclasses.replace(made, fresh=lambda: state.replace(**made.fresh()))
+    return dataclasses.replace(made, fresh=lambda values: state.replace(**made.fresh(values)))
 
 
 def _as_jax(leaf: Any) -> Any:
@@ -217,7 +223,7 @@ def _named(variables: Variables) -> Iterator[tuple[str, KeyPath, str, jax.Array]
     for collection, tree in sorted(variables.items(), key=lambda item: item[0] != "params"):
         for path, leaf in jax.tree_util.tree_flatten_with_path(meta.unbox(tree))[0]:
             name = jax.tree_util.keystr(path, simple=True, separator=".")
-            if isinstance(leaf, jax.Array):
+            if isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct)):
                 name = f"{collection}.{name}" if name in taken else name
                 taken.add(name)
                 yield collection, path, name, leaf

@@ -30,6 +30,9 @@ def adapt(module: nnx.Module) -> Adapted:
     arrays = {path: _array(leaf) for path, leaf in leaves.items()}
     kept = {path for path, leaf in leaves.items() if not isinstance(leaf, (nnx.RngState, nnx.Intermediate))}
 
+    def holding(values: Mapping[str, jax.Array]) -> nnx.Module:
+        return nnx.merge(graph, _replaced(state, values) if values else state, copy=True)
+
     def written(copy: nnx.Module) -> dict[str, jax.Array]:
         after = {_name(path): _array(leaf) for path, leaf in _leaves(nnx.state(copy)).items() if path in kept}
         return {name: array for name, array in after.items() if array is not weights[name]}
@@ -38,21 +41,15 @@ def adapt(module: nnx.Module) -> Adapted:
         is_wanted = _predicate(wanted)
         chosen = [path for path, leaf in leaves.items() if is_wanted(path, leaf)]
 
-        def with_states(values: Mapping[str, jax.Array]) -> nnx.Module:
-            held = {
-                path: leaf.replace(values[_name(path)]) if path in chosen else leaf for path, leaf in leaves.items()
-            }
-            return nnx.merge(graph, nnx.from_flat_state(held), copy=True)
-
         def read(copy: nnx.Module) -> dict[str, jax.Array]:
             after = _leaves(nnx.state(copy))
             return {_name(path): _array(after[path]) for path in chosen}
 
-        return AdaptedStates({_name(path): arrays[path] for path in chosen}, with_states, read)
+        return AdaptedStates({_name(path): arrays[path] for path in chosen}, holding, read)
 
     weights = {_name(path): array for path, array in arrays.items()}
     return Adapted(
-        fresh=lambda: nnx.merge(graph, state, copy=True),
+        fresh=holding,
         weights=weights,
         written=written,
         modules=lambda copy: {_name(path): part for path, part in nnx.iter_modules(copy)},
@@ -63,7 +60,23 @@ def adapt(module: nnx.Module) -> Adapted:
 
 def adapt_state(state: nnx.State) -> Adapted:
     """Name the arrays of a state that a function merges with the graph of its module."""
-    return Adapted(fresh=lambda: state, weights={_name(path): _array(leaf) for path, leaf in _leaves(state).items()})
+    return Adapted(
+        fresh=lambda values: _replaced(state, values) if values else state,
+        weights={_name(path): _array(leaf) for path, leaf in _leaves(state).items()},
+    )
+
+
+def _replaced(state: nnx.State, values: Mapping[str, jax.Array]) -> nnx.State:
+    """The state with these arrays, by their names, in place of its own."""
+    from flax import nnx
+
+    def held(path: Path, leaf: Any) -> Any:
+        array = values.get(_name(path))
+        if array is None:
+            return leaf
+        return leaf.replace(array) if isinstance(leaf, nnx.Variable) else array
+
+    return nnx.from_flat_state({path: held(path, leaf) for path, leaf in _leaves(state).items()})
 
 
 def _predicate(wanted: object) -> Callable[[Path, object], bool]:

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.build.builder import GraphBuilder
 from jax2onnx_graph.facts.dims import Dims
-from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.facts.values import known
 from jax2onnx_graph.legalise.legalisation import Rewrite
 from jax2onnx_graph.legalise.magnitudes import Magnitude
 from jax2onnx_graph.legalise.reductions import accumulated, reduced_extreme
@@ -38,8 +38,8 @@ def _operands(node: ir.Node) -> list[ir.Value]:
 
 
 def _is_exact_constant(value: ir.Value) -> bool:
-    tensor = constant_tensor(value)
-    return tensor is not None and bool((np.abs(tensor.numpy().astype(np.float64)) < _EXACT).all())
+    array = known(value, limit=None)
+    return array is not None and bool((np.abs(array.astype(np.float64)) < _EXACT).all())
 
 
 # -- comparisons ------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import onnx_ir as ir
+from jax2onnx_graph.weights.absent import AbsentTensor
 
 __all__ = ["INLINE_ELEMENTS", "graph_text"]
 
@@ -157,9 +158,17 @@ def _operand(value: ir.Value | None) -> str:
 
 
 def _inline(value: ir.Value) -> str | None:
-    """The text of a small constant, None for every other value; inputs and outputs keep their names."""
+    """The text of a small constant, None for every other value, and where weights are absent; inputs and outputs keep their
+    names.
+    """
     tensor = _constant(value)
-    if tensor is None or tensor.size > INLINE_ELEMENTS or value.is_graph_input() or value.is_graph_output():
+    if (
+        tensor is None
+        or isinstance(tensor, AbsentTensor)
+        or tensor.size > INLINE_ELEMENTS
+        or value.is_graph_input()
+        or value.is_graph_output()
+    ):
         return None
     return _tensor(tensor)
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 import threading
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
+from jax2onnx_graph.build.adapted import Adapted, AdaptedStates, Adapter, imported_class
 from jax2onnx_graph.build.names import Names
+from jax2onnx_graph.build.python_functions import closed_over, rebuilt, used_globals
 
 from jax2onnx_core.frontend.activation import named_modules
 from jax2onnx_core.frontend.pytrees import is_too_deep, path_name
 from jax2onnx_core.jax_types import Function, PyTree
-from jax2onnx_core.plugins.errors import Jax2OnnxError, OptionError, PluginError
-from jax2onnx_core.plugins.registry import Adapted, AdaptedStates, Adapter
+from jax2onnx_core.jaxprs import is_static
+from jax2onnx_core.plugins.errors import InputError, Jax2OnnxError, OptionError, PluginError
 
 __all__ = ["AdaptedCallable", "adapt_callable"]
 
@@ -32,15 +33,16 @@ class AdaptedCallable:
     `make()` gives the callable to trace, with fresh copies of the model objects found in it;
     `names` maps the id of each array found to its name, `arrays` keeps them alive, and `owners` maps names to the parts
     of models that they belong to; `classes` are those of the objects found. The inputs are arguments of `called`, and,
-    under the keyword `state_keyword`, the `states` that were selected: path → array.
+    under the keyword `state_keyword`, the `states` that were selected: path → array. `absent` are the weights that are
+    given as types only: name → type; `holding` is what is called with arrays for them.
     """
 
     def __init__(self, adapters: Sequence[Adapter]) -> None:
-        self._adapters = [(a, cls) for a in adapters for cls in [_imported_class(a.target)] if cls is not None]
+        self._adapters = [(a, cls) for a in adapters for cls in [imported_class(a.target)] if cls is not None]
         # Functions of these libraries close over what the user gave them, but their globals hold no models.
         self._libraries = {"jax", "numpy", *(a.target.partition(".")[0].partition(":")[0] for a in adapters)}
         self.names: dict[int, str] = {}
-        self.arrays: list[jax.Array] = []
+        self.arrays: list[object] = []
         self.owners: dict[str, str] = {}
         self.make: Callable[[], Function]
         self.classes: set[type] = set()
@@ -52,6 +54,10 @@ class AdaptedCallable:
         self.states: dict[str, jax.Array] = {}
         self.state_keyword = ""
         self._stateful: dict[int, AdaptedStates] = {}
+        self.absent: dict[str, jax.ShapeDtypeStruct] = {}
+        self._absent: dict[tuple[int, str], str] = {}  # model, and path in it → name
+        self._absent_names = Names()
+        self._weights: Mapping[str, jax.Array] = {}
         self._given: Mapping[str, jax.Array] = {}
         self._lock = threading.RLock()  # around the copies of one call
 
@@ -63,7 +69,8 @@ class AdaptedCallable:
         for adapter, cls in self._adapters:
             if adapter.claims(value) if adapter.claims else isinstance(value, cls):
                 made = _adapted(adapter, value)
-                self._record(made)
+                self.owners.update(made.owners)
+                self._name_leaves(id(value), made.weights)
                 self._adapted[id(value)] = made
                 # One object found in several places stays one object.
                 self.models[id(value)] = functools.partial(self._copy, id(value), made)
@@ -79,15 +86,20 @@ class AdaptedCallable:
             return self._function(value)
         if callable(value) and (original := inspect.unwrap(value)) is not value:
             self.adapt(original, name)  # of jit and its like only the names are wanted
-        self._name_arrays(value, name)
-        return None
+        return self._tree(value, name)
 
     def _copy(self, key: int, adapted: Adapted) -> Any:
         if key not in self._copies:
-            states = self._stateful.get(key)
-            copy = states.fresh({p: self._given[p] for p in states.arrays}) if states else adapted.fresh()
-            self._copies[key] = adapted, copy
+            states, values = self._stateful.get(key), self._weights_of(key)
+            if states:
+                values |= {path: self._given[path] for path in states.arrays}
+            self._copies[key] = adapted, (states or adapted).fresh(values)
         return self._copies[key][1]
+
+    def _weights_of(self, key: int) -> dict[str, jax.Array]:
+        """The arrays that were given for absent weights of a model, by their paths in it."""
+        found = {path: name for (model, path), name in self._absent.items() if model == key}
+        return {path: self._weights[name] for path, name in found.items() if name in self._weights}
 
     def select_states(self, wanted: object, taken: Iterable[str]) -> None:
         """Make the states of models that `wanted` means arguments of `call`, by a keyword that is not in `taken`.
@@ -106,10 +118,14 @@ class AdaptedCallable:
             self.states.update(states.arrays)
         self.state_keyword = Names(taken).unique("state")
 
-    def call(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
+    def holding(self, weights: Mapping[str, jax.Array]) -> Function:
+        """The callable around these arrays in the place of absent weights."""
+        return functools.partial(self._call, weights)
+
+    def _call(self, weights: Mapping[str, jax.Array], /, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Call the callable, with fresh copies of models; with states, they are an argument and come back beside the result."""
         with self._lock:
-            self._given = kwargs.pop(self.state_keyword, {})
+            self._weights, self._given = weights, kwargs.pop(self.state_keyword, {})
             fn = self.make()
             with named_modules(self.modules()):
                 result = fn(*args, **kwargs)
@@ -135,21 +151,32 @@ class AdaptedCallable:
         """What the last copies of the models hold where a call has changed their state: path → array."""
         return {path: array for adapted, copy in self._copies.values() for path, array in adapted.written(copy).items()}
 
-    def _record(self, adapted: Adapted) -> None:
-        self.owners.update(adapted.owners)
-        for path, array in adapted.weights.items():
-            self._name(array, path)
+    def _name_leaves(self, key: int, leaves: Mapping[str, object]) -> None:
+        for path, leaf in leaves.items():
+            if isinstance(leaf, jax.ShapeDtypeStruct):
+                if not all(map(is_static, leaf.shape)):
+                    raise InputError(f"The weight {path} has the shape {leaf.shape}; the shape of a weight is numbers.")
+                name = self._absent[key, path] = self._absent_names.unique(path)
+                self.absent[name] = leaf
+            elif isinstance(leaf, jax.Array) and id(leaf) not in self.names:
+                self.names[id(leaf)] = path
+                self.arrays.append(leaf)
 
-    def _name(self, array: jax.Array, name: str) -> None:
-        if id(array) not in self.names:
-            self.names[id(array)] = name
-            self.arrays.append(array)
+    def _tree(self, value: object, name: str) -> Maker | None:
+        """A maker of a pytree with absent weights; the arrays in others are named."""
+        if not isinstance(value, (dict, list, tuple, jax.Array, jax.ShapeDtypeStruct)) or is_too_deep(value):
+            return None
+        leaves, tree = jax.tree_util.tree_flatten_with_path(value)
+        named = {".".join(filter(None, [name, path_name(path)])): leaf for path, leaf in leaves}
+        self._name_leaves(id(value), named)
+        if not any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in named.values()):
+            return None
 
-    def _name_arrays(self, value: object, name: str) -> None:
-        if isinstance(value, (dict, list, tuple, jax.Array)) and not is_too_deep(value):
-            for path, leaf in jax.tree_util.tree_flatten_with_path(value)[0]:
-                if isinstance(leaf, jax.Array):
-                    self._name(leaf, ".".join(filter(None, [name, path_name(path)])))
+        def fresh() -> PyTree:
+            return jax.tree_util.tree_unflatten(tree, {**named, **self._weights_of(id(value))}.values())
+
+        self.models[id(value)] = fresh
+        return fresh
 
     def _partial(self, value: functools.partial[PyTree], name: str) -> Maker | None:
         # Parameters that are bound to a function (`partial(apply, params)`) have the names of their keys.
@@ -173,26 +200,14 @@ class AdaptedCallable:
 
     def _function(self, fn: types.FunctionType) -> Maker | None:
         """A function that closes over models, or uses global ones, is rebuilt around fresh copies."""
-        cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
-        filled = {name: cell.cell_contents for name, cell in cells.items() if _is_filled(cell)}
-        used = {name: fn.__globals__[name] for name in fn.__code__.co_names if name in fn.__globals__}
+        used = used_globals(fn)
         if fn.__module__ is not None and fn.__module__.partition(".")[0] in self._libraries:
             used = {}
-        closed = {name: self.adapt(value, name) for name, value in filled.items()}
+        closed = {name: self.adapt(value, name) for name, value in closed_over(fn).items()}
         globals_ = {name: self.adapt(value, name) for name, value in used.items() if not isinstance(value, type)}
         if not any(closed.values()) and not any(globals_.values()):
             return None
-
-        def make() -> Function:
-            closure = tuple(
-                types.CellType(maker()) if (maker := closed.get(name)) else cell for name, cell in cells.items()
-            )
-            namespace = {**fn.__globals__, **{name: maker() for name, maker in globals_.items() if maker}}
-            fresh = types.FunctionType(fn.__code__, namespace, fn.__name__, fn.__defaults__, closure or None)
-            fresh.__kwdefaults__ = fn.__kwdefaults__
-            return fresh
-
-        return make
+        return lambda: rebuilt(fn, *({name: make() for name, make in m.items() if make} for m in (closed, globals_)))
 
 
 def _adapted(adapter: Adapter, value: object) -> Adapted:
@@ -216,20 +231,3 @@ def adapt_callable(fn: Function, adapters: Sequence[Adapter]) -> AdaptedCallable
     adapted.make = lambda: adapted.surrounded(adapted.fresh(make) if make else fn)
     adapted.called = make() if make and id(fn) in adapted.models else fn
     return adapted
-
-
-def _is_filled(cell: types.CellType) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018  (an empty cell raises)
-    except ValueError:
-        return False
-    return True
-
-
-def _imported_class(target: str) -> type | None:
-    module, _, name = target.partition(":")
-    if module not in sys.modules:
-        return None
-    found = vars(sys.modules[module])[name]
-    assert isinstance(found, type)
-    return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import jax
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.build.names import Names
+from jax2onnx_graph.build.python_functions import bound_parameters
 from jax2onnx_graph.labels import symbols_in
 from jax2onnx_graph.sizes import SymbolSpace
 
@@ -24,7 +24,7 @@ from jax2onnx_core.plugins.errors import ExportWarning, InputError
 from jax2onnx_core.symbols.solve import DimSolution
 from jax2onnx_core.symbols.symbols import Symbols, evaluate_dim
 
-__all__ = ["Inputs", "parameter_names", "parse_inputs"]
+__all__ = ["Inputs", "parse_inputs"]
 
 _NOT_A_SYMBOL = re.compile(r"[^A-Za-z0-9_]")
 
@@ -85,7 +85,7 @@ def parse_inputs(
     read = (tuple(read_spec(s, f"inputs[{i}]") for i, s in enumerate(specs)),
             {k: read_spec(s, f"kwargs[{k!r}]") for k, s in {**kwargs, **(states or {})}.items()})  # fmt: skip
     leaves, tree = jax.tree_util.tree_flatten_with_path(read, is_leaf=lambda x: isinstance(x, Spec))
-    parameters = _check_signature(fn, len(specs), kwargs)
+    parameters = bound_parameters(fn, len(specs), kwargs)
     taken = Names(reserved)
     names = [taken.unique(_leaf_name(path, parameters)) for path, _ in leaves]
     symbols = Symbols(constraints, _given_scope(spec for _, spec in leaves))
@@ -133,40 +133,6 @@ def _dtype(spec: Spec) -> Dtype:
         raise InputError(
             f"{spec.where}: JAX has no dtype {spec.dtype}; give another one, for instance with .astype('float32')."
         ) from None
-
-
-def _check_signature(fn: Function, count: int, kwargs: Mapping[str, PyTree]) -> list[str]:
-    """Names for the positional arguments; an error if the function cannot take them."""
-    try:
-        signature = inspect.signature(fn)
-    except (TypeError, ValueError):  # some builtins and C functions have no signature
-        return [f"arg{i}" for i in range(count)]
-    try:
-        bound = signature.bind(*range(count), **dict.fromkeys(kwargs))
-    except TypeError as error:
-        raise InputError(
-            f"The function {_name_of(fn)}{signature} cannot be called with {count} positional inputs"
-            f"{' and keywords ' + ', '.join(kwargs) if kwargs else ''}: {error}."
-        ) from None
-    names: list[str] = []
-    for parameter, value in bound.arguments.items():
-        if signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL:
-            names += [f"{parameter}_{i}" for i in range(len(value))]
-        elif parameter not in kwargs and len(names) < count:
-            names.append(parameter)
-    return names
-
-
-def parameter_names(fn: Function) -> list[str]:
-    """The names of a function's parameters; none where it has no signature."""
-    try:
-        return list(inspect.signature(fn).parameters)
-    except (TypeError, ValueError):
-        return []
-
-
-def _name_of(fn: Function) -> str:
-    return fn.__qualname__ if inspect.isroutine(fn) or inspect.isclass(fn) else type(fn).__name__
 
 
 def _leaf_name(path: KeyPath, parameters: list[str]) -> str:

@@ -16,7 +16,7 @@ from jax2onnx_core.frontend.constant_keys import constant_keys
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.pytrees import is_too_deep, path_name
 from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
-from jax2onnx_core.jaxprs import open_jaxpr
+from jax2onnx_core.jaxprs import AbsentWeight, open_jaxpr, struct
 from jax2onnx_core.plugins.errors import ConversionError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.symbols.inconclusive_dims import is_about_a_symbol, undecided
@@ -52,12 +52,12 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     Raises UndecidedDimensionError where the code asks for the number behind a symbolic dimension.
     """
 
-    def call(*leaves: jax.Array) -> PyTree:
+    def call(weights: dict[str, jax.Array], *leaves: jax.Array) -> PyTree:
         args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
-        result = adapted.call(*args, **kwargs)
+        result = adapted.holding(weights)(*args, **kwargs)
         _check_result(result)
         # State that the function returns is kept, and so is what it was given.
-        kept = {id(leaf) for leaf in (*leaves, *jax.tree_util.tree_leaves(result))}
+        kept = {id(leaf) for leaf in (*leaves, *weights.values(), *jax.tree_util.tree_leaves(result))}
         written.extend(path for path, array in adapted.written().items() if id(array) not in kept)
         return result
 
@@ -65,8 +65,8 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
 
     with activation_window(registry.composites, registry), _compat.without_experiments():
         try:
-            jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(*inputs.avals)
-        except (_compat.inconclusive_dimension_error, TypeError) as error:
+            jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
+        except (_compat.inconclusive_dimension_error, TypeError, AttributeError) as error:
             if not is_about_a_symbol(error):
                 _advise(error, inputs)
                 raise
@@ -75,8 +75,12 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     taken = Names()
     names = [taken.unique(_output_name(path, has_states=bool(adapted.states))) for path, _ in leaves]
     avals = [v.aval for v in open_jaxpr(jaxpr)[0].outvars]
-    jaxpr = _compat.without_dead_equations(jaxpr)
-    keys = [adapted.names.get(id(key), "") for key in constant_keys(jaxpr)]
+    # Absent weights are constants of the jaxpr like others.
+    variables = open_jaxpr(jaxpr)[0].invars
+    absent = [AbsentWeight(name, struct(v.aval)) for name, v in zip(sorted(adapted.absent), variables, strict=False)]
+    jaxpr = _compat.without_dead_equations(_compat.with_constants(jaxpr, absent))
+    found = constant_keys(jaxpr)
+    keys = [key.name if isinstance(key, AbsentWeight) else adapted.names.get(id(key), "") for key in found]
     lost = lost_state(written, keys, adapted.owners)
     return Traced(jaxpr, out_tree, names, avals, adapted.names, lost)
 
@@ -92,6 +96,11 @@ def _check_result(result: PyTree) -> None:
 
 def _advise(error: Exception, inputs: Inputs) -> None:
     """Say how an argument becomes static, if the code wants to know the value of one that may have been meant so."""
+    if jax.ShapeDtypeStruct.__name__ in str(error):
+        error.add_note(
+            "A weight that is a type only is given its place in models of frameworks, and in closures, globals, arguments of "
+            "functools.partial, and pytrees of lists, tuples and dicts there. Hand it to the function in one of these ways."
+        )
     numbers = [name for name, aval in zip(inputs.names, inputs.avals, strict=True) if aval.weak_type]
     if numbers and isinstance(error, jax.errors.ConcretizationTypeError):
         error.add_note(

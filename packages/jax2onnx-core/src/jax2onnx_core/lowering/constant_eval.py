@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.build.attributes import element_type
 from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.build.model_state import ModelState
+from jax2onnx_graph.weights.absent import AbsentTensor, computed
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.composite import is_composite
 from jax2onnx_core.jax_types import Equation, Function
 from jax2onnx_core.jaxprs import is_jaxpr, is_static, is_symbolic_dim
 from jax2onnx_core.lowering.operation import Operation
-from jax2onnx_core.lowering.physical import has_components, physical_array, physical_type
+from jax2onnx_core.lowering.physical import has_components, physical_array, physical_type, static_type
 
 __all__ = ["evaluate_equation"]
 
@@ -43,14 +47,32 @@ def evaluate_equation(
     evaluator = evaluators.get(operation.name)
     if not operands and evaluator is None:
         return None
-    arrays = [v.const_value.numpy() for v in operands if v.const_value is not None]
-    results = _by_numpy(evaluator, arrays, operation) if evaluator else None
-    if results is None:
-        results = _by_jax(eqn, arrays)
-    if results is None:
-        return None
+    tensors = [v.const_value for v in operands if v.const_value is not None]
     name = _result_name(operands, operation.name)
-    return [state.constant(array, name) for array in results]
+
+    def evaluate(*arrays: Array) -> list[Array] | None:
+        results = _by_numpy(evaluator, arrays, operation) if evaluator else None
+        return _by_jax(eqn, arrays) if results is None else results
+
+    if any(isinstance(tensor, AbsentTensor) for tensor in tensors):
+        return _when_present(state, evaluate, tensors, operation, name) if _is_first_order(eqn) else None
+    results = evaluate(*(tensor.numpy() for tensor in tensors))
+    return None if results is None else [state.constant(array, name) for array in results]
+
+
+def _when_present(
+    state: ModelState, evaluate: Function, tensors: Sequence[ir.TensorProtocol], operation: Operation, name: str
+) -> list[Value]:
+    """The results as constants that are evaluated when the weights are there."""
+
+    def result(index: int, *arrays: Array) -> Array:
+        with _compat.default_options():
+            array: Array = evaluate(*arrays)[index]
+        return array
+
+    types = [(element_type(dtype), dims) for dtype, dims in map(static_type, operation.avals_out)]
+    made = [computed(functools.partial(result, i), tensors, *of) for i, of in enumerate(types)]
+    return [state.tensor(tensor, name) for tensor in made]
 
 
 def _static_size(operation: Operation) -> int | None:
@@ -76,11 +98,15 @@ def _by_numpy(evaluator: Evaluator, arrays: Sequence[Array], operation: Operatio
 
 
 def _by_jax(eqn: Equation, arrays: Sequence[Array]) -> list[Array] | None:
-    if any(_holds_jaxpr(value) or is_symbolic_dim(value) for value in eqn.params.values()):
+    if not _is_first_order(eqn):
         return None
     with jax.ensure_compile_time_eval():
         results = _compat.bind_primitive(eqn.primitive, eqn.params, *map(jnp.asarray, arrays))
         return [physical_array(r) for r in results]
+
+
+def _is_first_order(eqn: Equation) -> bool:
+    return not any(_holds_jaxpr(value) or is_symbolic_dim(value) for value in eqn.params.values())
 
 
 def _holds_jaxpr(value: object) -> bool:

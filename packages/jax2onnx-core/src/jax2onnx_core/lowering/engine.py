@@ -28,7 +28,7 @@ from jax2onnx_core.lowering.constant_eval import evaluate_equation
 from jax2onnx_core.lowering.context import Context
 from jax2onnx_core.lowering.dispatch import Dispatcher
 from jax2onnx_core.lowering.operation import Operation
-from jax2onnx_core.lowering.physical import is_token, physical_array, physical_type
+from jax2onnx_core.lowering.physical import is_token, physical_array, physical_type, weight_tensor
 from jax2onnx_core.plugins.errors import RuleError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.plugins.rules import qualified_name
@@ -51,9 +51,7 @@ class Engine:
         *, provenance: bool = False, inline_functions: bool = False, x64: bool = True,
     ) -> None:  # fmt: skip
         notation = DimNotation(symbols.label, _compat.dim_expression, bounds)
-        self.state = ModelState(
-            opset, target, notation, weight_names, physical_array, inline_functions=inline_functions
-        )
+        self.state = ModelState(opset, target, notation, weight_names, weight_tensor, inline_functions=inline_functions)
         self._symbols = symbols
         self.log = LoweringLog()
         self._registry = registry

@@ -11,13 +11,19 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype
+from jax2onnx_graph.build.attributes import element_type
+from jax2onnx_graph.weights.absent import absent_weight
 
 from jax2onnx_core import _compat
 from jax2onnx_core.jax_types import Aval
-from jax2onnx_core.jaxprs import Dims, is_static
+from jax2onnx_core.jaxprs import AbsentWeight, Dims, is_static
 
-__all__ = ["component_count", "component_struct", "has_components", "is_token", "physical_array", "physical_type"]
+__all__ = [
+    "component_count", "component_struct", "has_components", "is_token", "physical_array", "physical_type", "static_type",
+    "weight_tensor",
+]  # fmt: skip
 
 
 _PARTS: dict[object, Dtype] = {
@@ -54,6 +60,12 @@ def physical_type(aval: Aval) -> tuple[Dtype, Dims]:
     return np.dtype(aval.dtype), tuple(aval.shape)
 
 
+def static_type(aval: Aval) -> tuple[Dtype, tuple[int, ...]]:
+    """The same for a value whose shape is numbers."""
+    dtype, dims = physical_type(aval)
+    return dtype, tuple(int(d) for d in dims if is_static(d))
+
+
 def component_count(aval: Aval) -> int:
     """How many components each element of the value has."""
     return math.prod(d for d in physical_type(aval)[1][len(aval.shape) :] if is_static(d))
@@ -62,6 +74,25 @@ def component_count(aval: Aval) -> int:
 def component_struct(aval: Aval) -> jax.ShapeDtypeStruct:
     """One component of the value, as something to trace with."""
     return jax.ShapeDtypeStruct(aval.shape, physical_type(aval)[0])
+
+
+def weight_tensor(array: object) -> Array | ir.TensorProtocol:
+    """The physical form of a weight: its array, or a tensor for one that is absent, or spread over several devices."""
+    if isinstance(array, AbsentWeight):
+        return absent_weight(array.name, *static_type(array.type))
+    if isinstance(array, jax.Array) and array.is_fully_addressable and len(array.devices()) > 1:
+        dtype, dims = static_type(array)
+        return ir.LazyTensor(lambda: ir.Tensor(_gathered(array)), element_type(dtype), ir.Shape(dims))
+    return physical_array(array)
+
+
+def _gathered(array: jax.Array) -> Array:
+    """The physical array of one whose parts are on several devices; `numpy.asarray` would keep it beside these parts."""
+    plain = jax.random.key_data(array) if _compat.is_extended_dtype(array.dtype) else array
+    whole = np.empty(plain.shape, plain.dtype)
+    for shard in plain.addressable_shards:
+        whole[shard.index] = np.asarray(shard.data)
+    return physical_array(whole)
 
 
 def physical_array(array: Any) -> Array:

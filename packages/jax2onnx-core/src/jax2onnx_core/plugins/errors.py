@@ -19,10 +19,11 @@ from jax2onnx_graph.errors import (
     UndecidedDimensionError,
     UnsupportedError,
     VerificationError,
+    WeightsError,
 )  # fmt: skip
 
 __all__ = [
     "ConversionError", "Declined", "ExportWarning", "InputError", "Jax2OnnxError", "OptionError", "PassError", "PluginError",
     "RuleError", "RuntimeInputError", "SaveError", "SymbolError", "TargetError", "UndecidedDimensionError",
-    "UnsupportedError", "VerificationError",
+    "UnsupportedError", "VerificationError", "WeightsError",
 ]  # fmt: skip

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from jax2onnx_graph.build.adapted import Adapted, Adapter
 from jax2onnx_graph.inspection.lowering_log import Unsupported
 from jax2onnx_graph.passes import ContributedPass
 from jax2onnx_graph.targets import PassFactory, Target, standard_target
@@ -17,61 +17,7 @@ from jax2onnx_core.jax_types import Function
 from jax2onnx_core.plugins.errors import PluginError
 from jax2onnx_core.plugins.rules import Composites, CompositeSpec, Decomposition, JaxFn, Rule, Rules
 
-__all__ = ["Adapted", "AdaptedStates", "Adapter", "Registry"]
-
-
-@dataclasses.dataclass(frozen=True)
-class AdaptedStates:
-    """The part of a model object that becomes inputs and outputs of the model, because every call changes it.
-
-    Args:
-      arrays: path → array, what the object holds at the export.
-      fresh: called inside the trace with path → array: an object as `Adapted.fresh` makes, that holds these arrays.
-      read: called with it after it was used: path → what it holds now.
-    """
-
-    arrays: Mapping[str, Any]
-    fresh: Callable[[Mapping[str, Any]], Any]
-    read: Callable[[Any], Mapping[str, Any]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Adapted:
-    """What an adapter makes of one model object.
-
-    Args:
-      fresh: called inside the trace; returns an equivalent object (or, for what is not callable itself, a function)
-        that owns the very same arrays, so that whatever the call mutates is dropped and the user's object is untouched.
-      weights: path ("blocks.0.attn.query.kernel") → array, the identical objects that `fresh` uses.
-      written: called with an object of `fresh` after it was used; path → what it holds now in place of the array that
-        `weights` has there, for state that another call would go on from.
-      modules: called with an object of `fresh`: path ("blocks.0.attn") → the part of the model there. What a call of
-        the part computes is named after the path.
-      around: wraps the function that is called, in the trace or to compare with it: for a scope that has to be open.
-      owners: path → the part of the model that an array belongs to, as messages call it: "norm (BatchNorm)".
-      states: called with what `to_onnx(..., states=…)` was given, in the framework's own terms: a class of variables, the
-        name of a collection, a predicate; the states that it means, None where it means nothing here.
-    """
-
-    fresh: Callable[[], Any]
-    weights: Mapping[str, Any]
-    written: Callable[[Any], Mapping[str, Any]] = lambda _: {}
-    modules: Callable[[Any], Mapping[str, Any]] = lambda _: {}
-    around: Callable[[Function], Function] = lambda fn: fn
-    owners: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    states: Callable[[Any], AdaptedStates | None] = lambda _: None
-
-
-@dataclasses.dataclass(frozen=True)
-class Adapter:
-    """Takes instances of the class `target` ("module:qualified.name") apart, or, once its module is imported, what `claims`
-    says yes to; `owner` contributed it.
-    """
-
-    target: str
-    adapt: Callable[[Any], Adapted]
-    owner: str
-    claims: Callable[[Any], bool] | None = None
+__all__ = ["Registry"]
 
 
 _TARGET = re.compile(r"[^:\s]+:[^:\s]+")

@@ -12,6 +12,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.build.final_names import finish_names
 from jax2onnx_graph.build.model import assemble_model
 from jax2onnx_graph.build.names import Origin, check_names, title
+from jax2onnx_graph.build.python_functions import parameter_names
 from jax2onnx_graph.build.trail import Body
 from jax2onnx_graph.deployment.states import pair_states
 from jax2onnx_graph.inspection.lowering_log import missing_text, supplier_hints
@@ -23,7 +24,7 @@ from jax2onnx_graph.traversal import check_depth, too_deep
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.adapters import AdaptedCallable, adapt_callable
-from jax2onnx_core.frontend.inputs import Inputs, parameter_names, parse_inputs
+from jax2onnx_core.frontend.inputs import Inputs, parse_inputs
 from jax2onnx_core.frontend.static_retrace import specialize_traced, trace_specialized
 from jax2onnx_core.frontend.tracing import NEW_STATE, Traced, trace
 from jax2onnx_core.jax_types import Function
@@ -32,7 +33,7 @@ from jax2onnx_core.lowering.engine import Engine
 from jax2onnx_core.lowering.main_graph import main_scope
 from jax2onnx_core.lowering.recording import RecordingEngine
 from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
-from jax2onnx_core.plugins.errors import ExportWarning, OptionError, UnsupportedError
+from jax2onnx_core.plugins.errors import ExportWarning, UnsupportedError
 from jax2onnx_core.program.program import OnnxProgram
 from jax2onnx_core.program.stepping import input_leaves, output_leaves
 from jax2onnx_core.symbols.specialize import specialization
@@ -134,11 +135,7 @@ def to_onnx(
 def _renamed(inputs: Inputs, names: Sequence[str] | None, output_names: Sequence[str]) -> Inputs:
     if names is None:
         return inputs
-    check_names("input_names", names, inputs.names)
-    if shared := sorted(set(names) & set(output_names)):
-        raise OptionError(
-            f"An input and an output cannot share a name; both are called {', '.join(map(repr, shared))}."
-        )
+    check_names("input_names", names, inputs.names, apart_from=output_names)
     return dataclasses.replace(inputs, names=list(names), default_names=inputs.names)
 
 
@@ -158,7 +155,7 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
     named, final = inputs.final_names, dict(zip(traced.out_names, names, strict=True))
     program = OnnxProgram(
         model, lowering.fn, traced, inputs, lowering.target, x64=lowering.x64, log=engine.log, record=record,
-        specialized=specialized, lower_specialized=lower_specialized, fresh=lambda: lowering.adapted.call,
+        specialized=specialized, lower_specialized=lower_specialized, fresh=lowering.adapted.holding,
         states={named[f"{lowering.adapted.state_keyword}.{path}"]: x for path, x in lowering.adapted.states.items()},
     )  # fmt: skip
     write_states(model, [pair.renamed(named, final) for pair in lowering.states])
@@ -188,13 +185,7 @@ def _model(
         family = jax.lax.__name__.rpartition(".")[2]
         raise UnsupportedError(missing_text(engine.log, family, plugins.failure_notes()))
     names = given or [state.names.unique(name) for name in traced.out_names]
-    finished = scope.own_outputs(outputs, Origin())
-    for value, output_name in zip(finished, names, strict=True):
-        value.name = output_name
-    model = assemble_model(
-        scope.inputs, finished, scope.all_nodes(), engine.functions,
-        opset=state.opset, target=target, producer="jax2onnx-core", name=title(lowering.fn),
-    )  # fmt: skip
+    model = assemble_model(scope, outputs, names, engine.functions, producer="jax2onnx-core", name=title(lowering.fn))
     engine.log.notes += [*plugins.failure_notes(), *optimise(model, target, plugins.registry.passes)]
     engine.log.notes += supplier_hints(
         lowering.adapted.classes, plugins.registry.suppliers, plugins.distributions.values()

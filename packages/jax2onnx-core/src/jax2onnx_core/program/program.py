@@ -22,6 +22,7 @@ from jax2onnx_graph.metadata import SymbolInfo, read_states
 from jax2onnx_graph.probing import critical_sizes, index_extents
 from jax2onnx_graph.sizes import Ranges, Sizes, SymbolSpace, check_ranges, check_shapes, check_sizes, choose_sizes
 from jax2onnx_graph.targets import Target
+from jax2onnx_graph.weights.absent import WeightType
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.inputs import Inputs
@@ -29,8 +30,8 @@ from jax2onnx_core.frontend.pytrees import is_too_deep, structure_difference
 from jax2onnx_core.frontend.static_retrace import specialize_traced
 from jax2onnx_core.frontend.tracing import Traced
 from jax2onnx_core.jax_types import Aval, Function, PyTreeDef
-from jax2onnx_core.jaxprs import Dim, is_symbolic_dim
-from jax2onnx_core.lowering.physical import has_components, physical_array, physical_type
+from jax2onnx_core.jaxprs import AbsentWeight, Dim, is_symbolic_dim, open_jaxpr
+from jax2onnx_core.lowering.physical import has_components, physical_array, physical_type, static_type
 from jax2onnx_core.lowering.recording import results_of
 from jax2onnx_core.plugins.errors import RuntimeInputError, SymbolError
 from jax2onnx_core.program.stepping import StepInterface, initial_values, input_leaves
@@ -55,7 +56,7 @@ class OnnxProgram(VerifiableProgram):
     def __init__(
         self, model: ir.Model, fn: Function, traced: Traced, inputs: Inputs, target: Target, *,
         x64: bool, log: LoweringLog, specialized: Mapping[str, int], lower_specialized: Callable[[Mapping[str, int]], OnnxProgram],
-        record: Callable[[], Body], fresh: Callable[[], Function], states: Mapping[str, jax.Array],
+        record: Callable[[], Body], fresh: Callable[[Mapping[str, jax.Array]], Function], states: Mapping[str, jax.Array],
     ) -> None:  # fmt: skip
         super().__init__(model, target, log)
         self.fn = fn
@@ -105,7 +106,8 @@ class OnnxProgram(VerifiableProgram):
 
         Each number remembers its symbol (`SpecializedDim`); the weights are shared with this program.
         """
-        return self._lower_specialized(values)
+        program = self._lower_specialized(values)
+        return program if self.given is None else program.completed(self.given)
 
     def shape_profile(self, **sizes: SymbolRange) -> ShapeProfile:
         """The least, the usual and the largest shape of each input for such sizes of the symbols: `T=(1, 1, 6)`."""
@@ -191,11 +193,26 @@ class OnnxProgram(VerifiableProgram):
 
     # -- verifying ---------------------------------------------------------------------------
 
+    def weight_types(self) -> dict[str, WeightType]:
+        # Random keys are given as their words.
+        return {
+            name: WeightType(*(static_type(x) if _compat.is_extended_dtype(x.dtype) else (np.dtype(x.dtype), x.shape)))
+            for name, x in self._absent().items()
+        }
+
+    def _absent(self) -> dict[str, jax.ShapeDtypeStruct]:
+        return {const.name: const.type for const in open_jaxpr(self.traced.jaxpr)[1] if isinstance(const, AbsentWeight)}
+
+    def _weights(self) -> dict[str, jax.Array]:
+        """The weights that were given."""
+        given = self.given.arrays() if self.given else {}
+        return {name: jax.numpy.asarray(_from_physical(array, self._absent()[name])) for name, array in given.items()}
+
     def expected(self, run: Run) -> list[Array]:
         with jax.enable_x64(self.x64):
             leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), self.inputs.avals)
             args, kwargs = jax.tree_util.tree_unflatten(self.inputs.tree, leaves)
-            result = self._fresh()(*args, **kwargs)
+            result = self._fresh(self._weights())(*args, **kwargs)
             return [physical_array(jax.numpy.asarray(x)) for x in jax.tree_util.tree_leaves(result)]
 
     def intermediates(self, run: Run) -> tuple[list[Intermediate], list[Array]]:
@@ -208,7 +225,9 @@ class OnnxProgram(VerifiableProgram):
 
         with jax.enable_x64(self.x64):
             leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)
-            outputs = results_of(self._record(), traced.jaxpr, leaves, visit)
+            (inner, consts), weights = open_jaxpr(traced.jaxpr), self._weights()
+            arrays = [weights[const.name] if isinstance(const, AbsentWeight) else const for const in consts]
+            outputs = results_of(self._record(), _compat.closed(inner, arrays), leaves, visit)
             return found, [physical_array(jax.numpy.asarray(x)) for x in outputs]
 
     def random_calls(self, sizes: Sequence[Sizes] | None, ranges: Ranges, seed: int) -> Iterator[Run]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,8 +17,9 @@ from jax2onnx_graph.facts.dtypes import is_exact_attribute
 from jax2onnx_graph.facts.node_check import check_element_types, check_node, check_operands
 from jax2onnx_graph.facts.schemas import output_types
 from jax2onnx_graph.facts.shapes import infer_dims
-from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.facts.values import constant_tensor, known
 from jax2onnx_graph.targets import Property, Target
+from jax2onnx_graph.weights.absent import AbsentTensor, computed
 
 __all__ = ["Array", "DtypeLike", "GraphBuilder", "Operators", "Value"]
 
@@ -116,6 +117,10 @@ class GraphBuilder(abc.ABC):
     def new_constant(self, array: Array, name: str = "const") -> Value:
         """The value that holds `array`; equal small arrays share one."""
 
+    @abc.abstractmethod
+    def new_tensor(self, tensor: ir.TensorProtocol, name: str) -> Value:
+        """The value that holds a tensor whose numbers are absent."""
+
     # -- nodes ---------------------------------------------------------------------------------
 
     def emit(
@@ -188,9 +193,28 @@ class GraphBuilder(abc.ABC):
         return self.new_constant(np.array(list(values), np.int64).reshape(-1))
 
     def known(self, value: Value) -> Array | None:
-        """The array that a value is at export time, None if it depends on the inputs."""
-        tensor = constant_tensor(value)
-        return None if tensor is None else tensor.numpy()
+        """The array that a value is at export time, None if it depends on the inputs or on absent weights."""
+        return known(value, limit=None)
+
+    def fold(
+        self, function: Callable[..., Array], *operands: Value, dims: Sequence[int], dtype: DtypeLike | None = None,
+        name: str = "const",
+    ) -> Value | None:  # fmt: skip
+        """The constant of these dimensions that `function` makes of the arrays of `operands`; None if one is no constant.
+
+        It is computed when the weights are there, and has the element type `dtype` or that of the first operand.
+        """
+        tensors = [tensor for x in operands if (tensor := constant_tensor(x)) is not None]
+        if len(tensors) < len(operands):
+            return None
+        element = tensors[0].dtype if dtype is None else element_type(np.dtype(dtype))
+
+        def typed(*arrays: Array) -> Array:
+            return function(*arrays).astype(element.numpy(), copy=False)
+
+        if any(isinstance(tensor, AbsentTensor) for tensor in tensors):
+            return self.new_tensor(computed(typed, tensors, element, dims), name)
+        return self.new_constant(typed(*(tensor.numpy() for tensor in tensors)), name)
 
     def dtype(self, value: Value) -> Dtype:
         """The element type of a value."""
@@ -230,9 +254,11 @@ class GraphBuilder(abc.ABC):
         dims, old = tuple(dims), self.known_dims(x)
         if old == dims:
             return x
-        known = self.known(x)
-        if known is not None and all(map(is_static, dims)):
-            return self.new_constant(known.reshape([int(d) for d in dims if is_static(d)]), x.name or "const")
+        if all(map(is_static, dims)):
+            sizes = [int(d) for d in dims if is_static(d)]
+            folded = self.fold(lambda array: array.reshape(sizes), x, dims=sizes, name=x.name or "const")
+            if folded is not None:
+                return folded
         target = self._reshape_target(old, dims)
         if target is None:
             # A size that is computed may be 0, and that is no copy then.
@@ -288,10 +314,12 @@ class GraphBuilder(abc.ABC):
         perm = [int(p) for p in perm]
         if perm == sorted(perm):
             return x
-        known = self.known(x)
-        if known is not None:
-            return self.new_constant(known.transpose(perm), f"{x.name}.transpose")
-        return self.op("Transpose", x, perm=perm)
+        if constant_tensor(x) is None:
+            return self.op("Transpose", x, perm=perm)
+        sizes = [int(d) for d in self.known_dims(x) if is_static(d)]
+        folded = self.fold(lambda a: a.transpose(perm), x, dims=[sizes[p] for p in perm], name=f"{x.name}.transpose")
+        assert folded is not None, "the operand is a constant"
+        return folded
 
     def squeeze(self, x: Value, axes: Sequence[int]) -> Value:
         """`x` without the given axes of size 1."""
@@ -300,7 +328,7 @@ class GraphBuilder(abc.ABC):
         dims = self.known_dims(x)
         gone = {a % len(dims) for a in axes}
         kept = tuple(d for i, d in enumerate(dims) if i not in gone)
-        if self.known(x) is not None:
+        if constant_tensor(x) is not None:
             return self.reshape(x, kept)
         return self.op("Squeeze", x, self.ints(sorted(gone)), dims=kept)
 
@@ -313,7 +341,7 @@ class GraphBuilder(abc.ABC):
         new = sorted(a % rank for a in axes)
         rest = iter(dims)
         wide = tuple(1 if i in new else next(rest) for i in range(rank))
-        if self.known(x) is not None:
+        if constant_tensor(x) is not None:
             return self.reshape(x, wide)
         return self.op("Unsqueeze", x, self.ints(new), dims=wide)
 

@@ -55,6 +55,13 @@ class ConstantPool:
         alike.append((array, value))
         return value
 
+    def tensor(self, tensor: ir.TensorProtocol, name: str) -> ir.Value:
+        """The value of a tensor whose numbers are not at hand to be compared."""
+        shape = ir.Shape(tensor.shape.numpy())
+        return ir.Value(
+            name=self._names.unique(name), type=ir.TensorType(tensor.dtype), shape=shape, const_value=tensor
+        )
+
     def _new(self, array: Array, name: str) -> ir.Value:
         name = self._names.unique(name)
         dtype = element_type(array.dtype)

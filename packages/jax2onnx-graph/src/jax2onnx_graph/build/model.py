@@ -6,24 +6,30 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.build.names import Origin
+from jax2onnx_graph.build.scope import Scope
 from jax2onnx_graph.facts.node_check import check_element_types
-from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import walk
 
 __all__ = ["assemble_model"]
 
 
 def assemble_model(
-    inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], nodes: Sequence[ir.Node], functions: Sequence[ir.Function],
-    *, opset: int, target: Target, producer: str, name: str,
+    scope: Scope, outputs: Sequence[ir.Value], names: Sequence[str], functions: Sequence[ir.Function], *, producer: str,
+    name: str,
 ) -> ir.Model:  # fmt: skip
-    """The model of a main graph and functions.
+    """The model of the main graph in `scope`, whose `outputs` get their `names`, and functions.
 
     The constants in use become initializers, in functions Constant nodes.
 
     Raises:
       ConversionError: a value has an element type that the operators of the opset, or the target, do not know.
     """
+    outputs = scope.own_outputs(outputs, Origin())
+    for value, output_name in zip(outputs, names, strict=True):
+        value.name = output_name
+    inputs, nodes = scope.inputs, scope.all_nodes()
+    opset, target = scope.state.opset, scope.state.target
     values = itertools.chain(inputs, (v for node in walk(nodes) for v in node.outputs))
     check_element_types(opset, target, {value.dtype for value in values})
     domains = {node.domain for node in walk(nodes)} | {f.domain for f in functions}

@@ -51,7 +51,7 @@ class ModelState:
 
     def __init__(
         self, opset: int, target: Target, notation: DimNotation, weight_names: Mapping[int, str],
-        physical: Callable[[Any], Array], *, inline_functions: bool = False,
+        physical: Callable[[Any], Array | ir.TensorProtocol], *, inline_functions: bool = False,
     ) -> None:  # fmt: skip
         self.opset, self.target, self.notation = opset, target, notation
         self.inline_functions = inline_functions
@@ -60,6 +60,7 @@ class ModelState:
         self._dims: dict[Value, Dims] = {}
         self._weight_names, self._physical = weight_names, physical
         self._weights: dict[int, Value] = {}
+        self._named: set[str] = set()
         self._kept: list[Any] = []  # what the ids in `_weights` belong to
 
     def dims(self, value: Value) -> Dims | None:
@@ -86,15 +87,26 @@ class ModelState:
         """The value that holds `array`; equal small arrays share one."""
         return self._pool.constant(array, name)
 
+    def tensor(self, tensor: ir.TensorProtocol, name: str) -> Value:
+        """The value of a tensor whose numbers are not at hand."""
+        return self._pool.tensor(tensor, name)
+
     def weight(self, array: Any) -> Value:
-        """The value of an array that the traced function closed over; one array is one value."""
+        """The value of an array that the traced function closed over, or of an absent weight; one array is one value."""
         value = self._weights.get(id(array))
         if value is None:
-            value = self._pool.weight(self._physical(array), self._weight_names.get(id(array)))
+            name, tensor = self._weight_names.get(id(array)), self._physical(array)
+            if isinstance(tensor, ir.TensorProtocol):
+                name = name or tensor.name
+                value = self.tensor(tensor, name or "const")
+            else:
+                value = self._pool.weight(tensor, name)
             self._weights[id(array)] = value
             self._kept.append(array)
+            if name is not None:
+                self._named.add(value.name or "")
         return value
 
     def weight_names(self) -> set[str]:
         """The names of all named weights so far, in use or not."""
-        return {value.name or "" for key, value in self._weights.items() if key in self._weight_names}
+        return self._named

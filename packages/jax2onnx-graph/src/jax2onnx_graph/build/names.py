@@ -29,13 +29,21 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-def check_names(option: str, names: Sequence[str], defaults: Sequence[str]) -> None:
-    """Check the names that somebody gives in place of `defaults`. Raises OptionError."""
+def check_names(option: str, names: Sequence[str], defaults: Sequence[str], *, apart_from: Sequence[str] = ()) -> None:
+    """Check the names that somebody gives in place of `defaults`, those of inputs to differ from the outputs `apart_from`.
+
+    Raises:
+      OptionError: they are none, too few or too many, or the same.
+    """
     if isinstance(names, str) or not all(isinstance(n, str) and n and n == printable(n) for n in names):
         raise OptionError(f"{option} needs a list of names, each a text of printable characters; got {names!r}.")
     if len(names) != len(defaults) or len(set(names)) != len(names):
         raise OptionError(
             f"{option} needs {len(defaults)} different names, one for each of {list(defaults)}; got {names!r}."
+        )
+    if shared := sorted(set(names) & set(apart_from)):
+        raise OptionError(
+            f"An input and an output cannot share a name; both are called {', '.join(map(repr, shared))}."
         )
 
 

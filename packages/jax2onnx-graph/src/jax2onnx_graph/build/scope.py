@@ -142,6 +142,9 @@ class ScopeBuilder(GraphBuilder):
         """The value that holds `array`; equal small arrays share one."""
         return self._state.constant(array, name)
 
+    def new_tensor(self, tensor: ir.TensorProtocol, name: str) -> Value:
+        return self._state.tensor(tensor, name)
+
     def dim(self, dim: Dim) -> Value:
         """A dimension as an int64 scalar."""
         return self.scope.dims.scalar(dim)

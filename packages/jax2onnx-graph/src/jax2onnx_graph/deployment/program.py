@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array, Dtype
@@ -17,7 +18,7 @@ from jax2onnx_graph.deployment.bisection import Bisection, Intermediate, bisect
 from jax2onnx_graph.deployment.keeper import RuntimeOptions
 from jax2onnx_graph.deployment.quantization import Mode, Quantization
 from jax2onnx_graph.deployment.session import Interface, ModelSession, StateSizes, open_session
-from jax2onnx_graph.errors import OptionError, RuntimeInputError
+from jax2onnx_graph.errors import OptionError, RuntimeInputError, WeightsError
 from jax2onnx_graph.inspection.lowering_log import LoweringLog
 from jax2onnx_graph.inspection.page import Findings, report_page
 from jax2onnx_graph.inspection.parts import own_times
@@ -26,6 +27,8 @@ from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.saving import save_model, save_sharing_weights, save_text
 from jax2onnx_graph.sizes import Ranges, Sizes, SymbolSpace
 from jax2onnx_graph.targets import Session, Target
+from jax2onnx_graph.weights.absent import WeightType
+from jax2onnx_graph.weights.binding import GivenWeights, Rename, bound_model, needed_weights
 
 if TYPE_CHECKING:
     import onnx
@@ -58,6 +61,7 @@ class Program:
       verified: what the last verification found, output by output and run by run.
       accuracy: what the last verification of a program in fewer bits found.
       times: seconds by the names of nodes, of the last `profile`.
+      given: the weights that were given because they were absent.
     """
 
     def __init__(self, model: ir.Model, target: Target, log: LoweringLog) -> None:
@@ -67,10 +71,12 @@ class Program:
         self.verified: list[OutputError] = []
         self.accuracy: Accuracy | None = None
         self.times: dict[str, float] = {}
+        self.given: GivenWeights | None = None
 
     @property
     def model_proto(self) -> onnx.ModelProto:
         """The model as a protobuf message (a copy; at most 2 GiB)."""
+        self.check_complete("made a message")
         return ir.to_proto(self.model)
 
     @property
@@ -91,9 +97,63 @@ class Program:
         """What is known of the symbols, as it was written."""
         return []
 
-    def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None,
-             threshold: int = 1024, data_file: str | None = None) -> Path:  # fmt: skip
-        """Write the model to a file, atomically; see `save_model`."""
+    # -- weights -----------------------------------------------------------------------------
+
+    @property
+    def weights(self) -> dict[str, WeightType]:
+        """The weights that are absent, with their types."""
+        needed = set(needed_weights(self.model))
+        return {name: of for name, of in self.weight_types().items() if name in needed}
+
+    def weight_types(self) -> dict[str, WeightType]:
+        """The same with those that the exported function had, but does not use."""
+        return {}
+
+    def with_weights(self, source: object, *, rename: Rename | None = None) -> Self:
+        """The program with the weights that were absent, each of which is read when the model is saved, and not kept.
+
+        Args:
+          source: what has them by the names of `weights`: a mapping of names to arrays, or to functions that make them; the
+            path of a safetensors file, of the index of several, or of a directory with them or with an Orbax checkpoint; what
+            `open_weights` returned. An array of another precision is converted.
+          rename: the names in the source by those of `weights`, where they differ: a mapping or a function.
+
+        Raises:
+          WeightsError: weights are missing, are none of the program, or have another type; all of them are named.
+        """
+        return self.completed(GivenWeights(self.weight_types(), needed_weights(self.model), source, rename))
+
+    def completed(self, given: GivenWeights) -> Self:
+        """The same with weights that were checked, of another specialization."""
+        complete = copy.copy(self)
+        complete.given, complete.verified = given, []
+        complete.model = bound_model(self.model, given)
+        vars(complete).pop("loaded", None)
+        return complete
+
+    def check_complete(self, done: str) -> None:
+        """Raise WeightsError if weights are absent, without which the program cannot be `done`."""
+        if lacking := needed_weights(self.model):
+            names = ", ".join(lacking[:3]) + (f" and {len(lacking) - 3} more" if len(lacking) > 3 else "")
+            raise WeightsError(
+                f"The program cannot be {done}: its weights {names} are absent, because it was exported from a model without "
+                "arrays. Give them by program.with_weights(source), or program.save(path, weights=source)."
+            )
+
+    # -- saving ------------------------------------------------------------------------------
+
+    def save(
+        self, path: str | os.PathLike[str], *, external_data: bool | None = None, threshold: int = 1024,
+        data_file: str | None = None, weights: object = None, rename: Rename | None = None,
+    ) -> Path:  # fmt: skip
+        """Write the model to a file, atomically; see `save_model`.
+
+        `weights` has those that are absent, one of which is in memory at a time; see `with_weights`.
+        """
+        if weights is not None:
+            complete = self.with_weights(weights, rename=rename)
+            return complete.save(path, external_data=external_data, threshold=threshold, data_file=data_file)
+        self.check_complete("saved")
         return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file)
 
     def save_variants(self, directory: str | os.PathLike[str], **variants: Mapping[str, int]) -> list[Path]:
@@ -102,6 +162,7 @@ class Program:
         `save_variants("out", full={"T": 6, "S": 0}, incremental={"T": 1, "S": 5})` writes `full.onnx`,
         `incremental.onnx` and their weights.
         """
+        self.check_complete("saved")
         return save_sharing_weights(directory, variants, lambda values: self.specialize(**values).model)
 
     def __repr__(self) -> str:
@@ -131,6 +192,7 @@ class Program:
     @functools.cached_property
     def loaded(self) -> Session:
         """The loaded model: named arrays → outputs in order."""
+        self.check_complete("run")
         return self.target.able_to_run().load(self.model)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -175,6 +237,7 @@ class Program:
           OptionError: an option fits no state, or a state has no first value.
           TargetError: the runtime is not installed, or cannot run the model.
         """
+        self.check_complete("run")
         options = RuntimeOptions(threads, providers, session_options, graph_optimization_level)
         return open_session(
             self.model, lambda pairs: self.target.able_to_run().open(self.model, pairs, options), self.interface(), self.space(),
@@ -236,6 +299,7 @@ class Program:
           OptionError, TargetError: an option is wrong, nothing can be quantised, or the target has no quantizer.
           RuntimeInputError: the calibration data do not fit the inputs.
         """
+        self.check_complete("quantized")
         calls = None if calibration is None else self._calls(calibration)
         runs = None if calls is None else [self.feeds(*args, **kwargs) for args, kwargs in calls]
         return QuantizedProgram(self, Quantization(mode, block_size, exclude, runs, keep_io_types))

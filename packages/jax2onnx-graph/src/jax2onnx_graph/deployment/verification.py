@@ -41,12 +41,14 @@ class VerifiableProgram(Program):
 
         Raises:
           VerificationError: an output differs; it is named.
+          WeightsError: weights are absent.
         """
         runs = self.random_calls(sizes, ranges or {}, seed)
         if inputs is not None or kwargs is not None:
             if sizes is not None or ranges is not None:
                 raise OptionError("verify takes either inputs and kwargs, or sizes and ranges for random ones.")
             runs = [Run("the given inputs", inputs or (), kwargs or {})]
+        self.check_complete("verified")
         self.verified.clear()
         for run in runs:
             actual, expected = self.loaded(self.feeds(*run.args, **run.kwargs)), self.expected(run)

@@ -11,7 +11,7 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
-from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, same_dim
+from jax2onnx_graph.facts.values import LabelledDim, known, same_dim
 
 __all__ = ["broadcast_dims", "infer_dims"]
 
@@ -87,8 +87,8 @@ def _int(attributes: _Attributes, name: str, default: int) -> int:
 
 
 def _constant(inputs: _Inputs, index: int) -> list[int] | None:
-    tensor = constant_tensor(inputs[index]) if index < len(inputs) else None
-    return None if tensor is None else [int(i) for i in tensor.numpy().reshape(-1)]
+    array = known(inputs[index], limit=None) if index < len(inputs) else None
+    return None if array is None else [int(i) for i in array.reshape(-1)]
 
 
 def _reduce(

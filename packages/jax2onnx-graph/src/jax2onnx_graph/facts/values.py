@@ -8,6 +8,7 @@ import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import Dim
+from jax2onnx_graph.weights.absent import known_array
 
 __all__ = ["SMALL", "LabelledDim", "constant_tensor", "dims_of", "known", "same_dim", "same_dims"]
 
@@ -19,7 +20,7 @@ SMALL = 1024
 
 
 def constant_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
-    """The tensor behind `value` if it is an initializer or the result of a Constant node."""
+    """The tensor behind `value` if it is an initializer or the result of a Constant node; its numbers may be absent."""
     if value is None or value.is_graph_input():
         return None
     producer = value.producer()
@@ -29,10 +30,10 @@ def constant_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
     return None if attribute is None else attribute.as_tensor()
 
 
-def known(value: ir.Value | None, limit: int = SMALL) -> np.ndarray | None:
-    """The array that `value` always holds, if it is a constant of at most `limit` elements."""
+def known(value: ir.Value | None, limit: int | None = SMALL) -> np.ndarray | None:
+    """The array that `value` always holds, if it is a constant of at most `limit` elements whose numbers are there."""
     tensor = constant_tensor(value)
-    return None if tensor is None or tensor.size > limit else tensor.numpy()
+    return None if tensor is None or (limit is not None and tensor.size > limit) else known_array(tensor)
 
 
 def dims_of(value: ir.Value | None) -> tuple[LabelledDim, ...] | None:

@@ -10,6 +10,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import ValueUse, facts_of, value_use
 from jax2onnx_graph.facts.schemas import value_inputs
 from jax2onnx_graph.legalise.kernels import operator_key
+from jax2onnx_graph.weights.absent import known_array
 
 __all__ = ["Magnitude", "Magnitudes"]
 
@@ -133,9 +134,9 @@ def _limit_of_type(dtype: ir.DataType | None) -> int:
 
 
 def _of_array(tensor: ir.TensorProtocol) -> Magnitude:
-    if tensor.size > _SMALL or not tensor.dtype.is_integer():
+    array = known_array(tensor) if tensor.size <= _SMALL and tensor.dtype.is_integer() else None
+    if array is None:
         return _UNKNOWN
-    array = tensor.numpy()
     low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
     limit = max(high, -low - 1)
     return Magnitude(limit, limit < 1 << 31)

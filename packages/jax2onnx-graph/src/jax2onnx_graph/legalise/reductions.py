@@ -10,7 +10,7 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.builder import GraphBuilder
 from jax2onnx_graph.facts.dims import Dims
-from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.facts.values import known
 from jax2onnx_graph.legalise.legalisation import Rewrite
 
 __all__ = ["accumulated", "reduced_extreme"]
@@ -75,5 +75,5 @@ def _axes(node: ir.Node) -> list[int] | None:
         if node.attributes.get_int("noop_with_empty_axes", 0):
             return []
         return None if operand is None or operand.shape is None else list(range(operand.shape.rank()))
-    tensor = constant_tensor(axes)
-    return None if tensor is None else [int(axis) for axis in tensor.numpy().reshape(-1)]
+    array = known(axes, limit=None)
+    return None if array is None else [int(axis) for axis in array.reshape(-1)]

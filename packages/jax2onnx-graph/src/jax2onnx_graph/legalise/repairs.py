@@ -11,7 +11,7 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.builder import GraphBuilder
 from jax2onnx_graph.facts.availability import main_value
-from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.facts.values import known
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.targets import Property, Target
@@ -55,10 +55,10 @@ class RepairsPass(GraphPass):
 
 
 def with_nan(b: GraphBuilder, operands: list[ir.Value], result: ir.Value) -> ir.Value:
-    """A NaN among the operands is the result; constants without NaN are not looked at."""
+    """A NaN among the operands is the result; known constants without NaN are not looked at."""
     dims = b.dims(result)
     for value in operands:
-        tensor = constant_tensor(value)
-        if tensor is None or np.isnan(tensor.numpy().astype(np.float64)).any():
+        array = known(value, limit=None)
+        if array is None or np.isnan(array.astype(np.float64)).any():
             result = b.op("Where", b.op("IsNaN", value), value, result, dims=dims)
     return result

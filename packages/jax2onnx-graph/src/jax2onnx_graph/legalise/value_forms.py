@@ -9,6 +9,7 @@ from jax2onnx_graph.facts.dtypes import is_exact_cast, type_name
 from jax2onnx_graph.legalise.carriers import Carrier, Embedding
 from jax2onnx_graph.metadata import note_reason
 from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.weights.absent import computed
 
 __all__ = ["ValueForms"]
 
@@ -75,7 +76,7 @@ class ValueForms:
         constant, editor = value.const_value, self._editors[_home(value)]
         if constant is not None and value.is_initializer() and constant.size <= _SMALL and not value.is_graph_input():
             self._converted_constants[value] = None
-            tensor = ir.tensor(constant.numpy().astype(dtype.numpy()), dtype=dtype)
+            tensor = computed(lambda array: array.astype(dtype.numpy()), [constant], dtype, constant.shape.numpy())
             return editor.derived(value, tensor, dtype.short_name())
         assert value.dtype is not None
         result = self._cast(value, dtype, reader, value.dtype)

@@ -279,6 +279,9 @@ class InsertionPoint(GraphBuilder):
     def new_constant(self, array: Array, name: str = "const") -> Value:
         return self._editor.constant(array)
 
+    def new_tensor(self, tensor: ir.TensorProtocol, name: str) -> Value:
+        return self._editor.own(tensor)
+
 
 class _BeforeNode(InsertionPoint):
     def __init__(self, editor: GraphEditor, node: ir.Node) -> None:

@@ -229,9 +229,10 @@ def _flipped_kernel(ctx: Context, kernel: Value, groups: int) -> Value:
     """[groups·out, in, …] → [groups·in, out, …] with the spatial axes reversed."""
     features, inputs, *space = ctx.known_dims(kernel)
     spatial = tuple(i + 2 for i, k in enumerate(space) if k != 1)
-    known = ctx.known(kernel)
-    if known is not None:
-        kernel = ctx.constant(np.flip(known, spatial), name=common_name([kernel]))
+    sizes = [int(d) for d in ctx.known_dims(kernel) if is_static(d)]
+    flipped = ctx.fold(lambda w: np.flip(w, spatial), kernel, dims=sizes, name=common_name([kernel]))
+    if flipped is not None:
+        kernel = flipped
     elif spatial:
         kernel = ctx.jax(lambda w: lax.rev(w, spatial), kernel)
     if groups == 1:

@@ -14,6 +14,7 @@ from jax import Array, lax
 from jax2onnx_core import Complex, Context, Dim, Rules, Value
 from jax2onnx_core.jaxprs import Dims, is_positive, is_static
 from jax2onnx_graph.build.builder import DtypeLike
+from jax2onnx_graph.facts.values import constant_tensor
 
 from jax2onnx_lax._compat import ragged_dot_general
 from jax2onnx_lax.complex.arrays import multiply_in_parts, on_arrays
@@ -198,7 +199,7 @@ def _unbatched_product(ctx: Context, left: _Side, right: _Side, out: Dims) -> Va
         return None
     if len(left.dims) == 2:
         return ctx.op.Gemm(left.value, right.value, transA=int(not l_last), transB=int(not r_first))
-    return _rows_by_columns(ctx, left, right, out) if l_last and ctx.known(right.value) is not None else None
+    return _rows_by_columns(ctx, left, right, out) if l_last and constant_tensor(right.value) is not None else None
 
 
 def _may_multiply_vector(ctx: Context, dtype: Dtype, out: Dims) -> bool:

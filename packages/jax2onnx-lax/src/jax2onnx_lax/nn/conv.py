@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from jax2onnx_core import Context, Rules, Value
 from jax2onnx_core.jaxprs import Dims
+from jax2onnx_graph.build.builder import Array
 from jax2onnx_graph.build.final_names import common_name
 
 from jax2onnx_lax.nn import operands
@@ -127,14 +128,17 @@ def _scattered_kernel(
     """The kernel as ONNX has it: [I, O / groups, *window], the window reversed unless it is already."""
     if transpose_kernel and not channels_first and groups == 1:
         return ctx.transpose(kernel, (rank + 1, rank, *range(rank)))
-    known = ctx.known(kernel)
-    if known is None or transpose_kernel:
-        ctx.decline("the kernel is not a constant")
-    known = known if channels_first else known.transpose(rank + 1, rank, *range(rank))
-    out, per_group, *window = known.shape
-    grouped = known.reshape(groups, out // groups, per_group, *window).swapaxes(1, 2)
-    scattered = np.flip(grouped.reshape(groups * per_group, out // groups, *window), tuple(range(2, 2 + rank)))
-    return ctx.constant(scattered, like=kernel, name=common_name([kernel]))
+    layout = tuple(range(rank + 2)) if channels_first else (rank + 1, rank, *range(rank))
+    sizes = static_sizes(ctx, ctx.known_dims(kernel))
+    out, per_group, *window = (sizes[axis] for axis in layout)
+    dims = (groups * per_group, out // groups, *window)
+
+    def scattered(kernel: Array) -> Array:
+        grouped = kernel.transpose(layout).reshape(groups, out // groups, per_group, *window).swapaxes(1, 2)
+        return np.flip(grouped.reshape(dims), tuple(range(2, 2 + rank)))
+
+    folded = None if transpose_kernel else ctx.fold(scattered, kernel, dims=dims, name=common_name([kernel]))
+    return ctx.decline("the kernel is not a constant") if folded is None else folded
 
 
 def _images(ctx: Context, x: Value, rank: int, channels_first: bool) -> Value:

@@ -6,6 +6,7 @@ Statistics are one operator; batch norm, whose statistics are constants, is Mul 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from jax2onnx_core import Context, Rules, Value
@@ -108,23 +109,28 @@ def batch_norm(
       axis: of the channels; negative from the end.
       epsilon: what is added to the variance.
     """
-    factor = 1 / np.sqrt(_constant(ctx, variance).astype(np.float64) + epsilon)
-    factor = factor if scale is None else factor * _constant(ctx, scale)
-    summand = -_constant(ctx, mean) * factor
-    summand = summand if bias is None else summand + _constant(ctx, bias)
+    scales, biases = ([value] if value is not None else [] for value in (scale, bias))
+
+    def factor(variance: Array, *scale: Array) -> Array:
+        factor = 1 / np.sqrt(variance.astype(np.float64) + epsilon)
+        return factor * scale[0] if scale else factor
+
+    def summand(mean: Array, variance: Array, *others: Array) -> Array:
+        result = -mean * factor(variance, *others[: len(scales)])
+        return result + others[-1] if biases else result
+
     trailing = (1,) * (-axis - 1 if axis < 0 else len(ctx.known_dims(x)) - axis - 1)
-    factor, summand = (array.reshape(-1, *trailing) for array in (factor, summand))
-    # Named after what plays the same part in the layer, or, without that, after the statistics.
-    names = common_name([variance if scale is None else scale]), common_name([mean if bias is None else bias])
-    scaled = ctx.op.Mul(x, ctx.constant(factor, like=x, name=names[0]))
-    return ctx.op.Add(scaled, ctx.constant(summand, like=x, name=names[1]))
 
+    def folded(function: Callable[..., Array], operands: Sequence[Value], names: Sequence[Value]) -> Value:
+        """A constant [C, ...], named after what plays the same part in the layer, or, without that, after the statistics."""
+        dims = (math.prod(static_sizes(ctx, ctx.known_dims(variance))), *trailing)
+        result = ctx.fold(
+            lambda *arrays: function(*arrays).reshape(dims), *operands, dims=dims, dtype=ctx.dtype(x), name=common_name(names)
+        )  # fmt: skip
+        return ctx.decline("the statistics are not constants") if result is None else result
 
-def _constant(ctx: Context, value: Value) -> Array:
-    known = ctx.known(value)
-    if known is None:
-        ctx.decline("the statistics are not constants")
-    return known
+    scaled = ctx.op.Mul(x, folded(factor, [variance, *scales], scales or [variance]))
+    return ctx.op.Add(scaled, folded(summand, [mean, variance, *scales, *biases], biases or [mean]))
 
 
 @rules.lower("nn.group_norm")

@@ -6,7 +6,7 @@ As a loop over the cell it would take several times as long, the more the smalle
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import jax
@@ -16,6 +16,8 @@ from jax2onnx_core.jaxprs import Dims
 from jax2onnx_graph.build.builder import Array
 from jax2onnx_graph.build.final_names import common_name
 from jax2onnx_graph.rewrite.patterns import scalar
+
+from jax2onnx_lax.nn.operands import static_sizes
 
 __all__ = ["Cell", "rules"]
 
@@ -92,18 +94,34 @@ def rnn(
       The results: "y" [B, T, H], or [T, B, H] if `time_major`; "h" and "c" [B, H].
     """
     ctx.require(operator, x)
-    kernels = [_gates(ctx, arrays, gates, operator).transpose(0, 2, 1) for arrays in (input_kernels, hidden_kernels)]
-    hidden = kernels[1].shape[-1]
-    biases = [_bias(ctx, arrays, gates, operator, kernels[0]) for arrays in (input_biases, hidden_biases)]
+    (hidden,) = static_sizes(ctx, ctx.known_dims(hidden_kernels[0])[:1])
     x = x if time_major else ctx.transpose(x, (1, 0, 2))
     length, batch, _ = ctx.known_dims(x)
     first = [carry[states.index(name)] for name in "hc" if name in states] if carry else []
     initial = [None if _is_zero(ctx, state) else ctx.unsqueeze(state, [0]) for state in first]
-    made_of = (input_kernels, hidden_kernels, (*input_biases, *hidden_biases))
+    width = len(gates) * hidden
+
+    def ordered(*arrays: Array) -> Array:
+        """Kernels [I, gates · H] or biases [gates · H], in one or several pieces, as one [1, ..., gates · H] with ONNX's
+        order of gates; no biases are zeros.
+        """
+        split = np.split(np.concatenate(arrays or [np.zeros(width)], -1), len(gates), -1)
+        return np.concatenate([split[gates.index(gate)] for gate in _GATES[operator]], -1)[None]
+
+    def folded(function: Callable[..., Array], values: Sequence[Value], dims: Sequence[int]) -> Value:
+        result = ctx.fold(function, *values, dims=dims, dtype=ctx.dtype(x), name=common_name(values))
+        return ctx.decline("the weights are not constants") if result is None else result
+
+    count = len(input_biases)
     weights = [
-        ctx.constant(array, like=x, name=common_name(parts))
-        for array, parts in zip((*kernels, np.concatenate(biases, -1)), made_of, strict=True)
-    ]
+        folded(lambda *a: ordered(*a).transpose(0, 2, 1), k, (1, width, *static_sizes(ctx, ctx.known_dims(k[0])[:1])))
+        for k in (input_kernels, hidden_kernels)
+    ] + [
+        folded(
+            lambda *a: np.concatenate([ordered(*a[:count]), ordered(*a[count:])], -1),
+            (*input_biases, *hidden_biases), (1, 2 * width),
+        )
+    ]  # fmt: skip
     outputs = ctx.op.several(
         operator, x, *weights, *([None, *initial] if any(initial) else []),
         outputs=1 + len(states), hidden_size=hidden, dims=(length, 1, batch, hidden),
@@ -125,18 +143,3 @@ def _result(ctx: Context, name: str, outputs: Sequence[Value], dims: Dims, time_
 def _is_zero(ctx: Context, state: Value) -> bool:
     known = ctx.known(state)
     return scalar(state) == 0 or (known is not None and not known.any())
-
-
-def _bias(ctx: Context, arrays: Sequence[Value], gates: str, operator: str, kernel: Array) -> Array:
-    return _gates(ctx, arrays, gates, operator) if arrays else np.zeros(kernel.shape[:2], kernel.dtype)
-
-
-def _gates(ctx: Context, arrays: Sequence[Value], gates: str, operator: str) -> Array:
-    """Kernels [I, gates · H] or biases [gates · H], in one or several pieces, as one with ONNX's order of gates and a
-    leading axis of directions.
-    """
-    known = [array for array in map(ctx.known, arrays) if array is not None]
-    if len(known) < len(arrays):
-        ctx.decline("the weights are not constants")
-    split = np.split(np.concatenate(known, -1), len(gates), -1)
-    return np.concatenate([split[gates.index(gate)] for gate in _GATES[operator]], -1)[None]

@@ -10,14 +10,15 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.build.final_names import common_name
 from jax2onnx_graph.build.trail import forget
-from jax2onnx_graph.facts.values import constant_tensor, dims_of, known
+from jax2onnx_graph.facts.values import constant_tensor, dims_of
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation, other_operand, permutation_of
+from jax2onnx_graph.weights.absent import computed
 
 __all__ = ["FoldBatchNorm"]
 
-_CHANNELS = 1 << 16
+_BIASES = {"Mul": np.multiply, "Add": np.add, "Sub": np.subtract}
 
 
 class FoldBatchNorm(GraphPass):
@@ -61,19 +62,15 @@ def _fold(editor: GraphEditor, node: ir.Node) -> None:
 
 
 def _put_folded(
-    editor: GraphEditor, conv: ir.Node, op_type: str, values: np.ndarray, bias: np.ndarray,
+    editor: GraphEditor, conv: ir.Node, op_type: str, values: ir.TensorProtocol, bias: ir.TensorProtocol,
     named: Sequence[ir.Value | None],
 ) -> ir.Value:  # fmt: skip
     """Put a convolution that does `op_type` with `values` [C] by itself in the place of `conv`; returns its result.
 
     Its bias is named after `named`.
     """
-    weights = conv.inputs[1]
-    if op_type == "Mul":
-        weights, bias = _scaled_weights(editor, conv, values), bias * values
-    else:
-        bias = bias + values if op_type == "Add" else bias - values
-    new_bias = editor.own(ir.Tensor(bias), named)
+    weights = _scaled_weights(editor, conv, values) if op_type == "Mul" else conv.inputs[1]
+    new_bias = editor.own(computed(_BIASES[op_type], [bias, values], bias.dtype, bias.shape.numpy()), named)
     new = editor.put(conv, conv.op_type, [conv.inputs[0], weights, new_bias], attribute_values(conv))
     return new.outputs[0]
 
@@ -96,35 +93,33 @@ def _channels(conv: ir.Node) -> int | None:
     return count if isinstance(count, int) else None
 
 
-def _per_channel(value: ir.Value | None, result: ir.Value, channels: int, axis: int) -> np.ndarray | None:
+def _per_channel(value: ir.Value | None, result: ir.Value, channels: int, axis: int) -> ir.TensorProtocol | None:
     """The constant [C] that `value` adds or multiplies along `axis` of the result."""
-    array, rank = known(value, _CHANNELS), len(dims_of(result) or ())
-    if array is None or array.ndim > rank or rank < 3:
+    tensor, rank = constant_tensor(value), len(dims_of(result) or ())
+    if tensor is None or len(tensor.shape) > rank or rank < 3:
         return None
-    shape = (1,) * (rank - array.ndim) + array.shape
+    shape = (1,) * (rank - len(tensor.shape)) + tuple(tensor.shape.numpy())
     if shape[axis] not in (1, channels) or any(d != 1 for i, d in enumerate(shape) if i != axis):
         return None
-    return np.broadcast_to(array.reshape(-1), (channels,))
+    return computed(lambda a: np.broadcast_to(a.reshape(-1), (channels,)), [tensor], tensor.dtype, [channels])
 
 
-def _bias(conv: ir.Node, channels: int) -> np.ndarray | None:
+def _bias(conv: ir.Node, channels: int) -> ir.TensorProtocol | None:
     """The bias [C] of a convolution, zeros where it has none; None where it is not constant."""
     if len(conv.inputs) > 2 and conv.inputs[2] is not None:
-        return known(conv.inputs[2], _CHANNELS)
+        return constant_tensor(conv.inputs[2])
     dtype = conv.outputs[0].dtype
-    return None if dtype is None else np.zeros(channels, dtype.numpy())
+    return None if dtype is None else ir.Tensor(np.zeros(channels, dtype.numpy()))
 
 
-def _scaled_weights(editor: GraphEditor, conv: ir.Node, factors: np.ndarray) -> ir.Value:
+def _scaled_weights(editor: GraphEditor, conv: ir.Node, factors: ir.TensorProtocol) -> ir.Value:
     """The weights times `factors` [C], one for each output channel, computed when the model is written."""
     old = conv.inputs[1]
     tensor = constant_tensor(old)
     assert tensor is not None
     axis = 0 if conv.op_type == "Conv" else 1
-    shaped = factors.reshape((1,) * axis + (-1,) + (1,) * (len(tensor.shape) - axis - 1))
-
-    def scaled() -> ir.TensorProtocol:
-        return ir.Tensor(tensor.numpy() * shaped)
-
-    lazy = ir.LazyTensor(scaled, dtype=tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=tensor.name)
-    return editor.own(lazy, [old])
+    shape = (1,) * axis + (-1,) + (1,) * (len(tensor.shape) - axis - 1)
+    scaled = computed(
+        lambda array, factors: array * factors.reshape(shape), [tensor, factors], tensor.dtype, tensor.shape.numpy()
+    )
+    return editor.own(scaled, [old])

@@ -25,6 +25,7 @@ from jax2onnx_graph.passes.recurrent.reversals import (
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import permutation_of
+from jax2onnx_graph.weights.absent import computed
 
 _OPERATORS = ("LSTM", "GRU", "RNN")
 _STATES = (5, 6)  # the operands that are first states
@@ -235,9 +236,9 @@ def _join(editor: GraphEditor, first: ir.Node, second: ir.Node) -> None:
 
 def _both(editor: GraphEditor, weights: Sequence[ir.Value | None]) -> ir.Value:
     """The weights of both directions as one constant."""
-    tensors = [constant_tensor(value) for value in weights]
-    whole = np.concatenate([tensor.numpy() for tensor in tensors if tensor is not None])
-    return editor.own(ir.Tensor(whole), weights)
+    tensors = [tensor for value in weights if (tensor := constant_tensor(value)) is not None]
+    shape = (len(tensors), *tensors[0].shape.numpy()[1:])
+    return editor.own(computed(lambda *arrays: np.concatenate(arrays), tensors, tensors[0].dtype, shape), weights)
 
 
 def _first_states(

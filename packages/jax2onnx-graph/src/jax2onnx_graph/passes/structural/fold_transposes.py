@@ -28,9 +28,9 @@ from jax2onnx_graph.rewrite.layouts import (
 )
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import operation, permutation_of
+from jax2onnx_graph.weights.absent import computed
 
 _TYPICAL = 16  # what a symbolic dimension counts for in the size of a tensor
-_COMPUTED_NOW = 1024  # elements of a constant that is laid out at once, not when the file is written
 
 
 class FoldTransposes(GraphPass):
@@ -366,12 +366,6 @@ def _trimmed(dims: tuple[LabelledDim, ...]) -> tuple[LabelledDim, ...]:
 def _laid_out(
     tensor: ir.TensorProtocol, full: tuple[LabelledDim, ...], perm: Layout, dims: tuple[LabelledDim, ...]
 ) -> ir.TensorProtocol:
-    """The constant `tensor` as of shape `full`, transposed, reshaped to `dims`; large ones when saved."""
+    """The constant `tensor` as of shape `full`, transposed, reshaped to `dims`."""
     shape, result = ir.Shape(full).numpy(), ir.Shape(dims).numpy()
-
-    def compute() -> ir.TensorProtocol:
-        return ir.Tensor(np.ascontiguousarray(tensor.numpy().reshape(shape).transpose(perm).reshape(result)))
-
-    if tensor.size <= _COMPUTED_NOW:
-        return compute()
-    return ir.LazyTensor(compute, dtype=tensor.dtype, shape=ir.Shape(dims))
+    return computed(lambda a: a.reshape(shape).transpose(perm).reshape(result), [tensor], tensor.dtype, result)

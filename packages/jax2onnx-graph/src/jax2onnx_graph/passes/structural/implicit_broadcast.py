@@ -4,12 +4,17 @@ from __future__ import annotations
 
 __all__ = ["ImplicitBroadcast"]
 
+import functools
+
+import numpy as np
+
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
 from jax2onnx_graph.facts.shapes import broadcast_dims
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dims
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.weights.absent import computed
 
 
 class ImplicitBroadcast(GraphPass):
@@ -85,15 +90,16 @@ def _strip_weights(editor: GraphEditor, node: ir.Node) -> None:
     dims = dims_of(node.outputs[0])
     for index, value in enumerate(node.inputs):
         tensor = value.const_value if value is not None and value.producer() is None else None
-        if value is None or not isinstance(tensor, ir.Tensor) or tensor.size == 1 or tensor.shape[0] != 1:
+        if value is None or tensor is None or tensor.size == 1 or tensor.shape[0] != 1:
             continue
-        array = tensor.numpy()
-        array = array.reshape(array.shape[next(axis for axis, dim in enumerate(array.shape) if dim != 1) :])
-        shapes = [array.shape if position == index else dims_of(v) for position, v in enumerate(node.inputs)]
+        full = tensor.shape.numpy()
+        shape = full[next(axis for axis, dim in enumerate(full) if dim != 1) :]
+        shapes = [shape if position == index else dims_of(v) for position, v in enumerate(node.inputs)]
         known_shapes = [shape for shape in shapes if shape is not None]
         if len(known_shapes) < len(shapes) or not same_dims(broadcast_dims(known_shapes), dims):
             continue
-        node.replace_input_with(index, editor.derived(value, ir.Tensor(array, tensor.dtype), "squeeze"))
+        stripped = computed(functools.partial(np.reshape, shape=shape), [tensor], tensor.dtype, shape)
+        node.replace_input_with(index, editor.derived(value, stripped, "squeeze"))
         editor.modified = True
 
 

@@ -1,0 +1,76 @@
+"""What a plugin makes of a model object: a function that can be traced, with named weights and states."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["Adapted", "AdaptedStates", "Adapter", "imported_class"]
+
+
+@dataclasses.dataclass(frozen=True)
+class AdaptedStates:
+    """The part of a model object that becomes inputs and outputs of the model, because every call changes it.
+
+    Args:
+      arrays: path → array, what the object holds at the export.
+      fresh: called inside the trace with path → array: an object as `Adapted.fresh` makes, that holds these arrays, among
+        them those for absent weights.
+      read: called with it after it was used: path → what it holds now.
+    """
+
+    arrays: Mapping[str, Any]
+    fresh: Callable[[Mapping[str, Any]], Any]
+    read: Callable[[Any], Mapping[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Adapted:
+    """What an adapter makes of one model object.
+
+    Args:
+      fresh: called inside the trace; returns an equivalent object (or, for what is not callable itself, a function)
+        that owns the very same arrays, so that whatever the call mutates is dropped and the user's object is untouched. It
+        is given path → array for the weights that are `jax.ShapeDtypeStruct`, and puts these arrays in their places.
+      weights: path ("blocks.0.attn.query.kernel") → array, the identical objects that `fresh` uses; or their types.
+      written: called with an object of `fresh` after it was used; path → what it holds now in place of the array that
+        `weights` has there, for state that another call would go on from.
+      modules: called with an object of `fresh`: path ("blocks.0.attn") → the part of the model there. What a call of
+        the part computes is named after the path.
+      around: wraps the function that is called, in the trace or to compare with it: for a scope that has to be open.
+      owners: path → the part of the model that an array belongs to, as messages call it: "norm (BatchNorm)".
+      states: called with what `to_onnx(..., states=…)` was given, in the framework's own terms: a class of variables, the
+        name of a collection, a predicate; the states that it means, None where it means nothing here.
+    """
+
+    fresh: Callable[[Mapping[str, Any]], Any]
+    weights: Mapping[str, Any]
+    written: Callable[[Any], Mapping[str, Any]] = lambda _: {}
+    modules: Callable[[Any], Mapping[str, Any]] = lambda _: {}
+    around: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda fn: fn
+    owners: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    states: Callable[[Any], AdaptedStates | None] = lambda _: None
+
+
+@dataclasses.dataclass(frozen=True)
+class Adapter:
+    """Takes instances of the class `target` ("module:qualified.name") apart, or, once its module is imported, what `claims`
+    says yes to; `owner` contributed it.
+    """
+
+    target: str
+    adapt: Callable[[Any], Adapted]
+    owner: str
+    claims: Callable[[Any], bool] | None = None
+
+
+def imported_class(target: str) -> type | None:
+    """The class "module:name", None where its module has not been imported."""
+    module, _, name = target.partition(":")
+    if module not in sys.modules:
+        return None
+    found = vars(sys.modules[module])[name]
+    assert isinstance(found, type)
+    return found

@@ -1,0 +1,80 @@
+"""Python functions taken apart: their parameters, and what they close over."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Mapping
+
+from jax2onnx_graph.errors import InputError
+
+__all__ = ["bound_parameters", "closed_over", "parameter_names", "rebuilt", "used_globals"]
+
+
+def bound_parameters(fn: Callable[..., object], count: int, kwargs: Mapping[str, object]) -> list[str]:
+    """Names for `count` positional arguments, beside which there are `kwargs`.
+
+    Raises:
+      InputError: the function cannot take them.
+    """
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # some builtins and C functions have no signature
+        return [f"arg{i}" for i in range(count)]
+    try:
+        bound = signature.bind(*range(count), **dict.fromkeys(kwargs))
+    except TypeError as error:
+        raise InputError(
+            f"The function {_name_of(fn)}{signature} cannot be called with {count} positional inputs"
+            f"{' and keywords ' + ', '.join(kwargs) if kwargs else ''}: {error}."
+        ) from None
+    names: list[str] = []
+    for parameter, value in bound.arguments.items():
+        if signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL:
+            names += [f"{parameter}_{i}" for i in range(len(value))]
+        elif parameter not in kwargs and len(names) < count:
+            names.append(parameter)
+    return names
+
+
+def parameter_names(fn: Callable[..., object]) -> list[str]:
+    """The names of a function's parameters; none where it has no signature."""
+    try:
+        return list(inspect.signature(fn).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def _name_of(fn: Callable[..., object]) -> str:
+    return fn.__qualname__ if inspect.isroutine(fn) or inspect.isclass(fn) else type(fn).__name__
+
+
+def closed_over(fn: types.FunctionType) -> dict[str, object]:
+    """What a function closes over, by name."""
+    cells = zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)
+    return {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
+
+
+def used_globals(fn: types.FunctionType) -> dict[str, object]:
+    """The global variables that a function names."""
+    return {name: fn.__globals__[name] for name in fn.__code__.co_names if name in fn.__globals__}
+
+
+def rebuilt(
+    fn: types.FunctionType, closed: Mapping[str, object], global_variables: Mapping[str, object]
+) -> types.FunctionType:
+    """The function around other values in the place of some that it closes over, or of global variables."""
+    cells = zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)
+    closure = tuple(types.CellType(closed[name]) if name in closed else cell for name, cell in cells)
+    namespace = {**fn.__globals__, **global_variables}
+    fresh = types.FunctionType(fn.__code__, namespace, fn.__name__, fn.__defaults__, closure or None)
+    fresh.__kwdefaults__ = fn.__kwdefaults__
+    return fresh
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  (an empty cell raises)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,140 @@
+"""Weights from mappings, safetensors files and Orbax checkpoints, one tensor at a time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from jax2onnx_graph.errors import WeightsError
+from jax2onnx_graph.weights import safetensors_files
+from jax2onnx_graph.weights.opening import open_weights
+from safetensors.numpy import save_file
+
+ARRAYS = {
+    "a.kernel": np.arange(12, dtype=np.float32).reshape(3, 4),
+    "a.bias": np.ones(4, ml_dtypes.bfloat16),
+    "count": np.array(3, np.int64),
+    "mask": np.array([True, False]),
+}
+
+
+def file(folder: Path, name: str = "model.safetensors", arrays: dict[str, np.ndarray] = ARRAYS) -> Path:
+    save_file(arrays, folder / name)
+    return folder / name
+
+
+def check(source: object) -> None:
+    opened = open_weights(source)
+    assert set(opened) == set(ARRAYS)
+    for name, array in ARRAYS.items():
+        assert opened.type_of(name) == (array.dtype, array.shape)
+        np.testing.assert_array_equal(opened[name], array)
+
+
+def test_a_mapping() -> None:
+    check(ARRAYS)
+
+
+def test_names_of_nested_containers_are_joined() -> None:
+    opened = open_weights({"layers": [{"w": np.ones(2)}, {"w": np.ones(3)}], "scale": 2.0, "none": None})
+    assert sorted(opened) == ["layers.0.w", "layers.1.w", "scale"]
+
+
+def test_a_function_is_called_when_its_weight_is_read() -> None:
+    opened = open_weights({"a": lambda: np.ones(3)})
+    assert opened.type_of("a") is None
+    assert opened["a"].shape == (3,)
+
+
+def test_a_safetensors_file(tmp_path: Path) -> None:
+    check(file(tmp_path))
+    check(str(file(tmp_path)))
+
+
+def test_a_directory_with_one_file(tmp_path: Path) -> None:
+    file(tmp_path)
+    check(tmp_path)
+
+
+def test_files_with_an_index(tmp_path: Path) -> None:
+    names = list(ARRAYS)
+    parts = {"one.safetensors": names[:2], "two.safetensors": names[2:]}
+    for part, of in parts.items():
+        file(tmp_path, part, {name: ARRAYS[name] for name in of})
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {name: part for part, of in parts.items() for name in of}}))
+    check(index)
+    check(tmp_path)
+
+
+def test_a_large_tensor_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(safetensors_files, "_BLOCK", 32)
+    blocks = list(open_weights(file(tmp_path)).blocks("a.kernel"))
+    assert [block.shape for block in blocks] == [(2, 4), (1, 4)]
+    np.testing.assert_array_equal(np.concatenate(blocks), ARRAYS["a.kernel"])
+
+
+def test_a_checkpoint_of_orbax(tmp_path: Path) -> None:
+    checkpoint = pytest.importorskip("orbax.checkpoint")
+    tree = {
+        "a": {name: ARRAYS[f"a.{name}"] for name in ("kernel", "bias")}, "count": ARRAYS["count"], "mask": ARRAYS["mask"]
+    }  # fmt: skip
+    with checkpoint.StandardCheckpointer() as checkpointer:
+        checkpointer.save(tmp_path / "checkpoint", {"params": tree, "list": [np.ones(2)]})
+    opened = open_weights(tmp_path / "checkpoint")
+    np.testing.assert_array_equal(opened["list.0"], np.ones(2))
+    check(opened.under("params"))
+
+
+def test_a_part_has_the_names_under_a_path() -> None:
+    part = open_weights({"params": {"a": np.ones(2)}, "step": np.ones(())}).under("params")
+    assert dict(part).keys() == {"a"}
+    assert len(part) == 1
+
+
+@pytest.mark.parametrize("source", [3, "nowhere.safetensors"])
+def test_what_is_no_source_is_refused(source: object) -> None:
+    with pytest.raises(WeightsError, match=r"from int|no such file"):
+        open_weights(source)
+
+
+def test_what_is_no_array_is_named() -> None:
+    with pytest.raises(WeightsError, match=r"a\.b is no array"):
+        open_weights({"a": {"b": "text"}})
+
+
+def test_a_directory_without_weights_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WeightsError, match="no safetensors files"):
+        open_weights(tmp_path)
+
+
+def test_a_file_that_ends_within_a_tensor_is_refused(tmp_path: Path) -> None:
+    path = file(tmp_path)
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(WeightsError, match=r"Cannot read .*model\.safetensors"):
+        open_weights(path)
+
+
+def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(b"not one")
+    with pytest.raises(WeightsError, match="Cannot read"):
+        open_weights(path)
+
+
+def test_an_index_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors.index.json"
+    path.write_text("{}")
+    with pytest.raises(WeightsError, match="no index"):
+        open_weights(path)
+
+
+def test_an_index_that_promises_too_much_is_refused(tmp_path: Path) -> None:
+    file(tmp_path)
+    path = tmp_path / "model.safetensors.index.json"
+    path.write_text(json.dumps({"weight_map": {"absent": "model.safetensors"}}))
+    with pytest.raises(WeightsError, match="lacks absent"):
+        open_weights(path)
