@@ -7,9 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.errors import OptionError
 
 __all__ = [
-    "STATES_KEY", "SYMBOLS_KEY", "StatePair", "SymbolInfo", "note_reason", "read_constraints", "read_states", "read_symbols", "reason_of", "write_states",
+    "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "StatePair", "SymbolInfo", "note_reason", "read_constraints", "read_states", "read_symbols", "reason_of", "write_states",
     "write_symbols",
 ]  # fmt: skip
 
@@ -42,6 +43,51 @@ class StatePair:
     def renamed(self, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> StatePair:
         """The pair under other names."""
         return StatePair(inputs[self.input], outputs[self.output], self.grows)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelMetadata:
+    """What a model file says of itself; what is None stays as it is.
+
+    Args:
+      name: the name of the graph.
+      version: the version of the model, a number.
+      doc_string: a text for people.
+      domain: who the model is by, as a reversed domain name: "org.example".
+      producer_version: the version of what made the file.
+      properties: further entries, name → text.
+    """
+
+    name: str | None = None
+    version: int | None = None
+    doc_string: str | None = None
+    domain: str | None = None
+    producer_version: str | None = None
+    properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        texts = {key: value for key, value in vars(self).items() if key not in ("version", "properties")}
+        for key, value in texts.items():
+            if not isinstance(value, str | None):
+                raise OptionError(f"metadata: {key} is a text, not {value!r}.")
+        if self.name == "":
+            raise OptionError("metadata: the name of a graph is not empty.")
+        if not isinstance(self.version, int | None) or not 0 <= (self.version or 0) < 2**63:
+            raise OptionError(f"metadata: version is a number from 0 to 2**63 - 1, not {self.version!r}.")
+        for key, value in self.properties.items():
+            if not isinstance(key, str) or not isinstance(value, str):
+                raise OptionError(f"metadata: properties are texts, not {key!r}: {value!r}.")
+            if key.startswith("jax2onnx."):
+                raise OptionError(f"metadata: {key!r} is written by the export; choose another name.")
+
+    def write(self, model: ir.Model) -> None:
+        """Let a model say so of itself."""
+        model.graph.name = model.graph.name if self.name is None else self.name
+        model.model_version = model.model_version if self.version is None else self.version
+        model.doc_string = model.doc_string if self.doc_string is None else self.doc_string
+        model.domain = model.domain if self.domain is None else self.domain
+        model.producer_version = model.producer_version if self.producer_version is None else self.producer_version
+        model.metadata_props.update(self.properties)
 
 
 def write_symbols(model: ir.Model, table: Mapping[str, SymbolInfo], constraints: Sequence[str]) -> None:

@@ -106,8 +106,7 @@ class OnnxProgram(VerifiableProgram):
 
         Each number remembers its symbol (`SpecializedDim`); the weights are shared with this program.
         """
-        program = self._lower_specialized(values)
-        return program if self.given is None else program.completed(self.given)
+        return self._lower_specialized(values).like(self)
 
     def shape_profile(self, **sizes: SymbolRange) -> ShapeProfile:
         """The least, the usual and the largest shape of each input for such sizes of the symbols: `T=(1, 1, 6)`."""

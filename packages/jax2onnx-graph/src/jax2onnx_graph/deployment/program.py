@@ -23,6 +23,7 @@ from jax2onnx_graph.inspection.lowering_log import LoweringLog
 from jax2onnx_graph.inspection.page import Findings, report_page
 from jax2onnx_graph.inspection.parts import own_times
 from jax2onnx_graph.inspection.report import report_text, summary_text
+from jax2onnx_graph.metadata import ModelMetadata
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.saving import save_model, save_sharing_weights, save_text
 from jax2onnx_graph.sizes import Ranges, Sizes, SymbolSpace
@@ -62,6 +63,7 @@ class Program:
       accuracy: what the last verification of a program in fewer bits found.
       times: seconds by the names of nodes, of the last `profile`.
       given: the weights that were given because they were absent.
+      metadata: what the model was told to say of itself.
     """
 
     def __init__(self, model: ir.Model, target: Target, log: LoweringLog) -> None:
@@ -72,6 +74,7 @@ class Program:
         self.accuracy: Accuracy | None = None
         self.times: dict[str, float] = {}
         self.given: GivenWeights | None = None
+        self.metadata: ModelMetadata | None = None
 
     @property
     def model_proto(self) -> onnx.ModelProto:
@@ -130,6 +133,20 @@ class Program:
         complete.model = bound_model(self.model, given)
         vars(complete).pop("loaded", None)
         return complete
+
+    def with_metadata(self, metadata: ModelMetadata) -> Self:
+        """The program whose model says of itself what `metadata` says: a name, a version, a text, entries of your own."""
+        described = copy.copy(self)
+        described.metadata = metadata
+        described.model = self.model.clone()
+        metadata.write(described.model)
+        vars(described).pop("loaded", None)
+        return described
+
+    def like(self, other: Program) -> Self:
+        """The program with the weights and the metadata that another specialization of it was given."""
+        program = self if other.given is None else self.completed(other.given)
+        return program if other.metadata is None else program.with_metadata(other.metadata)
 
     def check_complete(self, done: str) -> None:
         """Raise WeightsError if weights are absent, without which the program cannot be `done`."""
@@ -380,6 +397,8 @@ class QuantizedProgram(Program):
 
     def __init__(self, original: Program, request: Quantization) -> None:
         super().__init__(original.target.quantize(original.model, request), original.target, original.log)
+        if original.metadata is not None:
+            original.metadata.write(self.model)
         self.original = original
         self._request = request
 
