@@ -89,6 +89,9 @@ class BrowserRuntime:
             raise TargetError("The browser died.")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
+            if "no answer" in answer["error"]:  # the process ends, and the browser with it
+                process.wait()
+                self._process = None
             raise TargetError(answer["error"])
         return answer
 

@@ -55,6 +55,7 @@ KNOWN = (
     (_OPENVINO, "[a-z]_bool.*TopK", "OpenVINO takes the cast of booleans for bytes, which its TopK lacks."),
     (_OPENVINO, "Reshape.*(nothing|empty)|(nothing|empty).*[Rr]eshape", "OpenVINO cannot reshape arrays without elements."),
     (_OPENVINO, "four_dimensions.*Conv", "OpenVINO has convolutions over at most three axes."),
+    (r"onnxruntime==1\.23", "masked_by_head.*Attention", "Attention of the version takes no mask that has heads."),
     (_ONNXRUNTIME, "OrtValue", "The Python API of the version takes and gives no arrays of types that NumPy lacks."),
 )  # fmt: skip
 

@@ -120,12 +120,12 @@ def placement_rows() -> Iterator[str]:
         model = make()
         cells = []
         for target in (None, "web"):
-            program = exported(model, target)
             try:
+                program = exported(model, target)
                 data = ir.to_proto(program.model).SerializeToString()
                 placed = browser.placement(data, program.feeds(*model.arguments))
-            except TargetError:
-                cells += ["not loaded", "", ""]
+            except (TargetError, errors.ConversionError) as error:
+                cells += ["not loaded" if isinstance(error, TargetError) else "refused", "", ""]
                 continue
             counts = collections.Counter(placed.on_cpu)
             cells += [str(placed.gpu), ", ".join(f"{op} {n}" for op, n in sorted(counts.items())), str(placed.copies)]
@@ -166,11 +166,11 @@ def worker(runtime: Runtime, names: list[str]) -> list[Entry]:
 
 def case_rows(results: Mapping[str, Sequence[Entry]]) -> Iterator[str]:
     """The table of the cases by target, and below what explains those that are not equal."""
-    yield "| target | " + " | ".join(STATUSES) + " |"
-    yield "|---|" + "---:|" * len(STATUSES)
+    yield "| target | cases | " + " | ".join(STATUSES) + " |"
+    yield "|---|" + "---:|" * (len(STATUSES) + 1)
     for target, entries in results.items():
         counts = collections.Counter(entry["status"] for entry in entries)
-        yield f"| `{target}` | " + " | ".join(str(counts[status]) for status in STATUSES) + " |"
+        yield f"| `{target}` | {len(entries)} | " + " | ".join(str(counts[status]) for status in STATUSES) + " |"
     for target, entries in results.items():
         grouped: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
         for entry in entries:
@@ -207,6 +207,7 @@ def main() -> None:
     parser.add_argument("--runtime", action="append", default=[], metavar="VERSION=PYTHON")
     parser.add_argument("--models", action="store_true", help="the ten models alone")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results of cases")
+    parser.add_argument("--every", type=int, default=1, help="one of so many cases")
     parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 4))
     options = parser.parse_args()
     runtimes = {"onnx.reference": Runtime(standard_target.name)}
@@ -226,7 +227,7 @@ def main() -> None:
     replace("models", model_rows(runtimes))
     if options.models:
         return
-    names = list(target_cases.variants())
+    names = list(target_cases.variants())[:: options.every]
     own = [runtime for runtime in runtimes.values() if runtime.target != "onnxruntime" and runtime.provider != "webgpu"]
     for runtime in own if options.fresh else []:
         results_file(runtime.target).unlink(missing_ok=True)

@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { launch, serve } from "./browser.mjs";
 
 const SECONDS = 60;
+const LATE = `no answer in ${SECONDS} seconds`;
 const { address } = await serve(path.dirname(fileURLToPath(import.meta.url)));
 const browser = await launch({ gpu: true });
 let page = null;
@@ -58,12 +59,17 @@ async function runInPage({ model, provider, feeds, optimise, log }) {
 
 async function answer(request) {
   lines = [];
-  const late = new Promise((_, reject) => setTimeout(() => reject(new Error(`no answer in ${SECONDS} seconds`)), SECONDS * 1000));
+  const late = new Promise((_, reject) => setTimeout(() => reject(new Error(LATE)), SECONDS * 1000));
   try {
     const outputs = await Promise.race([(await opened()).evaluate(runInPage, request), late]);
     return request.log ? { outputs, log: lines } : { outputs };
   } catch (error) {
     const message = String(error.message ?? error);
+    if (message.includes(LATE)) {
+      // A module that does not end holds its page; it goes with the browser, when this process ends.
+      process.stdout.write(`${JSON.stringify({ error: message })}\n`, () => process.exit(1));
+      return new Promise(() => undefined);
+    }
     if (!message.includes("ERROR_CODE")) {
       // What ended in another way than by an error of ONNX Runtime leaves a module that may be of no use.
       await page?.close().catch(() => undefined);

@@ -88,3 +88,13 @@ def test_a_scan_in_a_scan_is_refused_by_one_sentence():
 def test_an_output_without_elements_is_refused():
     with pytest.raises(errors.ConversionError, match="The output 'output_1' has no elements; leave it out"):
         to_onnx(lambda x: (x, x[:0]), [(3,)], target="openvino")
+
+
+def test_all_that_is_refused_is_listed_with_the_lines_of_the_source():
+    def fn(x, fill):
+        return jnp.pad(x, 1, constant_values=fill), x[:0]
+
+    with pytest.raises(errors.ConversionError, match=r"(?s)has no elements.*no constant \(.*test_closed_scans.py:\d+"):
+        to_onnx(fn, [(3,), ()], target="openvino", provenance=True)
+    with pytest.raises(errors.ConversionError, match=r"no constant \(pad\.Pad\)\nWith .*provenance=True"):
+        to_onnx(fn, [(3,), ()], target="openvino")
