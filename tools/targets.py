@@ -175,12 +175,21 @@ def case_rows(results: Mapping[str, Sequence[Entry]]) -> Iterator[str]:
         grouped: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
         for entry in entries:
             if entry["status"] != "equal":
-                why = target_cases.reason(target, entry) or entry["detail"].partition(" A rule can be given")[0]
-                why = why.replace(f"{ROOT}{os.sep}", "")
-                grouped[entry["status"], why].append(entry["name"])
+                why = target_cases.reason(target, entry) or missing_types(entry["detail"]) or entry["detail"]
+                grouped[entry["status"], why.replace(f"{ROOT}{os.sep}", "")].append(entry["name"])
         yield f"\n### `{target}`\n" if grouped else ""
         for (status, why), names in sorted(grouped.items()):
             yield f"* {status}: {why} ({len(names)}, such as `{names[0]}`)"
+
+
+def missing_types(detail: str) -> str:
+    """What an error at export says that the target lacks, in short; empty where it is about something else."""
+    types = {dtype.lower() for dtype in re.findall(r"has no \w+ for ((?i:bool|double|b?float\d+|u?int\d+))\b", detail)}
+    if types:
+        return "no operators for " + ", ".join(sorted({"float64" if dtype == "double" else dtype for dtype in types}))
+    if "has no elements" in detail:
+        return "an output without elements"
+    return detail.partition("for this model: ")[2].partition(" With to_onnx")[0]
 
 
 def unexplained(results: Mapping[str, Sequence[Entry]]) -> list[str]:
