@@ -5,8 +5,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from flax import nnx
-from jax2onnx_core import Rules, hookimpl, to_onnx
+from jax2onnx_core import Rules, errors, hookimpl, to_onnx
 
 rules = Rules(overrides=True)
 
@@ -48,3 +49,11 @@ def test_a_wrong_rule_within_a_jit_inside_a_module_is_found():
 
 def test_a_right_model_differs_nowhere():
     assert to_onnx(Blocks(), [("B", 4)]).bisect().first is None
+
+
+def test_weights_have_to_be_there():
+    program = to_onnx(nnx.eval_shape(Blocks), [("B", 4)], plugins=[Wrong()])
+    with pytest.raises(errors.WeightsError, match="cannot be bisected: its weights"):
+        program.bisect()
+    given = {name: np.ones(of.shape, of.dtype) for name, of in program.weights.items()}
+    assert program.with_weights(given).bisect().first.place.operation == "tanh"

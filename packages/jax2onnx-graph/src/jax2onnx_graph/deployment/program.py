@@ -283,9 +283,13 @@ class Program:
 
         Returns:
           The comparison of the first run in which something differs, or of the last.
+
+        Raises:
+          WeightsError: weights are absent.
         """
         if (args or kwargs) and (sizes is not None or ranges is not None):
             raise OptionError("bisect takes either arguments, or sizes and ranges for random ones.")
+        self.check_complete("bisected")
         given = [Run("the given inputs", args, kwargs or {})] if args or kwargs else None
         for run in given or self.random_calls(sizes, ranges or {}, seed):
             feeds = self.feeds(*run.args, **run.kwargs)
