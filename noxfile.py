@@ -202,6 +202,15 @@ def targets(session: nox.Session) -> None:
     session.run(workspace(session), tool, *arguments, *session.posargs, external=True)
 
 
+@nox.session(python=False)
+def optimisers(session: nox.Session) -> None:
+    """What onnxslim, onnxsim and ONNX Runtime's basic optimisations still find in ten models, as a table."""
+    python = workspace(session)
+    tools = ["onnxslim>=0.1.90", "onnxsim>=0.8"]
+    session.run(python, "-m", "uv", "pip", "install", "-q", "--python", python, *tools, external=True)
+    session.run(python, str(ROOT / "tools" / "optimisers.py"), *session.posargs, external=True)
+
+
 BROWSER = ROOT / "tools" / "browser"
 
 

@@ -1,0 +1,78 @@
+"""What other optimisers still find in exported models: the nodes that onnxslim, onnxsim and ONNX Runtime remove and add.
+
+Usage: python tools/optimisers.py [name of a model …]
+
+The models are the ten of `nox -s targets`. What is removed without being replaced is ours to remove.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import onnxruntime
+import onnxsim
+import onnxslim
+from gallery import ten_models
+from jax2onnx_core import to_onnx
+
+
+def slim(model: onnx.ModelProto) -> onnx.ModelProto:
+    result: onnx.ModelProto = onnxslim.slim(model)
+    return result
+
+
+def simplify(model: onnx.ModelProto) -> onnx.ModelProto:
+    result: onnx.ModelProto = onnxsim.simplify(model)[0]
+    return result
+
+
+def basic(model: onnx.ModelProto) -> onnx.ModelProto:
+    """What ONNX Runtime makes of a model by its basic optimisations."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.log_severity_level = 3
+    with tempfile.TemporaryDirectory() as folder:
+        options.optimized_model_filepath = str(Path(folder) / "model.onnx")
+        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        return onnx.load(options.optimized_model_filepath)
+
+
+OPTIMISERS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
+    "onnxslim": slim, "onnxsim": simplify, "ONNX Runtime, basic": basic,
+}  # fmt: skip
+
+
+def operators(model: onnx.ModelProto) -> Counter[str]:
+    return Counter(node.op_type for node in model.graph.node)
+
+
+def change(model: onnx.ModelProto, optimise: Callable[[onnx.ModelProto], onnx.ModelProto]) -> str:
+    """The nodes that an optimiser takes away and adds: "Transpose -2, Gemm +1"."""
+    copy = onnx.ModelProto.FromString(model.SerializeToString())
+    try:
+        after = operators(optimise(copy))
+    except Exception as error:  # noqa: BLE001 (of a foreign tool, and a cell of the table)
+        return f"fails: {type(error).__name__}"
+    before = operators(model)
+    changed = {name: after[name] - before[name] for name in sorted(before | after) if after[name] != before[name]}
+    return ", ".join(f"{name} {count:+}" for name, count in changed.items()) or "nothing"
+
+
+def main(names: list[str]) -> None:
+    print(f"| model | nodes | {' | '.join(OPTIMISERS)} |")
+    print(f"|---|---|{'---|' * len(OPTIMISERS)}")
+    models = ten_models()
+    for name in names or models:
+        model = models[name]()
+        exported = to_onnx(model.fn, model.inputs, constraints=model.constraints).model_proto
+        cells = [change(exported, optimise) for optimise in OPTIMISERS.values()]
+        print(f"| {name} | {len(exported.graph.node)} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
