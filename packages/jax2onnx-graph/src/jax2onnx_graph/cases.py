@@ -81,7 +81,8 @@ class Case:
       expect: structural expectation(s), checked on the f32 variant.
       values: "special" mixes NaN, infinities, signed zeros and extremes into the inputs, "finite"
         is standard normal, "positive" is in (0, 3), "unit" is in (-1, 1).
-      rtol, atol: tolerances; None for those of the dtype.
+      rtol: the relative tolerance; None for that of the dtype.
+      atol: the absolute tolerance; None for that of the dtype.
       options: further keyword arguments of `to_onnx`.
       skip: variant name ("f32", "f64") → the reason for which it is skipped.
     """
