@@ -101,7 +101,9 @@ def show(program: OnnxProgram, images: np.ndarray, labels: np.ndarray) -> None:
     print(drawn(images[chosen], captions), end="\n\n")
 
 
-def compare(program: OnnxProgram, classify: Callable, images: np.ndarray, labels: np.ndarray) -> None:
+def compare(
+    program: OnnxProgram, classify: Callable[[jax.Array], dict[str, jax.Array]], images: np.ndarray, labels: np.ndarray
+) -> None:
     """The model and the jitted function, on all held-out images in batches of several sizes."""
     jitted = jax.jit(classify)
     largest = 0.0
