@@ -14,10 +14,11 @@ from jax2onnx_graph.rewrite.pass_base import GraphPass
 __all__ = ["HeadsAsRows"]
 
 _SWAPPED = (0, 2, 1, 3)  # [B, K, G, H] as [B, G, K, H], and back
+_LEAST = 4  # query heads of a key head, so that reading its keys once outweighs what kernels save for one row
 
 
 class HeadsAsRows(GraphPass):
-    """An `Attention` of one query whose N = K · G query heads share K key heads:
+    """An `Attention` of one query whose N = K · G query heads share K key heads, at least four each:
 
     1. The G query heads of a key head become G queries of it, so that a kernel reads each key once, where the target
        prefers this. Without a causal mask, since the one query sees all keys that the mask lets it see.
@@ -59,7 +60,7 @@ def _is_plain(node: ir.Node) -> bool:
 
 
 def _heads(node: ir.Node) -> _Heads | None:
-    """The heads of an `Attention` of one query with several query heads for each key head."""
+    """The heads of an `Attention` of one query with many query heads for each key head."""
     query, key, result = (dims_of(value) or () for value in (*node.inputs[:2], node.outputs[0]))
     if len(query) == 4 and len(key) == 4 and len(result) == 4:
         (_, heads, length, features), keys, last = query, key[1], result[3]
@@ -71,7 +72,7 @@ def _heads(node: ir.Node) -> _Heads | None:
     else:
         return None
     sizes = [size for size in (heads, keys, features, last) if isinstance(size, int)]
-    if length != 1 or len(sizes) < 4 or sizes[0] <= sizes[1] or 0 in sizes:
+    if length != 1 or len(sizes) < 4 or 0 in sizes or sizes[0] < _LEAST * sizes[1]:
         return None
     return _Heads(sizes[1], sizes[0] // sizes[1], *sizes[2:])
 
