@@ -5,16 +5,15 @@ The reports, docs/gallery/*.html, are part of the built site, not of the reposit
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax2onnx_core
 import onnx_ir as ir
 from jax2onnx_graph.inspection.summary import ModelSummary, summarize
+from ordinary_models import ten_models
 
 ROOT = Path(__file__).parent.parent
 
@@ -38,13 +37,6 @@ Ten models as they are exported without options. Each report shows the graph by 
 each line, the weights, and how far the numbers are from JAX's. `program.save_report("report.html")` makes such a page of
 your model. The pages are part of the built site (`nox -s docs`).
 """
-
-
-def ten_models() -> Mapping[str, Callable[[], Any]]:
-    """The makers of the models, by name."""
-    sys.path.insert(0, str(ROOT / "tests-integration"))
-    makers: Mapping[str, Callable[[], Any]] = importlib.import_module("ten_models").MODELS
-    return makers
 
 
 def exported(model: Any, report: Path) -> ModelSummary:

@@ -30,6 +30,7 @@ from jax2onnx_graph.errors import TargetError
 from jax2onnx_onnxruntime import LegalisePass
 from jax2onnx_onnxruntime import load as load_reference
 from jax2onnx_openvino.runner import load
+from measured_tables import write_rows
 from resumable import Entry, remembered, run
 from sampled_calls import agree, in_domain, samples, with_inputs
 
@@ -125,9 +126,7 @@ def written(entries: Mapping[str, Entry]) -> None:
     head = {"openvino": openvino.__version__.partition("-")[0], "device": "CPU", "opsets": [LOWEST, HIGHEST]}
     for table in ("kernels", "guarantees"):
         rows = {key: found for _, entry in sorted(entries.items()) for key, found in entry[table].items()}
-        lines = [f"{json.dumps(operator)}: {json.dumps(found)}" for operator, found in rows.items()]
-        text = json.dumps(head)[:-1] + f', "{table}": {{\n' + ",\n".join(lines) + "\n}}\n"
-        (DATA / f"{table}.json").write_text(text)
+        write_rows(DATA / f"{table}.json", head, table, rows)
 
 
 VERBOSE = False

@@ -32,7 +32,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import TargetError
 from jax2onnx_onnxruntime import LegalisePass
 from jax2onnx_onnxruntime import load as load_reference
-from measured_tables import DATA
+from measured_tables import DATA, write_rows
 from resumable import Entry, remembered, run
 from sampled_calls import in_domain, samples, with_inputs
 
@@ -195,10 +195,8 @@ def written(entries: Mapping[str, Entry]) -> None:
 
 def _write(file: str, head: Mapping[str, Any], table: str, entries: Mapping[str, Entry]) -> None:
     rows = {key: found for _, entry in sorted(entries.items()) for key, found in entry.get(table, {}).items()}
-    lines = [f"{json.dumps(operator)}: {json.dumps(found)}" for operator, found in rows.items()]
     name = "guarantees" if table == "guarantees" else "kernels"
-    text = json.dumps(head)[:-1] + f', "{name}": {{\n' + ",\n".join(lines) + "\n}}\n"
-    (DATA / "versions" / f"{file}.json").write_text(text)
+    write_rows(DATA / "versions" / f"{file}.json", head, name, rows)
 
 
 VERBOSE = False

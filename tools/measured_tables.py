@@ -1,4 +1,4 @@
-"""The data files of `jax2onnx-onnxruntime`: what was measured of the newest ONNX Runtime, and of older ones."""
+"""The data files of targets: what was measured of the newest ONNX Runtime, of older ones, and of other runtimes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["write"]
+__all__ = ["write", "write_rows"]
 
 DATA = Path(__file__).parents[1] / "packages/jax2onnx-onnxruntime/src/jax2onnx_onnxruntime"
 
@@ -20,11 +20,15 @@ def write(data: Mapping[str, Any], name: str) -> None:
         newest.write_text(json.dumps(data, indent=1) + "\n")
         return
     head = {key: value for key, value in data.items() if key != name}
-    lines = [f"{json.dumps(operator)}: {json.dumps(found)}" for operator, found in data[name].items()]
-    text = json.dumps(head)[:-1] + f', "{name}": {{\n' + ",\n".join(lines) + "\n}}\n"
     path = DATA / "versions" / f"{name}-{'.'.join(version.split('.')[:2])}.json"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
+    write_rows(path, head, name, data[name])
+
+
+def write_rows(path: Path, head: Mapping[str, Any], name: str, rows: Mapping[str, Any]) -> None:
+    """Write what was measured, and with what, to a file that has a line per operator."""
+    lines = [f"{json.dumps(operator)}: {json.dumps(found)}" for operator, found in rows.items()]
+    path.write_text(json.dumps(head)[:-1] + f', "{name}": {{\n' + ",\n".join(lines) + "\n}}\n")
 
 
 def _numbers(version: str) -> list[int]:

@@ -17,8 +17,8 @@ import onnx
 import onnxruntime
 import onnxsim
 import onnxslim
-from gallery import ten_models
 from jax2onnx_core import to_onnx
+from ordinary_models import ten_models
 
 
 def slim(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import collections
 import functools
-import importlib
 import os
 import re
 import sys
@@ -33,6 +32,7 @@ from jax2onnx_graph.comparison import compare
 from jax2onnx_graph.errors import TargetError
 from jax2onnx_graph.targets import Session, standard_target
 from jax2onnx_onnxruntime import OnnxRuntime
+from ordinary_models import ten_models
 from other_runtimes import OtherRuntime
 from resumable import Entry, remembered, run
 
@@ -60,13 +60,6 @@ def loader(runtime: Runtime) -> Load:
         package = runtime.target.partition("==")[0]
         return OtherRuntime(runtime.python, module=f"jax2onnx_{package}.runner").load
     return standard_target.load if runtime.target == standard_target.name else OnnxRuntime().load
-
-
-def ten_models() -> Mapping[str, Callable[[], Any]]:
-    """The makers of the models, by name."""
-    sys.path.insert(0, str(ROOT / "tests-integration"))
-    makers: Mapping[str, Callable[[], Any]] = importlib.import_module("ten_models").MODELS
-    return makers
 
 
 def exported(model: Any, target: str | None = None) -> OnnxProgram:

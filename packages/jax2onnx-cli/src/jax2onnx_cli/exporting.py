@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
@@ -17,7 +17,9 @@ from jax2onnx_cli.terminal import BadInput, Result
 if TYPE_CHECKING:
     from jax2onnx_core import OnnxProgram
 
-__all__ = ["Request", "default_output", "export", "export_options", "names_variables", "read_numbers"]
+__all__ = [
+    "Comparison", "Request", "comparison_options", "default_output", "export", "export_options", "names_variables", "read_numbers",
+]  # fmt: skip
 
 _Callback = Callable[..., Result]
 
@@ -49,6 +51,13 @@ _OPTIONS: Sequence[Callable[[_Callback], _Callback]] = (
     click.option("--x64", is_flag=True, help="Export with JAX's 64-bit types."),
 )  # fmt: skip
 
+_COMPARISON_OPTIONS: Sequence[Callable[[_Callback], _Callback]] = (
+    click.option("--sizes", multiple=True, metavar="SYMBOL=N,…", help="The sizes of one run; repeat it for more runs."),
+    click.option("--seed", type=int, default=0, help="The seed of the random inputs."),
+    click.option("--rtol", type=float, help="The relative tolerance; by default that of the type."),
+    click.option("--atol", type=float, help="The absolute tolerance."),
+)  # fmt: skip
+
 
 def export_options(function: _Callback) -> _Callback:
     """Give a command the argument OBJECT and the options of an export, and hand them over as a `Request`."""
@@ -60,6 +69,30 @@ def export_options(function: _Callback) -> _Callback:
 
     wrapped: _Callback = functools.update_wrapper(command, function)
     for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+class Comparison(TypedDict):
+    """How a model is compared with JAX: options of `OnnxProgram.verify` and `OnnxProgram.bisect`."""
+
+    sizes: list[Mapping[str, int]] | None
+    seed: int
+    rtol: float | None
+    atol: float | None
+
+
+def comparison_options(function: _Callback) -> _Callback:
+    """Give a command the options of a comparison on random inputs, and hand them over as a `Comparison`."""
+
+    def command(
+        *args: object, sizes: Sequence[str], seed: int, rtol: float | None, atol: float | None, **options: Any
+    ) -> Result:
+        runs = [read_numbers("--sizes", [text]) for text in sizes] or None
+        return function(*args, comparison=Comparison(sizes=runs, seed=seed, rtol=rtol, atol=atol), **options)
+
+    wrapped: _Callback = functools.update_wrapper(command, function)
+    for option in reversed(_COMPARISON_OPTIONS):
         wrapped = option(wrapped)
     return wrapped
 

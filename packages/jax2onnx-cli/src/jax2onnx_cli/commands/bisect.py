@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from jax2onnx_cli.exporting import Request, export, export_options, read_numbers
+from jax2onnx_cli.exporting import Comparison, Request, comparison_options, export, export_options
 from jax2onnx_cli.terminal import Command, Result, Terminal
 
 if TYPE_CHECKING:
@@ -25,15 +24,9 @@ _EXAMPLES = (
 @click.command("bisect", cls=Command, examples=_EXAMPLES)
 @export_options
 @click.option("--quantize", metavar="MODE", help="Look at the model in fewer bits: int4, int8, float16, …")
-@click.option("--sizes", multiple=True, metavar="SYMBOL=N,…", help="The sizes of one run; repeat it for more runs.")
-@click.option("--seed", type=int, default=0, help="The seed of the random inputs.")
-@click.option("--rtol", type=float, help="The relative tolerance; by default that of the type.")
-@click.option("--atol", type=float, help="The absolute tolerance.")
+@comparison_options
 @click.pass_obj
-def command(
-    terminal: Terminal, *, request: Request, quantize: Mode | None, sizes: Sequence[str], seed: int, rtol: float | None,
-    atol: float | None,
-) -> Result:  # fmt: skip
+def command(terminal: Terminal, *, request: Request, quantize: Mode | None, comparison: Comparison) -> Result:
     """Find where the numbers of a model and JAX part.
 
     Every value inside the model is compared with the one that JAX computes, on random inputs. The first that differs is shown
@@ -42,9 +35,8 @@ def command(
     with terminal.working(f"exporting {request.subject}"):
         exported = export(request, provenance=True)
         program = exported if quantize is None else exported.quantize(quantize)
-    runs = [read_numbers("--sizes", [text]) for text in sizes] or None
     with terminal.working("comparing"):
-        found = program.bisect(sizes=runs, seed=seed, rtol=rtol, atol=atol)
+        found = program.bisect(**comparison)
     data = {
         "at": found.where,
         "first": None if found.first is None else _as_dict(found.first),

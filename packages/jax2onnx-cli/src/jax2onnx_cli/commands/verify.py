@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from jax2onnx_cli.exporting import Request, export, export_options, names_variables, read_numbers
+from jax2onnx_cli.exporting import Comparison, Request, comparison_options, export, export_options, names_variables
 from jax2onnx_cli.inputs import Inputs, InputSpec, read_inputs
 from jax2onnx_cli.objects import Subject
 from jax2onnx_cli.terminal import BadInput, Command, Result, Terminal
@@ -29,14 +29,9 @@ _EXAMPLES = (
 @click.command("verify", cls=Command, examples=_EXAMPLES)
 @click.argument("file", type=click.Path(path_type=Path))
 @export_options
-@click.option("--sizes", multiple=True, metavar="SYMBOL=N,…", help="The sizes of one run; repeat it for more runs.")
-@click.option("--seed", type=int, default=0, help="The seed of the random inputs.")
-@click.option("--rtol", type=float, help="The relative tolerance; by default that of the type.")
-@click.option("--atol", type=float, help="The absolute tolerance.")
+@comparison_options
 @click.pass_obj
-def command(
-    terminal: Terminal, *, request: Request, file: Path, sizes: Sequence[str], seed: int, rtol: float | None, atol: float | None
-) -> Result:  # fmt: skip
+def command(terminal: Terminal, *, request: Request, file: Path, comparison: Comparison) -> Result:
     """Compare a file with what it was exported from.
 
     Both run on random inputs, at several sizes of every symbol. A file holds no Python, so OBJECT is named again; its inputs,
@@ -51,9 +46,8 @@ def command(
         program = export(_completed(request, model), likely=lambda subject: _inputs(request, model, subject))
     _check_interface(file, model, request.subject, program.model)
     program.model = model
-    runs = [read_numbers("--sizes", [text]) for text in sizes] or None
     with terminal.working(f"verifying {file}"):
-        difference = program.verify(sizes=runs, seed=seed, rtol=rtol, atol=atol)
+        difference = program.verify(**comparison)
     return Result(
         f"{file} computes what {request.subject} does; the largest difference is {difference:.3g}",
         {"file": str(file), "object": request.subject, "largest_difference": difference},
