@@ -21,7 +21,8 @@ TARGET = OpenVino()
 @pytest.mark.parametrize(
     ("op_type", "dtype"),
     [("Add", np.float32), ("Conv", np.float32), ("MatMul", np.float16), ("Gather", np.int32), ("Div", np.int32),
-     ("Less", np.int32), ("ReduceSum", np.int32), ("Add", np.int8), ("Attention", np.float32), ("Where", np.bool_)],
+     ("Less", np.int32), ("ReduceSum", np.int32), ("Add", np.int8), ("Attention", np.float32), ("Where", np.bool_), ("BitShift", np.uint32),
+     ("Max", np.uint32), ("Cast", np.uint32)],
 )  # fmt: skip
 def test_what_is_right_is_supported(op_type, dtype):
     assert TARGET.supports(op_type, np.dtype(dtype), 23)
@@ -29,7 +30,7 @@ def test_what_is_right_is_supported(op_type, dtype):
 
 @pytest.mark.parametrize(
     ("op_type", "dtype"),
-    [("Add", np.float64), ("Add", np.uint32), ("Cast", np.uint64), ("Det", np.float32), ("RandomNormal", np.float32)],
+    [("Add", np.float64), ("Pow", np.uint32), ("Cast", np.uint64), ("Det", np.float32), ("RandomNormal", np.float32)],
 )
 def test_what_is_wrong_is_not_supported(op_type, dtype):
     assert not TARGET.supports(op_type, np.dtype(dtype), 23)
@@ -59,9 +60,9 @@ def test_types_of_64_bits_are_refused(fn, dtype):
         to_onnx(fn, [((3,), dtype)], target="openvino")
 
 
-def test_unsigned_integers_of_32_bits_are_refused():
-    with pytest.raises(ConversionError, match="openvino"):
-        to_onnx(lambda x: x // 3, [((3,), jnp.uint32)], target="openvino")
+def test_random_bits_are_those_of_jax():
+    pytest.importorskip("openvino")
+    to_onnx(lambda x: jax.random.bits(jax.random.key(x), (100,)), [((), jnp.uint32)], target="openvino").verify()
 
 
 def test_it_runs_a_program():

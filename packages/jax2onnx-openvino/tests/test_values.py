@@ -38,6 +38,22 @@ def test_large_integers_are_exact(op_type, function):
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize(
+    "call", ["Max(w, c)", "Min(c, w)", "Max(w, c, d)", "Clip(w, d, c)", "Pad(w, p, c)", "Cast<to = 6>(b)"]
+)
+def test_large_constants_are_exact(call):
+    large = {"c": 2**31 - 2, "d": -(2**24) - 1}
+    constants = " ".join(f"{name} = Constant <value = int32 {{{number}}}> ()" for name, number in large.items())
+    body = (
+        f"{constants} p = Constant <value = int64[2] {{1, 2}}> () w = BitwiseXor(x, d) b = Cast<to = 9>(w) z = {call}"
+    )
+    c, d, w = np.int32(large["c"]), np.int32(large["d"]), X ^ np.int32(large["d"])
+    want = {"Max(w, c)": np.maximum(w, c), "Min(c, w)": np.minimum(w, c), "Max(w, c, d)": np.maximum(w, c),
+            "Clip(w, d, c)": np.clip(w, d, c), "Pad(w, p, c)": np.pad(w, (1, 2), constant_values=c),
+            "Cast<to = 6>(b)": (w != 0).astype(np.int32)}  # fmt: skip
+    np.testing.assert_array_equal(run(f"g (int32[N] x) => (int32[M] z) {{ {body} }}", x=X), want[call])
+
+
 def test_large_integers_are_divided_exactly():
     x, y = X[Y != -1], Y[Y != -1]
     body = "g (int32[N] x, int32[N] y) => (int32[N] z) { z = %s }"

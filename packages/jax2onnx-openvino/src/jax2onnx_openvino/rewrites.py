@@ -1,7 +1,7 @@
 """Integer operators that OpenVINO's CPU plugin computes in float32, written with operators that it computes in int32.
 
 Sums, differences, products, bitwise operators and ScatterElements are exact; division, comparisons and reductions are not
-beyond 2²⁴.
+beyond 2²⁴, nor are extrema and padding where a constant is beyond it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.build.builder import GraphBuilder
 from jax2onnx_graph.facts.dims import Dims
-from jax2onnx_graph.facts.values import known
+from jax2onnx_graph.facts.values import constant_tensor, known
 from jax2onnx_graph.legalise.legalisation import Rewrite
 from jax2onnx_graph.legalise.magnitudes import Magnitude
 from jax2onnx_graph.legalise.reductions import accumulated, reduced_extreme
@@ -87,6 +87,46 @@ def _where(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> ir.Value | Non
     return b.op("BitwiseXor", chosen, y, dims=dims)
 
 
+# -- constants that float32 does not hold -----------------------------------------------------
+
+
+def _is_inexact(value: ir.Value | None) -> bool:
+    return value is not None and constant_tensor(value) is not None and not _is_exact_constant(value)
+
+
+def _extreme(comparison: str) -> Rewrite:
+    """The one of two numbers that a comparison chooses, and of that and the next."""
+
+    def rewrite(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
+        first, *others = _operands(node)
+        if not any(map(_is_inexact, (first, *others))):
+            return None
+        for other in others:
+            first = b.op("Where", b.op(comparison, first, other), first, other)
+        return first
+
+    return rewrite
+
+
+def _clipped(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
+    x, low, high = (*node.inputs, None, None)[:3]
+    if not any(map(_is_inexact, (low, high))):
+        return None
+    if low is not None:
+        x = b.op("Max", x, low)
+    return x if high is None else b.op("Min", x, high)
+
+
+def _padded(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
+    """The bits that differ from those of the value to pad by, padded by zeros."""
+    x, pads, fill, axes = (*node.inputs, None, None)[:4]
+    if x is None or fill is None or _is_exact_constant(fill):
+        return None
+    dims = b.dims(node.outputs[0])
+    different = b.op("BitwiseXor", x, fill, dims=b.dims(x))
+    return b.op("BitwiseXor", b.op("Pad", different, pads, None, axes, dims=dims), fill, dims=dims)
+
+
 # -- division ---------------------------------------------------------------------------------
 
 
@@ -158,6 +198,10 @@ REWRITES: Mapping[str, tuple[Rewrite, Sequence[ir.DataType]]] = {
     "GreaterOrEqual": (_compared(swapped=False, negated=True), _WIDE),
     "Equal": (_equal, _WIDE),
     "Where": (_where, _WIDE),
+    "Max": (_extreme("Greater"), _WIDE),
+    "Min": (_extreme("Less"), _WIDE),
+    "Clip": (_clipped, _WIDE),
+    "Pad": (_padded, _WIDE),
     "Div": (_div, _WIDE),
     "Mod": (_mod, _WIDE),
     "ReduceMax": (reduced_extreme("ArgMax"), _WIDE),

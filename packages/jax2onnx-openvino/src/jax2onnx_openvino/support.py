@@ -22,18 +22,22 @@ from jax2onnx_graph.legalise.legalisation import Legalisation
 from jax2onnx_graph.targets import Property
 
 from jax2onnx_openvino.rewrites import REWRITES, is_small_enough
+from jax2onnx_openvino.unsigned import has_form
+from jax2onnx_openvino.unsigned_forms import FORMS
 
 __all__ = ["guarantees", "legalisation", "measured", "supports"]
 
 
-_WITHOUT_KERNELS = (np.dtype(np.float64), np.dtype(np.uint64), np.dtype(np.uint32))
+_WITHOUT_KERNELS = (np.dtype(np.float64), np.dtype(np.uint64))
 """The plugin computes these as float32 and as int32."""
 
-_WRONG_TYPES = frozenset({"u32"})
-"""uint32 has the bits of int32: right by itself in many operators, wrong where a comparison, a shift or a cast follows."""
+_UNSIGNED, _SIGNED = np.dtype(np.uint32), np.dtype(np.int32)
+"""The plugin computes the first with the instructions of the second: `UnsignedPass` writes it so, but for Casts."""
 
-_WRONG_IN_CHAINS = {"Where": frozenset({"i32", "i64"})}
-"""After a comparison, which is in float32, the plugin computes Where in float32, too."""
+_WIDE = frozenset({"i32", "i64"})
+
+_WRONG_WITH_OTHERS = dict.fromkeys(("Where", "Max", "Min", "Clip", "Pad"), _WIDE)
+"""The plugin computes these in float32, too: Where after a comparison, which is in float32, the others with constants, which are."""
 
 _NARROW = frozenset({"i8", "u8", "i16", "u16"})
 """Next to others the plugin computes with these in wider types or in float32, rounds quotients, and saturates at the end; TopK of
@@ -60,7 +64,7 @@ def legalisation() -> Legalisation:
 
 def _by_itself(key: str, opsets: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
     """What was measured of an operator, without the types with which it is wrong next to others."""
-    lost = _WRONG_IN_CHAINS.get(key, frozenset()) | _WRONG_TYPES
+    lost = _WRONG_WITH_OTHERS.get(key, frozenset()) | ({"u32"} if key != "Cast" else frozenset())
     if (value_use(key) in _COMPUTED or key == "TopK") and not facts_of(key).type_bound:
         lost |= _NARROW
     return {
@@ -76,6 +80,8 @@ def supports(op_type: str, dtype: Dtype, opset: int) -> bool:
     """Whether OpenVINO computes the operator on `dtype` exactly, natively or after legalisation."""
     if np.dtype(dtype) in _WITHOUT_KERNELS:
         return False
+    if np.dtype(dtype) == _UNSIGNED:
+        return has_form(op_type) and (op_type in FORMS or legalisation().supports(op_type, _SIGNED, opset))
     return legalisation().supports(op_type, dtype, opset)
 
 
@@ -87,6 +93,7 @@ def _guarantees() -> GuaranteeTable:
 
 def guarantees(op_type: str, dtype: Dtype, kept: Property) -> bool:
     """Whether what computes the operator keeps the property; see `Target.guarantees`. What is rewritten wraps around."""
+    dtype = _SIGNED if np.dtype(dtype) == _UNSIGNED else dtype
     element = element_type(dtype)
     if kept == "wraps" and element is not None and legalisation().find_rewrite(op_type, element) is not None:
         return True

@@ -43,8 +43,9 @@ class OpenVino(Target):
         from jax2onnx_openvino.legalise import LegalisePass
         from jax2onnx_openvino.refusals import RefusalsPass
         from jax2onnx_openvino.repairs import RepairsPass
+        from jax2onnx_openvino.unsigned import UnsignedPass
 
-        return (RepairsPass, LegalisePass, ClosedScansPass, RefusalsPass)
+        return (UnsignedPass, RepairsPass, LegalisePass, ClosedScansPass, RefusalsPass)
 
     @property
     def can_run(self) -> bool:
