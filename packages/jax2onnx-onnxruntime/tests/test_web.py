@@ -85,6 +85,54 @@ def test_float32_needs_no_doubles():
     program.verify()
 
 
+SPECIAL = [
+    0,
+    -0.0,
+    1,
+    -1,
+    0.3,
+    -2.5,
+    1.5e-45,
+    -2e-40,
+    1.2e-38,
+    3.4e38,
+    2**31 - 128,
+    2**31,
+    -(2**31),
+    5e9,
+    np.inf,
+    -np.inf,
+    np.nan,
+]
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x.astype(np.int32),
+        lambda x: x.astype(np.uint32),
+        lambda x: jax.lax.bitcast_convert_type(x, np.uint32),
+        lambda x: jax.lax.bitcast_convert_type(jax.lax.bitcast_convert_type(x, np.int32), np.float32),
+        lambda x: jax.lax.nextafter(x, jnp.flip(x)),
+        lambda x: jax.lax.reduce_precision(x, 8, 3),
+        lambda x: jax.lax.reduce_precision(x, 5, 10),
+        lambda x: jnp.cbrt(jnp.round(x)),
+        lambda x: jnp.arctan2(x, jnp.flip(x)),
+    ],
+    ids=["int32", "uint32", "bits", "bits_and_back", "nextafter", "mantissa", "exponent", "cbrt", "arctan2"],
+)
+def test_special_numbers_need_no_doubles(fn):
+    x = np.array(SPECIAL, np.float32)
+    program = to_onnx(fn, [x.shape], target="web")
+    assert ir.DataType.DOUBLE not in {value.dtype for node in nodes(program) for value in node.outputs}
+    got, want = np.asarray(program(x)), np.asarray(jax.jit(fn)(x))
+    if got.dtype == np.float32:
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=0)
+        np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(want[got == 0]))
+    else:
+        np.testing.assert_array_equal(got, want)
+
+
 def test_double_precision_is_refused_with_all_that_needs_it():
     with pytest.raises(errors.ConversionError, match=r"(?s)sin: once, at .*test_web.py.*tanh: once, at .*test_web.py"):
         to_onnx(lambda x: jnp.sin(jnp.tanh(x)), [jax.ShapeDtypeStruct((3,), np.float64)], x64=True, target="web")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -108,3 +109,38 @@ def test_bytes_wrap_around():
     x = np.array([-128, 127, 100, -7, 3], np.int8)
     got = run("g (int8[N] x) => (int8[N] y) { a = Abs(x) b = Add(a, x) y = Neg(b) }", x=x)
     np.testing.assert_array_equal(got, -(np.abs(x) + x))
+
+
+@pytest.mark.parametrize(("number", "dtype"), [(5, np.int16), (4, np.uint16)])
+def test_casts_to_16_bits_wrap_around(number, dtype):
+    got = run(f"g (int32[N] x) => (int32[N] y) {{ w = Neg(x) n = Cast<to = {number}>(w) y = Cast<to = 6>(n) }}", x=X)
+    np.testing.assert_array_equal(got, (-X).astype(dtype).astype(np.int32))
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("uint8", np.uint8), ("uint16", np.uint16)])
+@pytest.mark.parametrize(("direction", "function"), [("LEFT", np.left_shift), ("RIGHT", np.right_shift)])
+def test_narrow_shifts(name, dtype, direction, function):
+    x, n = X.astype(dtype), (Y % 8).astype(dtype)
+    body = f'g ({name}[N] x, {name}[N] n) => ({name}[N] y) {{ w = Add(x, x) y = BitShift <direction = "{direction}"> (w, n) }}'
+    np.testing.assert_array_equal(run(body, x=x, n=n), function(x + x, n))
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("int8", np.int8), ("uint8", np.uint8), ("int16", np.int16), ("uint16", np.uint16)]
+)
+def test_narrow_integers_are_divided_exactly(name, dtype):
+    x, y = X.astype(dtype), (Y % 100 + 1).astype(dtype)
+    body = f"g ({name}[N] x, {name}[N] y) => ({name}[N] z) {{{{ w = Add(x, x) z = {{}} }}}}"
+    a, b = (x + x).astype(np.int32), y.astype(np.int32)
+    quotient = (np.abs(a) // np.abs(b) * np.sign(a) * np.sign(b)).astype(dtype)
+    np.testing.assert_array_equal(run(body.format("Div(w, y)"), x=x, y=y), quotient)
+    np.testing.assert_array_equal(run(body.format("Mod(w, y)"), x=x, y=y), np.mod(a, b).astype(dtype))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_casts_to_bfloat16_round_to_nearest(scale):
+    random = np.random.default_rng(0).standard_normal(2000)
+    ties = np.arange(0x3F80, 0x4080, dtype=np.uint32) << 16 | 0x8000
+    x = np.concatenate([random * scale, ties.view(np.float32), [np.inf, -np.inf, np.nan, 0, -0.0]]).astype(np.float32)
+    got = run("g (float[N] x) => (float[N] y) { w = Neg(x) b = Cast<to = 16>(w) y = Cast<to = 1>(b) }", x=x)
+    np.testing.assert_array_equal(got, (-x).astype(ml_dtypes.bfloat16).astype(np.float32))

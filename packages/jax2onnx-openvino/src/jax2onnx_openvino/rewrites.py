@@ -17,6 +17,8 @@ from jax2onnx_graph.legalise.legalisation import Rewrite
 from jax2onnx_graph.legalise.magnitudes import Magnitude
 from jax2onnx_graph.legalise.reductions import accumulated, reduced_extreme
 
+from jax2onnx_openvino.unsigned_forms import shifted
+
 __all__ = ["REWRITES", "is_small_enough"]
 
 T = ir.DataType
@@ -174,6 +176,26 @@ def _mod(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> ir.Value | None:
     return b.op("Add", rest, b.op("Mul", y, b.cast(other, dtype.numpy())))
 
 
+# -- narrow integers --------------------------------------------------------------------------
+
+
+def _in_int32(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> ir.Value:
+    """The operator on int32, whose kernel is right for numbers that small."""
+    operands = [b.cast(value, np.int32) for value in _operands(node)]
+    fmod = node.attributes.get_int("fmod", 0) or None
+    return b.cast(b.op(node.op_type, *operands, fmod=fmod), dtype.numpy())
+
+
+def _narrow_or(wide: Rewrite) -> Rewrite:
+    """The operator in int32 for narrow integers, and a rewrite for others."""
+    return lambda b, node, dtype: (_in_int32 if dtype in _NARROW else wide)(b, node, dtype)
+
+
+def _shifted(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> ir.Value:
+    x, amounts = (b.cast(value, np.int32) for value in _operands(node))
+    return b.cast(shifted(b, x, amounts, node.attributes.get_string("direction", "")), dtype.numpy())
+
+
 # -- products ---------------------------------------------------------------------------------
 
 
@@ -188,7 +210,8 @@ def _matmul(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
 
 
 _WIDE = (T.INT32, T.INT64)
-_INTEGERS = (T.INT8, T.UINT8, T.INT16, T.UINT16, *_WIDE)
+_NARROW = (T.INT8, T.UINT8, T.INT16, T.UINT16)
+_INTEGERS = (*_NARROW, *_WIDE)
 
 #: Operators, what writes them with others, and for which element types.
 REWRITES: Mapping[str, tuple[Rewrite, Sequence[ir.DataType]]] = {
@@ -202,11 +225,12 @@ REWRITES: Mapping[str, tuple[Rewrite, Sequence[ir.DataType]]] = {
     "Min": (_extreme("Less"), _WIDE),
     "Clip": (_clipped, _WIDE),
     "Pad": (_padded, _WIDE),
-    "Div": (_div, _WIDE),
-    "Mod": (_mod, _WIDE),
+    "BitShift": (_shifted, (T.UINT8, T.UINT16)),
+    "Div": (_narrow_or(_div), _INTEGERS),
+    "Mod": (_narrow_or(_mod), _INTEGERS),
     "ReduceMax": (reduced_extreme("ArgMax"), _WIDE),
     "ReduceMin": (reduced_extreme("ArgMin"), _WIDE),
     "ReduceSum": (accumulated("add"), _INTEGERS),
-    "ReduceProd": (accumulated("mul"), (T.INT8, T.UINT8, T.INT16, T.UINT16, T.INT64)),
+    "ReduceProd": (accumulated("mul"), (*_NARROW, T.INT64)),
     "MatMul": (_matmul, _INTEGERS),
 }

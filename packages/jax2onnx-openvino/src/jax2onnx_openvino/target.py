@@ -41,11 +41,12 @@ class OpenVino(Target):
         """What the plugin loses is put right, then integers, then the form of loops; what has no right form is refused."""
         from jax2onnx_openvino.closed_scans import ClosedScansPass
         from jax2onnx_openvino.legalise import LegalisePass
+        from jax2onnx_openvino.narrow_casts import NarrowCastsPass
         from jax2onnx_openvino.refusals import RefusalsPass
         from jax2onnx_openvino.repairs import RepairsPass
         from jax2onnx_openvino.unsigned import UnsignedPass
 
-        return (UnsignedPass, RepairsPass, LegalisePass, ClosedScansPass, RefusalsPass)
+        return (UnsignedPass, RepairsPass, LegalisePass, NarrowCastsPass, ClosedScansPass, RefusalsPass)
 
     @property
     def can_run(self) -> bool:

@@ -13,7 +13,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.builder import GraphBuilder
 from jax2onnx_graph.facts.values import known
 
-__all__ = ["FORMS", "from_float", "inverted", "to_float", "to_int64"]
+__all__ = ["FORMS", "from_float", "inverted", "shifted", "to_float", "to_int64"]
 
 #: Writes what a node computes; its operands of uint32 are int32 by now, and so is its result.
 Form = Callable[[GraphBuilder, ir.Node], ir.Value]
@@ -80,15 +80,20 @@ def to_int64(b: GraphBuilder, x: ir.Value) -> ir.Value:
 
 def _shift(b: GraphBuilder, node: ir.Node) -> ir.Value:
     x, amounts = _operands(node)
-    if node.attributes.get_string("direction", "") == "LEFT":
-        return b.op("Mul", x, _chosen(b, 1 << _AMOUNTS, amounts))
+    return shifted(b, x, amounts, node.attributes.get_string("direction", ""))
+
+
+def shifted(b: GraphBuilder, x: ir.Value, amounts: ir.Value, direction: str) -> ir.Value:
+    """The bits of int32 moved to the "LEFT" or to the "RIGHT", by amounts modulo 32; zeros move in."""
+    if direction == "LEFT":
+        return b.op("Mul", x, _chosen(b, np.uint64(1) << _AMOUNTS, amounts))
     return _shifted_right(b, x, amounts)
 
 
 def _chosen(b: GraphBuilder, table: Array, amounts: ir.Value) -> ir.Value:
     """The entries of a table of 32 numbers at the lowest five bits of the amounts."""
     if np.issubdtype(table.dtype, np.integer):
-        table = (table & _ONES).astype(np.uint32).view(np.int32)
+        table = (table & np.uint64(_ONES)).astype(np.uint32).view(np.int32)
     array = known(amounts, limit=None)
     if array is not None:
         return b.constant(table[array & 31])
@@ -102,13 +107,13 @@ def _shifted_right(b: GraphBuilder, x: ir.Value, amounts: ir.Value) -> ir.Value:
     def scaled(bits: ir.Value) -> ir.Value:
         return b.cast(b.op("Mul", b.cast(bits, np.float32), power), np.int32)
 
-    kept = b.op("BitwiseAnd", x, _chosen(b, _ONES << _AMOUNTS, amounts))
+    kept = b.op("BitwiseAnd", x, _chosen(b, np.uint64(_ONES) << _AMOUNTS, amounts))
     array = known(amounts, limit=None)
     if array is not None and ((array & 31) >= 32 - _SIGNIFICANT).all():
         result = scaled(kept)
     else:
         result = b.op("BitwiseOr", scaled(_masked(b, kept, _ONES - _HALF + 1)), scaled(_masked(b, kept, _HALF - 1)))
-    return b.op("BitwiseAnd", result, _chosen(b, _ONES >> _AMOUNTS, amounts))
+    return b.op("BitwiseAnd", result, _chosen(b, np.uint64(_ONES) >> _AMOUNTS, amounts))
 
 
 # -- division ---------------------------------------------------------------------------------

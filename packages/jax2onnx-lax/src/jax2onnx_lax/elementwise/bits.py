@@ -7,6 +7,7 @@ NaN becomes the quiet NaN without payload.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -18,7 +19,7 @@ from jax2onnx_graph.build.builder import DtypeLike
 from jax2onnx_graph.rewrite.patterns import operation
 
 from jax2onnx_lax.dtypes import Dtype, is_float
-from jax2onnx_lax.elementwise.conversion import convert, power_of_two_below
+from jax2onnx_lax.elementwise.conversion import convert, power_of_two_below, widest
 from jax2onnx_lax.elementwise.integer import unsigned, width
 from jax2onnx_lax.indexing.index_analysis import one_value
 from jax2onnx_lax.numerics import sign_bit
@@ -117,7 +118,9 @@ def _to_bits(ctx: Context, x: Value) -> Value:
         return ctx.cast(x, kind)
     if dtype.itemsize == 1:
         return ctx.jax(_float8_bits, ctx.cast(x, np.float32), dtype=dtype)
-    fields = (ctx.cast(field, np.int64) for field in ctx.jax_several(_float_fields, x))
+    wide = np.dtype(np.float64) if dtype == np.float64 else widest(ctx)
+    integer = np.dtype(np.int64 if wide == np.float64 else np.int32)
+    fields = (ctx.cast(field, integer) for field in ctx.jax_several(_float_fields, x, wide=wide))
     return ctx.jax(_assemble, x, *fields)
 
 
@@ -175,15 +178,15 @@ def _float8_bits(x: Array, *, dtype: Dtype) -> Array:
     return jnp.where(x != x, int(nan), code).astype(np.uint8)
 
 
-def _float_fields(x: Array) -> tuple[Array, Array]:
-    """e and |x| / 2^e * 2^m in float64, where 2^e is the largest power of two up to |x|, not below the smallest
+def _float_fields(x: Array, *, wide: Dtype) -> tuple[Array, Array]:
+    """e and |x| / 2^e * 2^m in the type `wide`, where 2^e is the largest power of two up to |x|, not below the smallest
     normal number, and m the width of the mantissa. What is not finite is taken for 0.
     """
     form = _format(x.dtype)
-    magnitude = jnp.abs(x.astype(np.float64))
+    magnitude = jnp.abs(x.astype(wide))
     magnitude = jnp.where(magnitude < np.inf, magnitude, 0)
     power = power_of_two_below(magnitude, 2.0 ** (1 - form.bias))
-    exponent = lax.round(lax.log(power) * (1 / np.log(2)), lax.RoundingMethod.TO_NEAREST_EVEN)
+    exponent = lax.round(lax.log(power) * (1 / math.log(2)), lax.RoundingMethod.TO_NEAREST_EVEN)
     return exponent, magnitude / power * 2.0**form.mantissa
 
 
@@ -191,8 +194,8 @@ def _assemble(x: Array, exponent: Array, fraction: Array) -> Array:
     """The bit pattern: 2^m (e + bias - 1) + |x| / 2^e * 2^m as integers, then what is not finite, then the sign."""
     form = _format(x.dtype)
     code = (exponent + (form.bias - 1)) * (1 << form.mantissa) + fraction
-    code = jnp.where(jnp.abs(x) == np.inf, np.int64(form.infinity), code)
-    code = jnp.where(x != x, np.int64(form.quiet_nan), code)
+    code = jnp.where(jnp.abs(x) == np.inf, code.dtype.type(form.infinity), code)
+    code = jnp.where(x != x, code.dtype.type(form.quiet_nan), code)
     kind = _unsigned_of_width(form.bits)
     return code.astype(kind) | jnp.where(sign_bit(x), kind.type(form.sign), kind.type(0))
 
@@ -236,6 +239,27 @@ def nextafter(x: Array, y: Array) -> Array:
     result = jnp.where(jnp.isinf(x), largest, result)
     result = jnp.where(x != y, result, y)
     return jnp.where((x != x) | (y != y), np.nan, result).astype(x.dtype)
+
+
+@rules.lower("nextafter")
+def nextafter_by_bits(ctx: Context, x: Value, y: Value) -> Value:
+    """For targets without double precision."""
+    if widest(ctx) == np.float64:
+        ctx.decline(f"{ctx.target.name} has double precision")
+    return ctx.jax(_next_bits, x, y)
+
+
+def _next_bits(x: Array, y: Array) -> Array:
+    """The number whose bit pattern comes next to that of `x`: one more away from zero, one less towards it."""
+    form = _format(x.dtype)
+    kind = _unsigned_of_width(form.bits)
+    bits = lax.bitcast_convert_type(jnp.where(x == 0, 0, x), kind)
+    smallest = lax.bitcast_convert_type(jnp.where(y < 0, kind.type(form.sign + 1), kind.type(1)), x.dtype)
+    away = (y > x) == (x > 0)
+    moved = lax.bitcast_convert_type(jnp.where(away, bits + kind.type(1), bits - kind.type(1)), x.dtype)
+    result = jnp.where(x == 0, smallest, moved)
+    result = jnp.where(x != y, result, y)
+    return jnp.where((x != x) | (y != y), np.nan, result)
 
 
 def _rounded_to_half(x: Array) -> Array:

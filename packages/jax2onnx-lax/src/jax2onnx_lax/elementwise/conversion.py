@@ -13,9 +13,9 @@ from jax import Array, lax
 from jax2onnx_core import Context, Rules, Value
 from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax.dtypes import is_float, is_integer
+from jax2onnx_lax.dtypes import Dtype, is_float, is_integer
 
-__all__ = ["convert", "power_of_two_below", "rules"]
+__all__ = ["convert", "power_of_two_below", "rules", "widest"]
 
 rules = Rules()
 
@@ -65,21 +65,28 @@ def _is_narrow(dtype: DtypeLike) -> bool:
 def _float_to_integer(ctx: Context, x: Value, target: DtypeLike) -> Value:
     """Truncate toward zero, saturate, NaN to 0.
 
-    Up to 32 bits the integers' bounds are exact in the float type that clamps; 2^63 - 1 and 2^64 - 1 are not.
+    Where the float type that clamps does not hold the largest integer, what reaches the next power of two is chosen afterwards.
     """
     info = jnp.iinfo(target)
     low, high = int(info.min), int(info.max)
     if ctx.dtype(x) != np.float64:
-        x = ctx.cast(x, np.float64 if info.bits == 32 else np.float32)
+        x = ctx.cast(x, widest(ctx) if info.bits == 32 else np.float32)
     x = ctx.op.Where(ctx.op.IsNaN(x), ctx.constant(0, like=x), x)
-    if info.bits < 64:
+    dtype = ctx.dtype(x)
+    if info.bits <= jnp.finfo(dtype).nmant + 1:
         clipped = ctx.op.Clip(x, ctx.constant(low, like=x), ctx.constant(high, like=x))
         if info.bits < 8:
             clipped = ctx.cast(clipped, np.int8)
         return ctx.cast(clipped, target)
-    beyond = ctx.op.GreaterOrEqual(x, ctx.constant(float(high), like=x))
-    inside = ctx.cast(ctx.op.Max(x, ctx.constant(low, like=x)), target)
-    return ctx.op.Where(beyond, ctx.constant(np.asarray(high, target)), inside)
+    limit = dtype.type(high)
+    beyond = ctx.op.GreaterOrEqual(x, ctx.constant(limit))
+    inside = ctx.op.Clip(x, ctx.constant(low, like=x), ctx.constant(np.nextafter(limit, dtype.type(0))))
+    return ctx.op.Where(beyond, ctx.constant(np.asarray(high, target)), ctx.cast(inside, target))
+
+
+def widest(ctx: Context) -> Dtype:
+    """The float type of most digits that the target computes with."""
+    return np.dtype(np.float64 if ctx.supports("Mul", np.float64) else np.float32)
 
 
 def _to_float8(ctx: Context, x: Value, target: DtypeLike) -> Value:
@@ -104,17 +111,16 @@ def reduce_precision(ctx: Context, x: Value, *, exponent_bits: int, mantissa_bit
         return x
     if (exponent_bits, mantissa_bits) == (8, 7) and ctx.dtype(x) == np.float32:
         return ctx.cast(ctx.cast(x, ml_dtypes.bfloat16), np.float32)
-    return ctx.jax(_reduce_precision, x, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits)
+    wide = np.float64 if ctx.dtype(x) == np.float64 else widest(ctx)
+    return ctx.jax(_reduce_precision, x, wide=wide, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits)
 
 
-def _reduce_precision(x: Array, *, exponent_bits: int, mantissa_bits: int) -> Array:
+def _reduce_precision(x: Array, *, wide: DtypeLike, exponent_bits: int, mantissa_bits: int) -> Array:
     """Round to nearest even at `mantissa_bits`, overflow to infinity, flush what has no normal exponent to zero."""
     info = jnp.finfo(x.dtype)
-    y = x.astype(np.float64)
+    y = x.astype(wide)
     if mantissa_bits < info.nmant:
-        smallest = float(info.smallest_normal)
-        unit = power_of_two_below(y, smallest) * 2.0**-mantissa_bits
-        rounded = lax.round(y / unit, lax.RoundingMethod.TO_NEAREST_EVEN) * unit
+        rounded = _rounded(y, mantissa_bits, float(info.smallest_normal))
         # A choice that may be -0.0 comes second: a Where need not keep the sign of a zero in its first.
         y = jnp.where(jnp.isinf(y), y, rounded)
     if exponent_bits < info.nexp:
@@ -125,18 +131,31 @@ def _reduce_precision(x: Array, *, exponent_bits: int, mantissa_bits: int) -> Ar
     return y.astype(x.dtype)
 
 
+def _rounded(y: Array, mantissa_bits: int, smallest: float) -> Array:
+    """`y` rounded to multiples of the last place of its power of two, of which `smallest` is the least."""
+    if y.dtype == np.float32:  # units of small numbers are subnormal, which not every runtime divides by
+        small = jnp.abs(y) < 2.0**-60
+        up, down, one = y.dtype.type(2.0**60), y.dtype.type(2.0**-60), y.dtype.type(1)
+        y, smallest = y * jnp.where(small, up, one), smallest * 2.0**60
+    unit = power_of_two_below(y, smallest) * 2.0**-mantissa_bits
+    rounded = lax.round(y / unit, lax.RoundingMethod.TO_NEAREST_EVEN) * unit
+    return rounded * jnp.where(small, down, one) if y.dtype == np.float32 else rounded
+
+
 def power_of_two_below(x: Array, smallest: float) -> Array:
-    """The largest power of two up to |x|, at least `smallest`; float64.
+    """The largest power of two up to |x|, at least `smallest`; float32 or float64.
 
     S. M. Rump, T. Ogita, S. Oishi, "Accurate floating-point summation II" (2008), algorithm 3.6; scaled,
     so that nothing overflows or underflows on the way.
     """
+    digits = jnp.finfo(x.dtype).nmant + 1
     a = jnp.abs(x)
-    scale = jnp.where(a > 1, 2.0**-60, 2.0**60)
-    inverse = jnp.where(a > 1, 2.0**60, 2.0**-60)
+    down, up = x.dtype.type(2.0**-60), x.dtype.type(2.0**60)
+    scale = jnp.where(a > 1, down, up)
+    inverse = jnp.where(a > 1, up, down)
     scaled = a * scale
-    q = scaled * (2.0**52 + 1)
-    # fl((1 - 2^-53) q), without a factor that is 1 in single precision.
-    below = q - 2.0**-53 * q
+    q = scaled * (2.0 ** (digits - 1) + 1)
+    # fl((1 - 2^-p) q), p the number of digits, without a factor that may be 1 in the precision.
+    below = q - 2.0**-digits * q
     power = jnp.abs(q - below) * inverse
     return jnp.maximum(power, smallest)

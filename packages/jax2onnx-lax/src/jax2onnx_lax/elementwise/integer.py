@@ -98,20 +98,37 @@ def rem(ctx: Context, x: Value, y: Value) -> Value:
 def mulhi(x: Array, y: Array) -> Array:
     """The high half of the product of two integers in twice their width."""
     bits = width(x.dtype)
-    if bits <= 32:
-        wide = np.dtype(np.int64 if is_signed(x.dtype) else np.uint64)
-        return lax.shift_right_logical(x.astype(wide) * y.astype(wide), wide.type(bits)).astype(x.dtype)
-    high = _mulhi_unsigned64(x.astype(np.uint64), y.astype(np.uint64))
+    if bits == 64:
+        return _mulhi_in_halves(x, y)
+    wide_bits = 32 if bits <= 16 else 64
+    wide = np.dtype(f"{'int' if is_signed(x.dtype) else 'uint'}{wide_bits}")
+    return lax.shift_right_logical(x.astype(wide) * y.astype(wide), wide.type(bits)).astype(x.dtype)
+
+
+@rules.lower("mulhi")
+def mulhi_without_wider_integers(ctx: Context, x: Value, y: Value) -> Value:
+    """For targets that do not multiply in twice the width."""
+    if width(ctx.dtype(x)) != 32 or ctx.supports("Mul", np.uint64):
+        ctx.decline(f"{ctx.target.name} multiplies in a wider type")
+    return ctx.jax(_mulhi_in_halves, x, y)
+
+
+def _mulhi_in_halves(x: Array, y: Array) -> Array:
+    """The high half of the product of integers of 32 or 64 bits, in their own width."""
+    kind = unsigned(x.dtype)
+    high = _mulhi_unsigned(x.astype(kind), y.astype(kind))
     if is_signed(x.dtype):
-        # Modulo 2^64, a negative factor counted as 2^64 more adds the other one to the high half.
+        # Modulo 2^bits, a negative factor counted as 2^bits more adds the other one to the high half.
         zero = jnp.zeros_like(high)
-        high = high - jnp.where(x < 0, y.astype(np.uint64), zero) - jnp.where(y < 0, x.astype(np.uint64), zero)
+        high = high - jnp.where(x < 0, y.astype(kind), zero) - jnp.where(y < 0, x.astype(kind), zero)
     return high.astype(x.dtype)
 
 
-def _mulhi_unsigned64(x: Array, y: Array) -> Array:
-    """The high half for uint64: schoolbook multiplication of 32-bit halves, whose partial sums fit into 64 bits."""
-    low_mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+def _mulhi_unsigned(x: Array, y: Array) -> Array:
+    """The high half for unsigned integers: schoolbook multiplication of halves, whose partial sums fit into the width."""
+    number = x.dtype.type
+    half = number(width(x.dtype) // 2)
+    low_mask = number((1 << int(half)) - 1)
     x_low, x_high, y_low, y_high = x & low_mask, x >> half, y & low_mask, y >> half
     carry = (x_low * y_low) >> half
     middle = x_high * y_low + carry

@@ -14,7 +14,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax2onnx_core import Rules
+from jax2onnx_core import Context, Rules, Value
 
 from jax2onnx_lax.numerics import computed_in, copy_sign, horner, sign_bit
 
@@ -67,13 +67,25 @@ def log2(x: Array, *, accuracy: object = None) -> Array:
 @computed_in(np.float32)
 def cbrt(x: Array, *, accuracy: object = None) -> Array:
     """exp(log|x| / 3) with the sign of x; float64 is refined by one step of Newton's method."""
-    a = jnp.abs(x)
     if x.dtype != np.float64:
-        wide = a.astype(np.float64)
+        wide = jnp.abs(x).astype(np.float64)
         return copy_sign(lax.exp(lax.log(wide) / 3).astype(x.dtype), x)
+    return _refined_cbrt(x)
+
+
+def _refined_cbrt(x: Array) -> Array:
+    a = jnp.abs(x)
     y = lax.exp(lax.log(a) / 3)
     y = y - (y - a / (y * y)) / 3
     return copy_sign(jnp.where(a == np.inf, a, y), x)
+
+
+@rules.lower("cbrt")
+def cbrt_in_single(ctx: Context, x: Value, *, accuracy: object = None) -> Value:
+    """For targets without double precision: narrower types too are refined by a step of Newton's method."""
+    if ctx.supports("Exp", np.float64):
+        ctx.decline(f"{ctx.target.name} has double precision")
+    return ctx.cast(ctx.jax(_refined_cbrt, ctx.cast(x, np.float32)), ctx.dtype(x))
 
 
 @rules.decompose("tan")
@@ -129,7 +141,8 @@ def atan2(y: Array, x: Array) -> Array:
     ratio = jnp.where((a == b) & ((a == 0) | (a == np.inf)), jnp.where(a == 0, a, jnp.ones_like(a)), a / b)
     angle = lax.atan(ratio)
     angle = jnp.where(sign_bit(x), _PI - angle, angle)
-    return angle * jnp.where(sign_bit(y), -1.0, 1.0).astype(angle.dtype)
+    one = angle.dtype.type(1)
+    return angle * jnp.where(sign_bit(y), -one, one)
 
 
 @rules.decompose("sinh")
