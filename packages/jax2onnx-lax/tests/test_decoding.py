@@ -104,3 +104,18 @@ def test_decoding_with_a_buffer(opset: int, scatter: str, heads_are_first: bool)
         for result, value in zip(results, expected, strict=True):
             np.testing.assert_allclose(result, value, rtol=2e-5, atol=2e-6)
         cache = [np.asarray(x) for x in results[1:]]
+
+
+def test_a_long_buffer_is_read_as_far_as_it_is_filled() -> None:
+    new, buffer = ("B", "T", 2, 6), ("B", 1024, 2, 6)
+    program = to_onnx(in_a_buffer, [new, new, new, buffer, buffer, ((), np.int32)], constraints=["T <= 1024"])
+    operators = [node.op_type for node in program.model.graph]
+    assert operators.count("If") == 1
+    assert "Transpose" not in operators
+    rng = np.random.default_rng(0)
+    keys, values = (rng.normal(size=(2, 1024, 2, 6)).astype(np.float32) for _ in range(2))
+    for position, length in ((0, 1), (0, 7), (505, 6), (505, 7), (505, 8), (1022, 2)):
+        q, k, v = (rng.normal(size=(2, length, 2, 6)).astype(np.float32) for _ in range(3))
+        arguments = (q, k, v, keys, values, np.int32(position))
+        for result, value in zip(program(*arguments), in_a_buffer(*arguments), strict=True):
+            np.testing.assert_allclose(result, value, rtol=2e-5, atol=2e-6)

@@ -127,7 +127,8 @@ def test_each_form_is_in_one_group():
 
 def test_its_passes_take_the_target():
     assert [type(factory(TARGET)).__name__ for factory in TARGET.passes()] == [
-        "LegalisePass", "AttentionFormsPass", "TransposedProductsPass", "NeutralConstantsPass", "ScalarFusionsPass",
+        "AttentionFormsPass", "PartlyFilledPass", "LegalisePass", "TransposedProductsPass", "NeutralConstantsPass",
+        "ScalarFusionsPass",
     ]  # fmt: skip
 
 

@@ -309,3 +309,20 @@ def test_an_operand_that_is_no_number_is_no_axis(rewrite):
       y = Transpose<{NCHW}>(b)
     }}"""
     assert rewrite(FoldTransposes(), HEAD + text) == ["Mul(x, [[[nan]], [[1.0]], [[2.0]]])"]
+
+
+@pytest.mark.parametrize(
+    ("update", "expected"),
+    [
+        ("v = Transpose<perm = [0, 2, 1]>(u)", "ScatterElements{2}(x, Transpose{[0, 2, 1]}(i), u)"),
+        ("v = Relu(u)", "ScatterElements{2}(x, Transpose{[0, 2, 1]}(i), Relu(Transpose{[0, 2, 1]}(u)))"),
+    ],
+)
+def test_a_buffer_is_written_in_its_own_layout(rewrite, update, expected):
+    text = f"""g (float[2,3,40] x, int64[2,1,3] i, float[2,{"3,1" if "Transpose" in update else "1,3"}] u) => (float[2,3,40] y) {{
+      a = Transpose<perm = [0, 2, 1]>(x)
+      {update}
+      b = ScatterElements<axis = 1>(a, i, v)
+      y = Transpose<perm = [0, 2, 1]>(b)
+    }}"""
+    assert rewrite(FoldTransposes(), HEAD + text) == [expected]

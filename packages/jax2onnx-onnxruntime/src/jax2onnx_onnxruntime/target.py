@@ -79,17 +79,19 @@ class OnnxRuntime(Target):
         return preferred(forms)
 
     def passes(self) -> Sequence[PassFactory]:
-        """What older versions lose, legalisation, then the passes that keep the runtime's own optimiser from mistakes."""
+        """What older versions lose, forms of attention, legalisation, then the passes that keep the runtime's own optimiser from mistakes."""
         from jax2onnx_onnxruntime.attention_forms import AttentionFormsPass
         from jax2onnx_onnxruntime.fusions import TransposedProductsPass
         from jax2onnx_onnxruntime.legalise import LegalisePass
         from jax2onnx_onnxruntime.neutral_constants import NeutralConstantsPass
+        from jax2onnx_onnxruntime.partly_filled import PartlyFilledPass
         from jax2onnx_onnxruntime.repairs import RepairsPass
         from jax2onnx_onnxruntime.scalar_fusions import ScalarFusionsPass
 
         repairs = [RepairsPass] if self._version else []
         legalise = partial(LegalisePass, version=self._version)
-        return (*repairs, legalise, AttentionFormsPass, TransposedProductsPass, NeutralConstantsPass, ScalarFusionsPass)
+        attention = (AttentionFormsPass, PartlyFilledPass)
+        return (*repairs, *attention, legalise, TransposedProductsPass, NeutralConstantsPass, ScalarFusionsPass)
 
     @property
     def can_run(self) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.trail import forget, hold_the_same
+from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known
 from jax2onnx_graph.passes.structural.merge_reshapes import view_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
@@ -285,7 +286,7 @@ class _Region:
         for index in indices:
             value = node.inputs[index]
             if value is not None and not (value in self.values and self._made_inside(value)):
-                node.replace_input_with(index, self._fit(value, node.op_type != "Concat"))
+                node.replace_input_with(index, self._fit(value, facts_of(node.op_type).elementwise is not None))
 
     def _leave(self, value: ir.Value) -> None:
         """Serve the readers of `value` outside the region, which is about to change its layout."""
