@@ -107,3 +107,8 @@ def test_tied_and_equal_weights_are_stored_once():
     copy, other = jnp.array(weight), weight.at[3, 7].add(1.0)
     tied = to_onnx(lambda x: x @ weight @ weight @ copy @ other, [("B", 128)])
     assert np.sum([v.const_value.nbytes for v in tied.model.graph.initializers.values()]) == 2 * weight.nbytes
+
+
+def test_equal_constants_that_are_computed_are_stored_once():
+    program = to_onnx(lambda x: (x + jnp.arange(600.0)) * jnp.arange(600.0), [("B", 600)])
+    assert [value.const_value.size for value in program.model.graph.initializers.values()] == [600]

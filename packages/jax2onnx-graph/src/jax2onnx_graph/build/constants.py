@@ -15,7 +15,7 @@ from jax2onnx_graph.fingerprints import array_fingerprint
 __all__ = ["ConstantPool"]
 
 
-# Constants of up to this many bytes are shared wherever they are equal.
+# Constants of up to this many bytes are found by their content; larger ones are compared with those that look alike.
 _SMALL = 1024
 # Weights with a name, beyond this many bytes, are compared with each other, so that equal ones are stored once.
 _LARGE = 16_384
@@ -27,12 +27,12 @@ class ConstantPool:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._small: dict[Hashable, ir.Value] = {}
-        self._weights: dict[tuple[object, ...], list[tuple[Array, ir.Value]]] = {}
+        self._large: dict[tuple[object, ...], list[tuple[Array, ir.Value]]] = {}
 
     def constant(self, array: Array, name: str = "const") -> ir.Value:
-        """The value that holds `array`; equal small arrays of one name share one."""
+        """The value that holds `array`; equal arrays share one, small ones those of their name."""
         if array.nbytes > _SMALL:
-            return self._new(array, name)
+            return self._stored_once(array, name)
         key = name, array_fingerprint(array)
         value = self._small.get(key)
         if value is None:
@@ -47,13 +47,7 @@ class ConstantPool:
             return self.constant(array)
         if name is not None and array.nbytes <= _LARGE:
             return self._new(array, name)
-        alike = self._weights.setdefault((array.dtype, array.shape, _sample(array)), [])
-        for other, value in alike:
-            if np.array_equal(_bytes(other), _bytes(array)):
-                return value
-        value = self._new(array, name or "const")
-        alike.append((array, value))
-        return value
+        return self._stored_once(array, name or "const")
 
     def tensor(self, tensor: ir.TensorProtocol, name: str) -> ir.Value:
         """The value of a tensor whose numbers are not at hand to be compared."""
@@ -61,6 +55,15 @@ class ConstantPool:
         return ir.Value(
             name=self._names.unique(name), type=ir.TensorType(tensor.dtype), shape=shape, const_value=tensor
         )
+
+    def _stored_once(self, array: Array, name: str) -> ir.Value:
+        alike = self._large.setdefault((array.dtype, array.shape, _sample(array)), [])
+        for other, value in alike:
+            if np.array_equal(_bytes(other), _bytes(array)):
+                return value
+        value = self._new(array, name)
+        alike.append((array, value))
+        return value
 
     def _new(self, array: Array, name: str) -> ir.Value:
         name = self._names.unique(name)
