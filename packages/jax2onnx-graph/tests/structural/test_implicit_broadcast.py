@@ -48,6 +48,24 @@ def test_one_of_two_expands_stays_where_both_are_needed(rewrite):
     assert rewrite(ImplicitBroadcast(), HEAD + text) == ["Mul(b, Expand(c, Shape(x)))"]
 
 
+@pytest.mark.parametrize(
+    ("operators", "expected"),
+    [
+        ("y = Mul(r, b)", "Mul(Unsqueeze(b, [0, 1]), b)"),  # which has the rank of the result
+        ("c = Add(x, r) y = Mul(c, r)", "Mul(Add(x, b), b)"),
+        ("s = Mul(r, r) c = Add(x, s) y = Mul(c, r)", "Mul(Add(x, Mul({0}, {0})), {0})"),
+        ("c = Softmax(r) d = Add(x, c) y = Mul(d, r)", "Mul(Add(x, Softmax({0})), {0})"),
+    ],
+)
+def test_a_view_that_a_reader_needs_stays_for_all(rewrite, operators, expected):
+    shape = "1,1,5" if operators == "y = Mul(r, b)" else "N,4,5"
+    text = f"""g ({X}, float[5] b) => (float[{shape}] y) <int64[2] lead = {{0, 1}}> {{
+      r = Unsqueeze(b, lead)
+      {operators}
+    }}"""
+    assert rewrite(ImplicitBroadcast(), HEAD + text) == [expected.format("Unsqueeze(b, [0, 1])")]
+
+
 def test_matmul_broadcasts_its_batch_dimensions(rewrite):
     text = """g (float[N,4,5] x, float[5,6] w) => (float[N,4,6] y) <int64[3] one = {1, 5, 6}> {
       n = Shape<start = 0, end = 1>(x)

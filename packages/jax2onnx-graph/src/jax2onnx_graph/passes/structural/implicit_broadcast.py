@@ -11,9 +11,10 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
 from jax2onnx_graph.facts.shapes import broadcast_dims
-from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dims
+from jax2onnx_graph.facts.values import dims_of, same_dims
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.patterns import operation
 from jax2onnx_graph.weights.absent import computed
 
 
@@ -22,35 +23,62 @@ class ImplicitBroadcast(GraphPass):
 
     1. `Add(Expand(x), y)` is `Add(x, y)`, likewise for each operator that broadcasts all its operands
        and each of these, where the result has the same labelled dimensions without the Expand.
-    2. The same for a Reshape or Unsqueeze that only adds leading axes of size 1.
+    2. The same for a Reshape or Unsqueeze that only adds leading axes of size 1, where no reader needs it: formulas that
+       read it twice stay what they are.
     3. The same for `MatMul` and the batch dimensions of its operands.
     4. `Expand(Expand(x))` is one Expand, where `x` broadcasts to the outer shape.
     5. Weights lose leading axes of size 1 likewise, so that runtimes can join `MatMul` with the `Add` of a bias [C].
     """
 
     def rewrite(self, editor: GraphEditor) -> None:
+        needed: dict[ir.Value, bool] = {}  # whether a view has a reader that needs it
         for node in editor.nodes():
             if node.domain or len(node.outputs) != 1:
                 continue
-            if facts_of(node.op_type).elementwise is Elementwise.BROADCAST:
-                _drop_expands(editor, node, matrix_axes=0)
-                _strip_weights(editor, node)
-            elif node.op_type == "MatMul":
-                _drop_expands(editor, node, matrix_axes=2)
-            elif node.op_type == "Expand":
+            if node.op_type == "Expand":
                 _merge_expand(editor, node)
+            elif _matrix_axes(node) is not None:
+                _drop_expands(editor, node, needed)
+            if facts_of(node.op_type).elementwise is Elementwise.BROADCAST:
+                _strip_weights(editor, node)
 
 
-def _drop_expands(editor: GraphEditor, node: ir.Node, *, matrix_axes: int) -> None:
-    dims = dims_of(node.outputs[0])
+def _matrix_axes(node: ir.Node) -> int | None:
+    """How many of the last axes of its operands an operator does not broadcast; None for one that does not broadcast at all."""
+    if node.domain:
+        return None
+    if node.op_type == "MatMul":
+        return 2
+    return 0 if facts_of(node.op_type).elementwise is Elementwise.BROADCAST else None
+
+
+def _drop_expands(editor: GraphEditor, node: ir.Node, needed: dict[ir.Value, bool]) -> None:
     for index, value in enumerate(node.inputs):
-        while value is not None and dims is not None:
+        while value is not None:
             source = _before_broadcast(value)
-            if source is None or not _keeps_shape(node, index, source, dims, matrix_axes):
+            if source is None or not _keeps_shape(node, index, source) or _is_needed(value, source, needed):
                 break
             node.replace_input_with(index, source)
             editor.modified = True
             value = source
+
+
+def _is_needed(value: ir.Value, source: ir.Value, needed: dict[ir.Value, bool]) -> bool:
+    """Whether `value`, a view of `source`, has a reader that needs it."""
+    if value not in needed:
+        uses = [use for use in value.uses() if not _is_view(use.node) and not _is_dead(use.node)]
+        readers = [use.node for use in uses]
+        needed[value] = len(set(readers)) < len(readers) or not all(_keeps_shape(*use, source) for use in uses)
+    return needed[value] and operation(value, "Expand") is None
+
+
+def _is_dead(node: ir.Node) -> bool:
+    return not any(output.uses() or output.is_graph_output() for output in node.outputs)
+
+
+def _is_view(node: ir.Node) -> bool:
+    """Whether a node takes a view of a value as well as the value."""
+    return not node.domain and facts_of(node.op_type).is_view
 
 
 def _before_broadcast(value: ir.Value) -> ir.Value | None:
@@ -71,7 +99,11 @@ def _before_broadcast(value: ir.Value) -> ir.Value | None:
     return source if leading else None
 
 
-def _keeps_shape(node: ir.Node, index: int, source: ir.Value, dims: tuple[LabelledDim, ...], matrix_axes: int) -> bool:
+def _keeps_shape(node: ir.Node, index: int, source: ir.Value) -> bool:
+    """Whether the result of a node has the same dimensions with `source` in the place of an operand."""
+    matrix_axes, dims = _matrix_axes(node), dims_of(node.outputs[0])
+    if matrix_axes is None or dims is None:
+        return False
     shapes = [dims_of(source if position == index else value) for position, value in enumerate(node.inputs)]
     if any(shape is None or len(shape) < matrix_axes for shape in shapes):
         return False
