@@ -117,6 +117,7 @@ def test_a_question_about_a_symbol_shows_line_expression_and_the_ways_out():
         (lambda t, s: 2 * t < 7, (), "T >= 4"),
         (lambda t, s: 9 - t >= 0, (), "T >= 10"),
         (lambda t, s: t > 1000, (), "T >= 1001"),
+        (lambda t, s: t <= 1000, (), "T <= 1000"),
         (lambda t, s: t // 2 >= 1, (), "T >= 2"),
         (lambda t, s: t % 2 >= 1, (), "mod(T, 2) >= 1"),
         (lambda t, s: t * t - 4 * t >= 0, (), "T^2 - 4*T >= 0"),

@@ -69,7 +69,8 @@ def _deciding(shown: str, symbols: Symbols, names: set[str]) -> str | None:
     if len(names) == 1:
         (name,) = names
         sizes = range(1, int(min(_LARGEST, _compat.bounds(symbols.parse(name))[1])))
-        candidates.insert(0, f"{name} >= {bisect_left(sizes, True, key=lambda n: decides(f'{name} >= {n}')) + 1}")
+        enough = f"{name} >= {bisect_left(sizes, True, key=lambda n: decides(f'{name} >= {n}')) + 1}"
+        candidates.insert(comparison == "<=", enough)
     return next(filter(decides, candidates), None)
 
 
