@@ -83,3 +83,19 @@ def test_a_batch_of_transposed_matrices_may_be_empty(element: str, size: int):
 def test_a_batch_that_is_never_empty_is_left_as_it_is():
     text = BATCH.format(element="float", body="y = MatMul(t, w)").replace('"B - 1"', "B")
     assert _operators(_rewritten(text)) == ["Transpose", "MatMul"]
+
+
+@pytest.mark.parametrize("permutation", [(1, 0, 2), (1, 2, 0), (0, 2, 1), (1, 2, 3, 0), (0, 2, 1, 3)])
+def test_products_in_half_precision_can_be_loaded(permutation: tuple[int, ...]):
+    rows = [2, 3, 4, 5][: len(permutation)]
+    shape = [rows[permutation.index(axis)] for axis in range(len(rows))]
+    dims, out = (",".join(map(str, d)) for d in (shape, (*rows[:-1], 1)))
+    ones = ", ".join(["15360"] * rows[-1])  # the parser takes the bits
+    text = f"""agraph (float16[{dims}] x) => (float16[{out}] y)
+    <float16[{rows[-1]},1] w = {{{ones}}}> {{
+        t = Transpose<perm = {list(permutation)}>(x)
+        y = MatMul(t, w)
+    }}"""
+    x = np.random.default_rng(0).integers(-4, 4, shape).astype(np.float16)
+    (result,) = load(_rewritten(text))({"x": x})
+    np.testing.assert_array_equal(result, np.transpose(x, permutation).sum(axis=-1, keepdims=True))
