@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import Replacement
-from jax2onnx_core.frontend.activation import activation_window, find_target
+from jax2onnx_core.frontend.activation import activation_window
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.rules import CompositeSpec
+from jax2onnx_graph.build.python_functions import function_behind
 
 from jax2onnx_testing.checks import CheckFailedError
 from jax2onnx_testing.transforms import NotApplicableError
@@ -76,7 +77,7 @@ def check_reached(spec: CompositeSpec) -> None:
     for name in path.split("."):
         held = vars(held)[name]
     assert callable(held)
-    function = find_target(spec.target)
+    function = function_behind(spec.target)
     code, operands = function.__code__, [jnp.zeros(()) for _ in _required(function)]
     seen: list[CompositeSpec] = []
 

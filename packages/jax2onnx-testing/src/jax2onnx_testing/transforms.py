@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import to_onnx
-from jax2onnx_core.frontend.activation import find_target
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.build.python_functions import function_behind
 
 from jax2onnx_testing.checks import CheckFailedError, assert_close, run_program
 from jax2onnx_testing.collection import Found
@@ -257,4 +257,6 @@ _SURROUNDINGS: Mapping[str, Callable[[Built, Arguments], None]] = {
 def patched_targets() -> dict[str, int]:
     """Target → the `id` of the code that its function has now, for every composite whose module is imported."""
     specs = installed_plugins().registry.composites
-    return {s.target: id(find_target(s.target).__code__) for s in specs if s.target.partition(":")[0] in sys.modules}
+    return {
+        s.target: id(function_behind(s.target).__code__) for s in specs if s.target.partition(":")[0] in sys.modules
+    }

@@ -8,16 +8,17 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from types import CodeType, FunctionType
+from types import FunctionType
 
 import jax
+from jax2onnx_graph.build.python_functions import copied, dispatching_code, function_behind
 
 from jax2onnx_core.frontend.composite import bind_composite
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.plugins.errors import PluginError
 from jax2onnx_core.plugins.rules import Call, CompositeSpec, Replacement, qualified_name
 
-__all__ = ["activation_window", "exporting", "find_target", "named_modules"]
+__all__ = ["activation_window", "exporting", "named_modules"]
 
 # JAX's trace caches are keyed by this value, so traces made inside a window stay inside it.
 _trace_context = jax.make_user_context(default_value=None)
@@ -38,7 +39,7 @@ def activation_window(specs: Sequence[CompositeSpec], token: object) -> Iterator
     leaving, also by an exception, every function has its own code again. `token` keys JAX's trace caches.
     """
     imported = [spec for spec in specs if spec.target.partition(":")[0] in sys.modules]
-    by_function = {find_target(spec.target): spec for spec in reversed(imported)}
+    by_function = {function_behind(spec.target): spec for spec in reversed(imported)}
     with _trace_context(token), _patched(by_function), _thread_has(specs=by_function, traced={}):
         yield
 
@@ -88,32 +89,14 @@ def _scope_of(module: object) -> Iterator[None]:
         yield
 
 
-def find_target(target: str) -> FunctionType:
-    """The Python function behind `"module:Class.method"`: that which `jax.jit` or `jax.custom_jvp` wraps, if one does."""
-    module, _, path = target.partition(":")
-    found: object = sys.modules[module]
-    try:
-        for name in path.split("."):
-            found = vars(found)[name]
-    except KeyError as missing:
-        raise PluginError(
-            f"The composite target {target!r} does not exist: {module} has no {missing.args[0]!r} there. "
-            "The installed version of that module may be another one than the plugin was written for."
-        ) from None
-    function = inspect.unwrap(found, stop=lambda f: isinstance(f, FunctionType)) if callable(found) else found
-    if not isinstance(function, FunctionType):
-        raise PluginError(f"The composite target {target!r} is a {type(found).__name__}, not a Python function.")
-    return function
-
-
 class _Patch:
     """A function whose code calls `dispatch` while a window needs it, and a copy that keeps the code of its own."""
 
     def __init__(self, function: FunctionType) -> None:
         self.windows = 0
         self.function, self.code = function, function.__code__
-        self.original = _copy(function)
-        self.intercepting = _intercepting(self)
+        self.original = copied(function)
+        self.intercepting = dispatching_code(self.code, self)
         # The signature is asked for by those who wrap the function during the window.
         has_one = not vars(function).keys().isdisjoint(("__signature__", "__wrapped__"))
         self.attributes = {} if has_one else {"__signature__": inspect.signature(function)}
@@ -158,30 +141,6 @@ class _Patch:
 
 
 _patch_of = functools.cache(_Patch)
-
-
-def _copy(function: FunctionType) -> FunctionType:
-    copy = FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    copy.__kwdefaults__ = function.__kwdefaults__
-    return copy
-
-
-def _template(*args: PyTree, **kwargs: PyTree) -> PyTree:
-    return "patch".dispatch(*args, **kwargs)  # type: ignore[attr-defined]
-
-
-def _intercepting(patch: _Patch) -> CodeType:
-    """The template's code with the patch as its constant, which a function with the closure of this one may have."""
-    return _template.__code__.replace(
-        co_consts=tuple(patch if const == "patch" else const for const in _template.__code__.co_consts),
-        co_freevars=patch.code.co_freevars,
-        co_name=patch.code.co_name,
-        co_qualname=patch.code.co_qualname,
-        co_filename=patch.code.co_filename,
-        co_firstlineno=patch.code.co_firstlineno,
-    )
 
 
 def _call_of(

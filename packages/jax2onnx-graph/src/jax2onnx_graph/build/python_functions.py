@@ -1,14 +1,25 @@
-"""Python functions taken apart: their parameters, and what they close over."""
+"""Python functions taken apart: their parameters, what they close over, and their code."""
 
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
-from jax2onnx_graph.errors import InputError
+from jax2onnx_graph.errors import InputError, PluginError
 
-__all__ = ["bound_parameters", "closed_over", "parameter_names", "rebuilt", "used_globals"]
+__all__ = [
+    "Dispatching", "bound_parameters", "closed_over", "copied", "dispatching_code", "function_behind", "parameter_names", "rebuilt", "used_globals",
+]  # fmt: skip
+
+
+class Dispatching(Protocol):
+    """What can take the calls of a function."""
+
+    def dispatch(self, /, *args: object, **kwargs: object) -> object:
+        """What a call of the function returns."""
 
 
 def bound_parameters(fn: Callable[..., object], count: int, kwargs: Mapping[str, object]) -> list[str]:
@@ -70,6 +81,56 @@ def rebuilt(
     fresh = types.FunctionType(fn.__code__, namespace, fn.__name__, fn.__defaults__, closure or None)
     fresh.__kwdefaults__ = fn.__kwdefaults__
     return fresh
+
+
+def function_behind(target: str) -> types.FunctionType:
+    """The Python function behind the composite target `"module:Class.method"`: that which a decorator wraps, if one does.
+
+    Raises:
+      PluginError: the module, which is imported, has none there.
+    """
+    module, _, path = target.partition(":")
+    found: object = sys.modules[module]
+    try:
+        for name in path.split("."):
+            found = vars(found)[name]
+    except KeyError as missing:
+        raise PluginError(
+            f"The composite target {target!r} does not exist: {module} has no {missing.args[0]!r} there. "
+            "The installed version of that module may be another one than the plugin was written for."
+        ) from None
+    function = found
+    if callable(found):
+        function = inspect.unwrap(found, stop=lambda f: isinstance(f, types.FunctionType))
+    if not isinstance(function, types.FunctionType):
+        raise PluginError(f"The composite target {target!r} is a {type(found).__name__}, not a Python function.")
+    return function
+
+
+def copied(fn: types.FunctionType) -> types.FunctionType:
+    """A function that keeps the code of `fn` whatever becomes of it there."""
+    copy = types.FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    copy.__kwdefaults__ = fn.__kwdefaults__
+    return copy
+
+
+def dispatching_code(code: types.CodeType, receiver: Dispatching) -> types.CodeType:
+    """Code that hands each call to `receiver.dispatch`, for a function whose own code is `code`.
+
+    The receiver is a constant of the code, since a function's closure cannot be replaced.
+    """
+    return _template.__code__.replace(
+        co_consts=tuple(receiver if const == "receiver" else const for const in _template.__code__.co_consts),
+        co_freevars=code.co_freevars,
+        co_name=code.co_name,
+        co_qualname=code.co_qualname,
+        co_filename=code.co_filename,
+        co_firstlineno=code.co_firstlineno,
+    )
+
+
+def _template(*args: object, **kwargs: object) -> object:
+    return "receiver".dispatch(*args, **kwargs)  # type: ignore[attr-defined]
 
 
 def _is_filled(cell: types.CellType) -> bool:
