@@ -70,6 +70,12 @@ def test_options_of_the_export(jax2onnx):
     assert inputs_of("out.onnx") == {"x": [9]}
 
 
+def test_layouts(jax2onnx):
+    layouts = ("--input-layout", "x=NWC->NCW", "--output-layout", "0=NCW")
+    assert jax2onnx("export", "models.py:double", "-i", "f32[B, T, 3]", *layouts, "--verify").code == 0
+    assert inputs_of("double.onnx") == {"x": ["B", 3, "T"]}
+
+
 @pytest.mark.parametrize("pair", ["0=1", "cache=output_1"])
 def test_states(jax2onnx, pair):
     outcome = jax2onnx("export", "models.py:step", "-i", "f32[3]", "-i", "f32[3]", "--states", pair, "--json")
@@ -215,6 +221,9 @@ def test_debug_shows_the_traceback(jax2onnx):
         (("-i", "f32[3]", "--opset", "3"), "3"),
         (("-i", "f32[3]", "--opset", "many"), "'many' is not a valid integer"),
         (("-i", "f32[3]", "--target", "toaster"), "target='toaster' is not installed"),
+        (("-i", "f32[3]", "--input-layout", "NCHW"), "--input-layout 'NCHW': write a name and a layout, such as x=NCHW"),
+        (("-i", "f32[3]", "--input-layout", "x=NCHW"), "'x' has 1 axes"),
+        (("-i", "f32[3]", "--output-layout", "3=C"), "there is no output 3"),
         (("-i", "f32[3]", "--states", "a=b", "--states", "c"), "several states are pairs"),
         (("-i", "f32[3]", "--states", "0=0"), "states"),
         (("-i", "f32[3]", "--states", "models:Missing"), "models has no 'Missing'"),

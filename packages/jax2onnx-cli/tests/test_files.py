@@ -50,6 +50,7 @@ def foreign(directory):
         ("tail", ["f32[2*T+1]"], ("--constraint", "T >= 2", "--specialize", "T=4")),
         ("tail", ["f64[T]"], ("--x64",)),
         ("step", ["f32[3]", "f32[3]"], ()),
+        ("double", ["f32[B, 2*T, 3]"], ("--input-layout", "x=NWC->NCW", "--output-layout", "0=NWC->CNW")),
         ("drive", ["batch.speed: f32[T, 1]", "batch.distance: f32[T, 1]"], ("--kwargs", "gain: f32[]")),
         ("build", ["f32[3]"], ()),
         ("build_with_inputs", [], ()),

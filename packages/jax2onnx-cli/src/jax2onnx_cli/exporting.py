@@ -33,6 +33,8 @@ class Request:
     keywords: Sequence[str] = ()
     constraints: Sequence[str] = ()
     specialize: Sequence[str] = ()
+    input_layouts: Sequence[str] = ()
+    output_layouts: Sequence[str] = ()
     states: Sequence[str] = ()
     opset: int | None = None
     target: str | None = None
@@ -45,6 +47,8 @@ _OPTIONS: Sequence[Callable[[_Callback], _Callback]] = (
     click.option("--kwargs", "keywords", multiple=True, metavar="SPEC", help="A keyword argument that is an input: 'training: bool[]'."),
     click.option("--constraint", "constraints", multiple=True, metavar="TEXT", help="What is known of the symbols: 'T >= 2'."),
     click.option("--specialize", multiple=True, metavar="SYMBOL=N", help="Fix a symbol to a number."),
+    click.option("--input-layout", "input_layouts", multiple=True, metavar="NAME=LAYOUT", help="The order of an input's axes in the model: x=NCHW, 'x=NHWC->NCHW'."),
+    click.option("--output-layout", "output_layouts", multiple=True, metavar="NAME=LAYOUT", help="The order of an output's axes in the model."),
     click.option("--states", multiple=True, metavar="IN=OUT", help="An input that comes back as an output: 0=0, cache=new_cache; or which variables of a model are states: flax.nnx:Cache."),
     click.option("--opset", type=int, help="The version of the standard operators, 18 to 26."),
     click.option("--target", help="The runtime to export for: onnxruntime, openvino, onnx, …"),
@@ -115,7 +119,8 @@ def export(
     return to_onnx(
         subject.value, inputs.positional, kwargs=inputs.keywords, input_names=_new_names(subject, inputs),
         constraints=request.constraints, specialize=read_numbers("--specialize", request.specialize) or None,
-        states=_states(request.states), opset=request.opset, target=request.target, x64=request.x64 or None,
+        input_layouts=_layouts("--input-layout", request.input_layouts),
+        output_layouts=_layouts("--output-layout", request.output_layouts), states=_states(request.states), opset=request.opset, target=request.target, x64=request.x64 or None,
         provenance=provenance,
     )  # fmt: skip
 
@@ -175,6 +180,15 @@ def _states(texts: Sequence[str]) -> object:
             f"--states {texts[0]}: several states are pairs of an input and an output, such as cache=new_cache."
         )
     return load_object(texts[0]) if ":" in texts[0] else texts[0]
+
+
+def _layouts(option: str, texts: Sequence[str]) -> Mapping[int | str, str] | None:
+    """The layouts of `to_onnx` by names or positions."""
+    pairs = [text.partition("=") for text in texts]
+    for text, (name, _, layout) in zip(texts, pairs, strict=True):
+        if not name or not layout:
+            raise BadInput(f"{option} {text!r}: write a name and a layout, such as x=NCHW.")
+    return {_position(name): layout for name, _, layout in pairs} or None
 
 
 def _position(text: str) -> int | str:

@@ -1,4 +1,4 @@
-"""What a model keeps about itself for those who run or read it: its symbols, its states, and, in memory only, why nodes are there."""
+"""What a model keeps about itself for those who run or read it: its symbols, its states, its layouts, and, in memory only, why nodes are there."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import OptionError
 
 __all__ = [
-    "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "StatePair", "SymbolInfo", "note_reason", "read_constraints", "read_states", "read_symbols", "reason_of", "write_states",
-    "write_symbols",
+    "LAYOUTS_KEY", "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "StatePair", "SymbolInfo", "note_reason", "read_constraints", "read_layouts",
+    "read_states", "read_symbols", "reason_of", "write_layouts", "write_states", "write_symbols",
 ]  # fmt: skip
 
 SYMBOLS_KEY = "jax2onnx.symbols"
 STATES_KEY = "jax2onnx.states"
+LAYOUTS_KEY = "jax2onnx.layouts"
 _REASON = "jax2onnx.reason"
 
 
@@ -117,6 +118,17 @@ def write_states(model: ir.Model, pairs: Sequence[StatePair]) -> None:
 def read_states(model: ir.Model) -> list[StatePair]:
     """The pairs in the metadata of a model; none where it has no states."""
     return [StatePair(**entry) for entry in json.loads(model.metadata_props.get(STATES_KEY, "[]"))]
+
+
+def write_layouts(model: ir.Model, layouts: Mapping[str, str]) -> None:
+    """Keep in the model's metadata in which order the axes of inputs and outputs are, if not in that of the function."""
+    if layouts:
+        model.metadata_props[LAYOUTS_KEY] = json.dumps(layouts)
+
+
+def read_layouts(model: ir.Model) -> dict[str, str]:
+    """The layouts in the metadata of a model, by the names of inputs and outputs: `NHWC->NCHW`."""
+    return dict(json.loads(model.metadata_props.get(LAYOUTS_KEY, "{}")))
 
 
 def note_reason(value: ir.Value, reason: str) -> None:

@@ -16,6 +16,7 @@ from jax2onnx_cli.terminal import BadInput, Command, Result, Terminal
 
 if TYPE_CHECKING:
     from jax2onnx_graph import ir
+    from jax2onnx_graph.build.layouts import Layouts
 
 __all__ = ["command"]
 
@@ -80,13 +81,18 @@ def _check_interface(file: Path, model: ir.Model, subject: str, exported: ir.Mod
 
 
 def _completed(request: Request, model: ir.Model) -> Request:
-    """The request with what the file says of symbols and types."""
-    from jax2onnx_graph.metadata import read_constraints, read_symbols
+    """The request with what the file says of symbols, types and layouts."""
+    from jax2onnx_graph.metadata import read_constraints, read_layouts, read_symbols
 
     types = [value.dtype.numpy() for value in (*model.graph.inputs, *model.graph.outputs) if value.dtype is not None]
+    layouts = {name: f"{name}={text}" for name, text in read_layouts(model).items()}
+    inputs, outputs = (
+        [layouts[v.name] for v in vs if v.name in layouts] for vs in (model.graph.inputs, model.graph.outputs)
+    )
     fixed = [f"{symbol.name}={symbol.value}" for symbol in read_symbols(model) if symbol.value is not None]
     return dataclasses.replace(
         request, constraints=request.constraints or read_constraints(model), specialize=request.specialize or fixed,
+        input_layouts=request.input_layouts or inputs, output_layouts=request.output_layouts or outputs,
         x64=request.x64 or any(dtype.name in ("float64", "int64", "uint64", "complex128") for dtype in types),
     )  # fmt: skip
 
@@ -96,22 +102,25 @@ def _inputs(request: Request, model: ir.Model, subject: Subject) -> Inputs:
 
     Variables of a model that are its states are no inputs of the object.
     """
-    from jax2onnx_graph.metadata import read_states, read_symbols
+    from jax2onnx_graph.build.layouts import Layout, Layouts
+    from jax2onnx_graph.metadata import read_layouts, read_states, read_symbols
 
     labels = {(name, axis): label for symbol in read_symbols(model) for name, axis, label in symbol.origins}
     keywords = {parameter.name for parameter in subject.parameters() if parameter.kind is parameter.KEYWORD_ONLY}
     variables = {pair.input for pair in read_states(model)} if names_variables(request.states) else set()
+    layouts = Layouts({name: Layout.read(text) for name, text in read_layouts(model).items()})
     specs: dict[bool, list[InputSpec]] = {False: [], True: []}
     for value in model.graph.inputs:
         assert value.name is not None, "the inputs of an exported model have names"
         if value.name not in variables:
-            specs[value.name.partition(".")[0] in keywords].append(_spec(value.name, value, labels))
+            specs[value.name.partition(".")[0] in keywords].append(_spec(value.name, value, labels, layouts))
     return read_inputs(specs[False], specs[True])
 
 
-def _spec(name: str, value: ir.Value, labels: Mapping[tuple[str, int], str]) -> InputSpec:
+def _spec(name: str, value: ir.Value, labels: Mapping[tuple[str, int], str], layouts: Layouts) -> InputSpec:
+    """The specification of the object's input for an input of the file."""
     assert value.dtype is not None, "and types"
     assert value.shape is not None, "and shapes"
     dims = [dim if isinstance(dim, int) else dim.value for dim in value.shape]
     shown = (labels.get((name, axis), dim) for axis, dim in enumerate(dims))
-    return InputSpec(name, tuple(shown), value.dtype.numpy().name)
+    return InputSpec(name, layouts.restored(name, list(shown)), value.dtype.numpy().name)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import jax
 from jax2onnx_graph.arrays import Dtype
+from jax2onnx_graph.build.layouts import NO_LAYOUTS, Layouts
 from jax2onnx_graph.build.names import Names
 from jax2onnx_graph.build.python_functions import bound_parameters
 from jax2onnx_graph.labels import symbols_in
@@ -34,7 +35,8 @@ class Inputs:
     """The flat inputs of an export.
 
     `names[i]`, `avals[i]` (a `ShapeDtypeStruct`, dimensions of `symbols.scope`) for each leaf of the
-    pytree `tree`, which describes `(args, kwargs)`; `default_names` are those of the parameters, where users gave others.
+    pytree `tree`, which describes `(args, kwargs)`; `default_names` are those of the parameters, where users gave others;
+    `layouts` are those of the model where they differ from the avals.
     """
 
     names: list[str]
@@ -42,6 +44,7 @@ class Inputs:
     tree: PyTreeDef
     symbols: Symbols
     default_names: Sequence[str] = ()
+    layouts: Layouts = NO_LAYOUTS
 
     @property
     def final_names(self) -> dict[str, str]:
@@ -54,14 +57,15 @@ class Inputs:
         return DimSolution(self.names, self.avals, self.tree, self.symbols)
 
     def space(self, results: Sequence[Aval] = ()) -> SymbolSpace:
-        """The sizes that the symbols may have, with `results` of the function."""
+        """The sizes that the symbols may have, with the inputs of the model and `results` of the function."""
         symbols = self.symbols
 
         def evaluate(dim: Dim | str, sizes: Mapping[str, int]) -> int:
             return evaluate_dim(symbols.parse(dim) if isinstance(dim, str) else dim, symbols.traced_values(sizes))
 
-        inputs, others = ([aval.shape for aval in avals] for avals in (self.avals, results))
+        inputs = [*map(self.layouts.arranged, self.names, [aval.shape for aval in self.avals])]
         names = symbols.names([d for shape in inputs for d in shape])
+        others = [aval.shape for aval in results]
         return SymbolSpace(names, symbols.minimum, symbols.check_constraints, evaluate, symbols.label, inputs, others)
 
 

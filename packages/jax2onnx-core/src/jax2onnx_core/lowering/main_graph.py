@@ -17,14 +17,17 @@ def main_scope(state: ModelState, inputs: Inputs) -> Scope:
 
     The value of a symbol is `Shape(input, start, end)`, with arithmetic where no input has the symbol alone.
     """
-    scope = Scope(state, "main")
+    scope, layouts = Scope(state, "main"), inputs.layouts
+    types = [physical_type(aval) for aval in inputs.avals]
     scope.inputs = [
-        state.new_value(name, *physical_type(aval)) for name, aval in zip(inputs.names, inputs.avals, strict=True)
+        state.new_value(name, dtype, layouts.arranged(name, dims))
+        for name, (dtype, dims) in zip(inputs.names, types, strict=True)
     ]
     builder, solution = scope.prologue_builder(), inputs.solution
 
     def axis_size(variable: str) -> Value:
         index, axis = solution.places[variable]
+        axis = layouts.axis(inputs.names[index], axis)
         return builder.op.Shape(scope.inputs[index], start=axis, end=axis + 1)
 
     sizes = scope.dim_lowerer(axis_size)

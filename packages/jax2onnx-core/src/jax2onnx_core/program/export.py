@@ -10,13 +10,14 @@ from typing import Any
 import jax
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.final_names import finish_names
+from jax2onnx_graph.build.layouts import GivenLayouts, Layouts
 from jax2onnx_graph.build.model import assemble_model
 from jax2onnx_graph.build.names import Origin, check_names, title
 from jax2onnx_graph.build.python_functions import parameter_names
 from jax2onnx_graph.build.trail import Body
 from jax2onnx_graph.deployment.states import pair_states
 from jax2onnx_graph.inspection.lowering_log import missing_text, supplier_hints
-from jax2onnx_graph.metadata import StatePair, write_states, write_symbols
+from jax2onnx_graph.metadata import StatePair, write_layouts, write_states, write_symbols
 from jax2onnx_graph.opsets import check_opset, declare_versions
 from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.targets import Target, find_target
@@ -54,6 +55,7 @@ class _Lowering:
     output_names: Sequence[str] | None
     provenance: bool
     inline_functions: bool
+    output_layouts: GivenLayouts | None
     states: Sequence[StatePair] = ()
 
 
@@ -69,6 +71,8 @@ def to_onnx(
     x64: bool | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
+    input_layouts: GivenLayouts | None = None,
+    output_layouts: GivenLayouts | None = None,
     states: Any = None,
     plugins: Iterable[Any] = (),
     provenance: bool = False,
@@ -91,6 +95,9 @@ def to_onnx(
       x64: whether JAX's 64-bit types are enabled during the export; None leaves JAX's setting.
       input_names: names in place of those of the parameters.
       output_names: names in place of those of the result keys.
+      input_layouts: inputs whose axes the model takes in another order than the function, by name or position among the
+        model's inputs: `{"x": "NHWC->NCHW"}`, or "NCHW" for a function with channels last. Calls take the arguments of `fn`.
+      output_layouts: outputs whose axes the model gives in another order, likewise.
       states: which arguments come back as which results, for the next call: positions `{0: 0}` or names
         `{"cache": "new_cache"}` of pytrees that are alike. Or which variables of a model are to be inputs and outputs, because
         calls change them, in the framework's terms: `nnx.Cache`, "cache". See `OnnxProgram.session`.
@@ -108,7 +115,7 @@ def to_onnx(
     adapted = adapt_callable(fn, found.registry.adapters)
     x64 = jax.config.jax_enable_x64 if x64 is None else x64
     inline = inline_functions or not runtime.runs_functions
-    lowering = _Lowering(fn, adapted, found, runtime, opset, x64, output_names, provenance, inline)
+    lowering = _Lowering(fn, adapted, found, runtime, opset, x64, output_names, provenance, inline, output_layouts)
     of_model = states is not None and not isinstance(states, Mapping)
     if of_model:
         adapted.select_states(states, [*(kwargs or {}), *parameter_names(adapted.called)])
@@ -116,6 +123,8 @@ def to_onnx(
         own = {adapted.state_keyword: {path: struct(x) for path, x in adapted.states.items()}} if of_model else {}
         parsed = parse_inputs(adapted.called, inputs, kwargs or {}, constraints, map(str, output_names or ()), own)
         parsed = _renamed(parsed, input_names, output_names or ())
+        layouts = Layouts.read("input", input_layouts, parsed.names, [aval.shape for aval in parsed.avals])
+        parsed = dataclasses.replace(parsed, layouts=layouts)
         values = {} if specialize is None else specialization(parsed.avals, parsed.symbols, specialize)
         if values:
             traced, parsed = trace_specialized(adapted, parsed, found.registry, values)
@@ -141,7 +150,7 @@ def _renamed(inputs: Inputs, names: Sequence[str] | None, output_names: Sequence
 
 def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Mapping[str, int]) -> OnnxProgram:
     """Lower a traced function, optimise and finalise it."""
-    engine, model, names = _model(Engine, lowering, traced, inputs)
+    engine, model, layouts = _model(Engine, lowering, traced, inputs)
 
     def record() -> Body:
         recording, recorded, _ = _model(RecordingEngine, lowering, traced, inputs)
@@ -152,21 +161,21 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
         values = specialization(inputs.avals, inputs.symbols, values)
         return _lower(lowering, *specialize_traced(traced, inputs, values), {**specialized, **values})
 
+    names = [output.name or "" for output in model.graph.outputs]
     named, final = inputs.final_names, dict(zip(traced.out_names, names, strict=True))
     program = OnnxProgram(
         model, lowering.fn, traced, inputs, lowering.target, x64=lowering.x64, log=engine.log, record=record,
         specialized=specialized, lower_specialized=lower_specialized, fresh=lowering.adapted.holding,
-        states={named[f"{lowering.adapted.state_keyword}.{path}"]: x for path, x in lowering.adapted.states.items()},
+        layouts=layouts, states={named[f"{lowering.adapted.state_keyword}.{path}"]: x for path, x in lowering.adapted.states.items()},
     )  # fmt: skip
-    write_states(model, [pair.renamed(named, final) for pair in lowering.states])
+    write_states(model, layouts.of_states([pair.renamed(named, final) for pair in lowering.states]))
+    write_layouts(model, layouts.texts())
     write_symbols(model, program.symbols, program.constraints)
     return program
 
 
-def _model(
-    make: type[Engine], lowering: _Lowering, traced: Traced, inputs: Inputs
-) -> tuple[Engine, ir.Model, Sequence[str]]:
-    """The engine that lowered a traced function, the finished model, and the names of its outputs."""
+def _model(make: type[Engine], lowering: _Lowering, traced: Traced, inputs: Inputs) -> tuple[Engine, ir.Model, Layouts]:
+    """The engine that lowered a traced function, the finished model, and the layouts of its inputs and outputs."""
     given, plugins, target = lowering.output_names, lowering.plugins, lowering.target
     # The user's options have had their effect on the trace; how it is lowered does not depend on them.
     with _compat.default_options():
@@ -178,13 +187,16 @@ def _model(
         state.names.reserve(given or ())
         scope = main_scope(state, inputs)
         try:
-            outputs = engine.lower_jaxpr(scope, traced.jaxpr, scope.inputs, Origin())
+            operands = inputs.layouts.enter(scope, inputs.names)
+            outputs = engine.lower_jaxpr(scope, traced.jaxpr, operands, Origin())
         except RecursionError as error:
             raise too_deep("too") from error
     if engine.log.unsupported:
         family = jax.lax.__name__.rpartition(".")[2]
         raise UnsupportedError(missing_text(engine.log, family, plugins.failure_notes()))
     names = given or [state.names.unique(name) for name in traced.out_names]
+    layouts = Layouts.read("output", lowering.output_layouts, names, [aval.shape for aval in traced.out_avals])
+    outputs = layouts.leave(scope, names, outputs)
     model = assemble_model(scope, outputs, names, engine.functions, producer="jax2onnx-core", name=title(lowering.fn))
     engine.log.notes += [*plugins.failure_notes(), *optimise(model, target, plugins.registry.passes)]
     engine.log.notes += supplier_hints(
@@ -193,4 +205,4 @@ def _model(
     finish_names(model, state.weight_names())
     check_depth(model)
     declare_versions(model, target, keep_opset=lowering.opset is not None)
-    return engine, model, names
+    return engine, model, inputs.layouts | layouts

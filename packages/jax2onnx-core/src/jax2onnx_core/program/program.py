@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype, number_array
+from jax2onnx_graph.build.layouts import Layouts
 from jax2onnx_graph.build.trail import Body, Step
 from jax2onnx_graph.deployment.bisection import Intermediate
 from jax2onnx_graph.deployment.profiles import ShapeProfile, SymbolRange, shape_profile
@@ -51,11 +52,12 @@ class OnnxProgram(VerifiableProgram):
       fn: the exported function.
       inputs, traced: what was exported: names, types and pytrees of its arguments and results.
       x64: whether JAX's 64-bit types were enabled.
+      layouts: the inputs and outputs whose axes the model has in another order.
     """
 
     def __init__(
         self, model: ir.Model, fn: Function, traced: Traced, inputs: Inputs, target: Target, *,
-        x64: bool, log: LoweringLog, specialized: Mapping[str, int], lower_specialized: Callable[[Mapping[str, int]], OnnxProgram],
+        x64: bool, layouts: Layouts, log: LoweringLog, specialized: Mapping[str, int], lower_specialized: Callable[[Mapping[str, int]], OnnxProgram],
         record: Callable[[], Body], fresh: Callable[[Mapping[str, jax.Array]], Function], states: Mapping[str, jax.Array],
     ) -> None:  # fmt: skip
         super().__init__(model, target, log)
@@ -63,6 +65,7 @@ class OnnxProgram(VerifiableProgram):
         self.traced = traced
         self.inputs = inputs
         self.x64 = x64
+        self.layouts = layouts
         self._specialized = dict(specialized)
         self._lower_specialized = lower_specialized
         self._record = functools.cache(record)
@@ -85,13 +88,14 @@ class OnnxProgram(VerifiableProgram):
     def symbols(self) -> dict[str, SymbolInfo]:
         """The symbols of the inputs: least value, the number they were fixed to, where they stand."""
         shapes = dict(zip(self.inputs.names, (aval.shape for aval in self.inputs.avals), strict=True))
-        labels = {name: [self._label(d) for d in shape] for name, shape in shapes.items()}
+        labels = {name: [self._label(d) for d in self.layouts.arranged(name, shape)] for name, shape in shapes.items()}
         return symbol_table(labels, self.inputs.symbols.minimum, self._specialized)
 
     def check_symbols(self) -> list[str]:
         """Sentences about dimensions that lost their label or have one that no input explains; empty if none."""
-        outputs = [[self._label(d) if is_symbolic_dim(d) else None for d in a.shape] for a in self.traced.out_avals]
-        return check_labels(self.model, self.symbols, outputs)
+        shapes = map(self.layouts.arranged, self.output_names, [aval.shape for aval in self.traced.out_avals])
+        labels = [[self._label(d) if is_symbolic_dim(d) else None for d in shape] for shape in shapes]
+        return check_labels(self.model, self.symbols, labels)
 
     @property
     def constraints(self) -> list[str]:
@@ -126,16 +130,24 @@ class OnnxProgram(VerifiableProgram):
         return self.inputs.space()
 
     def interface(self) -> StepInterface:
-        results = self.traced.out_avals
         states = {name for pair in read_states(self.model) for name in (pair.input, pair.output)}
         return StepInterface(
             self.inputs, self.traced, states, self.output_names, check=self._check_shapes,
-            read=self._read, write=lambda i, x: _from_physical(x, results[i]),
+            read=self._read, write=self._result,
         )  # fmt: skip
 
     def results(self, outputs: Sequence[Array]) -> Any:
-        leaves = [_from_physical(x, aval) for x, aval in zip(outputs, self.traced.out_avals, strict=True)]
+        leaves = [self._result(i, x) for i, x in enumerate(outputs)]
         return jax.tree_util.tree_unflatten(self.traced.out_tree, leaves)
+
+    def _result(self, index: int, array: Array) -> Any:
+        """The leaf of the function's result, by its index among all, of an output of the model."""
+        return _from_physical(self.layouts.returned(self.output_names[index], array), self.traced.out_avals[index])
+
+    def _outputs(self, leaves: Sequence[Any]) -> list[Array]:
+        """The outputs of the model for the leaves of the function's result."""
+        arrays = [physical_array(jax.numpy.asarray(x)) for x in leaves]
+        return [*map(self.layouts.given, self.output_names, arrays)]
 
     def feeds(self, *args: Any, **kwargs: Any) -> dict[str, Array]:
         """The model's inputs for these arguments, checked against names, dtypes and symbols."""
@@ -177,10 +189,11 @@ class OnnxProgram(VerifiableProgram):
             raise RuntimeInputError(
                 f"Input {name!r} has dtype {leaf.dtype}, but the program was exported for {aval.dtype}."
             )
-        return physical_array(leaf)
+        return self.layouts.given(name, physical_array(leaf))
 
     def _check_shapes(self, shapes: Sequence[tuple[int, ...]]) -> Sizes:
-        symbols = self.inputs.symbols
+        """The sizes of the symbols for shapes of the model's inputs; RuntimeInputError, in the order of the function's axes."""
+        symbols, shapes = self.inputs.symbols, [*map(self.layouts.restored, self.inputs.names, shapes)]
         wanted = zip(shapes, (physical_type(aval)[1] for aval in self.inputs.avals), strict=True)
         named = dict(zip(self.inputs.names, wanted, strict=True))
         try:
@@ -211,8 +224,7 @@ class OnnxProgram(VerifiableProgram):
         with jax.enable_x64(self.x64):
             leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), self.inputs.avals)
             args, kwargs = jax.tree_util.tree_unflatten(self.inputs.tree, leaves)
-            result = self._fresh(self._weights())(*args, **kwargs)
-            return [physical_array(jax.numpy.asarray(x)) for x in jax.tree_util.tree_leaves(result)]
+            return self._outputs(jax.tree_util.tree_leaves(self._fresh(self._weights())(*args, **kwargs)))
 
     def intermediates(self, run: Run) -> tuple[list[Intermediate], list[Array]]:
         sizes = self._check_shapes([array.shape for array in self.feeds(*run.args, **run.kwargs).values()])
@@ -226,8 +238,7 @@ class OnnxProgram(VerifiableProgram):
             leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)
             (inner, consts), weights = open_jaxpr(traced.jaxpr), self._weights()
             arrays = [weights[const.name] if isinstance(const, AbsentWeight) else const for const in consts]
-            outputs = results_of(self._record(), _compat.closed(inner, arrays), leaves, visit)
-            return found, [physical_array(jax.numpy.asarray(x)) for x in outputs]
+            return found, self._outputs(results_of(self._record(), _compat.closed(inner, arrays), leaves, visit))
 
     def random_calls(self, sizes: Sequence[Sizes] | None, ranges: Ranges, seed: int) -> Iterator[Run]:
         check_ranges(
