@@ -324,6 +324,7 @@ def infinity_probes() -> Iterator[Probe]:
               "Floor": (-INF, INF), "HardSigmoid": (0, 1), "Sqrt": (NAN, INF), "Log": (NAN, INF)}  # fmt: skip
     for name, limit in limits.items():
         yield Probe(name, "inf", [[-INF, INF] * 20], lambda x, v=limit: np.array([*v] * 20))
+    yield Probe("Mod", "inf", [[-2.5, 0.0, 3.0, 7.0] * 10, [-INF, INF] * 20], lambda x, _: x, {"fmod": 1})
 
 
 def _softmax(x: Array) -> Array:
@@ -351,6 +352,9 @@ def accuracy_probes() -> Iterator[Probe]:
     for how, of_x in {"tanh": _gelu_tanh, "none": _gelu_erf}.items():
         yield Probe("Gelu", "accurate", [x], lambda v, f=of_x: f(v.astype(np.float64)), {"approximate": how})
     yield Probe("Softmax", "accurate", [[x]], lambda v: _softmax(v))
+    small = np.geomspace(1e-6, 0.1, 40).tolist()
+    per_unit = lambda v: np.vectorize(math.erf)(v.astype(np.float64)) / v.astype(np.float64)  # noqa: E731
+    yield Probe("Erf", "accurate", [small], per_unit, graph="e = Erf(x0)\ny = Div(e, x0)", ulps=16)
     for length in (6, 7, 100, 1000):
         signal = np.random.default_rng(0).standard_normal((1, length, 2)).tolist()
         yield Probe("DFT", "accurate", [signal, np.array(1)], _dft, ulps=32)

@@ -60,6 +60,14 @@ def test_types_of_64_bits_are_refused(fn, dtype):
         to_onnx(fn, [((3,), dtype)], target="openvino")
 
 
+def test_convolutions_over_four_axes_are_refused():
+    def convolve(x, w):
+        return jax.lax.conv_general_dilated(x, w, (1,) * 4, "VALID")
+
+    with pytest.raises(ConversionError, match="Conv over more than three axes"):
+        to_onnx(convolve, [(1, 2, 4, 4, 4, 4), (3, 2, 2, 2, 2, 2)], target="openvino")
+
+
 def test_random_bits_are_those_of_jax():
     pytest.importorskip("openvino")
     to_onnx(lambda x: jax.random.bits(jax.random.key(x), (100,)), [((), jnp.uint32)], target="openvino").verify()

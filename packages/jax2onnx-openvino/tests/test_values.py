@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -17,9 +19,9 @@ X, Y = (grid.reshape(-1).astype(np.int32) for grid in np.meshgrid(LARGE, LARGE))
 AXES = np.array([1], np.int64)
 
 
-def run(body: str, **feeds: np.ndarray) -> np.ndarray:
+def run(body: str, opset: int = 20, **feeds: np.ndarray) -> np.ndarray:
     """The result of a graph, after the passes of the target."""
-    proto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]>\n{body}')
+    proto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]>\n{body}')
     model = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
     for factory in TARGET.passes():
         factory(TARGET)(model)
@@ -144,3 +146,49 @@ def test_casts_to_bfloat16_round_to_nearest(scale):
     x = np.concatenate([random * scale, ties.view(np.float32), [np.inf, -np.inf, np.nan, 0, -0.0]]).astype(np.float32)
     got = run("g (float[N] x) => (float[N] y) { w = Neg(x) b = Cast<to = 16>(w) y = Cast<to = 1>(b) }", x=x)
     np.testing.assert_array_equal(got, (-x).astype(ml_dtypes.bfloat16).astype(np.float32))
+
+
+@pytest.mark.parametrize("count", [1, 3, 20, 50])
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize(("name", "dtype"), [("float", np.float32), ("int32", np.int32)])
+def test_of_equal_elements_the_first_comes_first(count, largest, name, dtype):
+    x = np.random.default_rng(0).integers(-4, 4, (50, 4)).astype(dtype) * dtype(2**25)
+    inputs = f"{name}[N, 4] x" if count == 20 else f"{name}[50, 4] x"
+    constants = f"k = Constant <value = int64[1] {{{count}}}> () m = Identity(x)"
+    body = f"{constants} v, i = TopK <axis = 0, largest = {largest}> (m, k) z = GatherElements <axis = 0> (x, i) d = Sub(v, z)"
+    got = run(
+        f"g ({inputs}) => (int32[{count}, 4] y) {{ {body} w = Cast <to = 6> (d) j = Cast <to = 6> (i) y = Add(w, j) }}",
+        x=x,
+    )
+    np.testing.assert_array_equal(got, np.argsort(-x if largest else x, axis=0, kind="stable")[:count])
+
+
+def test_small_results_of_erf_are_accurate():
+    x = np.concatenate([np.geomspace(1e-20, 3, 200), -np.geomspace(1e-20, 3, 200), [0, np.inf]]).astype(np.float32)
+    got = run("g (float[N] x) => (float[N] y) { y = Erf(x) }", x=x)
+    np.testing.assert_allclose(got, [math.erf(value) for value in x], rtol=2e-6)
+
+
+def test_remainders_by_infinity_are_the_dividend():
+    dividends, divisors = np.array([0, -2.5, 3, np.inf, np.nan], np.float32), np.array([np.inf, -np.inf, 2], np.float32)
+    x, y = (grid.reshape(-1) for grid in np.meshgrid(dividends, divisors))
+    with np.errstate(invalid="ignore"):
+        want = np.fmod(x, y)
+    np.testing.assert_array_equal(
+        run("g (float[N] x, float[N] y) => (float[N] z) { z = Mod <fmod = 1> (x, y) }", x=x, y=y), want
+    )
+
+
+@pytest.mark.parametrize("opset", [18, 20])
+def test_the_transform_of_one_side_is_the_half_of_both(opset):
+    x = np.random.default_rng(0).standard_normal((2, 256, 1)).astype(np.float32)
+    call = "DFT <axis = 1, onesided = 1> (x)" if opset == 18 else "DFT <onesided = 1> (x, , a)"
+    body = f"g (float[B, 256, 1] x) => (float[B, 129, 2] y) {{ a = Constant <value = int64 {{1}}> () y = {call} }}"
+    got = run(body, opset=opset, x=x)
+    np.testing.assert_allclose(got[..., 0] + 1j * got[..., 1], np.fft.rfft(x[..., 0]), atol=1e-4)
+
+
+def test_booleans_are_sorted():
+    x = np.random.default_rng(0).random(9) < 0.5
+    body = "k = Constant <value = int64[1] {9}> () b = Cast <to = 2> (x) v, i = TopK <largest = 0> (b, k) y = Cast <to = 9> (v)"
+    np.testing.assert_array_equal(run(f"g (bool[9] x) => (bool[9] y) {{ {body} }}", x=x), np.sort(x))

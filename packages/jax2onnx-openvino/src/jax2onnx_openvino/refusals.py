@@ -16,7 +16,8 @@ from jax2onnx_openvino.support import legalisation
 
 __all__ = ["RefusalsPass"]
 
-_LARGEST = (1 << 31) - 1
+_DEEPEST = 5
+"""The axes of the operand of a convolution: three of them are convolved over."""
 
 
 class RefusalsPass(ir.passes.InPlacePass):
@@ -26,7 +27,7 @@ class RefusalsPass(ir.passes.InPlacePass):
     2. Inputs and outputs of 64 bits, which the plugin computes in 32.
     3. Pads by a value that is no constant: the plugin pads by zero.
     4. Outputs without elements, in whose place it gives scalars.
-    5. Scans in Scans, which its reader does not take.
+    5. Scans in Scans, and convolutions over more than three axes, which its reader does not take.
     """
 
     def __init__(self, _: Target = standard_target) -> None:
@@ -66,6 +67,8 @@ def _of_nodes(model: ir.Model) -> Iterator[str]:
     for node in all_nodes(model):
         if node.op_type == "Scan" and any(inner.op_type == "Scan" for body in subgraphs(node) for inner in walk(body)):
             yield f"A Scan in a Scan ({_place(node)})"
+        if node.op_type in ("Conv", "ConvTranspose") and len(dims_of(node.inputs[0]) or ()) > _DEEPEST:
+            yield f"{node.op_type} over more than three axes ({_place(node)})"
         found = None if node.domain else signature(operator_key(node), opset)
         if found is None:
             continue

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.build.builder import GraphBuilder
+from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.legalise import repairs
 from jax2onnx_graph.legalise.repairs import Loss, Repair, with_nan
 from jax2onnx_graph.rewrite.editor import GraphEditor
@@ -12,11 +15,8 @@ from jax2onnx_graph.targets import Target, standard_target
 
 __all__ = ["RepairsPass"]
 
-T = ir.DataType
-_DIGITS = 8
-"""Those of bfloat16."""
-
-_SPLITTER = 2.0 ** (24 - _DIGITS) + 1
+_ERF_SERIES = (-1 / 42, 1 / 10, -1 / 3, 1.0)
+"""Of erf(x) / x, times √π / 2, in powers of x², the highest first."""
 
 
 class RepairsPass(repairs.RepairsPass):
@@ -25,8 +25,10 @@ class RepairsPass(repairs.RepairsPass):
     1. `Max`, `Min`, `Clip`, `Exp`, `Celu` and `HardSigmoid`: a NaN among the operands is the result.
     2. `Relu`: what is below zero is zero, anything else stays.
     3. `Greater` and `GreaterOrEqual`, which are true of NaN, are `Less` and `LessOrEqual` of the exchanged operands.
-    4. `Cast` to booleans, false of NaN and of −2³¹: whether the number is not equal to zero.
-    5. `Cast` to bfloat16, which rounds even numbers to zero: numbers that are rounded before.
+    4. `Cast` to booleans, false of NaN: whether the number is not equal to zero.
+    5. `Mod` of floats, NaN where the divisor is infinite: the dividend where that is finite.
+    6. `Erf`, which is right to 10⁻⁷: the first terms of its series near zero.
+    7. `DFT` of one side, which repeats an axis: the first half of that of both sides.
     """
 
     def __init__(self, target: Target = standard_target) -> None:
@@ -36,14 +38,8 @@ class RepairsPass(repairs.RepairsPass):
         """Apply the rules above to one graph."""
         super().rewrite(editor)
         for node in list(editor.nodes()):
-            x = node.inputs[0] if node.op_type == "Cast" else None
-            if x is None or x.dtype is None:
-                continue
-            result = node.outputs[0].dtype
-            if (x.dtype, result) == (T.INT32, T.BOOL):
-                editor.put(node, "Not", [_is_zero(editor.before(node), x)])
-            elif result == T.BFLOAT16 and x.dtype.bitwidth > _DIGITS:
-                node.replace_input_with(0, _rounded(editor.before(node), x))
+            if node.op_type == "DFT" and node.attributes.get_int("onesided", 0) == 1:
+                _halve(editor, node)
 
 
 def _chosen(b: GraphBuilder, operands: list[ir.Value], _: ir.Value) -> ir.Value:
@@ -62,20 +58,38 @@ def _exchanged(op_type: str) -> Repair:
 
 def _is_true(b: GraphBuilder, operands: list[ir.Value], result: ir.Value) -> ir.Value:
     (x,) = operands
-    return b.op("Not", _is_zero(b, x), dims=b.dims(result))
+    return b.op("Not", b.op("Equal", x, b.constant(0, like=x)), dims=b.dims(result))
 
 
-def _rounded(b: GraphBuilder, x: ir.Value) -> ir.Value:
-    """`x` in float32, with the digits of bfloat16: split off by a product (T. J. Dekker, 1971) where that does not overflow."""
-    x = b.cast(x, np.float32)
-    product = b.op("Mul", x, b.constant(_SPLITTER, np.float32))
-    rounded = b.op("Sub", product, b.op("Sub", product, x))
-    is_split = b.op("Less", b.op("Abs", x), b.constant(2.0**111, np.float32))
-    return b.op("Where", is_split, rounded, x)
+def _remainder(b: GraphBuilder, operands: list[ir.Value], result: ir.Value) -> ir.Value:
+    x, y = operands
+    dims = b.dims(result)
+    is_whole = b.op("And", b.op("IsInf", y), b.op("Less", b.op("Abs", x), b.constant(np.inf, like=x)), dims=dims)
+    return b.op("Where", is_whole, x, result, dims=dims)
 
 
-def _is_zero(b: GraphBuilder, x: ir.Value) -> ir.Value:
-    return b.op("Equal", x, b.constant(0, like=x))
+def _erf(b: GraphBuilder, operands: list[ir.Value], result: ir.Value) -> ir.Value:
+    (x,) = operands
+    square, series = b.op("Mul", x, x), b.constant(_ERF_SERIES[0], like=x)
+    for coefficient in _ERF_SERIES[1:]:
+        series = b.op("Add", b.op("Mul", series, square), b.constant(coefficient, like=x))
+    near_zero = b.op("Mul", x, b.op("Mul", series, b.constant(2 / math.sqrt(math.pi), like=x)))
+    return b.op("Where", b.op("Less", b.op("Abs", x), b.constant(0.125, like=x)), near_zero, result)
+
+
+def _halve(editor: GraphEditor, node: ir.Node) -> None:
+    """Rule 7, where the size of the half is known."""
+    result, dims = node.outputs[0], dims_of(node.outputs[0])
+    axis = known(node.inputs[2]) if len(node.inputs) > 2 else np.array(node.attributes.get_int("axis", 1))
+    size = None if dims is None or axis is None else dims[axis.item()]
+    if not isinstance(size, int) or axis is None:
+        return
+    b = editor.after(result)
+    half = b.dims(result)
+    node.attributes["onesided"] = ir.AttrInt64("onesided", 0)
+    result.shape = None
+    whole = [b.ints([0]), b.ints([size]), b.ints([axis.item()])]
+    editor.reroute(result, lambda value: b.op("Slice", value, *whole, dims=half))
 
 
 _LOSSES = {
@@ -83,5 +97,7 @@ _LOSSES = {
     "Relu": Loss("nan", _chosen),
     "Greater": Loss("nan", _exchanged("Less")),
     "GreaterOrEqual": Loss("nan", _exchanged("LessOrEqual")),
-    "Cast": Loss("nan", _is_true, result=T.BOOL),
+    "Cast": Loss("nan", _is_true, result=ir.DataType.BOOL),
+    "Mod": Loss("inf", _remainder),
+    "Erf": Loss("accurate", _erf),
 }

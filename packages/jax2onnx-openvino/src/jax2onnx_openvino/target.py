@@ -39,14 +39,17 @@ class OpenVino(Target):
 
     def passes(self) -> Sequence[PassFactory]:
         """What the plugin loses is put right, then integers, then the form of loops; what has no right form is refused."""
+        from jax2onnx_openvino.casts import CastsPass
         from jax2onnx_openvino.closed_scans import ClosedScansPass
         from jax2onnx_openvino.legalise import LegalisePass
-        from jax2onnx_openvino.narrow_casts import NarrowCastsPass
         from jax2onnx_openvino.refusals import RefusalsPass
         from jax2onnx_openvino.repairs import RepairsPass
+        from jax2onnx_openvino.stable_sorts import StableSortsPass
         from jax2onnx_openvino.unsigned import UnsignedPass
 
-        return (UnsignedPass, RepairsPass, LegalisePass, NarrowCastsPass, ClosedScansPass, RefusalsPass)
+        return (
+            UnsignedPass, StableSortsPass, RepairsPass, LegalisePass, CastsPass, ClosedScansPass, RefusalsPass,
+        )  # fmt: skip
 
     @property
     def can_run(self) -> bool:
