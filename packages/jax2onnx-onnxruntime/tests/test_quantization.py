@@ -91,6 +91,31 @@ def test_weights_may_be_in_blocks_of_any_size(mode, least, block_size):
     assert snr(original, quantised, x=normal(5, 32)) > least
 
 
+@pytest.mark.parametrize("mode", ["int4", "int8"])
+@pytest.mark.parametrize(("shape", "sizes"), [("N", (16, 32)), ("2,N", (16, 5)), ("1", (1, 3))])
+def test_products_of_one_activation_are_one_product_with_the_same_numbers(mode, shape, sizes):
+    weights = dict(zip("wv", (normal(32, size) for size in sizes), strict=True))
+    results = f"float[{shape},{sizes[0]}] y, float[{shape},{sizes[1]}] z"
+    joined = quantize(
+        model("y = MatMul(x, w) z = MatMul(x, v)", f"float[{shape},32] x", results, **weights), Quantization(mode)
+    )
+    assert operators(joined) == {"MatMulNBits": 1, "Split": 1}
+    assert [value.name for value in joined.graph.outputs] == ["y", "z"]
+    x = normal(*({"N": 5}.get(d) or int(d) for d in shape.split(",")), 32)
+    for name, size, result in zip("wv", sizes, load(joined)({"x": x}), strict=True):
+        alone = model("y = MatMul(x, w)", f"float[{shape},32] x", f"float[{shape},{size}] y", w=weights[name])
+        np.testing.assert_array_equal(result, load(quantize(alone, Quantization(mode)))({"x": x})[0])
+
+
+def test_products_of_several_activations_and_those_left_out_are_not_joined():
+    body = "h = MatMul(x, w) g = MatMul(x, v) r = Relu(g) z = MatMul(r, u) y = Add(h, z)"
+    original = model(body, w=normal(32, 16), v=normal(32, 16), u=normal(16, 16))
+    assert operators(quantize(original, Quantization("int4", exclude=["v"]))) == {
+        "MatMulNBits": 2, "MatMul": 1, "Relu": 1, "Add": 1,
+    }  # fmt: skip
+    assert operators(quantize(original, Quantization("int4"))) == {"MatMulNBits": 2, "Split": 1, "Relu": 1, "Add": 1}
+
+
 def test_products_of_two_activations_are_left_to_float32():
     original = model(
         "t = Transpose(x) q = MatMul(x, t) y = MatMul(q, w)", "float[16,32] x", "float[16,16] y", w=normal(16, 16)

@@ -12,7 +12,6 @@ import onnx_ir as ir
 from jax2onnx_graph.facts.values import constant_tensor, dims_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
-from jax2onnx_graph.targets import Target, standard_target
 
 __all__ = ["PartlyFilledPass"]
 
@@ -37,23 +36,21 @@ class PartlyFilledPass(GraphPass):
        `If(n < half, Attention(q, k[:n], v[:n], mask[:n]), Attention(q, k, v, mask))`: n is one more than the last place that
        some query sees. Where a query sees none, n is the whole length, since all keys are then averaged.
     2. Calls with the same mask share n.
+    3. What is the whole of a graph, as in the second branch, stays.
     """
-
-    def __init__(self, target: Target = standard_target) -> None:
-        super().__init__(target)
-        self._made: set[ir.Node] = set()  # what is in the branches
 
     def rewrite(self, editor: GraphEditor) -> None:
         """Apply the rules above to one graph."""
         extents: dict[ir.Value, _Extent] = {}
-        for node in list(editor.nodes()):
-            if node.op_type != "Attention" or node.domain or node in self._made or not _reads_buffer(node):
+        nodes = list(editor.nodes())
+        for node in nodes if len(nodes) > 1 else ():
+            if node.op_type != "Attention" or node.domain or not _reads_buffer(node):
                 continue
             mask = node.inputs[3]
             assert mask is not None
             if mask not in extents:
                 extents[mask] = _extent(editor, mask, node)
-            self._made.update(_rewrite(editor, node, extents[mask]))
+            _rewrite(editor, node, extents[mask])
 
 
 def _reads_buffer(node: ir.Node) -> bool:
@@ -89,12 +86,12 @@ def _extent(editor: GraphEditor, mask: ir.Value, node: ir.Node) -> _Extent:
     return _Extent(filled, builder.op.Less(filled, builder.ints([places // 2])))
 
 
-def _rewrite(editor: GraphEditor, node: ir.Node, extent: _Extent) -> tuple[ir.Node, ir.Node]:
-    """Put the If in the place of `node`; returns the nodes that attend in its branches."""
+def _rewrite(editor: GraphEditor, node: ir.Node, extent: _Extent) -> None:
+    """Put the If in the place of `node`."""
     branches = {name: _body(editor, node) for name in ("then_branch", "else_branch")}
     put = editor.put(node, "If", [extent.is_short], branches)
-    short, whole = editor.nested_in(put)
-    (attention,), (copy,) = short.nodes(), whole.nodes()
+    short, _ = editor.nested_in(put)
+    (attention,) = short.nodes()
     builder = short.before(attention)
     for index, value in enumerate(attention.inputs[1:], 1):
         dims = dims_of(value) or ()
@@ -103,7 +100,6 @@ def _rewrite(editor: GraphEditor, node: ir.Node, extent: _Extent) -> tuple[ir.No
         attention.replace_input_with(
             index, builder.op.Slice(value, builder.ints([0]), extent.filled, builder.ints([axis]), dims=part)
         )
-    return attention, copy
 
 
 def _body(editor: GraphEditor, node: ir.Node) -> ir.Graph:

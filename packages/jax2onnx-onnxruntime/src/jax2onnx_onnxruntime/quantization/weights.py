@@ -6,6 +6,7 @@ import onnx_ir as ir
 from jax2onnx_graph.deployment.quantization import Quantization
 
 from jax2onnx_onnxruntime._compat import block_quantizer
+from jax2onnx_onnxruntime.quantization.joined_products import JoinedProductsPass
 from jax2onnx_onnxruntime.quantization.prepare import plain_proto
 
 __all__ = ["blocked_weights"]
@@ -16,10 +17,12 @@ _ACCURACY_LEVEL = 4
 
 
 def blocked_weights(model: ir.Model, request: Quantization, excluded: frozenset[str]) -> ir.Model:
-    """The model with `MatMulNBits` in place of each MatMul with a weight."""
+    """The model with `MatMulNBits` in place of each MatMul with a weight, one for all weights of an activation."""
     quantizer = block_quantizer()(
         plain_proto(model), bits=int(request.mode.removeprefix("int")), block_size=request.weights_per_scale,
         accuracy_level=_ACCURACY_LEVEL, nodes_to_exclude=sorted(excluded), op_types_to_quantize=("MatMul",),
     )  # fmt: skip
     quantizer.process()
-    return ir.from_proto(quantizer.model.model)
+    result = ir.from_proto(quantizer.model.model)
+    JoinedProductsPass()(result)
+    return result
