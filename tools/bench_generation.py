@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 import onnxruntime as ort
 from jax2onnx_core import to_onnx
-from jax_decoders import DECODERS, WORDS, Decoder
+from jax_decoders import DECODERS, STATES, WORDS, Decoder
 
 #: New words, words before and with them, and the capacity of the caches.
 SITUATIONS = [(1, 256, 256), (1, 2048, 2048), (1, 8192, 8192), (1, 256, 8192), (512, 512, 512)]
@@ -56,12 +56,14 @@ def bound(session: ort.InferenceSession, inputs: dict[str, np.ndarray], kept: di
 def ours(decoder: Decoder, situation: tuple[int, int, int], path: Path, mode: Any = None) -> Run:
     """The exported decoder, in fewer bits where a mode is given."""
     inputs = decoder.arguments(*situation)
-    program = to_onnx(decoder.step, inputs)
+    states = {len(inputs) - STATES + i: 1 + i for i in range(STATES)}
+    layouts = None if decoder.layout is None else dict.fromkeys(states, decoder.layout)
+    program = to_onnx(decoder.step, inputs, states=states, input_layouts=layouts)
     (program if mode is None else program.quantize(mode)).save(path)
     session = opened(path)
-    names, results = [x.name for x in session.get_inputs()], [x.name for x in session.get_outputs()]
-    states = len(results) - 1
-    return bound(session, dict(zip(names, inputs, strict=True)), dict(zip(results[1:], names[-states:], strict=True)))
+    names, results = program.input_names, program.output_names
+    kept = {results[after]: names[before] for before, after in states.items()}
+    return bound(session, program.feeds(*inputs), kept)
 
 
 def in_jax(decoder: Decoder, situation: tuple[int, int, int]) -> Run:

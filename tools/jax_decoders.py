@@ -15,9 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["DECODERS", "Decoder"]
+__all__ = ["DECODERS", "STATES", "Decoder"]
 
 LAYERS, WIDTH, HIDDEN, WORDS = 8, 1024, 3072, 8192
+STATES = 2 * LAYERS  # two for each layer
 
 Attention = Callable[[jax.Array, jax.Array, jax.Array, jax.Array], jax.Array]
 Weights = dict[str, jax.Array]
@@ -29,11 +30,13 @@ class Decoder:
 
     Attributes:
       step: words [1, T], their place and the states → the logits of the next word, and the states.
-      arguments: those of `step` for (new words, words before and with them, capacity of the caches).
+      arguments: those of `step` for (new words, words before and with them, capacity of the caches); the last are the states.
+      layout: the layout in which the model holds the states, where it is another than that of the function.
     """
 
     step: Callable[..., Any]
     arguments: Callable[[int, int, int], list[np.ndarray]]
+    layout: str | None = None
 
 
 @functools.cache
@@ -52,7 +55,7 @@ def arguments(shape: Callable[[int], tuple[int, ...]], new: int, filled: int, ca
     """Words, their place, and caches of random numbers."""
     rng = np.random.default_rng(1)
     words = rng.integers(0, WORDS, (1, new)).astype(np.int32)
-    caches = [rng.standard_normal(shape(capacity), dtype=np.float32) for _ in range(2 * LAYERS)]
+    caches = [rng.standard_normal(shape(capacity), dtype=np.float32) for _ in range(STATES)]
     return [words, np.array(filled - new, np.int32), *caches]
 
 
@@ -184,13 +187,14 @@ def mamba_arguments(new: int, filled: int, capacity: int) -> list[np.ndarray]:
     return [rng.integers(0, WORDS, (1, 1)).astype(np.int32), *states]
 
 
-def _qwen(attend: Attention, *, is_heads_first: bool = False) -> Decoder:
+def _qwen(attend: Attention, *, is_heads_first: bool = False, layout: str | None = None) -> Decoder:
     def shape(capacity: int) -> tuple[int, ...]:
         return (1, KEY_HEADS, capacity, FEATURES) if is_heads_first else (1, capacity, KEY_HEADS, FEATURES)
 
     return Decoder(
         lambda *xs: qwen(attend, *xs, is_heads_first=is_heads_first),
         lambda new, filled, capacity: arguments(shape, new, filled, capacity),
+        layout,
     )
 
 
@@ -200,6 +204,7 @@ DECODERS: dict[str, dict[str, Decoder]] = {
         "einsum of grouped heads": _qwen(by_einsum),
         "repeated keys": _qwen(by_repetition),
         "dot_product_attention": _qwen(by_function),
+        "einsum, caches held with heads first": _qwen(by_einsum, layout="BSKH->BKSH"),
         "dot_product_attention, caches of heads first": _qwen(by_function, is_heads_first=True),
     },
     "gemma": {

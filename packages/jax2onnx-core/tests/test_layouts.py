@@ -163,12 +163,30 @@ def test_first_values_of_a_state_are_those_of_the_function():
     np.testing.assert_allclose(session.state["total"], (numbers(4, 5, 3) + 1).transpose(2, 0, 1))
 
 
+def test_a_state_comes_back_as_it_goes_in():
+    program = to_onnx(lambda x: x + 1, [(4, 5, 3)], states={0: 0}, input_layouts={"x": "HWC->CHW"})
+    assert operators(program) == {"Add": 1}
+    assert [value.shape.numpy() for value in program.model.graph.outputs] == [(3, 4, 5)]
+    program.verify()
+
+
 def test_a_state_has_one_layout():
+    layouts: dict[str, Any] = {"input_layouts": {"x": "HWC->CHW"}, "output_layouts": {0: "HWC->WHC"}}
     with pytest.raises(
-        errors.OptionError,
-        match="one layout, but its input 'x' has HWC->CHW and its output 'output' has the layout of the function",
+        errors.OptionError, match="one layout, but its input 'x' has HWC->CHW and its output 'output' has HWC->WHC"
     ):
-        to_onnx(lambda x: x + 1, [(4, 5, 3)], states={0: 0}, input_layouts={"x": "HWC->CHW"})
+        to_onnx(lambda x: x + 1, [(4, 5, 3)], states={0: 0}, **layouts)
+
+
+def test_one_layout_for_many_inputs():
+    program = to_onnx(
+        lambda images, scale: [2 * x for x in images] + [scale],
+        [[("B", 8, 8, 3), ("B", 4, 4, 3)], (3,)],
+        input_layouts={"images*": "NCHW"},
+        output_layouts={"output_[01]": "NCHW"},
+    )
+    assert "Transpose" not in operators(program)
+    program.verify()
 
 
 def test_weights_that_are_given_later():
@@ -206,7 +224,7 @@ def test_errors_of_calls_are_about_the_arguments(program):
         ({"y": "NCHW"}, "input_layouts: there is no input 'y'; the inputs are x."),
         ({1: "NCHW"}, "there is no input 1"),
         ({True: "NCHW"}, "there is no input True"),
-        ({"x": "NCHW", 0: "NCHW"}, "'x' has two layouts, one by its name and one by its position."),
+        ({"x": "NCHW", 0: "NCHW"}, "'x' has two layouts, by 0 and by another key."),
         ({"x": "NDHWC->NCDHW"}, "'x' has 4 axes, the layout 'NDHWC->NCDHW' has 5."),
         ({"x": "NHWC->NCHH"}, "'NHWC->NCHH' is no layout. A layout has a letter for each axis, each once"),
         ({"x": "NHWC->NCH"}, "is no layout"),

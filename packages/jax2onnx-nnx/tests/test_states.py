@@ -66,6 +66,16 @@ def test_decoding_is_that_of_the_module(decoder):
     assert decoder.attention.cache_index[...] == 0
 
 
+def test_a_cache_may_be_held_in_another_layout(decoder):
+    program = to_onnx(decoder, [(2, 1, 16)], states=nnx.Cache, input_layouts={"state.attention.cached_*": "BSKH->BKSH"})
+    assert "Transpose" not in [node.op_type for node in program.model.graph]
+    session, loop = program.session(threads=1), nnx.clone(decoder)
+    for x in X:
+        np.testing.assert_allclose(session.step(x), loop(x), rtol=1e-4, atol=1e-5)
+    keys = loop.attention.cached_key[...]
+    np.testing.assert_allclose(session.state["state.attention.cached_key"], keys.swapaxes(1, 2), rtol=1e-4, atol=1e-5)
+
+
 def test_the_program_is_a_function_of_the_state(decoder):
     program = to_onnx(decoder, [(2, 1, 16)], states=nnx.Cache)
     program.verify(ranges={"state.attention.cache_index": (0, 8)})

@@ -96,7 +96,8 @@ def to_onnx(
       input_names: names in place of those of the parameters.
       output_names: names in place of those of the result keys.
       input_layouts: inputs whose axes the model takes in another order than the function, by name or position among the
-        model's inputs: `{"x": "NHWC->NCHW"}`, or "NCHW" for a function with channels last. Calls take the arguments of `fn`.
+        model's inputs: `{"x": "NHWC->NCHW"}`, or "NCHW" for a function with channels last. In a name `*` stands for anything.
+        Calls take the arguments of `fn`. A state comes back as it goes in.
       output_layouts: outputs whose axes the model gives in another order, likewise.
       states: which arguments come back as which results, for the next call: positions `{0: 0}` or names
         `{"cache": "new_cache"}` of pytrees that are alike. Or which variables of a model are to be inputs and outputs, because
@@ -195,7 +196,9 @@ def _model(make: type[Engine], lowering: _Lowering, traced: Traced, inputs: Inpu
         family = jax.lax.__name__.rpartition(".")[2]
         raise UnsupportedError(missing_text(engine.log, family, plugins.failure_notes()))
     names = given or [state.names.unique(name) for name in traced.out_names]
-    layouts = Layouts.read("output", lowering.output_layouts, names, [aval.shape for aval in traced.out_avals])
+    named, final = inputs.final_names, dict(zip(traced.out_names, names, strict=True))
+    layouts = inputs.layouts.continued([pair.renamed(named, final) for pair in lowering.states])
+    layouts |= Layouts.read("output", lowering.output_layouts, names, [aval.shape for aval in traced.out_avals])
     outputs = layouts.leave(scope, names, outputs)
     model = assemble_model(scope, outputs, names, engine.functions, producer="jax2onnx-core", name=title(lowering.fn))
     engine.log.notes += [*plugins.failure_notes(), *optimise(model, target, plugins.registry.passes)]

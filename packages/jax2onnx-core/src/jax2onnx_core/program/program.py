@@ -119,7 +119,7 @@ class OnnxProgram(VerifiableProgram):
     # -- running -----------------------------------------------------------------------------
 
     def first_states(self, given: Mapping[int | str, Any]) -> dict[str, Array]:
-        of_model = {name: physical_array(x) for name, x in self._states.items()}
+        of_model = {name: self.layouts.given(name, physical_array(x)) for name, x in self._states.items()}
         return {**of_model, **initial_values(given, input_leaves(self.inputs), self._read)}
 
     def _read(self, index: int, leaf: Any) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
@@ -80,7 +81,9 @@ class Layouts:
 
     @classmethod
     def read(cls, what: str, given: object, names: Sequence[str], shapes: Sequence[Sequence[object]]) -> Layouts:
-        """The layouts that users give for inputs or outputs (`what`) of these names and shapes, by name or position.
+        """The layouts that users give for inputs or outputs (`what`) of these names and shapes.
+
+        Keys are names, in which `*` stands for anything, or positions.
 
         Raises:
           OptionError: there is no such input or output, it has another rank, or what is given is no layout.
@@ -93,17 +96,19 @@ class Layouts:
             )
         found: dict[str, Layout] = {}
         for key, text in given.items():
-            index = names.index(key) if key in names else key
-            if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(names):
+            named = _named(key, names)
+            if not named:
                 raise OptionError(f"{what}_layouts: there is no {what} {key!r}; the {what}s are {', '.join(names)}.")
-            name, rank, layout = names[index], len(shapes[index]), Layout.read(text)
-            if rank != len(layout.model):
-                raise OptionError(
-                    f"{what}_layouts: {name!r} has {rank} axes, the layout {text!r} has {len(layout.model)}."
-                )
-            if name in found:
-                raise OptionError(f"{what}_layouts: {name!r} has two layouts, one by its name and one by its position.")
-            found[name] = layout
+            layout = Layout.read(text)
+            for name in named:
+                rank = len(shapes[names.index(name)])
+                if rank != len(layout.model):
+                    raise OptionError(
+                        f"{what}_layouts: {name!r} has {rank} axes, the layout {text!r} has {len(layout.model)}."
+                    )
+                if name in found:
+                    raise OptionError(f"{what}_layouts: {name!r} has two layouts, by {key!r} and by another key.")
+                found[name] = layout
         return cls(found)
 
     def __or__(self, other: Layouts) -> Layouts:
@@ -152,6 +157,10 @@ class Layouts:
         perms = {name: layout.perm for name, layout in self.by_name.items()}
         return [_transposed(scope, value, perms.get(name)) for name, value in zip(names, results, strict=True)]
 
+    def continued(self, pairs: Sequence[StatePair]) -> Layouts:
+        """The layouts of outputs that are states: those of the inputs."""
+        return Layouts({pair.output: self.by_name[pair.input] for pair in pairs if pair.input in self.by_name})
+
     def of_states(self, pairs: Sequence[StatePair]) -> list[StatePair]:
         """The pairs with the axes of the model along which states grow.
 
@@ -173,6 +182,13 @@ class Layouts:
 
 
 NO_LAYOUTS = Layouts()
+
+
+def _named(key: object, names: Sequence[str]) -> list[str]:
+    """The names that a key stands for."""
+    if isinstance(key, str):
+        return [key] if key in names else fnmatch.filter(names, key)
+    return [names[key]] if isinstance(key, int) and not isinstance(key, bool) and 0 <= key < len(names) else []
 
 
 def _transposed(scope: Scope, value: Value, perm: Sequence[int] | None) -> Value:
