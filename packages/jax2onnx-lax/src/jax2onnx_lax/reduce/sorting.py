@@ -17,6 +17,9 @@ __all__ = ["rules"]
 
 rules = Rules()
 
+_LONG = 8192
+"""From this length on TopK takes longer than finding its blocks."""
+
 
 def _top(ctx: Context, x: Value, count: Dim, axis: int, *, largest: bool) -> tuple[Value, Value]:
     """The values and the int64 indices of TopK."""
@@ -112,11 +115,40 @@ def top_k(ctx: Context, x: Value, *, k: Dim, axis: int = -1, **_: object) -> Seq
     """
     axis %= len(ctx.avals_in[0].shape)
     key = comparable(ctx, "TopK", x)
-    top = _top(ctx, key, k, axis, largest=True)
+    top = _top_of_blocks(ctx, key, k, axis) or _top(ctx, key, k, axis, largest=True)
     if is_float(ctx.dtype(x)):
         top = _in_total_order(ctx, x, key, top, axis)
     values = ctx.cast(top[0], ctx.dtype(x)) if _keeps_values(ctx, x) else _take(ctx, x, top[1], axis)
     return values, ctx.cast(top[1], ctx.avals_out[1].dtype)
+
+
+def _top_of_blocks(ctx: Context, x: Value, k: Dim, axis: int) -> tuple[Value, Value] | None:
+    """The `k` greatest elements of a long last axis: they are in the `k` blocks whose greatest elements are greatest.
+
+    Among equal elements the first come first: of equal blocks the first are taken, and they are put in order. None where blocks
+    are no gain.
+    """
+    *batch, length = ctx.known_dims(x)
+    size = _block_size(length, k) if axis == len(batch) and is_float(ctx.dtype(x)) else None
+    if size is None or ctx.prefers("TopK(long axis)", "TopK(blocks)") != "TopK(blocks)":
+        return None
+    blocks = ctx.reshape(x, (*batch, length // size, size))
+    greatest = ctx.op.ReduceMax(blocks, ctx.ints([-1]), keepdims=0)
+    chosen = _top(ctx, greatest, k, axis, largest=True)[1]
+    chosen = _top(ctx, chosen, k, axis, largest=False)[0]
+    found = ctx.op.GatherND(blocks, ctx.unsqueeze(chosen, [-1]), batch_dims=axis, dims=(*batch, k, size))
+    values, places = _top(ctx, ctx.reshape(found, (*batch, k * size)), k, axis, largest=True)
+    number = ctx.constant(size, like=places)
+    block = _take(ctx, chosen, ctx.op.Div(places, number), axis)
+    return values, ctx.op.Add(ctx.op.Mul(block, number), ctx.op.Mod(places, number))
+
+
+def _block_size(length: Dim, k: Dim) -> int | None:
+    """The size of blocks by which the greatest elements are found with the least work; None where there is none."""
+    if not isinstance(length, int) or not isinstance(k, int) or k < 1 or length < _LONG:
+        return None
+    sizes = [size for size in range(16, 257) if length % size == 0 and 4 * k * size <= length]
+    return min(sizes, key=lambda size: length // size + k * size, default=None)
 
 
 def _in_total_order(ctx: Context, x: Value, key: Value, top: tuple[Value, Value], axis: int) -> tuple[Value, Value]:
