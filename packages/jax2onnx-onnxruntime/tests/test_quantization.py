@@ -116,6 +116,13 @@ def test_products_of_several_activations_and_those_left_out_are_not_joined():
     assert operators(quantize(original, Quantization("int4"))) == {"MatMulNBits": 2, "Split": 1, "Relu": 1, "Add": 1}
 
 
+def test_a_weight_of_two_products_is_quantised_once():
+    original = model("h = MatMul(x, w) r = Relu(h) y = MatMul(r, w)", y="float[N,32] y", w=normal(32, 32))
+    quantised = quantize(original, Quantization("int4"))
+    assert sorted(quantised.graph.initializers) == ["w.blocks", "w.scales", "w.zero_points"]
+    assert snr(original, quantised, x=normal(5, 32)) > 10
+
+
 def test_products_of_two_activations_are_left_to_float32():
     original = model(
         "t = Transpose(x) q = MatMul(x, t) y = MatMul(q, w)", "float[16,32] x", "float[16,16] y", w=normal(16, 16)
