@@ -42,9 +42,10 @@ def _run(model: ir.Model, feeds: dict[str, np.ndarray]) -> np.ndarray:
 def _feeds(model: ir.Model, batch: int, queries: int, seen: np.ndarray, hidden: float | None) -> dict[str, np.ndarray]:
     """Random operands; what no query sees is NaN."""
     rng, feeds = np.random.default_rng(0), {}
+    sizes = {"B": batch, "T": queries}
     for value in model.graph.inputs[:3]:
-        dims = [{"B": batch, "T": queries}.get(str(dim), dim) for dim in value.shape]
-        feeds[value.name] = rng.standard_normal(dims, np.float32)
+        dims = [dim if isinstance(dim, int) else sizes[str(dim)] for dim in value.shape]
+        feeds[str(value.name)] = rng.standard_normal(dims, np.float32)
     mask = seen if hidden is None else np.where(seen, rng.standard_normal(seen.shape), hidden).astype(np.float32)
     return {**feeds, "given": mask}
 
