@@ -31,6 +31,7 @@ from jax2onnx_graph.passes.structural.fold_casts import FoldCasts
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcast
 from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
+from jax2onnx_graph.passes.structural.order_features import OrderFeatures
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.passes.structural.select_early import SelectEarly
 from jax2onnx_graph.passes.structural.shape_folding import FoldConstants
@@ -89,6 +90,7 @@ def default_passes() -> list[PassFactory]:
         JoinDirections,
         FoldBatchNorm,
         _plain(RemoveDeadNodes),
+        OrderFeatures,
         SelectEarly,
         MergeReshapes,
         _plain(RemoveDeadNodes),
