@@ -74,22 +74,29 @@ def _place(node: ir.Node) -> str:
 
 def _needed_opset(node: ir.Node, opset: int, target: Target) -> int:
     """The lowest opset, of those that the target runs, at which a node means the same and runs as well as at `opset`."""
-    if node.domain:
-        return target.opsets[0]
-    while opset > target.opsets[0]:
+    lowest = target.opsets[0]
+    if node.domain or (_is_unchanged(node, opset, lowest) and target.runs_as_well(node, opset, lowest)):
+        return lowest
+    while opset > lowest:
         if not (_means_the_same(node, opset, opset - 1) and target.runs_as_well(node, opset, opset - 1)):
             return opset
         opset -= 1
     return opset
 
 
+def _is_unchanged(node: ir.Node, opset: int, lower: int) -> bool:
+    """Whether the standard says the same of an operator at a lower opset."""
+    schema = schema_of(node.op_type, opset)
+    return schema is not None and schema.since_version <= lower
+
+
 def _means_the_same(node: ir.Node, opset: int, lower: int) -> bool:
     """Whether a standard node means at the opset before what it means at this one."""
-    schema, before = schema_of(node.op_type, opset), schema_of(node.op_type, lower)
-    if schema is None or before is None:
-        return False
-    if schema.since_version == before.since_version:
+    if _is_unchanged(node, opset, lower):
         return True
+    schema = schema_of(node.op_type, opset)
+    if schema is None or schema_of(node.op_type, lower) is None:
+        return False
     changed = any(c.version == schema.since_version and c.concerns(node) for c in facts_of(node.op_type).changes)
     return not changed and is_accepted(node, opset) and is_accepted(node, lower)
 
