@@ -29,8 +29,6 @@ WORKERS = str(min(os.cpu_count() or 1, 4))
 BUILD_TOOLS = ["build>=1.2", "hatchling>=1.27", "packaging>=24"]
 RUFF = "ruff>=0.17,<0.18"
 TEST_TOOLS = ["pytest>=8.4", "pytest-xdist>=3.6", "hypothesis>=6.130"]
-# Keras computes with JAX. Compiling takes most of the time of the tests, and what is compiled runs once.
-TEST_ENVIRONMENT = {"KERAS_BACKEND": "jax", "XLA_FLAGS": "--xla_backend_optimization_level=0"}
 # What else the tests and the demo use.
 EXAMPLES = ["optax", "safetensors>=0.8", "scikit-learn"]
 
@@ -78,6 +76,19 @@ def workspace(session: nox.Session, version: str = THIS_PYTHON) -> str:
     return environment(session, "workspace", [*editable, *TEST_TOOLS, *EXAMPLES], version)
 
 
+def test_environment(session: nox.Session, python: str) -> dict[str, str]:
+    """What tests find in their environment: Keras computes with JAX, and XLA compiles quickly.
+
+    Compiling takes most of the time of the tests, and what is compiled runs once.
+    """
+    flags = ["--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_split_count=1"]
+    asked = "from importlib.metadata import version; print(version('jaxlib'))"
+    jaxlib = session.run(python, "-c", asked, external=True, silent=True)
+    if str(jaxlib).startswith("0.10."):  # later versions have no choice of emitters
+        flags.append("--xla_cpu_use_fusion_emitters=false")
+    return {"KERAS_BACKEND": "jax", "XLA_FLAGS": " ".join(flags), "PYTHONPATH": str(ROOT / "tools")}
+
+
 def tests_of(name: str) -> Path:
     """The folder of a package's own tests, or of the integration tests."""
     return INTEGRATION if name == "integration" else package(name) / "tests"
@@ -89,7 +100,7 @@ def pytest(session: nox.Session, version: str, selected: list[str], posargs: lis
     # `pytest_progress` of tools/ says how far the tests are, and counts skips by reason; pytest lists failures.
     shown = ["-q", "-rfEX", "-p", "pytest_progress", "-o", "console_output_style=classic"]
     command = ["-m", "pytest", *shown, "-n", WORKERS, "--dist=worksteal", *selected, *posargs]
-    session.run(python, *command, external=True, env={**TEST_ENVIRONMENT, "PYTHONPATH": str(ROOT / "tools")})
+    session.run(python, *command, external=True, env=test_environment(session, python))
 
 
 @nox.session(python=False)

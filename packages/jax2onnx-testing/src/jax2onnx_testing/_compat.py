@@ -9,8 +9,12 @@ import jax
 
 __all__ = ["QUICK_COMPILATION", "scan_counts"]
 
-#: Options of XLA that make a program that runs once cheaper to compile. Later versions have no such choice.
-QUICK_COMPILATION: dict[str, bool] = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else {}
+#: Options of XLA that make a program that runs once cheaper to compile. Later versions have no choice of emitters.
+QUICK_COMPILATION: dict[str, bool | int] = {
+    "xla_backend_optimization_level": 0,
+    "xla_cpu_parallel_codegen_split_count": 1,
+    **({"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else {}),
+}
 
 
 def scan_counts(params: Mapping[str, Any], operands: int) -> tuple[int, int]:

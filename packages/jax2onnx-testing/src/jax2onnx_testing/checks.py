@@ -36,11 +36,11 @@ def check_variant(variant: Variant) -> None:
     check_program(program, built.options.get("output_names"))
     _check_same_bytes(program, built.export())
     seed = zlib.crc32(variant.id.encode())
-    reference = Reference(built.fn)
+    sizes = choose_sizes(program.inputs.space(program.traced.out_avals))
     with jax.enable_x64(variant.x64):
-        for run, sizes in enumerate(choose_sizes(program.inputs.space(program.traced.out_avals))):
-            args, kwargs = arguments(program, built.inputs, sizes, case.values, seed + run)
-            check_values(program, reference(args, kwargs), case, sizes, run_program(program, args, kwargs))
+        calls = [arguments(program, built.inputs, one, case.values, seed + run) for run, one in enumerate(sizes)]
+        for one, (args, kwargs), want in zip(sizes, calls, Reference(built.fn).of_calls(calls), strict=True):
+            check_values(program, want, case, one, run_program(program, args, kwargs))
     if variant.is_expected:
         for expectation in _expectations(case):
             match_graph(program.model, expectation)

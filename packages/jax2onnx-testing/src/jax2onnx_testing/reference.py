@@ -10,29 +10,37 @@ from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.lowering.physical import physical_array
 from jax2onnx_graph.arrays import Array
 
+from jax2onnx_testing._compat import QUICK_COMPILATION
+
 __all__ = ["COMPILER_OPTIONS", "Reference"]
 
 # Compiling dominates the time of a test. Rounding stays where the dtypes of the program put it.
-COMPILER_OPTIONS = {"xla_backend_optimization_level": 0, "xla_allow_excess_precision": False}
+COMPILER_OPTIONS = {**QUICK_COMPILATION, "xla_allow_excess_precision": False}
 
 
 class Reference:
     """A function evaluated by JAX: compiled, or equation by equation where it cannot be compiled.
 
-    A model that changes its own state (a random stream, running statistics) cannot be compiled as a closure; each run
+    A model that changes its own state (a random stream, running statistics) cannot be compiled as a closure; each call
     begins with the state that it has now.
     """
 
     def __init__(self, fn: Function) -> None:
         self._eager = fn
-        self._compiled = jax.jit(lambda args, kwargs: fn(*args, **kwargs), compiler_options=COMPILER_OPTIONS)
+        self._compiled = jax.jit(
+            lambda calls: [fn(*args, **kwargs) for args, kwargs in calls], compiler_options=COMPILER_OPTIONS
+        )
 
     def __call__(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> list[Array]:
         """The flat results as physical arrays: a trailing axis of 2 for complex numbers, the words of keys."""
+        return self.of_calls([(args, kwargs)])[0]
+
+    def of_calls(self, calls: Sequence[tuple[Sequence[PyTree], Mapping[str, PyTree]]]) -> list[list[Array]]:
+        """The results of calls with these `(args, kwargs)`, compiled as one program: many small ones take far longer."""
         # Each framework has errors of its own for a change of state while compiling; any other error is raised
         # again by the evaluation without compiling.
         try:
-            result = self._compiled(args, kwargs)
+            results = self._compiled(calls)
         except Exception:  # noqa: BLE001
-            result = copy.deepcopy(self._eager)(*args, **kwargs)
-        return [physical_array(jax.numpy.asarray(leaf)) for leaf in jax.tree_util.tree_leaves(result)]
+            results = [copy.deepcopy(self._eager)(*args, **kwargs) for args, kwargs in calls]
+        return [[physical_array(jax.numpy.asarray(x)) for x in jax.tree_util.tree_leaves(one)] for one in results]

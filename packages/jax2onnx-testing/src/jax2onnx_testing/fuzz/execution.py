@@ -14,7 +14,6 @@ from jax2onnx_core.symbols.symbols import evaluate_dim
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_onnxruntime import load
 
-from jax2onnx_testing._compat import QUICK_COMPILATION
 from jax2onnx_testing.fuzz.nudging import nudged
 from jax2onnx_testing.fuzz.programs import Program, compiled
 from jax2onnx_testing.fuzz.statements import Variable
@@ -26,7 +25,6 @@ __all__ = ["Exported", "evaluate", "evaluate_for_all_sizes", "evaluate_nudged", 
 Arrays = Mapping[str, Array]
 
 _NUDGED_RUNS = 24
-_COMPILER_OPTIONS = {**COMPILER_OPTIONS, **QUICK_COMPILATION}
 
 
 def random_arguments(program: Program, run: int) -> Arrays:
@@ -47,7 +45,7 @@ def evaluate(program: Program, results: Sequence[str], arguments: Arrays, *, eag
     """The variables `results` as JAX computes them: compiled, or operation by operation."""
     function = compiled(program.source(results), f"program {program.seed}")
     if not eager:
-        function = jax.jit(function, compiler_options=_COMPILER_OPTIONS)
+        function = jax.jit(function, compiler_options=COMPILER_OPTIONS)
     values = function(*(jnp.asarray(arguments[v.name], v.aval.dtype) for v in program.inputs))
     return {name: np.asarray(value) for name, value in zip(results, values, strict=True)}
 
@@ -69,7 +67,7 @@ def evaluate_nudged(
     With `signs`, those of NaN, and of zeros that are chosen, are changed at random too.
     """
     function = compiled(program.source(results), f"program {program.seed}")
-    run = jax.jit(nudged(function, signs=signs), compiler_options=_COMPILER_OPTIONS)
+    run = jax.jit(nudged(function, signs=signs), compiler_options=COMPILER_OPTIONS)
     for seed in range(_NUDGED_RUNS):
         values = run(jnp.float32(seed), *(jnp.asarray(arguments[v.name]) for v in program.inputs))
         yield {name: np.asarray(value) for name, value in zip(results, values, strict=True)}

@@ -1,0 +1,31 @@
+"""`Reference`: what JAX computes for several calls of a function."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax2onnx_testing.reference import Reference
+
+
+def test_calls_of_different_shapes_have_their_own_results():
+    calls = [((np.arange(size, dtype=np.float32),), {"factor": np.float32(size)}) for size in (1, 3, 4)]
+    found = Reference(lambda x, factor: {"sum": x.sum(), "scaled": x * factor}).of_calls(calls)
+    for (args, kwargs), (scaled, total) in zip(calls, found, strict=True):
+        np.testing.assert_array_equal(scaled, args[0] * kwargs["factor"])
+        assert total == args[0].sum()
+
+
+def test_each_call_begins_with_the_state_that_there_is():
+    class Counter:
+        def __init__(self) -> None:
+            self.count = jnp.zeros(())
+
+        def __call__(self, x: jax.Array) -> jax.Array:
+            if isinstance(x, jax.core.Tracer):
+                raise TypeError("This model changes its state and cannot be compiled.")
+            self.count += 1
+            return x + self.count
+
+    results = Reference(Counter()).of_calls([((jnp.zeros(2),), {})] * 2)
+    np.testing.assert_array_equal(results, np.ones((2, 1, 2)))
