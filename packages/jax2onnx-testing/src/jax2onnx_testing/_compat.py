@@ -7,13 +7,19 @@ from typing import Any
 
 import jax
 
-__all__ = ["QUICK_COMPILATION", "scan_counts"]
+__all__ = ["QUICK_COMPILATION", "WHOLE_COMPILATION", "scan_counts"]
 
+_HAS_CHOICE = jax.__version_info__ < (0, 11)
 #: Options of XLA that make a program that runs once cheaper to compile. Later versions have no choice of emitters.
 QUICK_COMPILATION: dict[str, bool | int] = {
     "xla_backend_optimization_level": 0,
     "xla_cpu_parallel_codegen_split_count": 1,
-    **({"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else {}),
+    **({"xla_cpu_use_fusion_emitters": False} if _HAS_CHOICE else {}),
+}
+#: Options in place of those, for operations that the cheaper emitters lack: a clamp of complex numbers.
+WHOLE_COMPILATION: dict[str, bool | int] = {
+    **QUICK_COMPILATION,
+    **({"xla_cpu_use_fusion_emitters": True} if _HAS_CHOICE else {}),
 }
 
 

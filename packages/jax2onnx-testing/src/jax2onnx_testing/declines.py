@@ -56,6 +56,9 @@ def _parts(program: OnnxProgram) -> collections.Counter[tuple[object, ...]]:
 class DecliningRules:
     """A plugin by which every rule runs once in vain before it is used.
 
+    What a rule lowers while it runs in vain does not run in vain itself: bodies in bodies would be lowered twice as
+    often at each depth.
+
     Args:
       instead: whether the first use of each rule is left to the next rule or the decomposition, for operations that
         have one; otherwise every use of a rule comes after one that declines.
@@ -63,6 +66,7 @@ class DecliningRules:
 
     def __init__(self, *, instead: bool = False) -> None:
         self._instead = instead
+        self._is_in_vain = False
 
     @hookimpl
     def jax2onnx_register(self, registry: Registry) -> None:
@@ -70,27 +74,30 @@ class DecliningRules:
         composites = {spec.name for spec in registry.composites}
         for name, rules in registry.rules.items():
             if not self._instead:
-                rules[:] = [one for rule in rules for one in (rule, dataclasses.replace(rule, fn=_in_vain(rule)))]
+                rules[:] = [one for rule in rules for one in (rule, dataclasses.replace(rule, fn=self._in_vain(rule)))]
             elif name in composites or name in registry.decompositions:
-                rules[:] = [dataclasses.replace(rule, fn=_in_vain_at_first(rule)) for rule in rules]
+                rules[:] = [dataclasses.replace(rule, fn=self._in_vain_at_first(rule)) for rule in rules]
 
+    def _in_vain(self, rule: Rule) -> Callable[..., Value]:
+        def declining(ctx: Context, *operands: object, **params: object) -> Value:
+            if not self._is_in_vain:
+                self._is_in_vain = True
+                try:
+                    rule.fn(ctx, *operands, **params)
+                finally:
+                    self._is_in_vain = False
+            ctx.decline("a test of declining")
 
-def _in_vain(rule: Rule) -> Callable[..., Value]:
-    def declining(ctx: Context, *operands: object, **params: object) -> Value:
-        rule.fn(ctx, *operands, **params)
-        ctx.decline("a test of declining")
+        return declining
 
-    return declining
+    def _in_vain_at_first(self, rule: Rule) -> Callable[..., Value | Sequence[Value]]:
+        declining = self._in_vain(rule)
+        used: list[bool] = []
 
+        def declining_at_first(ctx: Context, *operands: object, **params: object) -> Value | Sequence[Value]:
+            if used:
+                return rule.fn(ctx, *operands, **params)
+            used.append(True)
+            return declining(ctx, *operands, **params)
 
-def _in_vain_at_first(rule: Rule) -> Callable[..., Value | Sequence[Value]]:
-    declining = _in_vain(rule)
-    used: list[bool] = []
-
-    def declining_at_first(ctx: Context, *operands: object, **params: object) -> Value | Sequence[Value]:
-        if used:
-            return rule.fn(ctx, *operands, **params)
-        used.append(True)
-        return declining(ctx, *operands, **params)
-
-    return declining_at_first
+        return declining_at_first

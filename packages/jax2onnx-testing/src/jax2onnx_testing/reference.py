@@ -10,12 +10,14 @@ from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.lowering.physical import physical_array
 from jax2onnx_graph.arrays import Array
 
-from jax2onnx_testing._compat import QUICK_COMPILATION
+from jax2onnx_testing._compat import QUICK_COMPILATION, WHOLE_COMPILATION
 
 __all__ = ["COMPILER_OPTIONS", "Reference"]
 
-# Compiling dominates the time of a test. Rounding stays where the dtypes of the program put it.
-COMPILER_OPTIONS = {**QUICK_COMPILATION, "xla_allow_excess_precision": False}
+# Rounding stays where the dtypes of the program put it.
+_EXACT = {"xla_allow_excess_precision": False}
+# Compiling dominates the time of a test.
+COMPILER_OPTIONS = {**QUICK_COMPILATION, **_EXACT}
 
 
 class Reference:
@@ -27,8 +29,11 @@ class Reference:
 
     def __init__(self, fn: Function) -> None:
         self._eager = fn
-        self._compiled = jax.jit(
-            lambda calls: [fn(*args, **kwargs) for args, kwargs in calls], compiler_options=COMPILER_OPTIONS
+        self._compiled, self._whole = (
+            jax.jit(
+                lambda calls: [fn(*args, **kwargs) for args, kwargs in calls], compiler_options={**options, **_EXACT}
+            )
+            for options in (QUICK_COMPILATION, WHOLE_COMPILATION)
         )
 
     def __call__(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> list[Array]:
@@ -41,6 +46,8 @@ class Reference:
         # again by the evaluation without compiling.
         try:
             results = self._compiled(calls)
+        except jax.errors.JaxRuntimeError:
+            results = self._whole(calls)
         except Exception:  # noqa: BLE001
             results = [copy.deepcopy(self._eager)(*args, **kwargs) for args, kwargs in calls]
         return [[physical_array(jax.numpy.asarray(x)) for x in jax.tree_util.tree_leaves(one)] for one in results]
