@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 from jax2onnx_core import to_onnx
 
-__all__ = ["MODES", "Windows", "assert_equals_jax", "filled", "index_arrays", "windows"]
+__all__ = ["MODES", "Windows", "assert_equals_jax", "filled", "index_arrays", "of_each", "windows"]
 
 MODES = [jax.lax.GatherScatterMode.CLIP, jax.lax.GatherScatterMode.FILL_OR_DROP]
 
@@ -21,7 +21,7 @@ def assert_equals_jax(fn: Callable[..., Any], *args: Any, **options: Any) -> Any
     """Export, run in ONNX Runtime, compare every bit but those of rounding; returns the program."""
     program = to_onnx(fn, list(args), **options)
     results = jax.tree.leaves(program(*args))
-    expected = jax.tree.leaves(fn(*map(jnp.asarray, args)))
+    expected = jax.tree.leaves(jax.jit(fn)(*map(jnp.asarray, args)))
     assert len(results) == len(expected)
     for got, want in zip(results, map(np.asarray, expected), strict=True):
         assert got.dtype == want.dtype
@@ -31,6 +31,11 @@ def assert_equals_jax(fn: Callable[..., Any], *args: Any, **options: Any) -> Any
         else:
             np.testing.assert_array_equal(got, want)
     return program
+
+
+def of_each(fn: Callable[..., Any], arguments: Sequence[Any]) -> list[Any]:
+    """What JAX computes of each of these, compiled as one program: many small ones take far longer."""
+    return jax.jit(lambda each: list(map(fn, each)))(arguments)
 
 
 def filled(shape: tuple[int, ...], dtype: Any = np.float32, seed: int = 0) -> np.ndarray:

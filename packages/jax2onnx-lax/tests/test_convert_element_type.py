@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 from jax2onnx_core import to_onnx
+from jax2onnx_testing.reference import WHOLE_COMPILER_OPTIONS
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -40,7 +41,7 @@ def _programs(source: str, target: str) -> tuple[Any, Any]:
 
     with jax.enable_x64(True):
         exported = to_onnx(convert, [jax.ShapeDtypeStruct((_SIZE,), _dtype(source))])
-    return jax.jit(convert), exported
+    return jax.jit(convert, compiler_options=WHOLE_COMPILER_OPTIONS), exported
 
 
 def _numbers(name: str) -> st.SearchStrategy[list[Any]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from indexing_strategies import assert_equals_jax
+from indexing_strategies import assert_equals_jax, of_each
 from jax import lax
 from jax2onnx_core import to_onnx
 
@@ -23,6 +23,10 @@ def _values(shape, dtype, seed, *, special=False):
     if special and np.issubdtype(dtype, np.floating):
         return generator.choice(SPECIAL, shape).astype(dtype)
     return generator.integers(0, 4, shape).astype(dtype)
+
+
+def _random(shape, dtype):
+    return np.random.default_rng(shape).uniform(-1, 1, shape).astype(dtype)
 
 
 def _initial(name, dtype):
@@ -102,9 +106,9 @@ def test_windows_may_be_larger_than_a_symbolic_axis(params, name, dtype):
         )
         fn = jax.jit(lambda x: lax.reduce_window(x, initial, computation, **params))
         program = to_onnx(fn, [(("B", "T"), dtype)])
-        for size in range(1, params["window_dimensions"][1] * 2 + 3):
-            x = np.random.default_rng(size).uniform(-1, 1, (2, size)).astype(dtype)
-            got, want = program(x), fn(x)
+        inputs = [_random((2, size), dtype) for size in range(1, params["window_dimensions"][1] * 2 + 3)]
+        for x, want in zip(inputs, of_each(fn, inputs), strict=True):
+            got = program(x)
             assert got.shape == want.shape
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
@@ -119,9 +123,9 @@ def test_gradient_of_windows_that_may_be_larger_than_a_symbolic_axis(name, strid
 
     fn = jax.jit(jax.grad(loss))
     program = to_onnx(fn, [("B", "T")])
-    for size in range(1, 9):
-        x = np.random.default_rng(size).uniform(-1, 1, (2, size)).astype(np.float32)
-        np.testing.assert_allclose(program(x), fn(x), rtol=1e-6)
+    inputs = [_random((2, size), np.float32) for size in range(1, 9)]
+    for x, want in zip(inputs, of_each(fn, inputs), strict=True):
+        np.testing.assert_allclose(program(x), want, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", [*sorted(COMPUTATIONS), "affine"])
@@ -131,9 +135,9 @@ def test_windows_of_symbolic_size_may_be_larger_than_the_axis(name):
     )
     fn = jax.jit(lambda x: lax.reduce_window(x, initial, computation, (1, x.shape[0]), (1, 2), "VALID"))
     program = to_onnx(fn, [("b", 8)])
-    for size in (1, 3, 7, 8, 9, 12):
-        x = np.random.default_rng(size).uniform(-1, 1, (size, 8)).astype(np.float32)
-        got, want = program(x), fn(x)
+    inputs = [_random((size, 8), np.float32) for size in (1, 3, 7, 8, 9, 12)]
+    for x, want in zip(inputs, of_each(fn, inputs), strict=True):
+        got = program(x)
         assert got.shape == want.shape
         np.testing.assert_allclose(got, want, rtol=1e-5)
 

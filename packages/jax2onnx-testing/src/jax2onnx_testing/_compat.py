@@ -16,7 +16,7 @@ QUICK_COMPILATION: dict[str, bool | int] = {
     "xla_cpu_parallel_codegen_split_count": 1,
     **({"xla_cpu_use_fusion_emitters": False} if _HAS_CHOICE else {}),
 }
-#: Options in place of those, for operations that the cheaper emitters lack: a clamp of complex numbers.
+#: Those options with the emitters that have every operation.
 WHOLE_COMPILATION: dict[str, bool | int] = {
     **QUICK_COMPILATION,
     **({"xla_cpu_use_fusion_emitters": True} if _HAS_CHOICE else {}),
