@@ -25,8 +25,12 @@ def layer_case(name: str, function: Callable[..., PyTree], inputs: Sequence[Any]
 
 def _bound(function: Callable[..., PyTree], inputs: Sequence[Any], *, dtype: DTypeLike) -> Callable[..., PyTree]:
     transformed = hk.transform_with_state(function)
-    params, state = transformed.init(jax.random.key(0), *(_example(spec, dtype) for spec in inputs))
-    params, state = jax.tree.map(_changed, (params, state))
+
+    def initialised() -> PyTree:
+        examples = [_example(spec, dtype) for spec in inputs]
+        return jax.tree.map(_changed, transformed.init(jax.random.key(0), *examples))
+
+    params, state = jax.jit(initialised)()
     if state:
         return lambda *args: transformed.apply(params, state, None, *args)[0]
     return functools.partial(hk.without_apply_rng(hk.transform(function)).apply, params)
