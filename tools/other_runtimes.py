@@ -34,6 +34,7 @@ class OtherRuntime:
     ) -> None:
         self.python, self.worker, self.module = python, worker, module
         self._connection: Connection | None = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     def load(self, model: ir.Model) -> Session:
         """A session on the model; it is loaded anew with every run."""
@@ -42,13 +43,14 @@ class OtherRuntime:
 
     def _run(self, model: bytes, feeds: Mapping[str, Array]) -> list[Array]:
         connection = self._connection or self._start()
-        self._connection = None  # an answer that nobody waited for would be taken for the next one
         try:
             connection.send((model, dict(feeds)))
             outputs, error = connection.recv()
-        except (EOFError, OSError) as died:
-            raise TargetError("The process of the runtime died.") from died
-        self._connection = connection
+        except BaseException as interruption:  # such as one that took too long: the model would run on
+            self._stop()
+            if isinstance(interruption, EOFError | OSError):
+                raise TargetError("The process of the runtime died.") from interruption
+            raise
         if error is not None:
             raise TargetError(error)
         found: list[Array] = outputs
@@ -59,5 +61,13 @@ class OtherRuntime:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(SOURCES), "RUNTIME_WORKER_KEY": key}
         with Listener(authkey=key.encode()) as listener:
             command = [self.python, str(ROOT / "tools" / self.worker), str(listener.address), self.module]
-            subprocess.Popen(command, env=environment)
-            return listener.accept()
+            self._process = subprocess.Popen(command, env=environment)
+            self._connection = listener.accept()
+            return self._connection
+
+    def _stop(self) -> None:
+        """End the process; the next run starts another."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._connection = self._process = None

@@ -138,6 +138,12 @@ def test_double_precision_is_refused_with_all_that_needs_it():
         to_onnx(lambda x: jnp.sin(jnp.tanh(x)), [jax.ShapeDtypeStruct((3,), np.float64)], x64=True, target="web")
 
 
+@pytest.mark.parametrize("dtype", [jnp.uint16, jnp.bfloat16])
+def test_types_without_kernels_are_refused_as_results_too(dtype):
+    with pytest.raises(errors.ConversionError, match=f"web has no Cast for {jnp.dtype(dtype).name.upper()}"):
+        to_onnx(lambda x: x.astype(dtype), [(3,)], target="web")
+
+
 def test_there_is_one_version():
     with pytest.raises(errors.OptionError, match=r"'web' has no versions; write target='web'"):
         to_onnx(jnp.tanh, [(3,)], target="web==1.30")

@@ -82,9 +82,14 @@ class Target:
         return is_allowed(op_type, dtype, opset)
 
     def computes(self, node: ir.Node, opset: int) -> bool:
-        """Whether it runs a node: `supports` at the type of the main operand; operators of other domains it does."""
-        dtype = None if node.domain else main_value(node, opset).dtype
-        return dtype is None or self.supports(node.op_type, dtype.numpy(), opset)
+        """Whether it runs a node: `supports` at the type of the main operand, of a Cast at both; operators of other domains it does."""
+        return self.missing_type(node, opset) is None
+
+    def missing_type(self, node: ir.Node, opset: int) -> ir.DataType | None:
+        """The element type with which it does not run a node; None where it does, see `computes`."""
+        values = [] if node.domain else [main_value(node, opset), *(node.outputs if node.op_type == "Cast" else ())]
+        types = (value.dtype for value in values if value.dtype is not None)
+        return next((dtype for dtype in types if not self.supports(node.op_type, dtype.numpy(), opset)), None)
 
     def runs_as_well(self, node: ir.Node, opset: int, lower: int) -> bool:
         """Whether what runs a node of a finished model at an opset runs it at a lower one, where it means the same."""

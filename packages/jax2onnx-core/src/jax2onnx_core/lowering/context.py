@@ -12,7 +12,6 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.build.builder import DtypeLike, Value
 from jax2onnx_graph.build.names import Origin
 from jax2onnx_graph.build.scope import Scope, ScopeBuilder
-from jax2onnx_graph.facts.availability import main_value
 from jax2onnx_graph.facts.definitions import definition_of
 
 from jax2onnx_core.jax_types import Aval, Function, Jaxpr, Var
@@ -67,8 +66,9 @@ class Context(ScopeBuilder):
     def make_node(self, op_type: str, *args: Any, **options: Any) -> ir.Node:
         """A node for this graph; declines where the target has no kernel for it and ONNX does not define it by others."""
         node = super().make_node(op_type, *args, **options)
-        if not self.target.computes(node, self.opset) and definition_of(node, self.opset) is None:
-            self.decline(f"{self.target.name} has no {op_type} for {main_value(node, self.opset).dtype}")
+        missing = self.target.missing_type(node, self.opset)
+        if missing is not None and definition_of(node, self.opset) is None:
+            self.decline(f"{self.target.name} has no {op_type} for {missing}")
         return node
 
     # -- constants and dimensions ------------------------------------------------------------------
