@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax2onnx_core import to_onnx
+from jax2onnx_testing.checks import check_at_sizes
 from symbolic_situations import SITUATIONS, Situation
 
 pytestmark = pytest.mark.sampled(2)
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.sampled(2)
 def test_it_is_jax_at_every_size_and_labelled_everywhere(situation: Situation) -> None:
     program = to_onnx(situation.fn, list(situation.inputs), constraints=situation.constraints)
     assert program.check_symbols() == []
-    program.verify(sizes=situation.sizes)
+    check_at_sizes(program, situation.sizes)
 
 
 def test_every_situation_has_its_own_name() -> None:

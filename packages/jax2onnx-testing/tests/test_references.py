@@ -1,10 +1,13 @@
-"""`Reference`: what JAX computes for several calls of a function."""
+"""`Reference`: what JAX computes for several calls of a function, and the comparison of a program with it."""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
+from jax2onnx_core import to_onnx
+from jax2onnx_testing.checks import CheckFailedError, check_at_sizes
 from jax2onnx_testing.reference import Reference
 
 
@@ -29,3 +32,12 @@ def test_each_call_begins_with_the_state_that_there_is():
 
     results = Reference(Counter()).of_calls([((jnp.zeros(2),), {})] * 2)
     np.testing.assert_array_equal(results, np.ones((2, 1, 2)))
+
+
+def test_a_program_is_compared_at_every_size():
+    program = to_onnx(lambda x: jnp.where(jnp.asarray(x.shape[0]) < 5, x, 2 * x), [("B", 3)])
+    check_at_sizes(program)
+    program.fn = lambda x: x
+    check_at_sizes(program, [{"B": 1}, {"B": 4}])
+    with pytest.raises(CheckFailedError, match="Output 'output' at B = 7 differs from JAX"):
+        check_at_sizes(program, [{"B": 4}, {"B": 7}])

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from jax2onnx_core import Case, OnnxProgram, Target
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.lowering.physical import physical_type
+from jax2onnx_core.program.verification import as_traced
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.cases import ExpectGraph
 from jax2onnx_graph.comparison import compare
@@ -22,7 +23,15 @@ from jax2onnx_testing.reference import Reference
 from jax2onnx_testing.values import Distribution, arguments
 from jax2onnx_testing.variants import Variant, build
 
-__all__ = ["CheckFailedError", "assert_close", "check_program", "check_values", "check_variant", "run_program"]
+__all__ = [
+    "CheckFailedError",
+    "assert_close",
+    "check_at_sizes",
+    "check_program",
+    "check_values",
+    "check_variant",
+    "run_program",
+]
 
 
 class CheckFailedError(AssertionError):
@@ -95,6 +104,25 @@ def check_values(
         raise CheckFailedError(f"The model has {len(got)} outputs, JAX {len(want)}.")
     for name, wanted, array in zip(program.output_names, want, got, strict=True):
         assert_close(array, wanted, f"Output {name!r} at {where}", case.values, case.rtol, case.atol)
+
+
+def check_at_sizes(
+    program: OnnxProgram, sizes: Sequence[Mapping[str, int]] | None = None, *,
+    rtol: float | None = None, atol: float | None = None,
+) -> None:  # fmt: skip
+    """What `program.verify(sizes=sizes)` checks of an exported function, with JAX's results compiled as one program.
+
+    `verify` evaluates equation by equation, which takes longer for small sizes. Raises `CheckFailedError`.
+    """
+    runs = list(program.random_calls(sizes, {}, 0))
+    with jax.enable_x64(program.x64):
+        leaves = [as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), program.inputs.avals) for run in runs]
+        calls = [jax.tree_util.tree_unflatten(program.inputs.tree, one) for one in leaves]
+        results = Reference(program.fn).of_calls(calls)
+    for run, want in zip(runs, results, strict=True):
+        got = run_program(program, run.args, run.kwargs)
+        for name, wanted, array in zip(program.output_names, want, got, strict=True):
+            assert_close(array, wanted, f"Output {name!r} at {run.where}", rtol=rtol, atol=atol)
 
 
 def run_program(program: OnnxProgram, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> list[Array]:
