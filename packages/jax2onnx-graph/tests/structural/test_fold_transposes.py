@@ -26,6 +26,33 @@ def test_a_chain_merges_into_one(rewrite):
     assert rewrite(FoldTransposes(), HEAD + text) == ["Transpose{[2, 0, 1]}(x)"]
 
 
+@pytest.mark.parametrize(
+    ("view", "perm", "shape", "expected"),
+    [
+        ("Squeeze(a, last)", [1, 0], [2, 3], "Squeeze(x, [1])"),
+        ("Reshape(a, flat)", [1, 0], [2, 3], "Squeeze(x, [1])"),
+        ("Unsqueeze(a, first)", [0, 2, 3, 1], [1, 2, 1, 3], "Unsqueeze(Squeeze(x, [1]), [0, 2])"),
+        ("Unsqueeze(a, first)", [3, 1, 2, 0], [1, 3, 2, 1], "Unsqueeze(Transpose{[1, 0]}(Squeeze(x, [1])), [0, 3])"),
+    ],
+)
+def test_views_that_add_or_remove_ones_stand_beside_one_transpose(rewrite, view, perm, shape, expected):
+    text = f"""g (float[2,1,3] x) => (float{shape} y) <int64[1] last = {{2}}, int64[1] first = {{0}}, int64[2] flat = {{3, -1}}> {{
+      a = Transpose<perm = [2, 0, 1]>(x)
+      b = {view}
+      y = Transpose<perm = {perm}>(b)
+    }}"""
+    assert rewrite(FoldTransposes(), HEAD + text) == [expected]
+
+
+def test_a_view_with_another_reader_stays_between_transposes(rewrite):
+    text = """g (float[2,1,3] x) => (float[3,2] y, float[2,3] z) <int64[1] last = {2}> {
+      a = Transpose<perm = [2, 0, 1]>(x)
+      y = Squeeze(a, last)
+      z = Transpose<perm = [1, 0]>(y)
+    }"""
+    assert rewrite(FoldTransposes(), HEAD + text)[0] == "Squeeze(Transpose{[2, 0, 1]}(x), [2])"
+
+
 def test_an_elementwise_chain_between_a_pair_takes_the_inner_layout(rewrite):
     text = f"""g (float[N,3,4,5] x) => (float[N,3,4,5] y) {{
       a = Transpose<{NHWC}>(x)

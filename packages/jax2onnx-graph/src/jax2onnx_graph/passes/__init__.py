@@ -30,6 +30,7 @@ from jax2onnx_graph.passes.structural.expand_functions import ExpandFunctions
 from jax2onnx_graph.passes.structural.fold_casts import FoldCasts
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcast
+from jax2onnx_graph.passes.structural.merge_reductions import MergeReductions
 from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
 from jax2onnx_graph.passes.structural.order_features import OrderFeatures
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
@@ -93,6 +94,7 @@ def default_passes() -> list[PassFactory]:
         OrderFeatures,
         SelectEarly,
         MergeReshapes,
+        MergeReductions,
         _plain(RemoveDeadNodes),
         _plain(RemoveUnusedFunctionsPass),
     ]

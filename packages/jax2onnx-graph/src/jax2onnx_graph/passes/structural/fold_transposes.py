@@ -14,7 +14,7 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.trail import forget, hold_the_same
 from jax2onnx_graph.facts.operators import facts_of
-from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known
+from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known, same_dims
 from jax2onnx_graph.passes.structural.merge_reshapes import view_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.layouts import (
@@ -28,7 +28,7 @@ from jax2onnx_graph.rewrite.layouts import (
     rewrite_axes,
 )
 from jax2onnx_graph.rewrite.pass_base import GraphPass
-from jax2onnx_graph.rewrite.patterns import operation, permutation_of
+from jax2onnx_graph.rewrite.patterns import is_read_once, operation, permutation_of
 from jax2onnx_graph.weights.absent import computed
 
 _TYPICAL = 16  # what a symbolic dimension counts for in the size of a tensor
@@ -37,7 +37,8 @@ _TYPICAL = 16  # what a symbolic dimension counts for in the size of a tensor
 class FoldTransposes(GraphPass):
     """Cancel, merge and move transposes so that as few elements as possible are transposed.
 
-    1. `Transpose(Transpose(x))` is one Transpose; `Transpose` of a small constant is a constant.
+    1. `Transpose(Transpose(x))` is one Transpose; `Transpose` of a small constant is a constant. So is `Transpose(v(Transpose(x)))`,
+       where the view v adds or removes axes of size 1 and has no other reader: views stand beside the one Transpose.
     2. A *region* is a connected part of the graph whose operators compute the same in any layout
        (`layouts.layout_agnostic_inputs`): elementwise and broadcasting operators, Concat, Split, Softmax, reductions,
        Pad, Slice, Resize, … For each permutation of a Transpose at its border, a region is rewritten to
@@ -54,6 +55,7 @@ class FoldTransposes(GraphPass):
         transposes = [node for node in editor.nodes() if node.op_type == "Transpose" and not node.domain]
         for node in transposes:
             _merge(editor, node)
+        transposes = [node for node in editor.nodes() if node.op_type == "Transpose" and not node.domain]
         counts: Counter[Layout] = Counter()
         for node in transposes:
             if node.inputs[0] is not None:
@@ -72,6 +74,30 @@ def _merge(editor: GraphEditor, node: ir.Node) -> None:
     inner = operation(value, "Transpose")
     if inner is not None:
         _retarget(editor, node, inner.inputs[0], compose(permutation_of(inner), permutation_of(node)))
+    else:
+        _merge_around_view(editor, node)
+
+
+def _merge_around_view(editor: GraphEditor, node: ir.Node) -> None:
+    """Rule 1 where a view that adds or removes axes of size 1 stands between the two Transposes."""
+    view = operation(node.inputs[0], "Squeeze", "Unsqueeze", "Reshape")
+    inner = operation(view.inputs[0], "Transpose") if view is not None and is_read_once(node.inputs[0]) else None
+    if view is None or inner is None or inner.inputs[0] is None:
+        return
+    before, after = dims_of(inner.inputs[0]), dims_of(node.inputs[0])
+    if before is None or after is None:
+        return
+    order = [axis for axis in permutation_of(inner) if before[axis] != 1]
+    places = [place for place, dim in enumerate(after) if dim != 1]
+    if not same_dims([before[axis] for axis in order], [after[place] for place in places]):
+        return
+    axis_at = dict(zip(places, order, strict=True))
+    moved = [axis_at[place] for place in permutation_of(node) if place in axis_at]
+    builder, kept = editor.before(node), sorted(moved)
+    plain = builder.squeeze(inner.inputs[0], [axis for axis, dim in enumerate(before) if dim == 1])
+    result = builder.transpose(plain, [kept.index(axis) for axis in moved])
+    new = [i for i, place in enumerate(permutation_of(node)) if place not in axis_at]
+    editor.replace(node, builder.unsqueeze(result, new))
 
 
 def _retarget(editor: GraphEditor, node: ir.Node, source: ir.Value | None, perm: Layout) -> None:
