@@ -215,7 +215,7 @@ def targets(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def optimisers(session: nox.Session) -> None:
-    """What onnxslim, onnxsim and ONNX Runtime's basic optimisations still find in ten models, as a table."""
+    """What onnxslim, onnxsim and ONNX Runtime's basic optimisations still find in nineteen models, as a table."""
     python = workspace(session)
     tools = ["onnxslim>=0.1.90", "onnxsim>=0.8"]
     session.run(python, "-m", "uv", "pip", "install", "-q", "--python", python, *tools, external=True)

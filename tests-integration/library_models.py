@@ -10,7 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-__all__ = ["FourierOperator", "Llama", "MixtureOfExperts", "ResNet", "Seq2Seq", "StateSpace", "UNet", "Vae", "ViT"]
+__all__ = [
+    "FourierOperator",
+    "Llama",
+    "MixtureOfExperts",
+    "ResNet",
+    "Seq2Seq",
+    "StateSpace",
+    "Translator",
+    "UNet",
+    "Vae",
+    "ViT",
+]
 
 Array = jax.Array
 
@@ -175,6 +186,19 @@ class Seq2Seq(nn.Module):
         decoded = nn.RNN(nn.GRUCell(12))(embed(target))
         attended = nn.softmax(jnp.einsum("btd,bsd->bts", decoded, encoded)) @ encoded
         return nn.Dense(20)(jnp.concatenate([decoded, attended], -1))
+
+
+class Translator(nn.Module):
+    """Source tokens [B, S], 0 where a sentence has ended, and target tokens [B, T] → logits [B, T, 20]: cross attention."""
+
+    @nn.compact
+    def __call__(self, source: Array, target: Array) -> Array:
+        embed = nn.Embed(20, 16)
+        encoded, x = Block()(embed(source)), embed(target)
+        causal, shown = nn.make_causal_mask(target), nn.make_attention_mask(jnp.ones_like(target), source > 0)
+        x = x + nn.MultiHeadDotProductAttention(2)(nn.LayerNorm()(x), mask=causal)
+        x = x + nn.MultiHeadDotProductAttention(2)(nn.LayerNorm()(x), encoded, mask=shown)
+        return embed.attend(nn.LayerNorm()(x + nn.Dense(16)(nn.relu(nn.Dense(64)(nn.LayerNorm()(x))))))
 
 
 class FourierOperator(nn.Module):

@@ -1,18 +1,31 @@
-"""The ten ordinary models of `tests-integration/ten_models.py`, for tools, which are no package with the tests."""
+"""The models of `tests-integration/`, for tools, which are no package with the tests."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ten_models"]
+__all__ = ["library_models", "ten_models"]
 
 
 def ten_models() -> Mapping[str, Callable[[], Any]]:
-    """The makers of the models, by name."""
-    sys.path.insert(0, str(Path(__file__).parent.parent / "tests-integration"))
-    makers: Mapping[str, Callable[[], Any]] = importlib.import_module("ten_models").MODELS
+    """The makers of the ten ordinary models, by name."""
+    makers: Mapping[str, Callable[[], Any]] = _imported("ten_models").MODELS
     return makers
+
+
+def library_models() -> Mapping[str, Callable[[], Any]]:
+    """The makers of the models in Flax Linen, by name."""
+    examples = _imported("library_examples")
+    return {f"Linen {name}": functools.partial(examples.bound, name) for name in examples.MODELS}
+
+
+def _imported(module: str) -> Any:
+    folder = str(Path(__file__).parent.parent / "tests-integration")
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    return importlib.import_module(module)
