@@ -73,6 +73,18 @@ def test_random_bits_are_those_of_jax():
     to_onnx(lambda x: jax.random.bits(jax.random.key(x), (100,)), [((), jnp.uint32)], target="openvino").verify()
 
 
+def test_a_loop_of_a_negative_number_of_steps_ends():
+    pytest.importorskip("openvino")
+
+    def doubled(n, x):
+        return jax.lax.fori_loop(2, n, lambda i, y: 2 * y + i, x)
+
+    program = to_onnx(doubled, [((), np.int32), ((3,), np.float32)], target="openvino")
+    x = np.ones(3, np.float32)
+    for n in (-4, 2, 5):
+        np.testing.assert_array_equal(program(np.int32(n), x), doubled(n, x))
+
+
 def test_it_runs_a_program():
     pytest.importorskip("openvino")
     to_onnx(lambda x: jax.nn.softmax(x @ x.T), [("N", 3)], target="openvino").verify()

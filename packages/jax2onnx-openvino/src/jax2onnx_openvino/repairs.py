@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.build.builder import GraphBuilder
-from jax2onnx_graph.facts.values import dims_of, known
+from jax2onnx_graph.facts.values import constant_tensor, dims_of, known
 from jax2onnx_graph.legalise import repairs
 from jax2onnx_graph.legalise.repairs import Loss, Repair, with_nan
 from jax2onnx_graph.rewrite.editor import GraphEditor
@@ -29,6 +29,7 @@ class RepairsPass(repairs.RepairsPass):
     5. `Mod` of floats, NaN where the divisor is infinite: the dividend where that is finite.
     6. `Erf`, which is right to 10⁻⁷: the first terms of its series near zero.
     7. `DFT` of one side, which repeats an axis: the first half of that of both sides.
+    8. `Loop`, which never ends for a negative number of steps: no steps.
     """
 
     def __init__(self, target: Target = standard_target) -> None:
@@ -40,6 +41,9 @@ class RepairsPass(repairs.RepairsPass):
         for node in list(editor.nodes()):
             if node.op_type == "DFT" and node.attributes.get_int("onesided", 0) == 1:
                 _halve(editor, node)
+            elif node.op_type == "Loop" and node.inputs[0] is not None and constant_tensor(node.inputs[0]) is None:
+                steps, b = node.inputs[0], editor.before(node)
+                node.replace_input_with(0, b.op("Max", steps, b.constant(0, like=steps)))
 
 
 def _chosen(b: GraphBuilder, operands: list[ir.Value], _: ir.Value) -> ir.Value:
