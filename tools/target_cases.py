@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import re
 import signal
+import textwrap
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -96,7 +97,7 @@ def check(variant: Variant, target: str, load: Load) -> Entry:
         status, detail = "not run", str(error)
     except _TooSlowError:
         status = "too slow"
-    return {"name": variant.id, "status": status, "detail": " ".join(detail.split())[:400]}
+    return {"name": variant.id, "status": status, "detail": textwrap.shorten(detail, 400, placeholder=" …")}
 
 
 def _run(variant: Variant, target: str, load: Load) -> None:
