@@ -125,7 +125,12 @@ def outcome(step: Step, folder: Path, wheels: Path) -> list[str]:
     if step.file is not None:
         (folder / step.file[0]).write_text(step.file[1])
     activate = ". .venv/bin/activate; " if (folder / ".venv").exists() else ""
-    environment = {"PIP_FIND_LINKS": str(wheels), "PIP_DISABLE_PIP_VERSION_CHECK": "1", "COLUMNS": "110"}
+    environment = {
+        "PIP_FIND_LINKS": str(wheels),
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "COLUMNS": "110",
+        "NO_COLOR": "1",
+    }
     exports = "".join(f"export {name}='{value}'; " for name, value in environment.items())
     done = subprocess.run(
         ["bash", "-c", exports + activate + step.command], cwd=folder, capture_output=True, text=True, check=False
