@@ -219,13 +219,7 @@ def _join(view: ir.Node) -> _View | None:
     while (node := _made_for_one(value)) is not None and _is_unary(node):
         between.insert(0, node)
         value = node.inputs[0]
-    if node is None or node.graph is not view.graph or node.op_type != "Transpose" or node.domain:
-        return None
-    dims, perm = dims_of(view.inputs[0]) or (), permutation_of(node)
-    start = _start(dims, perm, _size_of_last(view.outputs[0]))
-    if start is None or not _names_no_axis(view, start):
-        return None
-    return _View(node, between, _places(dims[start:], inverse([axis - start for axis in perm[start:]])))
+    return _view(view, node, between, is_join=True)
 
 
 def _split(view: ir.Node) -> _View | None:
@@ -237,13 +231,20 @@ def _split(view: ir.Node) -> _View | None:
     while (node := _only_reader(value)) is not None and _is_unary(node):
         between.append(node)
         value = node.outputs[0]
+    return _view(view, node, between, is_join=False)
+
+
+def _view(view: ir.Node, node: ir.Node | None, between: Sequence[ir.Node], *, is_join: bool) -> _View | None:
+    """A view and what stands on its other side behind unary nodes, if that is a Transpose of the axes that are features together."""
     if node is None or node.graph is not view.graph or node.op_type != "Transpose" or node.domain:
         return None
-    dims, perm = dims_of(view.outputs[0]) or (), permutation_of(node)
-    start = _start(dims, perm, _size_of_last(view.inputs[0]))
+    axes, features = (view.inputs[0], view.outputs[0]) if is_join else (view.outputs[0], view.inputs[0])
+    dims, perm = dims_of(axes) or (), permutation_of(node)
+    start = _start(dims, perm, _size_of_last(features))
     if start is None or not _names_no_axis(view, start):
         return None
-    return _View(node, between, _places(dims[start:], [axis - start for axis in perm[start:]]))
+    order = tuple(axis - start for axis in perm[start:])
+    return _View(node, between, _places(dims[start:], inverse(order) if is_join else order))
 
 
 def _made_for_one(value: ir.Value | None) -> ir.Node | None:
