@@ -17,7 +17,19 @@ nox.options.default_venv_backend = "none"  # sessions of one Python share an env
 ROOT = Path(__file__).parent
 INTEGRATION = ROOT / "tests-integration"
 FRAMEWORKS = ["nnx", "linen", "equinox", "haiku", "keras"]
-PACKAGES = ["graph", "core", "onnxruntime", "openvino", "lax", *FRAMEWORKS, "functions", "testing", "cli"]
+PACKAGES = [
+    "graph",
+    "runtime",
+    "report",
+    "core",
+    "onnxruntime",
+    "openvino",
+    "lax",
+    *FRAMEWORKS,
+    "functions",
+    "testing",
+    "cli",
+]
 # Those with cases.
 PLUGINS = ["lax", *FRAMEWORKS, "functions"]
 PRECISIONS = ["f32", "f64"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from jax2onnx_core import to_onnx
-from jax2onnx_graph.inspection.summary import operators
+from jax2onnx_report.summary import operators
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 

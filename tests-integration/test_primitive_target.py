@@ -14,11 +14,11 @@ import pytest
 from jax2onnx_core import OnnxProgram, Registry, Target, errors, hookimpl
 from jax2onnx_core.lowering.physical import physical_array
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.comparison import tolerance
 from jax2onnx_graph.facts.operators import split_reduction
-from jax2onnx_graph.sizes import choose_sizes
 from jax2onnx_graph.traversal import all_graphs
 from jax2onnx_onnxruntime import LegalisePass, load
+from jax2onnx_runtime.comparison import tolerance
+from jax2onnx_runtime.sizes import choose_sizes
 from jax2onnx_testing.checks import assert_close
 from jax2onnx_testing.collection import Found, find_cases
 from jax2onnx_testing.values import arguments

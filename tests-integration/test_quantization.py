@@ -13,7 +13,7 @@ import onnx_ir as ir
 import pytest
 from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
-from jax2onnx_graph.deployment.quantization import Mode
+from jax2onnx_runtime.quantization import Mode
 from quantized_models import EXAMPLES
 
 #: The least ratio of signal to noise in decibels, for untrained weights, which are harder than trained ones.

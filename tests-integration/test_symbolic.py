@@ -106,7 +106,7 @@ def test_static_decoders_share_their_weights(layer: DecoderLayer, decoder: OnnxP
     assert data.stat().st_size < 2 * weights  # each begins on a page of its own
     for path, size in zip(paths, sizes.values(), strict=True):
         inputs = decoder_inputs(size["T"], size["S"])
-        outputs = decoder.target.load(path)(dict(zip(decoder.input_names, inputs, strict=True)))
+        outputs = decoder.runtime.load(path)(dict(zip(decoder.input_names, inputs, strict=True)))
         for actual, expected in zip(outputs, layer(*inputs), strict=True):
             closely(actual, expected)
         model = onnx.load(path, load_external_data=False)
@@ -195,7 +195,7 @@ def test_streaming_with_two_static_variants(
 ) -> None:
     """A cold start by the full model, then one timestep at a time over a window that slides by a timestep."""
     paths = controller.save_variants(tmp_path, full={"T": 6, "S": 0}, incremental={"T": 1, "S": 45})
-    full, incremental = (controller.target.load(path) for path in paths)
+    full, incremental = (controller.runtime.load(path) for path in paths)
     stream = timesteps(9, seed=5)
 
     def run(session: Any, batch: Any, projected: Any, kv: Any, mask: Any) -> list[Any]:

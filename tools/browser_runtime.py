@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import TargetError
-from jax2onnx_graph.targets import Session
+from jax2onnx_runtime.runtimes import LoadedModel
 
 __all__ = ["BrowserRuntime", "Placement", "installed", "version"]
 
@@ -53,7 +53,7 @@ class BrowserRuntime:
         self.provider = provider
         self._process: subprocess.Popen[str] | None = None
 
-    def load(self, model: ir.Model) -> Session:
+    def load(self, model: ir.Model) -> LoadedModel:
         """A session on the model; it is loaded anew with every run."""
         data = ir.to_proto(model).SerializeToString()
         return lambda feeds: self.run(data, feeds)

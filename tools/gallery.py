@@ -12,7 +12,7 @@ from typing import Any
 
 import jax2onnx_core
 import onnx_ir as ir
-from jax2onnx_graph.inspection.summary import ModelSummary, summarize
+from jax2onnx_report.summary import ModelSummary, summarize
 from ordinary_models import ten_models
 
 ROOT = Path(__file__).parent.parent

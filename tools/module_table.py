@@ -15,6 +15,8 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
 PACKAGES = (
     "graph",
+    "runtime",
+    "report",
     "core",
     "onnxruntime",
     "openvino",

@@ -12,7 +12,7 @@ from pathlib import Path
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import TargetError
-from jax2onnx_graph.targets import Session
+from jax2onnx_runtime.runtimes import LoadedModel
 
 __all__ = ["OtherRuntime"]
 
@@ -36,7 +36,7 @@ class OtherRuntime:
         self._connection: Connection | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
-    def load(self, model: ir.Model) -> Session:
+    def load(self, model: ir.Model) -> LoadedModel:
         """A session on the model; it is loaded anew with every run."""
         data = ir.to_proto(model).SerializeToString()
         return lambda feeds: self._run(data, feeds)

@@ -16,9 +16,9 @@ import jax
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_core import to_onnx
-from jax2onnx_graph.deployment.program import Program
-from jax2onnx_graph.deployment.quantization import Mode
+from jax2onnx_core.program._base import Program
 from jax2onnx_graph.traversal import walk
+from jax2onnx_runtime.quantization import Mode
 
 ROOT = Path(__file__).parent.parent
 

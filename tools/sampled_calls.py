@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.targets import Session
+from jax2onnx_runtime.runtimes import LoadedModel
 
 __all__ = ["agree", "in_domain", "samples", "with_inputs"]
 
@@ -73,7 +73,7 @@ def in_domain(call: calls.Measured, feeds: dict[str, Array]) -> dict[str, Array]
     return feeds
 
 
-def agree(session: Session, wanted: Session, feeds: Mapping[str, Array]) -> bool:
+def agree(session: LoadedModel, wanted: LoadedModel, feeds: Mapping[str, Array]) -> bool:
     """Whether two sessions give the same, but for rounding."""
     with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         got, want = session(feeds)[0], wanted(feeds)[0]

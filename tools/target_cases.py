@@ -15,8 +15,8 @@ from types import FrameType
 import onnx_ir as ir
 from jax2onnx_core import OnnxProgram, errors
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.sizes import choose_sizes
-from jax2onnx_graph.targets import Session
+from jax2onnx_runtime.runtimes import LoadedModel
+from jax2onnx_runtime.sizes import choose_sizes
 from jax2onnx_testing.checks import CheckFailedError, check_values
 from jax2onnx_testing.collection import Found, find_cases
 from jax2onnx_testing.reference import Reference
@@ -29,7 +29,7 @@ __all__ = ["KNOWN", "SECONDS", "check", "reason", "variants"]
 #: So long may a case take: `onnx.reference` runs a loop node by node.
 SECONDS = 60
 
-Load = Callable[[ir.Model], Session]
+Load = Callable[[ir.Model], LoadedModel]
 
 _ONNX, _ONNXRUNTIME, _OPENVINO = r"onnx", r"onnxruntime==.*", "openvino"
 
@@ -111,7 +111,7 @@ def _run(variant: Variant, target: str, load: Load) -> None:
         check_values(program, want, case, sizes, session(program.feeds(*args, **kwargs)))
 
 
-def _session(program: OnnxProgram, load: Load) -> Session:
+def _session(program: OnnxProgram, load: Load) -> LoadedModel:
     """A session of the runtime, whose errors are of one class."""
 
     def run(feeds: Mapping[str, Array]) -> list[Array]:

@@ -28,10 +28,11 @@ from conformance import RESULTS
 from jax2onnx_core import OnnxProgram, errors, to_onnx
 from jax2onnx_core.lowering.physical import physical_array
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.comparison import compare
 from jax2onnx_graph.errors import TargetError
-from jax2onnx_graph.targets import Session, standard_target
-from jax2onnx_onnxruntime import OnnxRuntime
+from jax2onnx_graph.targets import standard_target
+from jax2onnx_onnxruntime.runtime import OrtRuntime
+from jax2onnx_runtime.comparison import compare
+from jax2onnx_runtime.runtimes import LoadedModel, reference_runtime
 from ordinary_models import ten_models
 from other_runtimes import OtherRuntime
 from resumable import Entry, remembered, run
@@ -40,7 +41,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "targets.md"
 STATUSES = ("equal", "refused", "not run", "too slow", "wrong")
 
-Load = Callable[[ir.Model], Session]
+Load = Callable[[ir.Model], LoadedModel]
 
 
 class Runtime(NamedTuple):
@@ -59,7 +60,7 @@ def loader(runtime: Runtime) -> Load:
     if runtime.python:
         package = runtime.target.partition("==")[0]
         return OtherRuntime(runtime.python, module=f"jax2onnx_{package}.runner").load
-    return standard_target.load if runtime.target == standard_target.name else OnnxRuntime().load
+    return reference_runtime.load if runtime.target == standard_target.name else OrtRuntime().load
 
 
 def exported(model: Any, target: str | None = None) -> OnnxProgram:

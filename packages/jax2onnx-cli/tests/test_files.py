@@ -12,6 +12,7 @@ from jax2onnx_cli.arrays import as_json
 from jax2onnx_core.plugins import discovery
 from jax2onnx_graph import ir
 from jax2onnx_graph.targets import find_target
+from jax2onnx_runtime.runtimes import find_runtime
 
 FOREIGN = '<ir_version: 8, opset_import: ["" : 18], producer_name: "torch", producer_version: "2.9">\n'
 
@@ -172,10 +173,11 @@ def test_outputs_that_are_no_tensors(refused, directory):
 
 def test_a_runtime_that_is_not_installed(refused, exported, monkeypatch):
     file = exported("double", "f32[N]")
-    target = find_target(discovery.installed_plugins().registry.targets, None)
-    monkeypatch.setattr(type(target), "can_run", False)
+    registry = discovery.installed_plugins().registry
+    runtime = find_runtime(registry.runtimes, find_target(registry.targets, None))
+    monkeypatch.setattr(type(runtime), "is_installed", False)
     for arguments in (("run", file, "--random"), ("verify", file, "models.py:double")):
-        assert "its runtime is not installed" in refused(*arguments)
+        assert "is not installed, so that no model can be run here" in refused(*arguments)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from jax2onnx_cli.commands import doctor
 from jax2onnx_core.plugins import discovery
 from jax2onnx_core.plugins.errors import PluginError
 from jax2onnx_graph.targets import find_target
+from jax2onnx_runtime.runtimes import find_runtime
 from packaging.requirements import Requirement
 
 
@@ -61,8 +62,9 @@ def test_the_doctor_finds_a_broken_plugin(jax2onnx, broken_plugin):
 
 
 def test_the_doctor_finds_what_is_missing(jax2onnx, monkeypatch):
-    target = find_target(discovery.installed_plugins().registry.targets, None)
-    monkeypatch.setattr(type(target), "can_run", False)
+    registry = discovery.installed_plugins().registry
+    runtime = find_runtime(registry.runtimes, find_target(registry.targets, None))
+    monkeypatch.setattr(type(runtime), "is_installed", False)
     installed = {name: v for name, v in installation.distributions().items() if name not in ("jax2onnx-lax", "pluggy")}
     monkeypatch.setattr(doctor, "distributions", lambda: {**installed, "jax": "0.4.1"})
     monkeypatch.delitem(installed, "jax2onnx-nnx", raising=False)

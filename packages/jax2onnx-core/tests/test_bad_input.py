@@ -253,10 +253,9 @@ class TestRunning:
             program(np.zeros((3, 6), np.float32))
 
 
-def test_a_target_that_cannot_run():
+def test_a_target_without_a_runtime():
     class Elsewhere(Target):
         name = "elsewhere"
-        can_run = False
 
     class Plugin:
         @hookimpl
@@ -264,7 +263,7 @@ def test_a_target_that_cannot_run():
             registry.target(Elsewhere())
 
     program = to_onnx(double, [(3,)], target="elsewhere", plugins=[Plugin()])
-    with pytest.raises(errors.TargetError, match="'elsewhere' cannot run models"):
+    with pytest.raises(errors.TargetError, match="No installed plugin runs models for the target elsewhere"):
         program(jnp.zeros(3))
 
 

@@ -42,17 +42,17 @@ def stack(x):
 def test_a_right_model_differs_nowhere():
     found = to_onnx(stack, [("B", 4)]).bisect()
     assert found.first is None
-    assert [value.place.operation for value in found] == ["mul", "tanh", "add"]
+    assert [value.source.operation for value in found] == ["mul", "tanh", "add"]
     assert str(found) == "Nothing differs: 3 values agree, at B = 12."
 
 
 def test_a_wrong_rule_is_found_with_its_line_and_its_distribution():
     found = to_onnx(stack, [("B", 4)], plugins=with_rule(wrong_tanh)).bisect(X)
     first = found.first
-    assert first.place.operation == "tanh"
-    assert first.place.line.endswith("test_bisection.py:38 (stack)")
-    assert first.place.lowered_by == f"{__name__}:wrong_tanh"
-    assert first.place.owner == "the inline plugin Acme"
+    assert first.source.operation == "tanh"
+    assert first.source.line.endswith("test_bisection.py:38 (stack)")
+    assert first.source.lowered_by == f"{__name__}:wrong_tanh"
+    assert first.source.owner == "the inline plugin Acme"
     assert first.operator == "Sin"
     index = first.worst[0].index
     np.testing.assert_allclose(first.worst[0].got.item(), np.sin(2 * X)[index], rtol=1e-5)
@@ -78,7 +78,7 @@ def test_a_wrong_rule_in_calls_of_calls_is_found():
         return inner(x * 2)
 
     found = to_onnx(lambda x: outer(x) + inner(x), [(3, 4)], plugins=with_rule(wrong_tanh)).bisect(X)
-    assert [value.place.operation for value in found] == ["mul", "tanh", "sub", "tanh", "sub", "add"]
+    assert [value.source.operation for value in found] == ["mul", "tanh", "sub", "tanh", "sub", "add"]
     assert [value.is_close for value in found] == [True, *5 * [False]]
 
 
@@ -86,8 +86,8 @@ def test_a_wrong_decomposition_is_found_as_a_whole():
     rules = Rules(overrides=True)
     rules.decompose("tanh", lambda x, **_: jnp.sin(x) * 2)
     found = to_onnx(stack, [("B", 4)], plugins=[plugin(rules)]).bisect(X)
-    assert found.first.place.operation == "tanh"
-    assert found.first.place.owner == "the inline plugin Acme"
+    assert found.first.source.operation == "tanh"
+    assert found.first.source.owner == "the inline plugin Acme"
 
 
 def test_a_rule_that_declines_is_not_to_blame():
@@ -95,12 +95,12 @@ def test_a_rule_that_declines_is_not_to_blame():
         ctx.decline("never")
 
     found = to_onnx(stack, [("B", 4)], plugins=with_rule(declining)).bisect(X)
-    assert [value.place.owner for value in found] == 3 * ["jax2onnx-lax"]
+    assert [value.source.owner for value in found] == 3 * ["jax2onnx-lax"]
 
 
 def test_a_rule_that_returns_its_operand_is_found():
     found = to_onnx(lambda x: jnp.tanh(x) * 2, [(3, 4)], plugins=with_rule(lambda ctx, x, **_: x)).bisect(X)
-    assert found.first.place.operation == "tanh"
+    assert found.first.source.operation == "tanh"
     assert found.first.name == "x"
 
 
@@ -109,7 +109,7 @@ def test_a_loop_is_compared_as_a_whole():
         return lax.scan(lambda carry, row: (carry + jnp.tanh(row), carry), jnp.zeros(4), x)
 
     found = to_onnx(steps, [("T", 4)], plugins=with_rule(wrong_tanh)).bisect(X)
-    assert {value.place.operation for value in found.differing} == {"scan"}
+    assert {value.source.operation for value in found.differing} == {"scan"}
 
 
 def test_sizes_that_the_function_computes_with():
@@ -120,7 +120,7 @@ def test_sizes_that_the_function_computes_with():
 
 def test_specialized_programs():
     program = to_onnx(lambda x: jnp.tanh(x / x.shape[0]), [("B", "N")], plugins=with_rule(wrong_tanh))
-    assert program.specialize(B=3).bisect(X).first.place.operation == "tanh"
+    assert program.specialize(B=3).bisect(X).first.source.operation == "tanh"
 
 
 def test_double_precision():
@@ -134,7 +134,7 @@ def test_single_precision_where_double_is_meant_is_found():
         return ctx.cast(ctx.op.Tanh(ctx.cast(x, np.float32)), np.float64)
 
     found = to_onnx(stack, [("B", 4)], x64=True, plugins=with_rule(single)).bisect(X.astype(np.float64))
-    assert found.first.place.operation == "tanh"
+    assert found.first.source.operation == "tanh"
 
 
 def test_integers_and_booleans():
@@ -142,7 +142,7 @@ def test_integers_and_booleans():
         lambda x: (x // 2, x > 1), [((3,), "int32")], plugins=with_rule(lambda ctx, a, b: ctx.op.Less(a, b), "gt")
     )
     found = program.bisect(np.array([1, 5, 0], np.int32))
-    assert found.first.place.operation == "gt"
+    assert found.first.source.operation == "gt"
     assert found.first.dtype == np.bool_
 
 
@@ -167,7 +167,7 @@ def test_keyword_arguments():
     program = to_onnx(
         lambda x, scale: jnp.tanh(x * scale), [(3, 4)], kwargs={"scale": ()}, plugins=with_rule(wrong_tanh)
     )
-    assert program.bisect(X, kwargs={"scale": np.float32(2)}).first.place.operation == "tanh"
+    assert program.bisect(X, kwargs={"scale": np.float32(2)}).first.source.operation == "tanh"
 
 
 def test_constants_that_were_evaluated_at_export():
@@ -184,24 +184,24 @@ def test_in_fewer_bits_the_errors_are_sorted_by_module():
     program = to_onnx(layers, [("B", 32)])
     x = np.random.default_rng(3).normal(size=(5, 32)).astype(np.float32)
     found = program.quantize("int4").bisect(x)
-    assert {value.place.module for value in found.by_module()} == {"layer0", "layer1"}
+    assert {value.source.module for value in found.by_module()} == {"layer0", "layer1"}
     noise = [value.error.snr for value in found.by_error()]
     assert noise == sorted(noise)
-    assert found.first.place.operation == "dot_general"
+    assert found.first.source.operation == "dot_general"
     assert program.quantize("float16").bisect(x).first is None
 
 
 def test_the_names_of_layers_with_a_bias_stay_in_fewer_bits():
     program = to_onnx(lambda x: jnp.tanh(x @ WEIGHTS[0] + WEIGHTS[1][0]), [("B", 32)])
     x = np.ones((5, 32), np.float32)
-    assert [value.place.operation for value in program.quantize("int4").bisect(x)] == [
-        value.place.operation for value in program.bisect(x)
+    assert [value.source.operation for value in program.quantize("int4").bisect(x)] == [
+        value.source.operation for value in program.bisect(x)
     ]
 
 
 def test_the_standard_as_a_target():
     program = to_onnx(stack, [("B", 4)], target="onnx", plugins=with_rule(wrong_tanh))
-    assert program.bisect(X).first.place.operation == "tanh"
+    assert program.bisect(X).first.source.operation == "tanh"
 
 
 def test_arguments_or_sizes_are_given():

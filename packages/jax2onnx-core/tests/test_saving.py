@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from jax2onnx_core import errors, to_onnx
-from jax2onnx_graph import saving
+from jax2onnx_graph.saving import writing
 
 WEIGHT = jnp.arange(4096.0, dtype=jnp.float32).reshape(64, 64)
 
@@ -25,7 +25,7 @@ def names(directory):
 
 
 def run(program, path):
-    return program.target.load(path)({"x": np.eye(64, dtype=np.float32)})[0]
+    return program.runtime.load(path)({"x": np.eye(64, dtype=np.float32)})[0]
 
 
 def test_one_file(program, tmp_path):
@@ -43,7 +43,7 @@ def test_external_data_when_asked_for(program, tmp_path):
 
 
 def test_external_data_when_one_file_cannot_hold_the_weights(program, tmp_path, monkeypatch):
-    monkeypatch.setattr(saving, "_SINGLE_FILE_LIMIT", 1000)
+    monkeypatch.setattr(writing, "_SINGLE_FILE_LIMIT", 1000)
     program.save(tmp_path / "m.onnx")
     assert names(tmp_path) == ["m.onnx", "m.onnx.***.data"]
 

@@ -150,7 +150,7 @@ def test_variants_share_their_weights(tmp_path):
     (data,) = tmp_path.glob("weights.*.data")
     assert data.stat().st_size == weight.nbytes
     for path, rows in zip(paths, (6, 1), strict=True):
-        session = program.target.load(path)
+        session = program.runtime.load(path)
         np.testing.assert_allclose(session({"x": np.ones((rows, 64), np.float32)})[0], np.full((rows, 64), 64.0))
 
 

@@ -343,7 +343,7 @@ def test_the_file_says_how_to_run_it(growing, tmp_path):
     """A loop that knows the file alone, as a runner in another language would have it."""
     path = growing.save(tmp_path / "model.onnx")
     (entry,) = json.loads({p.key: p.value for p in onnx.load(path).metadata_props}[STATES_KEY])
-    run, cache = growing.target.load(path), np.zeros((2, 0, 4), np.float32)
+    run, cache = growing.runtime.load(path), np.zeros((2, 0, 4), np.float32)
     for x in X[:3]:
         outputs = dict(zip(growing.output_names, run({entry["input"]: cache, "x": x[:, None]}), strict=True))
         cache = outputs[entry["output"]]

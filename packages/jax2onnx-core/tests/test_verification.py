@@ -12,7 +12,7 @@ from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_core.frontend.inputs import parse_inputs
 from jax2onnx_core.plugins.errors import SymbolError, VerificationError
 from jax2onnx_graph.progress import progress_to
-from jax2onnx_graph.sizes import Ranges, choose_sizes, find_sizes
+from jax2onnx_runtime.sizes import Ranges, choose_sizes, find_sizes
 
 
 def parsed(specs, constraints=()):

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.progress import progress_to, steps
-from jax2onnx_graph.saving import save_model
+from jax2onnx_graph.saving.writing import save_model
 from jax2onnx_graph.targets import standard_target
 
 MODEL = """<ir_version: 10, opset_import: ["" : 21]> main (float[3] x) => (float[3] y)

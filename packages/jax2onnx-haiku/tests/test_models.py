@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from jax.typing import DTypeLike
 from jax2onnx_core import to_onnx
-from jax2onnx_graph.inspection.summary import operators
+from jax2onnx_report.summary import operators
 
 
 def layer_norm(x: jax.Array) -> jax.Array:

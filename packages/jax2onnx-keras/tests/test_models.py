@@ -7,8 +7,8 @@ import keras
 import numpy as np
 import pytest
 from jax2onnx_core import OnnxProgram, to_onnx
-from jax2onnx_graph.inspection.summary import operators
 from jax2onnx_keras import signature
+from jax2onnx_report.summary import operators
 from keras import layers
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from jax.typing import DTypeLike
 from jax2onnx_core import to_onnx
-from jax2onnx_graph.inspection.summary import operators
 from jax2onnx_linen.trained import trained_variables
+from jax2onnx_report.summary import operators
 
 
 class Residual(nn.Module):

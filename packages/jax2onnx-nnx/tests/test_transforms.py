@@ -8,7 +8,7 @@ import jax
 import pytest
 from flax import nnx
 from jax2onnx_core import to_onnx
-from jax2onnx_graph.inspection.summary import operators
+from jax2onnx_report.summary import operators
 
 
 class Mlp(nnx.Module):

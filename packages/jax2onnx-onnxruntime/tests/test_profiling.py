@@ -8,10 +8,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.errors import TargetError
-from jax2onnx_graph.inspection.parts import own_times
-from jax2onnx_graph.targets import standard_target
 from jax2onnx_graph.traversal import all_nodes
-from jax2onnx_onnxruntime.target import OnnxRuntime
+from jax2onnx_onnxruntime.runtime import OrtRuntime
+from jax2onnx_report.parts import own_times
+from jax2onnx_runtime.runtimes import reference_runtime
 
 MODEL = """<ir_version: 10, opset_import: ["" : 21]> main (float[N, 64] x, int64 n) => (float[N, 64] z)
 {
@@ -30,7 +30,7 @@ def test_each_node_has_its_time_and_a_loop_that_of_its_body(tmp_path: Path, monk
     for node in all_nodes(model):
         node.name = f"block/{node.op_type}"
     feeds: dict[str, np.ndarray] = {"x": np.ones((512, 64), np.float32), "n": np.array(5, np.int64)}
-    times = OnnxRuntime().times(model, feeds, 3)
+    times = OrtRuntime().times(model, feeds, 3)
     assert times.keys() >= {"block/Sin", "block/Cos", "block/Loop", "block/Tan"}
     assert all(seconds > 0 for seconds in times.values())
     assert times["block/Loop"] > times["block/Cos"]
@@ -42,4 +42,4 @@ def test_each_node_has_its_time_and_a_loop_that_of_its_body(tmp_path: Path, monk
 
 def test_a_target_that_does_not_tell_says_so() -> None:
     with pytest.raises(TargetError, match="does not tell how long"):
-        standard_target.times(ir.from_onnx_text(MODEL), {}, 1)
+        reference_runtime.times(ir.from_onnx_text(MODEL), {}, 1)

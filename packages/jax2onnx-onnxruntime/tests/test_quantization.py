@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections import Counter
 
 import numpy as np
 import onnx_ir as ir
 import pytest
-from jax2onnx_graph.deployment.accuracy import accuracy
-from jax2onnx_graph.deployment.quantization import Quantization
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.traversal import walk
 from jax2onnx_onnxruntime.runner import load
+from jax2onnx_onnxruntime.runtime import OrtRuntime
 from jax2onnx_onnxruntime.target import OnnxRuntime
+from jax2onnx_runtime.accuracy import accuracy
+from jax2onnx_runtime.quantization import Quantization
 from onnx_ir.passes.common import ShapeInferencePass
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>'
-quantize = OnnxRuntime().quantize
+quantize = functools.partial(OrtRuntime().quantize, target=OnnxRuntime())
 rng = np.random.default_rng(0)
 
 

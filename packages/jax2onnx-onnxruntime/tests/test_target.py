@@ -18,8 +18,9 @@ from jax2onnx_graph.legalise.guarantees import concerns
 from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_onnxruntime import OnnxRuntime
 from jax2onnx_onnxruntime.forms import FORMS
+from jax2onnx_onnxruntime.runtime import OrtRuntime
 
-TARGET = OnnxRuntime()
+TARGET, RUNTIME = OnnxRuntime(), OrtRuntime()
 
 
 @pytest.mark.parametrize(
@@ -134,8 +135,8 @@ def test_its_passes_take_the_target():
 
 def test_it_runs_a_model():
     model = ir.from_onnx_text('<ir_version: 10, opset_import: ["" : 23]> g (float[N] x) => (float[N] y) { y = Neg(x) }')
-    (result,) = TARGET.load(model)({"x": np.array([1.0], np.float32)})
-    assert TARGET.can_run
+    (result,) = RUNTIME.load(model)({"x": np.array([1.0], np.float32)})
+    assert RUNTIME.is_installed
     np.testing.assert_array_equal(result, [-1.0])
 
 
@@ -144,22 +145,22 @@ def test_a_model_that_the_runtime_refuses_is_an_error_of_the_target():
         '<ir_version: 10, opset_import: ["" : 23]> g (float[N] x) => (float[N] y) { y = Nonsense(x) }'
     )
     with pytest.raises(TargetError, match=r"ONNX Runtime cannot load the model: .*Nonsense"):
-        TARGET.load(model)
+        RUNTIME.load(model)
 
 
 def test_without_the_runtime_it_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     model = ir.from_onnx_text('<ir_version: 10, opset_import: ["" : 23]> g (float[N] x) => (float[N] y) { y = Neg(x) }')
-    assert not TARGET.can_run
+    assert not RUNTIME.is_installed
     with pytest.raises(TargetError, match=r"pip install 'jax2onnx-onnxruntime\[cpu\]'"):
-        TARGET.load(model)
+        RUNTIME.load(model)
 
 
 def test_registering_imports_neither_the_runtime_nor_core():
     code = (
         "import sys\nfrom jax2onnx_onnxruntime import plugin\n"
-        "class Registry:\n    def target(self, target): print(target.name, target.is_default)\n"
+        "class Registry:\n    def target(self, target): print(target.name, target.is_default)\n    def runtime(self, runtime): pass\n"
         "plugin.jax2onnx_register(Registry())\n"
         "print(*({'onnxruntime', 'jax2onnx_core', 'jax'} & sys.modules.keys()))"
     )

@@ -14,8 +14,9 @@ import pytest
 from jax2onnx_core import to_onnx
 from jax2onnx_graph.errors import ConversionError, TargetError
 from jax2onnx_openvino import OpenVino
+from jax2onnx_openvino.runtime import OpenVinoRuntime
 
-TARGET = OpenVino()
+TARGET, RUNTIME = OpenVino(), OpenVinoRuntime()
 
 
 @pytest.mark.parametrize(
@@ -94,22 +95,22 @@ def test_a_model_that_the_runtime_refuses_is_an_error_of_the_target():
     pytest.importorskip("openvino")
     text = '<ir_version: 10, opset_import: ["" : 20]> g (float[N] x) => (float[N] y) { y = Nonsense(x) }'
     with pytest.raises(TargetError, match="OpenVINO cannot load the model"):
-        TARGET.load(ir.from_onnx_text(text))
+        RUNTIME.load(ir.from_onnx_text(text))
 
 
 def test_without_the_runtime_it_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "openvino", None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     text = '<ir_version: 10, opset_import: ["" : 20]> g (float[N] x) => (float[N] y) { y = Neg(x) }'
-    assert not TARGET.can_run
+    assert not RUNTIME.is_installed
     with pytest.raises(TargetError, match=r"pip install 'jax2onnx-openvino\[openvino\]'"):
-        TARGET.load(ir.from_onnx_text(text))
+        RUNTIME.load(ir.from_onnx_text(text))
 
 
 def test_registering_imports_neither_the_runtime_nor_core():
     code = (
         "import sys\nfrom jax2onnx_openvino import plugin\n"
-        "class Registry:\n    def target(self, target): print(target.name, target.is_default)\n"
+        "class Registry:\n    def target(self, target): print(target.name, target.is_default)\n    def runtime(self, runtime): pass\n"
         "plugin.jax2onnx_register(Registry())\n"
         "print(*({'openvino', 'jax2onnx_core', 'jax'} & sys.modules.keys()))"
     )

@@ -8,9 +8,10 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_graph.traversal import all_nodes
 from jax2onnx_openvino import OpenVino
+from jax2onnx_openvino.runtime import OpenVinoRuntime
 from jax2onnx_openvino.unsigned import UnsignedPass
 
-TARGET = OpenVino()
+TARGET, RUNTIME = OpenVino(), OpenVinoRuntime()
 RANDOM = np.random.default_rng(0)
 EXTREME = [
     0,
@@ -45,7 +46,7 @@ def run(body: str, **feeds: np.ndarray) -> np.ndarray:
     model = parsed(body)
     for factory in TARGET.passes():
         factory(TARGET)(model)
-    (result,) = TARGET.load(model)(feeds)
+    (result,) = RUNTIME.load(model)(feeds)
     return result
 
 

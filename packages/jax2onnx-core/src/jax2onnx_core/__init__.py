@@ -6,9 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jax2onnx_graph.build.adapted import Adapted, AdaptedStates
     from jax2onnx_graph.build.builder import Value
-    from jax2onnx_graph.cases import Case, Limitation, construct, expect_graph, with_dtype, with_rngs
     from jax2onnx_graph.facts.dims import SpecializedDim
     from jax2onnx_graph.targets import Target
 
@@ -17,6 +15,8 @@ if TYPE_CHECKING:
     from jax2onnx_core.jaxprs import Aval, Dim, Jaxpr
     from jax2onnx_core.lowering.context import Context
     from jax2onnx_core.plugins import errors
+    from jax2onnx_core.plugins.adapted import Adapted, AdaptedStates
+    from jax2onnx_core.plugins.cases import Case, Limitation, construct, expect_graph, with_dtype, with_rngs
     from jax2onnx_core.plugins.discovery import hookimpl
     from jax2onnx_core.plugins.registry import Registry
     from jax2onnx_core.plugins.rules import Call, Complex, Composites, Replacement, Rules
@@ -37,10 +37,10 @@ _HOMES = {
     "jax2onnx_core.frontend.composite": ("bind_composite",),
     "jax2onnx_core.jaxprs": ("Aval", "Dim", "Jaxpr"),
     "jax2onnx_core.lowering.context": ("Context",),
-    "jax2onnx_graph.cases": ("Case", "Limitation", "construct", "expect_graph", "with_dtype", "with_rngs"),
+    "jax2onnx_core.plugins.cases": ("Case", "Limitation", "construct", "expect_graph", "with_dtype", "with_rngs"),
     "jax2onnx_core.plugins.discovery": ("hookimpl",),
     "jax2onnx_core.plugins.registry": ("Registry",),
-    "jax2onnx_graph.build.adapted": ("Adapted", "AdaptedStates"),
+    "jax2onnx_core.plugins.adapted": ("Adapted", "AdaptedStates"),
     "jax2onnx_core.plugins.rules": ("Call", "Complex", "Composites", "Replacement", "Rules"),
     "jax2onnx_core.program.export": ("to_onnx",),
     "jax2onnx_core.program.program": ("OnnxProgram",),

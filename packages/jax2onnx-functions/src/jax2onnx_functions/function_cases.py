@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Case, construct, expect_graph
-from jax2onnx_graph.cases import ExpectGraph
+from jax2onnx_core.plugins.cases import ExpectGraph
 
 from jax2onnx_functions.function import onnx_function
 

@@ -10,13 +10,15 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import OptionError
 
 __all__ = [
-    "LAYOUTS_KEY", "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "StatePair", "SymbolInfo", "note_reason", "read_constraints", "read_layouts",
+    "DIMS_KEY", "LAYOUTS_KEY", "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "StatePair", "SymbolInfo", "note_reason", "read_constraints", "read_layouts",
     "read_states", "read_symbols", "reason_of", "write_layouts", "write_states", "write_symbols",
 ]  # fmt: skip
 
 SYMBOLS_KEY = "jax2onnx.symbols"
 STATES_KEY = "jax2onnx.states"
 LAYOUTS_KEY = "jax2onnx.layouts"
+#: The metadata of a value whose dimensions were specialized: the expressions that they were.
+DIMS_KEY = "jax2onnx.dims"
 _REASON = "jax2onnx.reason"
 
 

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from types import ModuleType
-from typing import Literal, Self
+from typing import Literal
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.arrays import Array, Dtype
-from jax2onnx_graph.deployment.keeper import ArrayKeeper, RuntimeOptions, StateKeeper
-from jax2onnx_graph.deployment.quantization import Quantization
-from jax2onnx_graph.errors import OptionError, TargetError
+from jax2onnx_graph.arrays import Dtype
+from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.availability import is_allowed, main_value
-from jax2onnx_graph.metadata import StatePair
 
-__all__ = ["Array", "PassFactory", "Property", "Session", "Target", "find_target", "import_runtime", "standard_target"]
+__all__ = ["PassFactory", "Property", "Target", "find_target", "standard_target"]
 
-
-#: A loaded model: named arrays → the outputs, in order.
-Session = Callable[[Mapping[str, Array]], list[Array]]
 
 #: What a runtime may keep of an operator's meaning, or lose:
 #: "nan": a NaN among the operands reaches the result (extrema, sorting, sign, pooling);
@@ -107,66 +98,6 @@ class Target:
         """Makers of the passes that adapt a finished model to the runtime."""
         return ()
 
-    @property
-    def can_run(self) -> bool:
-        """Whether `load` works in this process."""
-        return True
-
-    def able_to_run(self) -> Self:
-        """The target itself, where its runtime is installed. Raises TargetError where it is not."""
-        if not self.can_run:
-            raise TargetError(
-                f"The target {self.name!r} cannot run models here: its runtime is not installed. The "
-                "documentation of the package that supplies the target says how to install it."
-            )
-        return self
-
-    def load(self, model: ir.Model | Path) -> Session:
-        """Load a model, or the file of one, to run it. The standard runs in `onnx.reference`, slowly.
-
-        Raises:
-          TargetError: the model cannot be loaded here.
-        """
-        from onnx.reference import ReferenceEvaluator
-
-        try:
-            evaluator = ReferenceEvaluator(ir.to_proto(model) if isinstance(model, ir.Model) else str(model))
-        except (NotImplementedError, RuntimeError) as error:
-            raise TargetError(f"onnx.reference cannot load the model: {error}") from error
-        return lambda feeds: list(evaluator.run(None, dict(feeds)))
-
-    def open(self, model: ir.Model, states: Sequence[StatePair], options: RuntimeOptions) -> StateKeeper:
-        """Load a model that is run step by step, and keeps these states between the steps.
-
-        Raises:
-          OptionError: the runtime has no such options.
-          TargetError: the model cannot be loaded here.
-        """
-        if options.given():
-            raise OptionError(
-                f"The target {self.name!r} runs models without options; it has no {', '.join(options.given())}."
-            )
-        return ArrayKeeper(model, states, self.load(model))
-
-    def times(self, model: ir.Model, feeds: Mapping[str, Array], runs: int) -> dict[str, float]:
-        """The median of the seconds that nodes take in `runs` runs, by their names; those of a node with bodies include what is in them.
-
-        Raises:
-          TargetError: the runtime does not tell.
-        """
-        raise TargetError(f"The target {self.name!r} does not tell how long each node of a model takes.")
-
-    def quantize(self, model: ir.Model, request: Quantization) -> ir.Model:
-        """A copy of a model in fewer bits.
-
-        Raises:
-          OptionError: the request does not fit the model.
-          TargetError: the target has no quantizer, or it fails.
-        """
-        raise TargetError(
-            f"The target {self.name!r} has no quantizer: export for a target that has one, or use the runtime's own tools."
-        )
-
 
 #: Makes one pass for a target; the class of a pass that takes a target is one.
 PassFactory = Callable[[Target], ir.passes.PassBase]
@@ -182,17 +113,3 @@ def find_target(targets: Mapping[str, Target], name: str | None) -> Target:
     if base not in targets:
         raise OptionError(f"target={name!r} is not installed; there are: {', '.join(sorted(targets))}.")
     return targets[base].of_version(version) if version else targets[base]
-
-
-def import_runtime(name: str, missing: str) -> ModuleType:
-    """The module of a runtime, which is imported when a model is to be run.
-
-    Raises:
-      ModuleNotFoundError: it is not installed; the message is `missing`, which says how to install it.
-    """
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        raise ModuleNotFoundError(missing, name=name) from None

@@ -8,7 +8,17 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import ConversionError
 from jax2onnx_graph.facts.operators import operators_where
 
-__all__ = ["HAS_SUBGRAPHS", "all_graphs", "all_nodes", "all_values", "check_depth", "subgraphs", "too_deep", "walk"]
+__all__ = [
+    "HAS_SUBGRAPHS",
+    "all_graphs",
+    "all_nodes",
+    "all_values",
+    "check_depth",
+    "given_inputs",
+    "subgraphs",
+    "too_deep",
+    "walk",
+]
 
 #: The operators that have graphs among their attributes.
 HAS_SUBGRAPHS = operators_where(lambda facts: facts.has_subgraphs)
@@ -75,3 +85,8 @@ def too_deep(levels: str) -> ConversionError:
         "Turn nested conditionals into one with several branches, or nested loops into one over all of their steps; or "
         "make a function of the inner levels, which begins anew to count."
     )
+
+
+def given_inputs(graph: ir.Graph) -> Iterator[ir.Value]:
+    """The inputs that a caller gives: older models list their initializers among the inputs, too."""
+    return (value for value in graph.inputs if value.name not in graph.initializers)

@@ -44,7 +44,7 @@ def node(op_type, operands, results=(FLOAT,), **attributes):
 )
 def test_what_a_schema_does_not_allow(wrong, message):
     with pytest.raises(RuleError) as error:
-        check_node(wrong, 23, standard_target)
+        check_node(wrong, 23, standard_target.computes)
     assert str(error.value) == message
 
 
@@ -75,9 +75,9 @@ def test_a_type_that_legalisation_carries():
         def supports(self, op_type: str, dtype: np.dtype, opset: int) -> bool:
             return True
 
-    check_node(node("Tanh", [INT32], [INT32]), 23, Carrying())
+    check_node(node("Tanh", [INT32], [INT32]), 23, Carrying().computes)
 
 
 def test_types_that_may_differ():
-    check_node(node("Pow", [FLOAT, INT32]), 23, standard_target)
+    check_node(node("Pow", [FLOAT, INT32]), 23, standard_target.computes)
     check_operands("Clip", 23, [value(FLOAT), None, value(FLOAT)])

@@ -12,8 +12,8 @@ import onnx.numpy_helper
 import pytest
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import WeightsError
-from jax2onnx_graph.saving import save_model
-from jax2onnx_graph.weights import safetensors_files
+from jax2onnx_graph.saving.writing import save_model
+from jax2onnx_graph.weights import _safetensors_files as safetensors_files
 from jax2onnx_graph.weights.absent import WeightType, absent_weight, computed
 from jax2onnx_graph.weights.binding import GivenWeights, Rename, bound_model, needed_weights
 from safetensors.numpy import save_file

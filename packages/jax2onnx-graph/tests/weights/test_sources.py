@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from jax2onnx_graph.errors import WeightsError
-from jax2onnx_graph.weights import safetensors_files
+from jax2onnx_graph.weights import _safetensors_files as safetensors_files
 from jax2onnx_graph.weights.opening import open_weights
 from safetensors.numpy import save_file
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import jax
 from flax import nnx
 from jax2onnx_core import Case, construct, expect_graph, with_dtype, with_rngs
-from jax2onnx_graph.cases import Precision
+from jax2onnx_core.plugins.cases import Precision
 
 __all__ = ["cases"]
 

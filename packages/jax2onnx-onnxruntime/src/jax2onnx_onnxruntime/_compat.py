@@ -7,7 +7,7 @@ import logging
 from types import ModuleType
 from typing import Any
 
-from jax2onnx_graph.targets import import_runtime
+from jax2onnx_runtime.runtimes import import_runtime
 
 __all__ = ["block_quantizer", "onnxruntime", "quantization", "refusals"]
 

@@ -1,4 +1,4 @@
-"""What this distribution contributes: the targets `onnxruntime` and `web`."""
+"""What this distribution contributes: the targets `onnxruntime` and `web`, and the runtime of both."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pluggy
 
+from jax2onnx_onnxruntime.runtime import OrtRuntime
 from jax2onnx_onnxruntime.target import OnnxRuntime
 from jax2onnx_onnxruntime.web import Web
 
@@ -22,6 +23,7 @@ hookimpl = pluggy.HookimplMarker("jax2onnx")
 
 @hookimpl
 def jax2onnx_register(registry: Registry) -> None:
-    """Contribute the target ONNX Runtime, which `to_onnx` exports for unless told otherwise, and the one for browsers."""
+    """Contribute the target ONNX Runtime, which `to_onnx` exports for unless told otherwise, the one for browsers, and their runtime."""
     registry.target(OnnxRuntime())
     registry.target(Web())
+    registry.runtime(OrtRuntime())

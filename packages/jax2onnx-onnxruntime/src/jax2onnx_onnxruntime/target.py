@@ -1,22 +1,15 @@
-"""`OnnxRuntime`: the target, which answers from measured tables and imports the runtime only to run a model."""
+"""`OnnxRuntime`: the target, which answers from measured tables."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jax2onnx_graph import ir
-from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.deployment.keeper import RuntimeOptions, StateKeeper
-from jax2onnx_graph.deployment.quantization import Quantization
-from jax2onnx_graph.errors import OptionError, TargetError
-from jax2onnx_graph.metadata import StatePair
-from jax2onnx_graph.targets import PassFactory, Property, Session, Target
+from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.targets import PassFactory, Property, Target
 
 __all__ = ["OnnxRuntime"]
 
@@ -92,67 +85,3 @@ class OnnxRuntime(Target):
         legalise = partial(LegalisePass, version=self._version)
         attention = (AttentionFormsPass, PartlyFilledPass)
         return (*repairs, *attention, legalise, TransposedProductsPass, NeutralConstantsPass, ScalarFusionsPass)
-
-    @property
-    def can_run(self) -> bool:
-        """Whether `onnxruntime` can be imported: which of its builds is installed is the user's choice."""
-        return importlib.util.find_spec("onnxruntime") is not None
-
-    def load(self, model: ir.Model | Path) -> Session:
-        """Open a session on a model, or on the file of one.
-
-        Raises:
-          TargetError: ONNX Runtime is not installed, or it refuses the model.
-        """
-        from jax2onnx_onnxruntime.runner import load
-
-        with _explained():
-            return load(model)
-
-    def open(self, model: ir.Model, states: Sequence[StatePair], options: RuntimeOptions) -> StateKeeper:
-        """Open a session on a model whose states stay in the runtime.
-
-        Raises:
-          OptionError: an option is impossible.
-          TargetError: ONNX Runtime is not installed, or it refuses the model.
-        """
-        from jax2onnx_onnxruntime.keeper import OrtKeeper
-
-        with _explained():
-            return OrtKeeper(model, states, options)
-
-    def times(self, model: ir.Model, feeds: Mapping[str, Array], runs: int) -> dict[str, float]:
-        """The median of the seconds that nodes take in `runs` runs; those of a node with bodies include what is in them.
-
-        Raises:
-          TargetError: ONNX Runtime is not installed, or it refuses the model.
-        """
-        from jax2onnx_onnxruntime.profiling import node_times
-
-        with _explained():
-            return node_times(model, feeds, runs)
-
-    def quantize(self, model: ir.Model, request: Quantization) -> ir.Model:
-        """A copy of a model in fewer bits, by ONNX Runtime's own quantizers.
-
-        Raises:
-          OptionError: the request does not fit the model.
-          TargetError: ONNX Runtime is not installed, or its quantizer fails.
-        """
-        from jax2onnx_onnxruntime.quantization.convert import quantize
-
-        with _explained():
-            return quantize(model, request, self)
-
-
-@contextlib.contextmanager
-def _explained() -> Iterator[None]:
-    """Raise TargetError where ONNX Runtime is missing or refuses a model."""
-    from jax2onnx_onnxruntime._compat import refusals
-
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise TargetError(str(error)) from error
-    except refusals() as error:
-        raise TargetError(f"ONNX Runtime cannot load the model: {error}") from error

@@ -1,4 +1,4 @@
-"""What this distribution contributes: the target `openvino`."""
+"""What this distribution contributes: the target `openvino` and its runtime."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pluggy
 
+from jax2onnx_openvino.runtime import OpenVinoRuntime
 from jax2onnx_openvino.target import OpenVino
 
 if TYPE_CHECKING:
@@ -21,5 +22,6 @@ hookimpl = pluggy.HookimplMarker("jax2onnx")
 
 @hookimpl
 def jax2onnx_register(registry: Registry) -> None:
-    """Contribute the target OpenVINO."""
+    """Contribute the target OpenVINO, and its runtime."""
     registry.target(OpenVino())
+    registry.runtime(OpenVinoRuntime())

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.targets import import_runtime
+from jax2onnx_runtime.runtimes import import_runtime
 
 __all__ = ["Runner", "load", "openvino"]
 

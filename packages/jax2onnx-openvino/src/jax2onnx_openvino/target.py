@@ -1,15 +1,11 @@
-"""`OpenVino`: the target, which answers from measured tables and imports the runtime only to run a model."""
+"""`OpenVino`: the target, which answers from measured tables."""
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
-from pathlib import Path
 
-from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Dtype
-from jax2onnx_graph.errors import TargetError
-from jax2onnx_graph.targets import PassFactory, Property, Session, Target
+from jax2onnx_graph.targets import PassFactory, Property, Target
 
 __all__ = ["OpenVino"]
 
@@ -50,23 +46,3 @@ class OpenVino(Target):
         return (
             UnsignedPass, StableSortsPass, RepairsPass, LegalisePass, CastsPass, ClosedScansPass, RefusalsPass,
         )  # fmt: skip
-
-    @property
-    def can_run(self) -> bool:
-        """Whether `openvino` can be imported."""
-        return importlib.util.find_spec("openvino") is not None
-
-    def load(self, model: ir.Model | Path) -> Session:
-        """Compile a model, or the file of one, for the CPU.
-
-        Raises:
-          TargetError: OpenVINO is not installed, or it refuses the model.
-        """
-        from jax2onnx_openvino.runner import load
-
-        try:
-            return load(model)
-        except ModuleNotFoundError as error:
-            raise TargetError(str(error)) from error
-        except RuntimeError as error:
-            raise TargetError(f"OpenVINO cannot load the model: {error}") from error

@@ -11,12 +11,12 @@ import onnx_ir as ir
 from jax2onnx_core import Case, OnnxProgram, Target
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.lowering.physical import physical_type
+from jax2onnx_core.plugins.cases import ExpectGraph
 from jax2onnx_core.program.verification import as_traced
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.cases import ExpectGraph
-from jax2onnx_graph.comparison import compare
-from jax2onnx_graph.sizes import choose_sizes
 from jax2onnx_onnxruntime import LegalisePass, load
+from jax2onnx_runtime.comparison import compare
+from jax2onnx_runtime.sizes import choose_sizes
 
 from jax2onnx_testing.matcher import match_graph
 from jax2onnx_testing.reference import Reference

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from jax2onnx_core import Context, OnnxProgram, Registry, Value, hookimpl
 from jax2onnx_core.plugins.rules import Rule
-from jax2onnx_graph.sizes import choose_sizes
 from jax2onnx_graph.traversal import walk
+from jax2onnx_runtime.sizes import choose_sizes
 
 from jax2onnx_testing.checks import CheckFailedError, check_program, check_values, run_program
 from jax2onnx_testing.reference import Reference

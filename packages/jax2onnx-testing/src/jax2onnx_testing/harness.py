@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.comparison import compare, tolerance
+from jax2onnx_runtime.comparison import compare, tolerance
 
 __all__ = ["Harness", "compare_harness"]
 

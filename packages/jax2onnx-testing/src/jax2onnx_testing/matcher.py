@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import onnx_ir as ir
-from jax2onnx_graph.cases import ExpectGraph
+from jax2onnx_core.plugins.cases import ExpectGraph
 
 __all__ = ["GraphMismatchError", "match_graph", "operator_name", "shape_text", "show_graph"]
 

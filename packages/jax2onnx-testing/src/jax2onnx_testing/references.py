@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 from jax2onnx_core import Replacement
 from jax2onnx_core.frontend.activation import activation_window
+from jax2onnx_core.frontend.python_functions import function_behind
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.rules import CompositeSpec
-from jax2onnx_graph.build.python_functions import function_behind
 
 from jax2onnx_testing.checks import CheckFailedError
 from jax2onnx_testing.transforms import NotApplicableError

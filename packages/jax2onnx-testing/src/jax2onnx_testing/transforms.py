@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import to_onnx
+from jax2onnx_core.frontend.python_functions import function_behind
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.build.python_functions import function_behind
 
 from jax2onnx_testing.checks import CheckFailedError, assert_close, run_program
 from jax2onnx_testing.collection import Found

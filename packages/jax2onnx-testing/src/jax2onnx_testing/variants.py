@@ -14,10 +14,10 @@ import numpy as np
 from jax2onnx_core import Case, OnnxProgram, errors, to_onnx, with_dtype, with_rngs
 from jax2onnx_core.frontend.inputs import Inputs, parse_inputs
 from jax2onnx_core.jax_types import Function, PyTree
+from jax2onnx_core.plugins.cases import Construct, Precision
 from jax2onnx_core.plugins.errors import SymbolError
 from jax2onnx_core.symbols.symbols import evaluate_dim
-from jax2onnx_graph.cases import Construct, Precision
-from jax2onnx_graph.sizes import find_sizes
+from jax2onnx_runtime.sizes import find_sizes
 
 from jax2onnx_testing.collection import Found
 

@@ -10,8 +10,8 @@ from jax2onnx_cli.exporting import Comparison, Request, comparison_options, expo
 from jax2onnx_cli.terminal import Command, Result, Terminal
 
 if TYPE_CHECKING:
-    from jax2onnx_graph.deployment.bisection import ComparedValue
-    from jax2onnx_graph.deployment.quantization import Mode
+    from jax2onnx_runtime.bisection import ComparedValue
+    from jax2onnx_runtime.quantization import Mode
 
 __all__ = ["command"]
 
@@ -46,9 +46,9 @@ def command(terminal: Terminal, *, request: Request, quantize: Mode | None, comp
 
 
 def _as_dict(value: ComparedValue) -> dict[str, object]:
-    place = value.place
+    source = value.source
     return {
-        "name": value.name, "operation": place.operation, "lowered_by": place.lowered_by, "distribution": place.owner,
-        "line": place.line, "module": place.module, "operator": value.operator, "dtype": str(value.dtype),
+        "name": value.name, "operation": source.operation, "lowered_by": source.lowered_by, "distribution": source.owner,
+        "line": source.line, "module": source.module, "operator": value.operator, "dtype": str(value.dtype),
         "shape": list(value.shape), "is_close": value.is_close, "largest": float(value.error.largest), "scale": float(value.error.scale),
     }  # fmt: skip

@@ -19,8 +19,8 @@ def command(*, before: Path, after: Path) -> Result:
 
     Interface, versions, operators, weights, nodes and metadata are compared. The exit code is 1 if something changes.
     """
-    from jax2onnx_graph.inspection.difference import diff_models
-    from jax2onnx_graph.inspection.reading import read_model
+    from jax2onnx_graph.saving.reading import read_model
+    from jax2onnx_report.difference import diff_models
 
     difference = diff_models(read_model(before), read_model(after))
     data = {"before": str(before), "after": str(after), **difference.as_dict()}

@@ -32,7 +32,7 @@ def command() -> Result:
     Each problem has the line that mends it. The exit code is 1 if there are any; hints are about what would be better.
     The output is what an issue should have.
     """
-    from jax2onnx_graph.inspection.summary import counted
+    from jax2onnx_report.summary import counted
 
     installed = distributions()
     versions = _versions(installed)
@@ -74,12 +74,13 @@ def _examine(installed: Mapping[str, str]) -> tuple[list[str], list[str]]:
 
 def _of_plugins(plugins: Plugins, installed: Mapping[str, str]) -> Iterator[str]:
     from jax2onnx_graph.targets import find_target
+    from jax2onnx_runtime.runtimes import find_runtime
 
     yield from plugins.failure_notes()
     if f"{_FAMILY}lax" not in installed:
         yield "no plugin knows JAX's own operations: pip install jax2onnx-lax"
     target = find_target(plugins.registry.targets, None)
-    if not target.can_run:
+    if not find_runtime(plugins.registry.runtimes, target).is_installed:
         yield (
             f"models cannot be run or verified, because the runtime of the target {target.name!r} is not installed: "
             f"pip install '{_with_extra(plugins.registry.owners[f'target {target.name}'])}'"

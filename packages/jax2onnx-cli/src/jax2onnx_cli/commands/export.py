@@ -43,7 +43,7 @@ def command(terminal: Terminal, *, request: Request, output: Path | None, verify
     with terminal.working(f"writing {path}"):
         program.save(path)
 
-    from jax2onnx_graph.inspection.summary import summarize
+    from jax2onnx_report.summary import summarize
 
     verified = "" if difference is None else f"equal to JAX; the largest difference is {difference:.3g}\n"
     data = {"file": str(path), "largest_difference": difference, "model": summarize(program.model).as_dict()}

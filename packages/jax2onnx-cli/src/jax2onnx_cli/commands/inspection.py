@@ -18,8 +18,8 @@ def command(*, file: Path) -> Result:
 
     That is inputs, outputs, symbols, states, functions, sizes, the largest weights and the operators, of a model of any producer.
     """
-    from jax2onnx_graph.inspection.reading import read_model
-    from jax2onnx_graph.inspection.summary import summarize, summary_lines, title_text
+    from jax2onnx_graph.saving.reading import read_model
+    from jax2onnx_report.summary import summarize, summary_lines, title_text
 
     summary = summarize(read_model(file))
     producer = " ".join(filter(None, [summary.producer, summary.producer_version])) or "an unknown program"

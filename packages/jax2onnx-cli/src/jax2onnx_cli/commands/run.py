@@ -45,9 +45,9 @@ def command(
 
     Arrays without a name are for the inputs in their order.
     """
-    from jax2onnx_graph.deployment.feeds import feeds_of
-    from jax2onnx_graph.inspection.reading import read_model
-    from jax2onnx_graph.inspection.summary import given_inputs
+    from jax2onnx_graph.saving.reading import read_model
+    from jax2onnx_graph.traversal import given_inputs
+    from jax2onnx_runtime.feeds import feeds_of
 
     model = read_model(file)
     _check_kinds(model)
@@ -69,14 +69,16 @@ def _run(file: Path, target: str | None, feeds: Mapping[str, Array]) -> tuple[st
     """The name of the runtime, and the outputs."""
     from jax2onnx_core.plugins.discovery import installed_plugins
     from jax2onnx_graph.targets import find_target
+    from jax2onnx_runtime.runtimes import find_runtime
 
-    runtime = find_target(installed_plugins().registry.targets, target).able_to_run()
-    return runtime.name, runtime.load(file)(feeds)
+    registry = installed_plugins().registry
+    found = find_target(registry.targets, target)
+    return found.name, find_runtime(registry.runtimes, found).installed().load(file)(feeds)
 
 
 def _check_kinds(model: ir.Model) -> None:
     from jax2onnx_graph import ir
-    from jax2onnx_graph.inspection.summary import type_text
+    from jax2onnx_graph.facts.type_text import type_text
 
     for value in model.graph.outputs:
         if not isinstance(value.type, ir.TensorType):

@@ -15,8 +15,8 @@ from jax2onnx_cli.objects import Subject
 from jax2onnx_cli.terminal import BadInput, Command, Result, Terminal
 
 if TYPE_CHECKING:
+    from jax2onnx_core.frontend.layouts import Layouts
     from jax2onnx_graph import ir
-    from jax2onnx_graph.build.layouts import Layouts
 
 __all__ = ["command"]
 
@@ -39,7 +39,7 @@ def command(terminal: Terminal, *, request: Request, file: Path, comparison: Com
     symbols and constraints are those of the file unless they are given, its --states are given again. The exit code is 1 if the
     results differ.
     """
-    from jax2onnx_graph.inspection.reading import read_model
+    from jax2onnx_graph.saving.reading import read_model
 
     model = read_model(file)
     _check_producer(file, model)
@@ -66,7 +66,7 @@ def _check_producer(file: Path, model: ir.Model) -> None:
 
 def _check_interface(file: Path, model: ir.Model, subject: str, exported: ir.Model) -> None:
     from jax2onnx_graph.errors import VerificationError
-    from jax2onnx_graph.inspection.summary import type_text
+    from jax2onnx_graph.facts.type_text import type_text
 
     for kind, found, wanted in (
         ("input", model.graph.inputs, exported.graph.inputs), ("output", model.graph.outputs, exported.graph.outputs),
@@ -102,7 +102,7 @@ def _inputs(request: Request, model: ir.Model, subject: Subject) -> Inputs:
 
     Variables of a model that are its states are no inputs of the object.
     """
-    from jax2onnx_graph.build.layouts import Layout, Layouts
+    from jax2onnx_core.frontend.layouts import Layout, Layouts
     from jax2onnx_graph.metadata import read_layouts, read_states, read_symbols
 
     labels = {(name, axis): label for symbol in read_symbols(model) for name, axis, label in symbol.origins}

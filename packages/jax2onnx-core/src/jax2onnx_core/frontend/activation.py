@@ -11,9 +11,9 @@ from contextlib import contextmanager, nullcontext
 from types import FunctionType
 
 import jax
-from jax2onnx_graph.build.python_functions import copied, dispatching_code, function_behind
 
 from jax2onnx_core.frontend.composite import bind_composite
+from jax2onnx_core.frontend.python_functions import copied, dispatching_code, function_behind
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.plugins.errors import PluginError
 from jax2onnx_core.plugins.rules import Call, CompositeSpec, Replacement, qualified_name

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
-from jax2onnx_graph.build.adapted import Adapted, AdaptedStates, Adapter, imported_class
 from jax2onnx_graph.build.names import Names
-from jax2onnx_graph.build.python_functions import closed_over, rebuilt, used_globals
 
 from jax2onnx_core.frontend.activation import named_modules
+from jax2onnx_core.frontend.python_functions import closed_over, rebuilt, used_globals
 from jax2onnx_core.frontend.pytrees import is_too_deep, path_name
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.jaxprs import is_static
+from jax2onnx_core.plugins.adapted import Adapted, AdaptedStates, Adapter, imported_class
 from jax2onnx_core.plugins.errors import InputError, Jax2OnnxError, OptionError, PluginError
 
 __all__ = ["AdaptedCallable", "adapt_callable"]

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import jax
 from jax2onnx_graph.arrays import Dtype
-from jax2onnx_graph.build.layouts import NO_LAYOUTS, Layouts
 from jax2onnx_graph.build.names import Names
-from jax2onnx_graph.build.python_functions import bound_parameters
 from jax2onnx_graph.labels import symbols_in
-from jax2onnx_graph.sizes import SymbolSpace
+from jax2onnx_runtime.sizes import SymbolSpace
 
 from jax2onnx_core import _compat
+from jax2onnx_core.frontend.layouts import NO_LAYOUTS, Layouts
+from jax2onnx_core.frontend.python_functions import bound_parameters
 from jax2onnx_core.frontend.pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend.specs import Spec, read_spec
 from jax2onnx_core.jax_types import Aval, Function, KeyPath, PyTree, PyTreeDef

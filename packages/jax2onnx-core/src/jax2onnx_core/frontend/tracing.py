@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import jax
 from jax2onnx_graph.build.names import Names
-from jax2onnx_graph.lost_state import lost_state
 
 from jax2onnx_core import _compat
+from jax2onnx_core.frontend._lost_state import lost_state
 from jax2onnx_core.frontend.activation import activation_window
 from jax2onnx_core.frontend.adapters import AdaptedCallable
 from jax2onnx_core.frontend.constant_keys import constant_keys

@@ -12,13 +12,13 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.attributes import element_type
 from jax2onnx_graph.build.builder import Value
-from jax2onnx_graph.build.model_state import ModelState
 from jax2onnx_graph.weights.absent import AbsentTensor, computed
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.composite import is_composite
 from jax2onnx_core.jax_types import Equation, Function
 from jax2onnx_core.jaxprs import is_jaxpr, is_static, is_symbolic_dim
+from jax2onnx_core.lowering._model_state import ModelState
 from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import has_components, physical_array, physical_type, static_type
 

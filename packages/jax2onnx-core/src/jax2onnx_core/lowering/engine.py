@@ -9,13 +9,8 @@ import jax
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.builder import Value
-from jax2onnx_graph.build.functions import FunctionTable
-from jax2onnx_graph.build.model_state import DimNotation, ModelState
 from jax2onnx_graph.build.names import Origin
-from jax2onnx_graph.build.results import accept_results
-from jax2onnx_graph.build.scope import Scope
 from jax2onnx_graph.errors import located
-from jax2onnx_graph.inspection.lowering_log import LoweringLog
 from jax2onnx_graph.progress import steps
 from jax2onnx_graph.targets import Target
 
@@ -24,9 +19,14 @@ from jax2onnx_core.fingerprint import jaxpr_fingerprint
 from jax2onnx_core.frontend.composite import is_composite
 from jax2onnx_core.jax_types import Atom, Equation, Jaxpr
 from jax2onnx_core.jaxprs import bounds, is_drop_var, is_literal, open_jaxpr
+from jax2onnx_core.lowering._functions import FunctionTable
+from jax2onnx_core.lowering._model_state import DimNotation, ModelState
+from jax2onnx_core.lowering._results import accept_results
+from jax2onnx_core.lowering._scope import Scope
 from jax2onnx_core.lowering.constant_eval import evaluate_equation
 from jax2onnx_core.lowering.context import Context
 from jax2onnx_core.lowering.dispatch import Dispatcher
+from jax2onnx_core.lowering.log import LoweringLog
 from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import is_token, physical_array, physical_type, weight_tensor
 from jax2onnx_core.plugins.errors import RuleError

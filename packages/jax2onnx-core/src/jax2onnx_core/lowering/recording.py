@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 import jax
 from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.build.names import Origin
-from jax2onnx_graph.build.scope import Scope
-from jax2onnx_graph.build.trail import Body, Place, Step, Trail
+from jax2onnx_runtime.bisection import EquationSource
 
 from jax2onnx_core import _compat
 from jax2onnx_core.jax_types import Atom, Equation, Jaxpr
 from jax2onnx_core.jaxprs import bind_primitive, is_jaxpr, is_literal, open_jaxpr
+from jax2onnx_core.lowering._scope import Scope
+from jax2onnx_core.lowering._trail import Body, Step, Trail
 from jax2onnx_core.lowering.context import Context
 from jax2onnx_core.lowering.engine import Engine
 
@@ -39,8 +40,8 @@ class RecordingEngine(Engine):
         meanings = {
             k: v for k, v in eqn.params.items() if is_jaxpr(v) and [o.aval for o in open_jaxpr(v)[0].outvars] == types
         }
-        place = Place(*self.lowered_by(ctx), _compat.user_frame(eqn.source_info), ctx.origin.stack)
-        self.trail.lowered(index, place, meanings, operands, results)
+        source = EquationSource(*self.lowered_by(ctx), _compat.user_frame(eqn.source_info), ctx.origin.stack)
+        self.trail.lowered(index, source, meanings, operands, results)
 
 
 def results_of(

@@ -8,14 +8,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from jax2onnx_graph.build.adapted import Adapted, Adapter
-from jax2onnx_graph.inspection.lowering_log import Unsupported
 from jax2onnx_graph.passes import ContributedPass
 from jax2onnx_graph.targets import PassFactory, Target, standard_target
+from jax2onnx_runtime.runtimes import Runtime, reference_runtime
 
 from jax2onnx_core.jax_types import Function
+from jax2onnx_core.plugins.adapted import Adapted, Adapter
 from jax2onnx_core.plugins.errors import PluginError
-from jax2onnx_core.plugins.rules import Composites, CompositeSpec, Decomposition, JaxFn, Rule, Rules
+from jax2onnx_core.plugins.rules import Composites, CompositeSpec, Decomposition, JaxFn, Rule, Rules, Unsupported
 
 __all__ = ["Registry"]
 
@@ -43,6 +43,7 @@ class Registry:
         self.adapters: list[Adapter] = []
         self.passes: list[ContributedPass] = []
         self.targets: dict[str, Target] = {standard_target.name: standard_target}
+        self.runtimes: dict[str, Runtime] = dict.fromkeys(reference_runtime.targets, reference_runtime)  # by target
         self.suppliers: dict[str, str] = {}  # module of a library → the distribution that knows its models
         self.owners: dict[str, str] = {}
         self.makers: dict[Function, str] = {}  # function of a rule or decomposition → who contributed it
@@ -149,11 +150,19 @@ class Registry:
         self.passes.append(ContributedPass(factory, after, self._owner))
 
     def target(self, target: Target) -> None:
-        """Add a runtime that users can name in `to_onnx(..., target=…)`."""
+        """Add a target that users can name in `to_onnx(..., target=…)`."""
         if not isinstance(target, Target):
             raise PluginError(f"{self._owner}: registry.target takes a Target, not {type(target).__name__}.")
         self._claim(f"target {target.name}", override=False)
         self.targets[target.name] = target
+
+    def runtime(self, runtime: Runtime) -> None:
+        """Add what runs the models that are made for `runtime.targets`."""
+        if not isinstance(runtime, Runtime):
+            raise PluginError(f"{self._owner}: registry.runtime takes a Runtime, not {type(runtime).__name__}.")
+        for target in sorted(runtime.targets):
+            self._claim(f"runtime of the target {target}", override=False)
+            self.runtimes[target] = runtime
 
     def operations(self) -> Iterator[str]:
         """Every primitive and composite name that something is declared for, sorted."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from jax2onnx_graph.build.builder import GraphBuilder, Value
-from jax2onnx_graph.inspection.lowering_log import Unsupported
 
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.errors import Declined, PluginError
@@ -22,6 +21,7 @@ __all__ = [
     "Replacement",
     "Rule",
     "Rules",
+    "Unsupported",
     "qualified_name",
 ]
 
@@ -55,6 +55,14 @@ class Decomposition:
     """A JAX function that computes what a primitive computes."""
 
     fn: JaxFn
+
+
+@dataclasses.dataclass(frozen=True)
+class Unsupported:
+    """Why a primitive cannot be in an ONNX file, and what its user can do instead."""
+
+    reason: str
+    advice: str = ""
 
 
 class Complex(NamedTuple):

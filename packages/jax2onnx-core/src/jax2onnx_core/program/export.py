@@ -10,31 +10,32 @@ from typing import Any
 import jax
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.final_names import finish_names
-from jax2onnx_graph.build.layouts import GivenLayouts, Layouts
-from jax2onnx_graph.build.model import assemble_model
 from jax2onnx_graph.build.names import Origin, check_names, title
-from jax2onnx_graph.build.python_functions import parameter_names
-from jax2onnx_graph.build.trail import Body
-from jax2onnx_graph.deployment.states import pair_states
-from jax2onnx_graph.inspection.lowering_log import missing_text, supplier_hints
 from jax2onnx_graph.metadata import StatePair, write_layouts, write_states, write_symbols
 from jax2onnx_graph.opsets import check_opset, declare_versions
 from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.targets import Target, find_target
 from jax2onnx_graph.traversal import check_depth, too_deep
+from jax2onnx_runtime.runtimes import find_runtime
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.adapters import AdaptedCallable, adapt_callable
 from jax2onnx_core.frontend.inputs import Inputs, parse_inputs
+from jax2onnx_core.frontend.layouts import GivenLayouts, Layouts
+from jax2onnx_core.frontend.python_functions import parameter_names
 from jax2onnx_core.frontend.static_retrace import specialize_traced, trace_specialized
 from jax2onnx_core.frontend.tracing import NEW_STATE, Traced, trace
 from jax2onnx_core.jax_types import Function
 from jax2onnx_core.jaxprs import definitely_le, struct
+from jax2onnx_core.lowering._main_graph import inputs_of_function, main_scope, outputs_of_model
+from jax2onnx_core.lowering._trail import Body
 from jax2onnx_core.lowering.engine import Engine
-from jax2onnx_core.lowering.main_graph import main_scope
+from jax2onnx_core.lowering.log import missing_text, supplier_hints
 from jax2onnx_core.lowering.recording import RecordingEngine
 from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 from jax2onnx_core.plugins.errors import ExportWarning, UnsupportedError
+from jax2onnx_core.program._assembly import assemble_model
+from jax2onnx_core.program._state_pairs import pair_states
 from jax2onnx_core.program.program import OnnxProgram
 from jax2onnx_core.program.stepping import input_leaves, output_leaves
 from jax2onnx_core.symbols.specialize import specialization
@@ -111,12 +112,12 @@ def to_onnx(
       UnsupportedError: primitives that no plugin lowers, all of them in one error.
     """
     found = installed_plugins().with_inline(plugins)
-    runtime = find_target(found.registry.targets, target)
-    check_opset(opset, runtime)
+    made_for = find_target(found.registry.targets, target)
+    check_opset(opset, made_for)
     adapted = adapt_callable(fn, found.registry.adapters)
     x64 = jax.config.jax_enable_x64 if x64 is None else x64
-    inline = inline_functions or not runtime.runs_functions
-    lowering = _Lowering(fn, adapted, found, runtime, opset, x64, output_names, provenance, inline, output_layouts)
+    inline = inline_functions or not made_for.runs_functions
+    lowering = _Lowering(fn, adapted, found, made_for, opset, x64, output_names, provenance, inline, output_layouts)
     of_model = states is not None and not isinstance(states, Mapping)
     if of_model:
         adapted.select_states(states, [*(kwargs or {}), *parameter_names(adapted.called)])
@@ -164,8 +165,9 @@ def _lower(lowering: _Lowering, traced: Traced, inputs: Inputs, specialized: Map
 
     names = [output.name or "" for output in model.graph.outputs]
     named, final = inputs.final_names, dict(zip(traced.out_names, names, strict=True))
+    runtime = find_runtime(lowering.plugins.registry.runtimes, lowering.target)
     program = OnnxProgram(
-        model, lowering.fn, traced, inputs, lowering.target, x64=lowering.x64, log=engine.log, record=record,
+        model, lowering.fn, traced, inputs, lowering.target, runtime, x64=lowering.x64, log=engine.log, record=record,
         specialized=specialized, lower_specialized=lower_specialized, fresh=lowering.adapted.holding,
         layouts=layouts, states={named[f"{lowering.adapted.state_keyword}.{path}"]: x for path, x in lowering.adapted.states.items()},
     )  # fmt: skip
@@ -188,7 +190,7 @@ def _model(make: type[Engine], lowering: _Lowering, traced: Traced, inputs: Inpu
         state.names.reserve(given or ())
         scope = main_scope(state, inputs)
         try:
-            operands = inputs.layouts.enter(scope, inputs.names)
+            operands = inputs_of_function(scope, inputs.layouts, inputs.names)
             outputs = engine.lower_jaxpr(scope, traced.jaxpr, operands, Origin())
         except RecursionError as error:
             raise too_deep("too") from error
@@ -199,7 +201,7 @@ def _model(make: type[Engine], lowering: _Lowering, traced: Traced, inputs: Inpu
     named, final = inputs.final_names, dict(zip(traced.out_names, names, strict=True))
     layouts = inputs.layouts.continued([pair.renamed(named, final) for pair in lowering.states])
     layouts |= Layouts.read("output", lowering.output_layouts, names, [aval.shape for aval in traced.out_avals])
-    outputs = layouts.leave(scope, names, outputs)
+    outputs = outputs_of_model(scope, layouts, names, outputs)
     model = assemble_model(scope, outputs, names, engine.functions, producer="jax2onnx-core", name=title(lowering.fn))
     engine.log.notes += [*plugins.failure_notes(), *optimise(model, target, plugins.registry.passes)]
     engine.log.notes += supplier_hints(

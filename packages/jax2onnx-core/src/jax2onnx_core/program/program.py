@@ -10,31 +10,32 @@ import jax
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype, number_array
-from jax2onnx_graph.build.layouts import Layouts
-from jax2onnx_graph.build.trail import Body, Step
-from jax2onnx_graph.deployment.bisection import Intermediate
-from jax2onnx_graph.deployment.profiles import ShapeProfile, SymbolRange, shape_profile
-from jax2onnx_graph.deployment.program import Arguments, Run
-from jax2onnx_graph.deployment.verification import VerifiableProgram
 from jax2onnx_graph.facts.dims import SpecializedDim
-from jax2onnx_graph.inspection.lowering_log import LoweringLog
 from jax2onnx_graph.labels import check_labels, symbol_table
 from jax2onnx_graph.metadata import SymbolInfo, read_states
-from jax2onnx_graph.probing import critical_sizes, index_extents
-from jax2onnx_graph.sizes import Ranges, Sizes, SymbolSpace, check_ranges, check_shapes, check_sizes, choose_sizes
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.weights.absent import WeightType
+from jax2onnx_runtime.bisection import Intermediate
+from jax2onnx_runtime.probing import critical_sizes, index_extents
+from jax2onnx_runtime.profiles import ShapeProfile, SymbolRange, shape_profile
+from jax2onnx_runtime.runtimes import Runtime
+from jax2onnx_runtime.sizes import Ranges, Sizes, SymbolSpace, check_ranges, check_shapes, check_sizes, choose_sizes
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.inputs import Inputs
+from jax2onnx_core.frontend.layouts import Layouts
 from jax2onnx_core.frontend.pytrees import is_too_deep, structure_difference
 from jax2onnx_core.frontend.static_retrace import specialize_traced
 from jax2onnx_core.frontend.tracing import Traced
 from jax2onnx_core.jax_types import Aval, Function, PyTreeDef
 from jax2onnx_core.jaxprs import AbsentWeight, Dim, is_symbolic_dim, open_jaxpr
+from jax2onnx_core.lowering._trail import Body, Step
+from jax2onnx_core.lowering.log import LoweringLog
 from jax2onnx_core.lowering.physical import has_components, physical_array, physical_type, static_type
 from jax2onnx_core.lowering.recording import results_of
 from jax2onnx_core.plugins.errors import RuntimeInputError, SymbolError
+from jax2onnx_core.program._base import Arguments, Run
+from jax2onnx_core.program._verifiable import VerifiableProgram
 from jax2onnx_core.program.stepping import StepInterface, initial_values, input_leaves
 from jax2onnx_core.program.verification import as_traced, random_runs
 
@@ -48,7 +49,7 @@ class OnnxProgram(VerifiableProgram):
     exported function, as NumPy arrays.
 
     Attributes:
-      model, target, log: those of `Program`.
+      model, target, runtime, log: those of `Program`.
       fn: the exported function.
       inputs, traced: what was exported: names, types and pytrees of its arguments and results.
       x64: whether JAX's 64-bit types were enabled.
@@ -56,11 +57,11 @@ class OnnxProgram(VerifiableProgram):
     """
 
     def __init__(
-        self, model: ir.Model, fn: Function, traced: Traced, inputs: Inputs, target: Target, *,
+        self, model: ir.Model, fn: Function, traced: Traced, inputs: Inputs, target: Target, runtime: Runtime, *,
         x64: bool, layouts: Layouts, log: LoweringLog, specialized: Mapping[str, int], lower_specialized: Callable[[Mapping[str, int]], OnnxProgram],
         record: Callable[[], Body], fresh: Callable[[Mapping[str, jax.Array]], Function], states: Mapping[str, jax.Array],
     ) -> None:  # fmt: skip
-        super().__init__(model, target, log)
+        super().__init__(model, target, runtime, log)
         self.fn = fn
         self.traced = traced
         self.inputs = inputs
@@ -232,7 +233,9 @@ class OnnxProgram(VerifiableProgram):
         found: list[Intermediate] = []
 
         def visit(step: Step, results: Sequence[jax.Array]) -> None:
-            found.extend(Intermediate(n, step.place, physical_array(results[i])) for i, n in sorted(step.names.items()))
+            found.extend(
+                Intermediate(n, step.source, physical_array(results[i])) for i, n in sorted(step.names.items())
+            )
 
         with jax.enable_x64(self.x64):
             leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)

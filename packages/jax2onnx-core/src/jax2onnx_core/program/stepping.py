@@ -7,8 +7,7 @@ from typing import Any
 
 import jax
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.deployment.states import Leaf, leaves_like
-from jax2onnx_graph.sizes import Sizes
+from jax2onnx_runtime.sizes import Sizes
 
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.pytrees import path_name, structure_difference
@@ -16,6 +15,7 @@ from jax2onnx_core.frontend.tracing import Traced
 from jax2onnx_core.jax_types import PyTree, PyTreeDef
 from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_core.plugins.errors import RuntimeInputError
+from jax2onnx_core.program._state_pairs import Leaf, leaves_like
 
 __all__ = ["StepInterface", "initial_values", "input_leaves", "output_leaves"]
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax2onnx_graph.comparison import random_array
-from jax2onnx_graph.deployment.program import Run
-from jax2onnx_graph.probing import Extent
 from jax2onnx_graph.progress import steps
-from jax2onnx_graph.sizes import Ranges, Sizes, index_ranges
+from jax2onnx_runtime.comparison import random_array
+from jax2onnx_runtime.probing import Extent
+from jax2onnx_runtime.sizes import Ranges, Sizes, index_ranges
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.inputs import Inputs
+from jax2onnx_core.program._base import Run
 
 __all__ = ["as_traced", "random_runs"]
 

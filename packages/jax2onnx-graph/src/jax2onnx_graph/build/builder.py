@@ -11,10 +11,11 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array, Dtype, DtypeLike
 from jax2onnx_graph.build.attributes import Attribute, attributes_of, element_type, plain_attributes
+from jax2onnx_graph.build.element_types import check_element_types
 from jax2onnx_graph.errors import Declined, RuleError
 from jax2onnx_graph.facts.dims import Dim, Dims, is_empty, is_static
 from jax2onnx_graph.facts.dtypes import is_exact_attribute
-from jax2onnx_graph.facts.node_check import check_element_types, check_node, check_operands
+from jax2onnx_graph.facts.node_check import check_node, check_operands
 from jax2onnx_graph.facts.schemas import output_types
 from jax2onnx_graph.facts.shapes import infer_dims
 from jax2onnx_graph.facts.values import constant_tensor, known
@@ -154,7 +155,7 @@ class GraphBuilder(abc.ABC):
         values = [Value(name=n, type=ir.TensorType(t)) for n, t in zip(names, types, strict=True)]
         node = ir.Node(domain, op_type, inputs, attributes_of(attributes), outputs=values, name=name)
         if not domain:
-            check_node(node, self.opset, self.target)
+            check_node(node, self.opset, self.target.computes)
         return node
 
     def _types(

@@ -1,20 +1,18 @@
-"""A node compared with the schema of its operator, and element types with what the model is for."""
+"""A node compared with the schema of its operator."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import onnx
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.errors import ConversionError, RuleError
+from jax2onnx_graph.errors import RuleError
 from jax2onnx_graph.facts.availability import schema_of
-from jax2onnx_graph.facts.dtypes import first_opset
-from jax2onnx_graph.targets import Target
 
-__all__ = ["check_element_types", "check_node", "check_operands", "is_accepted"]
+__all__ = ["check_node", "check_operands", "is_accepted"]
 
 _Option = onnx.defs.OpSchema.FormalParameterOption
 _Types = tuple[ir.DataType | None, ...]
@@ -33,24 +31,6 @@ class _Form(NamedTuple):
     required: frozenset[str]
 
 
-def check_element_types(opset: int, target: Target, dtypes: Iterable[ir.DataType | None]) -> None:
-    """Raise ConversionError for an element type that the operators of the opset, or the target, do not know."""
-    for dtype in dtypes:
-        first = 0 if dtype is None else first_opset(dtype)
-        if dtype is None or not first:
-            continue
-        if first > opset:
-            raise ConversionError(
-                f"The model holds {dtype} tensors, which ONNX has from opset {first} on, and it is for opset {opset}. "
-                f"Convert with to_onnx(..., opset={first})."
-            )
-        if not target.supports("Cast", dtype.numpy(), opset):
-            raise ConversionError(
-                f"The model holds {dtype} tensors, and {target.name} has no operator for those, not even Cast. Let the "
-                'function take and give another type, or convert with to_onnx(..., target="onnx").'
-            )
-
-
 def check_operands(op_type: str, opset: int, operands: Sequence[object]) -> None:
     """Raise RuleError where the schema of an operator does not allow the number or kind of a node's operands."""
     for index, value in enumerate(operands):
@@ -67,14 +47,14 @@ def check_operands(op_type: str, opset: int, operands: Sequence[object]) -> None
             raise RuleError(f"Operand {index} of {op_type} cannot be left out.")
 
 
-def check_node(node: ir.Node, opset: int, target: Target) -> None:
+def check_node(node: ir.Node, opset: int, computes: Callable[[ir.Node, int], bool]) -> None:
     """Raise RuleError where the schema of a standard operator does not allow a node's attributes, results or types.
 
-    An element type that the schema does not allow may be one that the target computes, after legalisation.
+    An element type that the schema does not allow may be one that the target `computes` all the same, after legalisation.
     """
     _check_form(node, opset)
     problem = _type_problem(node.op_type, opset, *_types_of(node))
-    if problem is not None and not (problem.may_be_carried and target.computes(node, opset)):
+    if problem is not None and not (problem.may_be_carried and computes(node, opset)):
         raise RuleError(problem.text)
 
 

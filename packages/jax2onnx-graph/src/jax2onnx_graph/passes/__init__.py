@@ -10,24 +10,25 @@ from onnx_ir.passes.common import RemoveUnusedFunctionsPass
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import ConversionError, PassError
-from jax2onnx_graph.passes.attention.layout import AttentionLayout
-from jax2onnx_graph.passes.attention.one_query import HeadsAsRows
-from jax2onnx_graph.passes.attention.recover import RecoverAttention
-from jax2onnx_graph.passes.recover.fold_batch_norm import FoldBatchNorm
-from jax2onnx_graph.passes.recover.fold_neutral import FoldNeutral
-from jax2onnx_graph.passes.recover.gelu import RecoverGelu
-from jax2onnx_graph.passes.recover.layer_norm import RecoverLayerNorm
-from jax2onnx_graph.passes.recover.mod import RecoverMod
-from jax2onnx_graph.passes.recover.relu import RecoverRelu
-from jax2onnx_graph.passes.recover.rms_norm import RecoverRmsNorm
-from jax2onnx_graph.passes.recover.rotary import RecoverRotary
-from jax2onnx_graph.passes.recover.silu import RecoverSilu
-from jax2onnx_graph.passes.recover.softmax import RecoverSoftmax
-from jax2onnx_graph.passes.recurrent.directions import JoinDirections
-from jax2onnx_graph.passes.recurrent.scans import RecoverRecurrent
-from jax2onnx_graph.passes.structural.common_subexpressions import CommonSubexpressionEliminationPass
+from jax2onnx_graph.passes.fusion.attention.attention_layout import AttentionLayout
+from jax2onnx_graph.passes.fusion.attention.fuse_attention import FuseAttention
+from jax2onnx_graph.passes.fusion.attention.heads_as_rows import HeadsAsRows
+from jax2onnx_graph.passes.fusion.fold_batch_norm import FoldBatchNorm
+from jax2onnx_graph.passes.fusion.fuse_gelu import FuseGelu
+from jax2onnx_graph.passes.fusion.fuse_layer_norm import FuseLayerNorm
+from jax2onnx_graph.passes.fusion.fuse_mod import FuseMod
+from jax2onnx_graph.passes.fusion.fuse_relu import FuseRelu
+from jax2onnx_graph.passes.fusion.fuse_rms_norm import FuseRmsNorm
+from jax2onnx_graph.passes.fusion.fuse_rotary_embedding import FuseRotaryEmbedding
+from jax2onnx_graph.passes.fusion.fuse_silu import FuseSilu
+from jax2onnx_graph.passes.fusion.fuse_softmax import FuseSoftmax
+from jax2onnx_graph.passes.fusion.recurrence.fuse_recurrent import FuseRecurrent
+from jax2onnx_graph.passes.fusion.recurrence.join_directions import JoinDirections
+from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.passes.structural.expand_functions import ExpandFunctions
 from jax2onnx_graph.passes.structural.fold_casts import FoldCasts
+from jax2onnx_graph.passes.structural.fold_constants import FoldConstants
+from jax2onnx_graph.passes.structural.fold_neutral import FoldNeutral
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcast
 from jax2onnx_graph.passes.structural.merge_reductions import MergeReductions
@@ -35,7 +36,6 @@ from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
 from jax2onnx_graph.passes.structural.order_features import OrderFeatures
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.passes.structural.select_early import SelectEarly
-from jax2onnx_graph.passes.structural.shape_folding import FoldConstants
 from jax2onnx_graph.progress import steps
 from jax2onnx_graph.targets import PassFactory, Target
 from jax2onnx_graph.traversal import walk
@@ -72,22 +72,22 @@ def default_passes() -> list[PassFactory]:
         FoldConstants,
         FoldCasts,
         ImplicitBroadcast,
-        _plain(CommonSubexpressionEliminationPass),
+        _plain(EliminateCommonSubexpressions),
         FoldNeutral,
-        RecoverMod,
-        RecoverRelu,
-        RecoverSilu,
-        RecoverSoftmax,
-        RecoverLayerNorm,
-        RecoverRmsNorm,
-        RecoverGelu,
+        FuseMod,
+        FuseRelu,
+        FuseSilu,
+        FuseSoftmax,
+        FuseLayerNorm,
+        FuseRmsNorm,
+        FuseGelu,
         _plain(RemoveDeadNodes),
-        RecoverAttention,
+        FuseAttention,
         FoldTransposes,
-        RecoverRotary,
+        FuseRotaryEmbedding,
         AttentionLayout,
         HeadsAsRows,
-        RecoverRecurrent,
+        FuseRecurrent,
         JoinDirections,
         FoldBatchNorm,
         _plain(RemoveDeadNodes),

@@ -12,7 +12,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.attributes import Attribute, attribute_values, attributes_of
 from jax2onnx_graph.build.builder import Array, GraphBuilder, Value
 from jax2onnx_graph.build.names import Names, renamed
-from jax2onnx_graph.build.trail import forget, hold_the_same
+from jax2onnx_graph.build.origins import drop_origins, share_origins
 from jax2onnx_graph.errors import RuleError
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 from jax2onnx_graph.facts.values import LabelledDim, dims_of
@@ -146,7 +146,7 @@ class GraphEditor:
         the node stays for the output alone. Returns whether anything changed.
         """
         output = node.outputs[0]
-        hold_the_same(output, value)
+        share_origins(output, value)
         if output.is_graph_output() and not self._take_over_output(output, value):
             uses = output.uses()
             for user, index in uses:
@@ -166,8 +166,8 @@ class GraphEditor:
             user.replace_input_with(index, new)
         self.hand_over_output(value, new)
         new.metadata_props.update(value.metadata_props)
-        hold_the_same(value, new)
-        forget([value])
+        share_origins(value, new)
+        drop_origins([value])
         return new
 
     def insert_before(self, following: ir.Node, node: ir.Node) -> None:

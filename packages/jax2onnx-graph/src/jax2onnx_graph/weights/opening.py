@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from jax2onnx_graph.errors import WeightsError
-from jax2onnx_graph.weights.orbax import OrbaxCheckpoint, is_checkpoint
-from jax2onnx_graph.weights.safetensors_files import INDEX, SafetensorsFiles
-from jax2onnx_graph.weights.sources import GivenArrays, WeightSource
+from jax2onnx_graph.weights._orbax import OrbaxCheckpoint, is_checkpoint
+from jax2onnx_graph.weights._safetensors_files import INDEX, SafetensorsFiles
+from jax2onnx_graph.weights._sources import GivenArrays, WeightSource
 
 __all__ = ["open_weights"]
 

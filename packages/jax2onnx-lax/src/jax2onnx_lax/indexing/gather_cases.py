@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 from jax.scipy.ndimage import map_coordinates
 from jax2onnx_core import Case, expect_graph
-from jax2onnx_graph.cases import ExpectGraph
+from jax2onnx_core.plugins.cases import ExpectGraph
 
 __all__ = ["cases"]
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
+from jax2onnx_core.plugins.cases import ExpectGraph
 from jax2onnx_graph.build.builder import Array
-from jax2onnx_graph.cases import ExpectGraph
 
 __all__ = ["cases"]
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
-from jax2onnx_graph.expectation import ExpectGraph
+from jax2onnx_core.plugins.expectations import ExpectGraph
 
 __all__ = ["cases"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Case, expect_graph
-from jax2onnx_graph.cases import ExpectGraph
+from jax2onnx_core.plugins.cases import ExpectGraph
 
 __all__ = ["cases"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import onnx_ir as ir
-from jax2onnx_graph.deployment.quantization import Mode, Quantization
 from jax2onnx_graph.errors import TargetError
 from jax2onnx_graph.passes import make_names_unique
 from jax2onnx_graph.targets import Target
+from jax2onnx_runtime.quantization import Mode, Quantization
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from jax2onnx_onnxruntime.quantization.half import half_precision

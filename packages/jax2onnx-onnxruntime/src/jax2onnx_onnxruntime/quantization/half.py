@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import onnx_ir as ir
-from jax2onnx_graph.deployment.quantization import Mode, Quantization
 from jax2onnx_graph.facts.dtypes import type_name
 from jax2onnx_graph.facts.operators import ValueUse, facts_of, operators_where, value_use
 from jax2onnx_graph.facts.values import constant_tensor
 from jax2onnx_graph.metadata import note_reason
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.traversal import HAS_SUBGRAPHS
+from jax2onnx_runtime.quantization import Mode, Quantization
 
 __all__ = ["half_precision"]
 

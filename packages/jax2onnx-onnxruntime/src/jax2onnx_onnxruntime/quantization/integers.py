@@ -9,9 +9,9 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.deployment.quantization import Quantization
 from jax2onnx_graph.facts.values import constant_tensor
 from jax2onnx_graph.progress import steps
+from jax2onnx_runtime.quantization import Quantization
 
 from jax2onnx_onnxruntime._compat import quantization
 from jax2onnx_onnxruntime.quantization.prepare import plain_proto

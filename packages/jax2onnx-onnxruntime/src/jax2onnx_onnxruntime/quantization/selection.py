@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 import onnx_ir as ir
-from jax2onnx_graph.deployment.quantization import Mode, Quantization
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.values import constant_tensor
 from jax2onnx_graph.traversal import walk
+from jax2onnx_runtime.quantization import Mode, Quantization
 
 __all__ = ["CONVOLUTIONS", "excluded_nodes"]
 

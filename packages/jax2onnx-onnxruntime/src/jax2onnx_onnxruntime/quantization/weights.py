@@ -6,11 +6,11 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 from jax2onnx_graph.build.attributes import attribute_values
-from jax2onnx_graph.deployment.quantization import Quantization
 from jax2onnx_graph.facts.values import constant_tensor, dims_of
 from jax2onnx_graph.progress import steps
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_runtime.quantization import Quantization
 
 from jax2onnx_onnxruntime._compat import block_quantizer
 from jax2onnx_onnxruntime.quantization.joined_products import JoinedProductsPass

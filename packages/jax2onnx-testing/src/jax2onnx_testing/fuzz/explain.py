@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.comparison import tolerance
+from jax2onnx_runtime.comparison import tolerance
 
 from jax2onnx_testing.fuzz.execution import Arrays, evaluate, evaluate_for_all_sizes, evaluate_nudged
 from jax2onnx_testing.fuzz.programs import Program

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.build.trail import forget, hold_the_same
+from jax2onnx_graph.build.origins import drop_origins, share_origins
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known, same_dims
 from jax2onnx_graph.passes.structural.merge_reshapes import view_of
@@ -288,7 +288,7 @@ class _Region:
             rewrite_axes(self.editor, node, self.layout)
         for value in inside:
             value.shape = ir.Shape(permuted(dims_of(value) or (), self.undo))
-        forget(inside)
+        drop_origins(inside)
 
     def _enter(self, value: ir.Value) -> ir.Value:
         """`value`, made outside, in the region's layout."""
@@ -319,7 +319,7 @@ class _Region:
         readers = self._readers(value)
         if readers.others or value.is_graph_output():
             own = self._transpose(value, self.layout, permuted(dims_of(value) or (), self.undo))
-            hold_the_same(value, own)
+            share_origins(value, own)
             if value.is_graph_output():
                 self.editor.hand_over_output(value, own)
             for user, index in readers.others:
@@ -345,8 +345,8 @@ class _Region:
         for user, index in users:
             user.replace_input_with(index, own)
         output.shape = ir.Shape(dims)
-        hold_the_same(output, own)
-        forget([output])
+        share_origins(output, own)
+        drop_origins([output])
 
     def _transpose(self, source: ir.Value, perm: Layout, dims: tuple[LabelledDim, ...] | None = None) -> ir.Value:
         """`Transpose(source, perm)`; `dims` are those of `source` if they are about to change."""

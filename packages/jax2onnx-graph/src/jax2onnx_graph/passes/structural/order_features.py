@@ -10,7 +10,7 @@ import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.build.trail import forget
+from jax2onnx_graph.build.origins import drop_origins
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
 from jax2onnx_graph.facts.values import SMALL, LabelledDim, constant_tensor, dims_of, known
 from jax2onnx_graph.rewrite.editor import GraphEditor
@@ -179,7 +179,7 @@ class _Region:
             self._join_in_order(node, view)
         for node, view in self.splits.items():
             self._split_in_order(node, view)
-        forget([*self.values])
+        drop_origins([*self.values])
 
     def _ordered(self, value: ir.Value | None, axis: int) -> ir.Value:
         tensor = constant_tensor(value)
@@ -207,7 +207,7 @@ class _Region:
 def _reshape(values: Sequence[ir.Value], like: ir.Value | None) -> None:
     for value in values:
         value.shape = None if like is None else like.shape
-    forget(values)
+    drop_origins(values)
 
 
 def _join(view: ir.Node) -> _View | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.build.trail import forget
+from jax2onnx_graph.build.origins import drop_origins
 from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.rows import Rows, operand_rows
@@ -39,7 +39,7 @@ class SelectEarly(GraphPass):
     4. A selection that drops the axis keeps it on the way, with size 1; a Squeeze drops it in its place.
     """
 
-    after = ("FoldTransposes", "RecoverAttention")
+    after = ("FoldTransposes", "FuseAttention")
 
     def rewrite(self, editor: GraphEditor) -> None:
         groups: dict[tuple[object, ...], list[_Selection]] = {}
@@ -336,7 +336,7 @@ class _Region:
                 node.replace_input_with(index, self._selected(value, taken, node))
         for output in node.outputs:
             output.shape = ir.Shape(self._dims_of(output, rows))
-        forget(node.outputs)
+        drop_origins(node.outputs)
         if view is not None:
             become_view(self.editor, node, node.inputs[0], view)
 

@@ -1,0 +1,111 @@
+"""`ModelState`: what the graphs of one model under construction share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from jax2onnx_graph import ir
+from jax2onnx_graph.arrays import Array, Dtype
+from jax2onnx_graph.build.attributes import element_type
+from jax2onnx_graph.build.builder import Value
+from jax2onnx_graph.build.names import Names
+from jax2onnx_graph.facts.dims import Dim, Dims, SpecializedDim, SymbolicDim, Term, is_static
+from jax2onnx_graph.metadata import DIMS_KEY
+from jax2onnx_graph.targets import Target
+
+from jax2onnx_core.lowering._constants import ConstantPool
+
+__all__ = ["DimNotation", "ModelState"]
+
+
+@dataclasses.dataclass(frozen=True)
+class DimNotation:
+    """How dimensions are read and shown.
+
+    Attributes:
+      label: the text that names a dimension in the model.
+      terms: what a symbolic dimension is the sum of.
+      bounds: the least and the greatest value that a dimension can have.
+    """
+
+    label: Callable[[Dim], str]
+    terms: Callable[[SymbolicDim], Sequence[Term]]
+    bounds: Callable[[Dim], tuple[float, float]]
+
+
+class ModelState:
+    """The names, constants and dimensions of one model, and what it is made for.
+
+    Attributes:
+      opset: the version of the standard operators.
+      target: the runtime that the model is for.
+      notation: how dimensions are read and shown.
+      inline_functions: whether the bodies of functions stand in the place of their calls.
+      names: the names that are taken.
+
+    `weight_names` has the names of weights by their ids; `physical` makes the array of a tensor from a weight.
+    """
+
+    def __init__(
+        self, opset: int, target: Target, notation: DimNotation, weight_names: Mapping[int, str],
+        physical: Callable[[Any], Array | ir.TensorProtocol], *, inline_functions: bool = False,
+    ) -> None:  # fmt: skip
+        self.opset, self.target, self.notation = opset, target, notation
+        self.inline_functions = inline_functions
+        self.names = Names()
+        self._pool = ConstantPool(self.names)
+        self._dims: dict[Value, Dims] = {}
+        self._weight_names, self._physical = weight_names, physical
+        self._weights: dict[int, Value] = {}
+        self._named: set[str] = set()
+        self._kept: list[Any] = []  # what the ids in `_weights` belong to
+
+    def dims(self, value: Value) -> Dims | None:
+        """The dimensions of a value, ints or symbolic ones; None if nothing is known."""
+        found = self._dims.get(value)
+        if found is None and value.const_value is not None:
+            return tuple(value.const_value.shape.numpy())
+        return found
+
+    def set_dims(self, value: Value, dims: Sequence[Dim]) -> None:
+        """Remember the dimensions of a value, and label it with them."""
+        self._dims[value] = dims = tuple(dims)
+        value.shape = ir.Shape([int(d) if is_static(d) else self.notation.label(d) for d in dims])
+        if any(isinstance(d, SpecializedDim) for d in dims):
+            value.metadata_props[DIMS_KEY] = ", ".join(self.notation.label(d) for d in dims)
+
+    def new_value(self, name: str, dtype: Dtype, dims: Sequence[Dim]) -> Value:
+        """A named value without a producer: an input of some graph."""
+        value = Value(name=self.names.unique(name), type=ir.TensorType(element_type(dtype)))
+        self.set_dims(value, dims)
+        return value
+
+    def constant(self, array: Array, name: str = "const") -> Value:
+        """The value that holds `array`; equal small arrays share one."""
+        return self._pool.constant(array, name)
+
+    def tensor(self, tensor: ir.TensorProtocol, name: str) -> Value:
+        """The value of a tensor whose numbers are not at hand."""
+        return self._pool.tensor(tensor, name)
+
+    def weight(self, array: Any) -> Value:
+        """The value of an array that the traced function closed over, or of an absent weight; one array is one value."""
+        value = self._weights.get(id(array))
+        if value is None:
+            name, tensor = self._weight_names.get(id(array)), self._physical(array)
+            if isinstance(tensor, ir.TensorProtocol):
+                name = name or tensor.name
+                value = self.tensor(tensor, name or "const")
+            else:
+                value = self._pool.weight(tensor, name)
+            self._weights[id(array)] = value
+            self._kept.append(array)
+            if name is not None:
+                self._named.add(value.name or "")
+        return value
+
+    def weight_names(self) -> set[str]:
+        """The names of all named weights so far, in use or not."""
+        return self._named

@@ -1,1 +1,0 @@
-"""What a model is, said in data, in text and as a page: summaries, differences, reports."""

@@ -1,0 +1,154 @@
+"""The step of a Scan as formulas of its states and of the rows of what it reads."""
+
+from __future__ import annotations
+
+__all__ = ["Input", "Step"]
+
+import dataclasses
+from collections.abc import Iterator
+
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.values import constant_tensor, dims_of, same_dim
+from jax2onnx_graph.passes.fusion.recurrence._affine import Affine, Batch, Leaf, UnreadableError
+from jax2onnx_graph.passes.fusion.recurrence._body import Reader
+from jax2onnx_graph.passes.fusion.recurrence._formulas import Formula
+
+_VIEWS = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity")
+_OF_ONE_OPERAND = (*_VIEWS, "Expand", "Split", "Slice", "Gather", "Neg")
+_OF_TWO_OPERANDS = ("Add", "Sub", "Mul", "MatMul", "Gemm")
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """What the steps read row by row: a tensor that `perm` transposes to [T, I] or [T, B, I]."""
+
+    value: ir.Value
+    perm: tuple[int, ...]
+
+    @property
+    def key(self) -> tuple[ir.Value, int]:
+        """What the leaf for its rows stands for: the value, and its axis of features."""
+        return self.value, self.perm[-1]
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether there is nothing to transpose."""
+        return self.perm == tuple(sorted(self.perm))
+
+
+class Step:
+    """The body of a Scan whose scan axes are all the first, with states [H] or [B, H].
+
+    Attributes:
+      before: the states at the start of a step.
+      after: the states at its end.
+      collected: the results that the Scan collects.
+      inputs: what the leaves other than the states stand for.
+      batch: what the axes of a state run over.
+      width: H.
+
+    Raises:
+      UnreadableError: the step is more than arithmetic, or its states are of other shapes.
+    """
+
+    def __init__(self, scan: ir.Node) -> None:
+        graph = scan.attributes["body"].as_graph()
+        count = len(scan.inputs) - scan.attributes["num_scan_inputs"].as_int()
+        states, rows = graph.inputs[:count], graph.inputs[count:]
+        self._dims = (dims_of(states[0]) if states else None) or ()
+        width = self._dims[-1] if self._dims else None
+        if len(self._dims) > 2 or not isinstance(width, int) or any(dims_of(s) != self._dims for s in states):
+            raise UnreadableError("the states are no rows, or of different sizes")
+        self.width = width
+        self.batch: Batch = (*(("batch",) if size != 1 else () for size in self._dims[:-1]), ())
+        self.before = [Leaf(state, width) for state in states]
+        self.inputs: dict[tuple[ir.Value, int], Input] = {}
+        self._leaves: dict[tuple[ir.Value, int], Leaf] = {}
+        given = {state: self.row(place) for place, state in enumerate(states)}
+        reader = Reader(given, {"batch": self._dims[0]})
+        for row, whole in zip(rows, scan.inputs[count:], strict=True):
+            if row.uses() and whole is not None:
+                reader.given[row] = self._scanned(whole)
+        results = [reader.read(result) for result in graph.outputs]
+        self.after, self.collected = results[:count], results[count:]
+
+    def row(self, place: int) -> Formula:
+        """A state at the start of a step, as a formula."""
+        return self._row(self.before[place])
+
+    def _row(self, leaf: Leaf) -> Formula:
+        return Formula.of(Affine.row(leaf, self.batch, len(self.batch) - 1))
+
+    def _scanned(self, whole: ir.Value) -> Formula:
+        """The row of `whole`, of which each step gets one: where a product was taken out of the loop, of its operand.
+
+        An operand that need not be transposed is preferred, then the one from which the others are made.
+        """
+        found: tuple[Formula, Input] | None = None
+        for value in _multiplied(whole):
+            for axis in range(len(dims_of(value) or ())):
+                try:
+                    found = self._row_of_product(whole, value, axis)
+                except UnreadableError:
+                    continue
+                if found[1].is_in_order:
+                    break
+            if found is not None and found[1].is_in_order:
+                break
+        formula, tensor = found or self._row_itself(whole)
+        if self.inputs.setdefault(tensor.key, tensor) != tensor:
+            raise UnreadableError("an input is read in two ways")
+        return formula
+
+    def _row_itself(self, whole: ir.Value) -> tuple[Formula, Input]:
+        rank = len(dims_of(whole) or ())
+        tensor = self._checked(Input(whole, tuple(range(rank))))
+        return self._row(self._leaf(whole, rank - 1)), tensor
+
+    def _row_of_product(self, whole: ir.Value, value: ir.Value, axis: int) -> tuple[Formula, Input]:
+        """The row of `whole` as a formula of `value`, whose features are along `axis`."""
+        dims = dims_of(value) or ()
+        batch = tuple((str(i),) if i != axis and size != 1 else () for i, size in enumerate(dims))
+        row = Formula.of(Affine.row(self._leaf(value, axis), batch, axis))
+        read = Reader({value: row}, {str(i): size for i, size in enumerate(dims)}).read(whole)
+        over = [names for names in read.frame.batch if names]
+        if not read.frame.batch[0] or any(len(names) > 1 for names in over):
+            raise UnreadableError("batch axes are merged")
+        axes = [int(names[0]) for names in over]
+        ones = [i for i in range(len(dims)) if i not in axes and i != axis]
+        tensor = self._checked(Input(value, (*axes, *ones, axis)))
+        renamed = tuple(("batch",) if names else () for names in read.frame.batch[1:])
+        return read.arranged(lambda array: array[0], renamed), tensor
+
+    def _checked(self, tensor: Input) -> Input:
+        """`tensor`, if it has the batch of the states."""
+        dims = [(dims_of(tensor.value) or ())[axis] for axis in tensor.perm]
+        if len(dims) != len(self._dims) + 1 or not all(map(same_dim, dims[1:-1], self._dims)):
+            raise UnreadableError("what a step reads is no row, or of another batch")
+        return tensor
+
+    def _leaf(self, value: ir.Value, axis: int) -> Leaf:
+        """The leaf that stands for the rows of `value`, whose features are along `axis`."""
+        dims = dims_of(value)
+        width = dims[axis] if dims else None
+        if not isinstance(width, int):
+            raise UnreadableError("the width of what a step reads is not known")
+        return self._leaves.setdefault((value, axis), Leaf((value, axis), width))
+
+
+def _multiplied(whole: ir.Value) -> Iterator[ir.Value]:
+    """The value that is multiplied by a constant matrix on the way to `whole`, and those of which it is a view."""
+    value, is_multiplied = whole, False
+    while True:
+        if is_multiplied:
+            yield value
+        node = value.producer()
+        passed = _VIEWS if is_multiplied else (*_OF_ONE_OPERAND, *_OF_TWO_OPERANDS)
+        if node is None or node.domain or node.op_type not in passed:
+            return
+        single = node.op_type in _OF_ONE_OPERAND
+        operands = [v for v in node.inputs[: 1 if single else 2] if constant_tensor(v) is None]
+        if len(operands) != 1 or operands[0] is None:
+            return
+        is_multiplied |= node.op_type in ("MatMul", "Gemm")
+        value = operands[0]

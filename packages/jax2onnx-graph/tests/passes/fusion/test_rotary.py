@@ -1,0 +1,116 @@
+"""Rotary embeddings in all spellings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from jax2onnx_graph.passes.fusion.fuse_rotary_embedding import FuseRotaryEmbedding
+
+TOKENS = ("float[B,T,2,4] x", "float[B,T,2,4] y")
+CONSTANTS = """
+    nought = Constant<value = int64 {0}>() first = Constant<value = int64[1] {0}>() two = Constant<value = int64[1] {2}>()
+    four = Constant<value = int64[1] {4}>() last = Constant<value = int64[1] {3}>() heads = Constant<value = int64[1] {2}>()
+    h = Constant<value = int64[2] {2, 2}>() one = Constant<value = int64[1] {1}>() step = Constant<value = int64[1] {2}>()
+"""
+# Angles that depend on x, of [1, T, 2]: c and s vary with tokens and features, not with heads.
+ROTATION = """
+    x0 = ReduceSum(x, first) a1 = Gather<axis = 2>(x0, nought) a = Slice(a1, first, two, two)
+    c3 = Cos(a) s3 = Sin(a) c = Unsqueeze(c3, heads) s = Unsqueeze(s3, heads)
+"""
+ANGLES = CONSTANTS + ROTATION
+PRODUCTS = "p = Mul(x1, c) q = Mul(x2, s) u = Sub(p, q) r = Mul(c, x2) t = Mul(x1, s) v = Add(r, t)"
+SPLIT = "x1, x2 = Split<axis = 3>(x, h)"
+SLICES = "x1 = Slice(x, first, two, last) x2 = Slice(x, two, four, last)"
+ALTERNATE = "x1 = Slice(x, first, four, last, step) x2 = Slice(x, one, four, last, step)"
+PAIRS = """pairs = Constant<value = int64[5] {0, 0, 2, 2, 2}>() i1 = Constant<value = int64 {1}>()
+    x5 = Reshape(x, pairs) x1 = Gather<axis = 4>(x5, nought) x2 = Gather<axis = 4>(x5, i1)"""
+STACK = """end = Constant<value = int64[1] {4}>() flat = Constant<value = int64[4] {0, 0, 2, 4}>()
+    u5 = Unsqueeze(u, end) v5 = Unsqueeze(v, end) w = Concat<axis = 4>(u5, v5) y = Reshape(w, flat)"""
+SIDE_BY_SIDE = "y = Concat<axis = 3>(u, v)"
+
+
+@pytest.mark.parametrize(
+    ("parts", "end"), [(SPLIT, SIDE_BY_SIDE), (SLICES, SIDE_BY_SIDE), (ALTERNATE, STACK), (PAIRS, STACK)]
+)
+def test_products_of_pairs(recover, parts, end):
+    operators = recover(FuseRotaryEmbedding(), ANGLES + parts + PRODUCTS + end, *TOKENS)
+    assert "RotaryEmbedding" in operators
+    assert "Mul" not in operators
+
+
+def test_no_rotary_embedding_before_opset_23(recover):
+    assert "RotaryEmbedding" not in recover(
+        FuseRotaryEmbedding(), ANGLES + SPLIT + PRODUCTS + SIDE_BY_SIDE, *TOKENS, opset=22
+    )
+
+
+@pytest.mark.parametrize("where", ["angles", "cosines", "behind an axis"])
+def test_a_rotated_half_with_doubled_angles(recover, where):
+    double = {
+        "angles": "aa = Concat<axis = 2>(a, a) cc3 = Cos(aa) ss3 = Sin(aa) cc = Unsqueeze(cc3, heads) ss = Unsqueeze(ss3, heads)",
+        "cosines": "cc3 = Concat<axis = 2>(c3, c3) ss3 = Concat<axis = 2>(s3, s3) cc = Unsqueeze(cc3, heads) "
+        "ss = Unsqueeze(ss3, heads)",
+        "behind an axis": "cc = Concat<axis = 3>(c, c) ss = Concat<axis = 3>(s, s)",
+    }[where]
+    rest = "n = Neg(x2) r = Concat<axis = 3>(n, x1) p = Mul(x, cc) q = Mul(ss, r) y = Add(p, q)"
+    operators = recover(FuseRotaryEmbedding(), ANGLES + SLICES + double + rest, *TOKENS)
+    assert "RotaryEmbedding" in operators
+    assert "Neg" not in operators
+
+
+def test_doubled_angles_in_a_table(recover):
+    """One token of each of three positions, rows of [cos a, cos b, cos a, cos b]."""
+    body = """cc = Constant<value = float[1,3,1,4] {0.5, 0.25, 0.5, 0.25, 0.1, 0.2, 0.1, 0.2, 0.3, 0.4, 0.3, 0.4}>()
+        n = Neg(x2) r = Concat<axis = 3>(n, x1) p = Mul(x, cc) q = Mul(r, cc) y = Add(q, p)"""
+    signature = ("float[B,3,2,4] x", "float[B,3,2,4] y")
+    operators = recover(FuseRotaryEmbedding(), CONSTANTS + SLICES + body, *signature)
+    assert "RotaryEmbedding" in operators
+    other = body.replace("0.3, 0.4}", "0.3, 0.5}")
+    operators = recover(FuseRotaryEmbedding(), CONSTANTS + SLICES + other, *signature)
+    assert "RotaryEmbedding" not in operators
+
+
+def test_heads_first_is_the_4d_form(recover):
+    angles = ANGLES.replace("a1 = Gather<axis = 2>", "a1 = Gather<axis = 1>")
+    angles = angles.replace("heads = Constant<value = int64[1] {2}>()", "heads = Constant<value = int64[1] {1}>()")
+    operators = recover(
+        FuseRotaryEmbedding(), angles + SPLIT + PRODUCTS + SIDE_BY_SIDE, "float[B,2,T,4] x", "float[B,2,T,4] y"
+    )
+    assert operators.count("RotaryEmbedding") == 1
+    assert "Transpose" not in operators
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("u = Sub(p, q)", "u = Sub(q, p)"),  # the rotation backwards
+        ("t = Mul(x1, s)", "t = Mul(x1, c)"),
+        ("y = Concat<axis = 3>(u, v)", "y = Concat<axis = 3>(v, u)"),
+        (
+            "c = Unsqueeze(c3, heads)",
+            "cu = Unsqueeze(c3, heads) cx = Slice(x, first, two, last) c = Add(cu, cx)",
+        ),  # angles that vary with the heads
+    ],
+)
+def test_something_like_a_rotation_stays(recover, change):
+    body = ANGLES + SPLIT + PRODUCTS + SIDE_BY_SIDE
+    assert change[0] in body
+    operators = recover(FuseRotaryEmbedding(), body.replace(*change), *TOKENS)
+    assert "RotaryEmbedding" not in operators
+
+
+def test_rotation_in_half_precision(recover):
+    body = ANGLES + SPLIT + PRODUCTS + SIDE_BY_SIDE
+    operators = recover(FuseRotaryEmbedding(), body, "float16[B,T,2,4] x", "float16[B,T,2,4] y", tolerance=2e-2)
+    assert "RotaryEmbedding" in operators
+
+
+def test_a_target_of_opset_18_gets_no_rotary_embedding(recover, limited):
+    body = ANGLES + SPLIT + PRODUCTS + SIDE_BY_SIDE
+    assert "RotaryEmbedding" not in recover(FuseRotaryEmbedding(limited(opset=18)), body, *TOKENS)
+
+
+def test_a_target_that_rotates_in_half_precision_alone_gets_no_rotary_embedding_in_single(recover, limited):
+    body = ANGLES + SPLIT + PRODUCTS + SIDE_BY_SIDE
+    target = limited(dtypes=[np.float16])
+    assert "RotaryEmbedding" not in recover(FuseRotaryEmbedding(target), body, *TOKENS)

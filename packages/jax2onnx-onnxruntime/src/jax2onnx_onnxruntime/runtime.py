@@ -1,0 +1,90 @@
+"""`OrtRuntime`: ONNX Runtime as a runtime of finished models, which is imported only to run one."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from jax2onnx_graph import ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.errors import TargetError
+from jax2onnx_graph.metadata import StatePair
+from jax2onnx_graph.targets import Target
+from jax2onnx_runtime.quantization import Quantization
+from jax2onnx_runtime.runtimes import LoadedModel, Runtime
+from jax2onnx_runtime.states import RuntimeOptions, StatefulModel
+
+__all__ = ["OrtRuntime"]
+
+
+class OrtRuntime(Runtime):
+    """ONNX Runtime's CPU provider; models for browsers run in it, too."""
+
+    name = "ONNX Runtime"
+    targets = frozenset({"onnxruntime", "web"})
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether `onnxruntime` can be imported: which of its builds is installed is the user's choice."""
+        return importlib.util.find_spec("onnxruntime") is not None
+
+    def load(self, model: ir.Model | Path) -> LoadedModel:
+        """Open a session on a model, or on the file of one.
+
+        Raises:
+          TargetError: ONNX Runtime is not installed, or it refuses the model.
+        """
+        from jax2onnx_onnxruntime.runner import load
+
+        with _explained():
+            return load(model)
+
+    def open(self, model: ir.Model, states: Sequence[StatePair], options: RuntimeOptions) -> StatefulModel:
+        """Open a session on a model whose states stay in the runtime.
+
+        Raises:
+          OptionError: an option is impossible.
+          TargetError: ONNX Runtime is not installed, or it refuses the model.
+        """
+        from jax2onnx_onnxruntime.states import OrtStates
+
+        with _explained():
+            return OrtStates(model, states, options)
+
+    def times(self, model: ir.Model, feeds: Mapping[str, Array], runs: int) -> dict[str, float]:
+        """The median of the seconds that nodes take in `runs` runs; those of a node with bodies include what is in them.
+
+        Raises:
+          TargetError: ONNX Runtime is not installed, or it refuses the model.
+        """
+        from jax2onnx_onnxruntime.profiling import node_times
+
+        with _explained():
+            return node_times(model, feeds, runs)
+
+    def quantize(self, model: ir.Model, request: Quantization, target: Target) -> ir.Model:
+        """A copy of a model in fewer bits, by ONNX Runtime's own quantizers.
+
+        Raises:
+          OptionError: the request does not fit the model.
+          TargetError: ONNX Runtime is not installed, or its quantizer fails.
+        """
+        from jax2onnx_onnxruntime.quantization.convert import quantize
+
+        with _explained():
+            return quantize(model, request, target)
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Raise TargetError where ONNX Runtime is missing or refuses a model."""
+    from jax2onnx_onnxruntime._compat import refusals
+
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise TargetError(str(error)) from error
+    except refusals() as error:
+        raise TargetError(f"ONNX Runtime cannot load the model: {error}") from error

@@ -1,0 +1,216 @@
+"""States in ONNX Runtime: buffers that are updated in place or in turn, and the options of a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+import onnxruntime
+import pytest
+from jax2onnx_graph.errors import OptionError, TargetError
+from jax2onnx_graph.metadata import StatePair
+from jax2onnx_onnxruntime.runtime import OrtRuntime
+from jax2onnx_onnxruntime.states import OrtStates, is_updated_in_place
+from jax2onnx_runtime.states import RuntimeOptions
+
+HEAD = '<ir_version: 11, opset_import: ["" : 24, "com.microsoft": 1]> g '
+KEYS = StatePair("keys", "new_keys")
+
+# Models whose states are written at a position, `at`; what they return besides is computed from the new state.
+UPDATES = {
+    "ScatterElements": """(float[2,64,4] keys, int64[2,1,4] at, float[2,1,4] x) => (float[2,64,4] new_keys, float[2,4] y) {
+        new_keys = ScatterElements<axis=1>(keys, at, x)
+        axes = Constant<value_ints=[1]>()
+        y = ReduceSum<keepdims=0>(new_keys, axes) }""",
+    "ScatterND": """(float[64,4] keys, int64[1,1] at, float[1,4] x) => (float[64,4] new_keys, float[4] y) {
+        new_keys = ScatterND(keys, at, x)
+        axes = Constant<value_ints=[0]>()
+        y = ReduceSum<keepdims=0>(new_keys, axes) }""",
+    "TensorScatter": """(float[2,3,64,4] keys, float[2,3,1,4] x, int64[2] at) => (float[2,3,64,4] new_keys, float[2,3,4] y) {
+        new_keys = TensorScatter<axis=2>(keys, x, at)
+        axes = Constant<value_ints=[2]>()
+        y = ReduceSum<keepdims=0>(new_keys, axes) }""",
+    "ScatterElements of what was there": """(float[2,64,4] keys, int64[2,1,4] at, float[2,1,4] x, bool[2,1,4] mask)
+        => (float[2,64,4] new_keys, float[2,4] y) {
+        old = GatherElements<axis=1>(keys, at)
+        row = Where(mask, x, old)
+        new_keys = ScatterElements<axis=1>(keys, at, row)
+        axes = Constant<value_ints=[1]>()
+        y = ReduceSum<keepdims=0>(new_keys, axes) }""",
+    "GroupQueryAttention": """(float[2,1,32] x, float[2,1,16] k, float[2,1,16] v, float[2,2,64,8] keys, float[2,2,64,8] values,
+        int32[2] at, int32 total) => (float[2,1,32] y, float[2,2,64,8] new_keys, float[2,2,64,8] new_values) {
+        y, new_keys, new_values = com.microsoft.GroupQueryAttention<num_heads=4, kv_num_heads=2>(x, k, v, keys, values, at, total) }""",
+}
+
+
+def model_of(text: str) -> ir.Model:
+    return ir.from_onnx_text(HEAD + text)
+
+
+def states_of(model: ir.Model) -> list[StatePair]:
+    names = [value.name for value in model.graph.inputs]
+    return [StatePair(name, f"new_{name}") for name in ("keys", "values") if name in names]
+
+
+def types_of(model: ir.Model) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+    return {str(value.name): (tuple(value.shape.numpy()), value.dtype.numpy()) for value in model.graph.inputs}
+
+
+def steps(model: ir.Model, count: int) -> tuple[list[list[np.ndarray]], list[np.ndarray]]:
+    """The results of so many steps, and the states after them."""
+    loaded, rng = OrtStates(model, states_of(model), RuntimeOptions(threads=1)), np.random.default_rng(0)
+    types, states = types_of(model), [pair.input for pair in states_of(model)]
+    for name in states:
+        loaded.write(name, np.zeros(*types[name]))
+    results = []
+    for position in range(count):
+        numbers = {"at": position, "total": position + 1}
+        feeds = {
+            name: np.full(shape, numbers[name], dtype) if name in numbers else rng.standard_normal(shape).astype(dtype)
+            for name, (shape, dtype) in types.items()
+            if name not in states
+        }
+        results.append(loaded.run(feeds))
+    return results, [loaded.read(name) for name in states]
+
+
+@pytest.mark.parametrize("operator", UPDATES)
+def test_one_buffer_gives_what_two_give(operator, monkeypatch):
+    model = model_of(UPDATES[operator])
+    assert all(is_updated_in_place(model, pair) for pair in states_of(model))
+    results, states = steps(model, 60)
+    monkeypatch.setattr("jax2onnx_onnxruntime.states._IN_PLACE", {})
+    assert not any(is_updated_in_place(model, pair) for pair in states_of(model))
+    expected, expected_states = steps(model, 60)
+    assert all(
+        np.array_equal(a, b)
+        for got, want in zip(results, expected, strict=True)
+        for a, b in zip(got, want, strict=True)
+    )
+    assert all(np.array_equal(a, b) for a, b in zip(states, expected_states, strict=True))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # The old value is read elsewhere, perhaps after the new one was written.
+        "new_keys = ScatterElements(keys, at, x)  y = Neg(keys)",
+        "row = GatherElements(keys, at)  new_keys = ScatterElements(keys, at, x)  y = Neg(row)",
+        # What it is read for shares its memory.
+        "flat = Identity(keys)  row = Neg(flat)  new_keys = ScatterElements(keys, at, row)  y = Neg(flat)",
+        # It is an output as well.
+        "new_keys = ScatterElements(keys, at, x)  y = Identity(keys)",
+        # The operator that reads it is not the one that writes.
+        "old = Neg(keys)  new_keys = ScatterElements(old, at, x)  y = Neg(x)",
+        # It is what is written, not where.
+        "new_keys = ScatterElements(x, at, keys)  y = Neg(x)",
+        "new_keys = Add(keys, x)  y = Neg(x)",
+    ],
+)
+def test_what_is_not_updated_in_place(body):
+    model = model_of(
+        f"(float[3,4] keys, int64[3,4] at, float[3,4] x) => (float[3,4] new_keys, float[3,4] y) {{ {body} }}"
+    )
+    assert not is_updated_in_place(model, KEYS)
+
+
+def test_a_shape_that_is_read_does_not_matter():
+    model = model_of(
+        "(float[C,4] keys, int64[3,4] at, float[3,4] x) => (float[C,4] new_keys, int64[2] y) "
+        "{ new_keys = ScatterElements(keys, at, x)  y = Shape(keys) }"
+    )
+    assert is_updated_in_place(model, KEYS)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, np.int8, np.bool_])
+def test_states_of_every_type(dtype):
+    element = ir.DataType.from_numpy(np.dtype(dtype)).name.lower()
+    model = model_of(f"({element}[3] keys, {element}[3] x) => ({element}[3] new_keys, {element}[3] y) "
+                     "{ new_keys = Identity(x)  y = Identity(keys) }")  # fmt: skip
+    loaded = OrtStates(model, [KEYS], RuntimeOptions())
+    loaded.write("keys", np.array([1, 0, 1]).astype(dtype))
+    first, second = np.array([0, 1, 1]).astype(dtype), np.array([1, 1, 0]).astype(dtype)
+    assert loaded.run({"x": first})[0].tolist() == [1, 0, 1]
+    assert loaded.run({"x": second})[0].tolist() == first.tolist()
+    assert loaded.read("keys").dtype == dtype
+    assert loaded.read("keys").tolist() == second.tolist()
+
+
+def test_empty_and_growing_states():
+    model = model_of("(float[N,2] keys, float[1,2] x) => (float[M,2] new_keys, float[1,2] y) "
+                     "{ new_keys = Concat<axis=0>(keys, x)  y = Neg(x) }")  # fmt: skip
+    loaded = OrtStates(model, [StatePair("keys", "new_keys", 0)], RuntimeOptions())
+    loaded.write("keys", np.zeros((0, 2), np.float32))
+    for i in range(3):
+        loaded.run({"x": np.full((1, 2), i, np.float32)})
+    assert loaded.read("keys").tolist() == [[0, 0], [1, 1], [2, 2]]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.bool_, np.int8])
+def test_the_last_entries_of_a_state(dtype):
+    element = ir.DataType.from_numpy(np.dtype(dtype)).name.lower()
+    model = model_of(f"({element}[2,N,3] keys) => ({element}[2,N,3] new_keys) {{ new_keys = Identity(keys) }}")
+    loaded = OrtStates(model, [StatePair("keys", "new_keys", 1)], RuntimeOptions())
+    array = np.random.default_rng(0).integers(0, 2, (2, 5, 3)).astype(dtype)
+    loaded.write("keys", array)
+    loaded.keep_last("keys", 1, 2)
+    assert loaded.read("keys").tolist() == array[:, 3:].tolist()
+    loaded.keep_last("keys", 1, 0)
+    assert loaded.shape("keys") == (2, 0, 3)
+
+
+# -- options --------------------------------------------------------------------------------
+
+
+def opened(**options: Any) -> OrtStates:
+    loaded = OrtRuntime().open(
+        model_of("(float[2] keys) => (float[2] new_keys) { new_keys = Neg(keys) }"), [KEYS], RuntimeOptions(**options)
+    )
+    assert isinstance(loaded, OrtStates)
+    return loaded
+
+
+def test_options_of_a_session():
+    given = onnxruntime.SessionOptions()
+    given.log_severity_level = 4
+    loaded = opened(
+        threads=1, session_options=given, graph_optimization_level="basic", providers=["CPUExecutionProvider"]
+    )
+    loaded.write("keys", np.ones(2, np.float32))
+    assert loaded.run({}) == []
+    assert loaded.read("keys").tolist() == [-1, -1]
+    assert given.intra_op_num_threads == 1
+    assert given.graph_optimization_level == onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threads": 0}, "threads=0: it is a number of threads, from 1 on"),
+        ({"threads": True}, "threads=True"),
+        (
+            {"providers": ["NoExecutionProvider"]},
+            "there is no 'NoExecutionProvider' in this build of ONNX Runtime; it has",
+        ),
+        (
+            {"session_options": {"threads": 3}},
+            "session_options needs an onnxruntime.SessionOptions, not {'threads': 3}",
+        ),
+        (
+            {"graph_optimization_level": "O3"},
+            "graph_optimization_level='O3'; there are 'all', 'extended', 'basic', 'disabled'",
+        ),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(OptionError) as raised:
+        opened(**options)
+    assert message in str(raised.value)
+
+
+def test_a_model_that_cannot_be_loaded():
+    model = model_of("(float[2] keys) => (float[2] new_keys) { new_keys = com.microsoft.Unheard(keys) }")
+    with pytest.raises(TargetError, match="ONNX Runtime cannot load the model"):
+        OrtRuntime().open(model, [KEYS], RuntimeOptions())

@@ -1,0 +1,143 @@
+"""What a graph says of what to run it on: sizes at which it may go wrong, and inputs that are indices."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator, Sequence
+
+from jax2onnx_graph import ir
+from jax2onnx_graph.facts.operators import ValueUse, facts_of
+from jax2onnx_graph.facts.values import known
+from jax2onnx_graph.labels import numbers_in, symbols_in
+from jax2onnx_graph.traversal import all_graphs, subgraphs
+
+__all__ = ["Extent", "critical_sizes", "index_extents"]
+
+#: The size of an axis: a number, or the label of a symbolic dimension.
+Extent = int | str
+
+# The operand with indices into axes of the first operand, and for OneHot into the new axis.
+_INDICES = {"Gather": 1, "GatherElements": 1, "GatherND": 1, "ScatterElements": 1, "ScatterND": 1, "OneHot": 0}
+# The operands whose elements the result has, where that is not the first alone.
+_MOVED = {"Where": (1, 2), "ScatterElements": (0, 2), "ScatterND": (0, 2), "OneHot": ()}
+_MOVED_OF_ALL = {"Concat", "Max", "Min"}
+_KEEP_INDICES = {"Cast", "Clip", "Max", "Min"}
+# A larger size costs more than the chance that it matters is worth.
+_LARGEST_CRITICAL = 64
+
+
+def critical_sizes(model: ir.Model) -> dict[str, list[int]]:
+    """Symbol → sizes at which something may change: just below, at and just above the numbers that it meets.
+
+    These are the windows that slide over an axis, the constant bounds of slices, and the numbers in expressions. All those
+    just below come first, each group in ascending order.
+    """
+    met: dict[str, set[int]] = collections.defaultdict(set)
+    for label, number in _meetings(model):
+        for symbol in symbols_in(label):
+            met[symbol].add(number)
+    return {
+        symbol: list(dict.fromkeys(number + by for by in (-1, 0, 1) for number in sorted(numbers)))
+        for symbol, numbers in sorted(met.items())
+    }
+
+
+def _meetings(model: ir.Model) -> Iterator[tuple[str, int]]:
+    """Labels of axes, and the small numbers that their sizes meet."""
+    for graph in all_graphs(model):
+        for node in graph:
+            for label, number in (*_windows(node), *_bounds(node), *_in_labels(node)):
+                if 0 < number <= _LARGEST_CRITICAL:
+                    yield label, number
+
+
+def _windows(node: ir.Node) -> Iterator[tuple[str, int]]:
+    """The axes that a window slides over, and how long they must be for it to fit."""
+    if not node.inputs or node.inputs[0] is None or node.inputs[0].shape is None:
+        return
+    axes = node.inputs[0].shape[2:]
+    if "kernel_shape" in node.attributes:
+        window: Sequence[int] = node.attributes["kernel_shape"].as_ints()
+    elif node.op_type == "Conv" and node.inputs[1] is not None and node.inputs[1].shape is not None:
+        window = [size for size in node.inputs[1].shape[2:] if isinstance(size, int)]
+    else:
+        return
+    dilations = node.attributes["dilations"].as_ints() if "dilations" in node.attributes else [1] * len(window)
+    pads = node.attributes["pads"].as_ints() if "pads" in node.attributes else [0] * 2 * len(window)
+    for axis, size, dilation, before, after in zip(axes, window, dilations, pads, pads[len(window) :], strict=False):
+        if isinstance(axis, ir.SymbolicDim) and axis.value is not None:
+            yield axis.value, (size - 1) * dilation + 1 - before - after
+
+
+def _bounds(node: ir.Node) -> Iterator[tuple[str, int]]:
+    """The symbolic axes that are sliced between constant bounds, and these bounds."""
+    if node.op_type != "Slice" or node.inputs[0] is None or node.inputs[0].shape is None:
+        return
+    numbers = {abs(int(x)) for bounds in map(known, node.inputs[1:3]) if bounds is not None for x in bounds.reshape(-1)}
+    for label in _labels(node.inputs[0]):
+        yield from ((label, number) for number in numbers)
+
+
+def _in_labels(node: ir.Node) -> Iterator[tuple[str, int]]:
+    for value in node.outputs:
+        yield from ((label, number) for label in _labels(value) for number in numbers_in(label))
+
+
+def _labels(value: ir.Value) -> Iterator[str]:
+    return (d.value for d in value.shape or () if isinstance(d, ir.SymbolicDim) and d.value is not None)
+
+
+def index_extents(model: ir.Model) -> dict[str, list[Extent]]:
+    """Input → the extents of the axes that its numbers index; inputs without any are left out."""
+    found: dict[str, list[Extent]] = {}
+    for value in model.graph.inputs:
+        assert value.name is not None, "the inputs of a finished model have names"
+        extents = list(dict.fromkeys(e for carrier in _carriers(model, value) for e in _indexed(carrier)))
+        if extents:
+            found[value.name] = extents
+    return found
+
+
+def _carriers(model: ir.Model, start: ir.Value) -> list[ir.Value]:
+    """The values whose elements are elements of `start`, by way of subgraphs and functions, too."""
+    seen = {start: None}
+    pending = [start]
+    while pending:
+        for node, place in pending.pop().uses():
+            for value in _passed_on(model, node, place):
+                if value not in seen:
+                    seen[value] = None
+                    pending.append(value)
+    return list(seen)
+
+
+def _passed_on(model: ir.Model, node: ir.Node, place: int) -> Sequence[ir.Value]:
+    """The values that get elements of the operand at `place`."""
+    if node.op_identifier() in model.functions:
+        return [model.functions[node.op_identifier()].inputs[place]]
+    inner = [graph.inputs[place] for graph in subgraphs(node) if place < len(graph.inputs)]
+    keeps = facts_of(node.op_type).use is ValueUse.MOVE or node.op_type in _KEEP_INDICES
+    moves = keeps and (node.op_type in _MOVED_OF_ALL or place in _MOVED.get(node.op_type, (0,)))
+    return [*inner, *(node.outputs if moves else ())]
+
+
+def _indexed(indices: ir.Value) -> Iterator[Extent]:
+    """The extents of the axes that a value indexes."""
+    for node, place in indices.uses():
+        if _INDICES.get(node.op_type) != place:
+            continue
+        if node.op_type == "OneHot":
+            depth = known(node.inputs[1])
+            yield from () if depth is None else map(int, depth.reshape(-1))
+        elif node.inputs[0] is not None and node.inputs[0].shape is not None:
+            sizes = [d.value if isinstance(d, ir.SymbolicDim) else d for d in node.inputs[0].shape]
+            yield from (size for size in _axes_indexed(node, indices, sizes) if size is not None)
+
+
+def _axes_indexed(node: ir.Node, indices: ir.Value, sizes: Sequence[Extent | None]) -> Sequence[Extent | None]:
+    if not node.op_type.endswith("ND"):
+        axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
+        return [sizes[axis]]
+    batched = node.attributes["batch_dims"].as_int() if "batch_dims" in node.attributes else 0
+    depth = None if indices.shape is None else indices.shape[-1]
+    return sizes[batched:] if not isinstance(depth, int) else sizes[batched : batched + depth]

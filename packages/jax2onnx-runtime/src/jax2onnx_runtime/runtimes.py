@@ -1,0 +1,152 @@
+"""`Runtime`: what runs finished models. One serves a target in all its versions, or several targets."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Self
+
+from jax2onnx_graph import ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.errors import OptionError, TargetError
+from jax2onnx_graph.metadata import StatePair
+from jax2onnx_graph.targets import Target
+
+from jax2onnx_runtime.quantization import Quantization
+from jax2onnx_runtime.states import NumpyStates, RuntimeOptions, StatefulModel
+
+__all__ = ["LoadedModel", "MissingRuntime", "Runtime", "find_runtime", "import_runtime", "reference_runtime"]
+
+#: A loaded model: named arrays → the outputs, in order.
+LoadedModel = Callable[[Mapping[str, Array]], list[Array]]
+
+
+class Runtime:
+    """Runs models of some targets; this class itself runs plain ONNX in `onnx.reference`, slowly.
+
+    A package that adds a runtime derives from it, overrides what is different there, and hands an instance to
+    `registry.runtime`. What a runtime does not override is refused by a TargetError.
+
+    Attributes:
+      name: the runtime, as messages call it.
+      targets: the names of the targets whose models it runs, in all their versions.
+    """
+
+    name = "onnx.reference"
+    targets: frozenset[str] = frozenset({"onnx"})
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether models can be loaded in this process."""
+        return True
+
+    def installed(self) -> Self:
+        """The runtime itself. Raises TargetError where it is not installed."""
+        if not self.is_installed:
+            raise TargetError(
+                f"{self.name} is not installed, so that no model can be run here. The documentation of the package that supplies "
+                f"the target {' or '.join(map(repr, sorted(self.targets)))} says how to install it."
+            )
+        return self
+
+    def load(self, model: ir.Model | Path) -> LoadedModel:
+        """Load a model, or the file of one, to run it.
+
+        Raises:
+          TargetError: the model cannot be loaded here.
+        """
+        from onnx.reference import ReferenceEvaluator
+
+        try:
+            evaluator = ReferenceEvaluator(ir.to_proto(model) if isinstance(model, ir.Model) else str(model))
+        except (NotImplementedError, RuntimeError) as error:
+            raise TargetError(f"onnx.reference cannot load the model: {error}") from error
+        return lambda feeds: list(evaluator.run(None, dict(feeds)))
+
+    def open(self, model: ir.Model, states: Sequence[StatePair], options: RuntimeOptions) -> StatefulModel:
+        """Load a model that is run step by step, and keeps these states between the steps.
+
+        Raises:
+          OptionError: the runtime has no such options.
+          TargetError: the model cannot be loaded here.
+        """
+        if options.given():
+            raise OptionError(f"{self.name} runs models without options; it has no {', '.join(options.given())}.")
+        return NumpyStates(model, states, self.load(model))
+
+    def times(self, model: ir.Model, feeds: Mapping[str, Array], runs: int) -> dict[str, float]:
+        """How long the nodes of a model take.
+
+        Args:
+          model: the model.
+          feeds: an array for each input, by name.
+          runs: how many runs are measured.
+
+        Returns:
+          The median of the seconds of each node, by its name; those of a node with bodies include what is in them.
+
+        Raises:
+          TargetError: the runtime does not tell.
+        """
+        raise TargetError(f"{self.name} does not tell how long each node of a model takes.")
+
+    def quantize(self, model: ir.Model, request: Quantization, target: Target) -> ir.Model:
+        """A copy of a model in fewer bits.
+
+        Args:
+          model: the model.
+          request: how it shall be quantised.
+          target: the one that it was made for, in its version.
+
+        Raises:
+          OptionError: the request does not fit the model.
+          TargetError: the runtime has no quantizer, or it fails.
+        """
+        raise TargetError(
+            f"{self.name} has no quantizer: export for a target whose runtime has one, or use the runtime's own tools."
+        )
+
+
+class MissingRuntime(Runtime):
+    """Stands for the runtime of a target that has none here: running a model raises a TargetError."""
+
+    def __init__(self, target: Target) -> None:
+        self.name = f"The runtime of the target {target.name!r}"
+        self.targets = frozenset({target.name})
+
+    @property
+    def is_installed(self) -> bool:
+        """False."""
+        return False
+
+    def installed(self) -> Self:
+        """Raises TargetError."""
+        raise TargetError(
+            f"No installed plugin runs models for the target {', '.join(self.targets)}: none has called registry.runtime(...) with one. "
+            "Export for another target to run the model here."
+        )
+
+
+reference_runtime = Runtime()
+
+
+def find_runtime(runtimes: Mapping[str, Runtime], target: Target) -> Runtime:
+    """The runtime among `runtimes`, by the names of their targets, that runs models made for a target in some version."""
+    found = runtimes.get(target.name.partition("==")[0])
+    return MissingRuntime(target) if found is None else found
+
+
+def import_runtime(name: str, missing: str) -> ModuleType:
+    """The module of a runtime, which is imported when a model is to be run.
+
+    Raises:
+      ModuleNotFoundError: it is not installed; the message is `missing`, which says how to install it.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise ModuleNotFoundError(missing, name=name) from None

@@ -1,0 +1,340 @@
+"""`ModelSession`: a loaded model that is run step by step, and keeps its states in between."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from jax2onnx_graph import ir
+from jax2onnx_graph.arrays import Array, Dtype
+from jax2onnx_graph.errors import OptionError, RuntimeInputError
+from jax2onnx_graph.labels import symbols_in
+from jax2onnx_graph.metadata import DIMS_KEY, StatePair, read_states
+from jax2onnx_graph.saving.files import checked_path
+
+from jax2onnx_runtime.sizes import SymbolSpace
+from jax2onnx_runtime.states import StatefulModel
+
+__all__ = ["Interface", "ModelSession", "StateSizes", "States", "open_session"]
+
+# Between the labels of dimensions, not between the operands in one.
+_SEPARATOR = re.compile(r", (?![^()]*\))")
+
+
+class Interface(Protocol):
+    """How the arguments and results of a function are those of a model."""
+
+    def feeds(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], states: Mapping[str, tuple[int, ...]]
+    ) -> tuple[dict[str, Array], Mapping[str, int]]:
+        """The inputs that are no states, checked together with the shapes of the states, and the sizes of the symbols."""
+        ...
+
+    def result(self, outputs: Sequence[Array]) -> Any:
+        """What the function returns without the new states, from the other outputs."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class StateSizes:
+    """What a session is told about the sizes of its states, by the symbol (or expression) that shows an axis.
+
+    Attributes:
+      sizes: those that states begin with.
+      window: how many entries of a growing axis are kept, the last ones.
+      limits: how many entries a growing axis may have at most.
+    """
+
+    sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    window: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    limits: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class _State:
+    """A state of a model: what its input and its output are, and which axis grows."""
+
+    name: str
+    dtype: Dtype
+    dims: tuple[int | str, ...]
+    labels: tuple[str, ...]
+    grows: int | None
+    returns: tuple[int | str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name!r}, {self.dtype}[{', '.join(map(str, self.dims))}]"
+
+
+class States(MutableMapping[str, Array]):
+    """The states of a session by the names of the inputs; reading makes a copy, and so does writing."""
+
+    def __init__(self, loaded: StatefulModel, states: Mapping[str, _State], sizes: StateSizes) -> None:
+        self._loaded, self._states, self._sizes = loaded, states, sizes
+
+    def __getitem__(self, name: str) -> Array:
+        self._check(name)
+        return self._loaded.read(name)
+
+    def __setitem__(self, name: str, array: Array) -> None:
+        self._check(name)
+        self._loaded.write(name, _checked(self._states[name], array))
+        self.cut(name)
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("A model has all of its states; set one instead, or reset the session.")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._states)
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __repr__(self) -> str:
+        shown = (f"{state.name}: {state.dtype}{list(self._loaded.shape(name))}" for name, state in self._states.items())
+        return f"States({', '.join(shown)})"
+
+    def _check(self, name: str) -> None:
+        if name not in self._states:
+            raise KeyError(f"There is no state {name!r}; the states are {', '.join(self._states) or 'none'}.")
+
+    def cut(self, name: str) -> None:
+        """Keep the last entries of a state that grows, as many as its window has."""
+        state = self._states[name]
+        window = None if state.grows is None else self._sizes.window.get(state.labels[state.grows])
+        if state.grows is not None and window is not None and self._loaded.shape(name)[state.grows] > window:
+            self._loaded.keep_last(name, state.grows, window)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the states to a file of NumPy's (`.npz`); a file that was there is replaced once the new one is whole."""
+        path = checked_path(path)
+        new = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with zipfile.ZipFile(new, "w") as archive:
+                for name, array in self.items():
+                    with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                        np.lib.format.write_array(entry, array.view(_storable(array.dtype)))
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
+        return path
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Read the states from a file that `save` has written.
+
+        Raises:
+          RuntimeInputError: the file holds other states, or of other types; those of the session stay.
+        """
+        with np.load(path) as file:
+            found = {name: file[name] for name in file.files}
+        if found.keys() != self._states.keys():
+            raise RuntimeInputError(
+                f"{path} holds the states {', '.join(found) or 'none'}, but those of the model are {', '.join(self._states)}."
+            )
+        arrays = {name: _restored(array, self._states[name].dtype) for name, array in found.items()}
+        for name, array in arrays.items():
+            _checked(self._states[name], array)
+        self.update(arrays)
+
+
+def _storable(dtype: Dtype) -> Dtype:
+    """A dtype of NumPy itself that holds the bits of a dtype, which may be one of `ml_dtypes`."""
+    return dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")
+
+
+def _restored(array: Array, dtype: Dtype) -> Array:
+    return array.view(dtype) if array.dtype == _storable(dtype) else array
+
+
+class ModelSession:
+    """A loaded model, run step by step.
+
+    Attributes:
+      state: the states by the names of the inputs, to be read, set, saved and loaded.
+    """
+
+    def __init__(
+        self, loaded: StatefulModel, interface: Interface, space: SymbolSpace, states: Mapping[str, _State], sizes: StateSizes,
+        initial: Mapping[str, Array],
+    ) -> None:  # fmt: skip
+        self._loaded, self._interface, self._space, self._sizes = loaded, interface, space, sizes
+        self._states, self._initial = states, initial
+        self.state = States(loaded, states, sizes)
+        self.reset()
+
+    def step(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the model once, on the arguments of the exported function without the states.
+
+        Returns:
+          What the function returns, without the new states; these are kept for the next step.
+
+        Raises:
+          RuntimeInputError: the arguments do not fit the model or the states, or a state would exceed its limit. The
+            states stay as they are.
+        """
+        shapes = {name: self._loaded.shape(name) for name in self._states}
+        feeds, sizes = self._interface.feeds(args, kwargs, shapes)
+        self._check_limits(sizes)
+        outputs = self._loaded.run(feeds)
+        for name in self._states:
+            self.state.cut(name)
+        return self._interface.result(outputs)
+
+    def reset(self, **slots: Sequence[int]) -> None:
+        """Put the states back to what they were at first; with `B=[2]`, only their entry 2 along the axes shown as `B`.
+
+        Raises:
+          OptionError: no state has such an axis, or one of another length, as a state has that grew.
+        """
+        known = {label for state in self._states.values() for label in state.labels}
+        for label in slots:
+            _check_labels("reset", {label: 0}, known)
+        for name, first in self._initial.items():
+            self.state[name] = self._with_slots(self._states[name], first, slots) if slots else first
+
+    def _with_slots(self, state: _State, first: Array, slots: Mapping[str, Sequence[int]]) -> Array:
+        """A state with some entries along some axes as they were at first."""
+        array = self._loaded.read(state.name)
+        for axis, label in enumerate(state.labels):
+            if label not in slots:
+                continue
+            if array.shape != first.shape:
+                raise OptionError(f"The state {state} has another size than at first; it can be reset as a whole only.")
+            place = (slice(None),) * axis + (list(slots[label]),)
+            array[place] = first[place]
+        return array
+
+    def resize(self, **sizes: int) -> None:
+        """Give the axes of the states that are shown as a symbol another size: cut at the end, or filled with zeros there."""
+        _check_labels("resize", sizes, {label for state in self._states.values() for label in state.labels})
+        for name, state in self._states.items():
+            if any(label in sizes for label in state.labels):
+                old = self._loaded.read(name)
+                shape = tuple(sizes.get(label, size) for label, size in zip(state.labels, old.shape, strict=True))
+                new = np.zeros(shape, old.dtype)
+                common = tuple(slice(min(a, b)) for a, b in zip(shape, old.shape, strict=True))
+                new[common] = old[common]
+                self.state[name] = new
+
+    def _check_limits(self, sizes: Mapping[str, int]) -> None:
+        for state in self._states.values():
+            if state.grows is None or state.labels[state.grows] not in self._sizes.limits:
+                continue
+            limit, new = self._sizes.limits[state.labels[state.grows]], state.returns[state.grows]
+            size = new if isinstance(new, int) else self._space.evaluate(new, sizes)
+            if size > limit:
+                raise RuntimeInputError(
+                    f"The state {state} is full: axis {state.grows} would have {size} entries after this step, more than the limit "
+                    f"{state.labels[state.grows]} = {limit}. Reset the session, give it a higher limit, or a window."
+                )
+
+
+def open_session(
+    model: ir.Model, load: Callable[[Sequence[StatePair]], StatefulModel], interface: Interface, space: SymbolSpace,
+    *, initial: Mapping[str, Array], sizes: StateSizes,
+) -> ModelSession:  # fmt: skip
+    """A session of a model with the states that its metadata names.
+
+    Args:
+      model: the model.
+      load: loads it with these states.
+      interface: the arguments and results of a step.
+      space: the sizes that the symbols may have.
+      initial: first values of states; the others begin with zeros, those that grow empty.
+      sizes: sizes of symbols in the states.
+
+    Raises:
+      OptionError: something in `initial` or `sizes` fits no state, or the first value of a state does not follow from them.
+    """
+    pairs = read_states(model)
+    states = {pair.input: _state(model, pair) for pair in pairs}
+    for name in initial.keys() - states.keys():
+        raise OptionError(f"initial: there is no state {name!r}; the states are {', '.join(states) or 'none'}.")
+    growing = {s.labels[s.grows] for s in states.values() if s.grows is not None}
+    _check_labels("sizes", sizes.sizes, {label for s in states.values() for label in s.labels})
+    _check_labels("window", sizes.window, growing)
+    _check_labels("limits", sizes.limits, growing)
+    for state in states.values():
+        _check_returns(state, sizes)
+    first = {
+        name: np.asarray(initial[name]) if name in initial else _zeros(s, sizes.sizes, space)
+        for name, s in states.items()
+    }
+    return ModelSession(load(pairs), interface, space, states, sizes, first)
+
+
+def _check_labels(option: str, values: Mapping[str, int], known: set[str]) -> None:
+    for label, size in values.items():
+        if label not in known:
+            shown = ", ".join(sorted(k for k in known if not k.isdigit())) or "none"
+            raise OptionError(f"{option}: no axis of a state that it can be about is {label!r}; there are: {shown}.")
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise OptionError(f"{option}: {label} = {size!r}, but a size is a whole number from 0 on.")
+
+
+def _state(model: ir.Model, pair: StatePair) -> _State:
+    before = next(value for value in model.graph.inputs if value.name == pair.input)
+    after = next(value for value in model.graph.outputs if value.name == pair.output)
+    assert before.dtype is not None, "the inputs of a finished model have types"
+    dims, returns = _dims(before), _dims(after)
+    labels = before.metadata_props.get(DIMS_KEY)
+    shown = tuple(_SEPARATOR.split(labels)) if labels else tuple(map(str, dims))
+    return _State(pair.input, before.dtype.numpy(), dims, shown, pair.grows, returns)
+
+
+def _dims(value: ir.Value) -> tuple[int | str, ...]:
+    assert value.shape is not None, "the inputs and outputs of a finished model have shapes"
+    return tuple(d if isinstance(d, int) else str(d.value) for d in value.shape)
+
+
+def _check_returns(state: _State, sizes: StateSizes) -> None:
+    """Raise if a state of fixed sizes comes back longer than the model takes it, and nobody cuts it."""
+    if state.grows is None or not isinstance(state.dims[state.grows], int):
+        return
+    size, label = state.dims[state.grows], state.labels[state.grows]
+    if sizes.window.get(label) != size:
+        raise OptionError(
+            f"The model takes the state {state} and returns it with {state.returns[state.grows]} entries along axis {state.grows}. "
+            f"window={{{label!r}: {size}}} keeps the last {size} of them."
+        )
+
+
+def _zeros(state: _State, sizes: Mapping[str, int], space: SymbolSpace) -> Array:
+    """The first value of a state that has no other: zeros, none of them along the axis that grows."""
+
+    def size(axis: int, dim: int | str) -> int:
+        if isinstance(dim, int):
+            return dim
+        if dim in sizes:
+            return sizes[dim]
+        if axis == state.grows:
+            if space.allows({dim: 0}):
+                return 0
+            problem = f"it cannot be empty; to_onnx(…, constraints=['{dim} >= 0']) would allow it"
+        elif symbols_in(dim) <= sizes.keys():
+            return space.evaluate(dim, sizes)
+        else:
+            problem = f"the size of axis {axis} is not known"
+        raise OptionError(
+            f"The state {state} has no first value: {problem}. Give sizes={{{dim!r}: …}}, or the value, "
+            f"initial={{{state.name!r}: …}}."
+        )
+
+    return np.zeros([size(axis, dim) for axis, dim in enumerate(state.dims)], state.dtype)
+
+
+def _checked(state: _State, array: Array) -> Array:
+    """The value of a state as an array of its type. Raises RuntimeInputError."""
+    array = np.asarray(array)
+    fits = len(array.shape) == len(state.dims) and all(
+        isinstance(dim, str) or dim == size or axis == state.grows
+        for axis, (dim, size) in enumerate(zip(state.dims, array.shape, strict=True))
+    )
+    if array.dtype != state.dtype or not fits:
+        raise RuntimeInputError(f"The state {state} cannot be {array.dtype}{list(array.shape)}.")
+    return array

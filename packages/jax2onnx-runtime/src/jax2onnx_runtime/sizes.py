@@ -1,0 +1,232 @@
+"""Sizes for the symbols of a model, and ranges for its inputs: those that somebody gives, and those to try."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import ml_dtypes
+from jax2onnx_graph.arrays import Dtype
+from jax2onnx_graph.errors import OptionError, SymbolError
+from jax2onnx_graph.facts.dims import Dim
+from jax2onnx_graph.labels import symbols_in
+
+__all__ = [
+    "Ranges",
+    "Shape",
+    "Sizes",
+    "SymbolSpace",
+    "check_ranges",
+    "check_shapes",
+    "check_sizes",
+    "choose_sizes",
+    "find_sizes",
+    "index_ranges",
+]
+
+#: Dimensions, or their labels.
+Shape = Sequence[Dim | str]
+#: Symbol → its size.
+Sizes = Mapping[str, int]
+#: Input → the numbers to draw: from the first up to the second, which itself is not among integers.
+Ranges = Mapping[str, tuple[float, float]]
+
+_CANDIDATES = (1, 7, 12, 2, 3, 4, 5, 6, 8, 9, 10, 11, 13, 14, 15, 16, 0)
+_CRITICAL_RUNS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class SymbolSpace:
+    """The symbols of a model, and which sizes they may have.
+
+    Attributes:
+      names: the symbols.
+      minimum: the least size of a symbol.
+      check: raises SymbolError for sizes, of some of the symbols, that break a minimum or a constraint.
+      evaluate: the number that a dimension, or its label, is for sizes of the symbols.
+      label: the text that shows a dimension.
+      inputs: the shapes of the inputs in terms of the symbols.
+      others: further shapes.
+    """
+
+    names: Sequence[str]
+    minimum: Callable[[str], int]
+    check: Callable[[Sizes], None]
+    evaluate: Callable[[Dim | str, Sizes], int]
+    label: Callable[[Dim | str], str]
+    inputs: Sequence[Shape]
+    others: Sequence[Shape] = ()
+
+    def allows(self, sizes: Sizes) -> bool:
+        """Whether sizes of some of the symbols break no minimum and no constraint."""
+        try:
+            self.check(sizes)
+        except SymbolError:
+            return False
+        return True
+
+    def has_shapes(self, sizes: Sizes) -> bool:
+        """Whether all dimensions of the shapes are at least 0."""
+        return all(self.evaluate(dim, sizes) >= 0 for shape in (*self.inputs, *self.others) for dim in shape)
+
+
+def find_sizes(
+    space: SymbolSpace, candidates: Mapping[str, Sequence[int]], given: Sizes | None = None, *, distinct: bool = False
+) -> dict[str, int] | None:
+    """The first sizes that the symbols may have at once, `given` ones included; None if no candidates are.
+
+    Args:
+      space: what the symbols may be.
+      candidates: symbol → the sizes to try, in order; those of the last symbol vary fastest.
+      given: sizes of further symbols.
+      distinct: whether no two of `candidates` may get the same size.
+    """
+    names, given = list(candidates), given or {}
+
+    def extend(chosen: dict[str, int]) -> dict[str, int] | None:
+        sizes = {**given, **chosen}
+        if len(chosen) == len(names):
+            return sizes if space.allows(sizes) and space.has_shapes(sizes) else None
+        name = names[len(chosen)]
+        for size in candidates[name]:
+            if (distinct and size in chosen.values()) or not space.allows({**sizes, name: size}):
+                continue
+            result = extend({**chosen, name: size})
+            if result is not None:
+                return result
+        return None
+
+    return extend({})
+
+
+def choose_sizes(space: SymbolSpace, critical: Mapping[str, Sequence[int]] | None = None) -> list[dict[str, int]]:
+    """Sizes to run at: the smallest allowed, a prime and a larger one, each symbol another.
+
+    Then, twice, those of the sizes in `critical` that come first and were not chosen yet.
+
+    Raises:
+      SymbolError: no small sizes satisfy the constraints.
+    """
+    found: list[dict[str, int]] = []
+
+    def add(candidates: Mapping[str, Sequence[int]]) -> None:
+        sizes = find_sizes(space, candidates)
+        if sizes is not None and sizes not in found:
+            found.append(sizes)
+
+    for start in (0, 1, 2):
+        add(_candidates(space, start))
+    if not found:
+        raise SymbolError(f"No small sizes of {', '.join(space.names)} fit the constraints; give them: sizes=[…].")
+    for _ in range(_CRITICAL_RUNS if critical else 0):
+        untried = {name: [s for s in (critical or {}).get(name, ()) if _is_new(name, s, found)] for name in space.names}
+        if any(untried.values()):
+            add({name: (*sizes, *_CANDIDATES) for name, sizes in untried.items()})
+    return found
+
+
+def _is_new(name: str, size: int, found: Sequence[Sizes]) -> bool:
+    return all(size != sizes[name] for sizes in found)
+
+
+def _candidates(space: SymbolSpace, start: int) -> dict[str, Sequence[int]]:
+    """Sizes to try for each symbol: the smallest first for `start` 0, else rotated, so that symbols differ."""
+    if start == 0:
+        return {name: ((0,) if space.minimum(name) == 0 else ()) + _CANDIDATES for name in space.names}
+    shifts = [(start + i) % len(_CANDIDATES) for i in range(len(space.names))]
+    return {name: _CANDIDATES[k:] + _CANDIDATES[:k] for name, k in zip(space.names, shifts, strict=True)}
+
+
+def check_sizes(space: SymbolSpace, sizes: Sequence[Sizes]) -> None:
+    """Check the sizes of several runs, given by somebody.
+
+    Raises:
+      OptionError: they are no sequence of mappings, or there are none.
+      SymbolError: a symbol is unknown, lacks a size or cannot have it.
+    """
+    if not isinstance(sizes, Sequence) or not sizes or not all(isinstance(one, Mapping) for one in sizes):
+        raise OptionError(f"sizes needs a mapping from symbols to numbers for each run, [{{'T': 3}}], not {sizes!r}.")
+    for number, one in enumerate(sizes):
+        for wrong, what in (
+            (one.keys() - space.names, "no input has"),
+            (set(space.names) - one.keys(), "there is none for"),
+        ):
+            if wrong:
+                raise SymbolError(
+                    f"sizes[{number}]: {what} {', '.join(sorted(map(str, wrong)))}. "
+                    f"The symbols are: {', '.join(space.names) or 'none'}."
+                )
+        space.check(one)
+        if not space.has_shapes(one):
+            raise SymbolError(f"sizes[{number}]: a dimension would be negative for {_shown(one)}.")
+
+
+def _shown(sizes: Sizes) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
+
+
+def check_shapes(
+    space: SymbolSpace, shapes: Mapping[str, tuple[Sequence[int], Shape]], solve: Callable[[], Sizes]
+) -> Sizes:
+    """Check the shapes of inputs, input → (shape, wanted dimensions), at the sizes of the symbols, which `solve` finds.
+
+    Raises:
+      SymbolError: a shape is not the wanted one at these sizes, or the sizes are not allowed.
+    """
+    for name, (shape, dims) in shapes.items():
+        if len(shape) != len(dims):
+            raise SymbolError(
+                f"Input {name!r} has shape {tuple(shape)}, but the program was exported for {_labelled(space, dims)}."
+            )
+    sizes = solve()
+    for name, (shape, dims) in shapes.items():
+        _check_shape(space, name, shape, dims, sizes)
+    space.check(sizes)
+    return sizes
+
+
+def _check_shape(space: SymbolSpace, name: str, shape: Sequence[int], dims: Shape, sizes: Sizes) -> None:
+    for axis, (size, dim) in enumerate(zip(shape, dims, strict=True)):
+        wanted = space.evaluate(dim, sizes)
+        if wanted != size:
+            raise SymbolError(
+                f"Input {name!r} has size {size} on axis {axis}, but it should be {space.label(dim)}"
+                + (f" = {wanted} where {_shown(sizes)}" if sizes else "")
+                + f"; the exported shape is {_labelled(space, dims)}."
+            )
+
+
+def _labelled(space: SymbolSpace, dims: Shape) -> str:
+    return f"({', '.join(map(space.label, dims))})"
+
+
+def check_ranges(dtypes: Mapping[str, Dtype], ranges: Ranges) -> None:
+    """Check the ranges of inputs, given by somebody; `dtypes` are those of the inputs.
+
+    Raises:
+      OptionError: there is no such input, or the range is none.
+    """
+    for name, bounds in ranges.items():
+        if name not in dtypes:
+            raise OptionError(f"ranges: there is no input {name!r}; the inputs are {', '.join(dtypes)}.")
+        if not isinstance(bounds, tuple) or len(bounds) != 2 or not bounds[0] < bounds[1]:
+            raise OptionError(f"ranges: {name!r} needs a pair (low, high) with low < high, not {bounds!r}.")
+        if "int" in dtypes[name].name:
+            limits = ml_dtypes.iinfo(dtypes[name])
+            if not limits.min <= bounds[0] <= bounds[1] - 1 <= limits.max:
+                raise OptionError(f"ranges: {name!r} is {dtypes[name]}, which does not hold all of {bounds}.")
+
+
+def index_ranges(
+    space: SymbolSpace, extents: Mapping[str, Sequence[int | str]], sizes: Sizes
+) -> dict[str, tuple[int, int]]:
+    """The indices that inputs may hold, from the `extents` of the axes that each of them indexes."""
+    known = {
+        name: [
+            space.evaluate(e, sizes) if isinstance(e, str) else e
+            for e in found
+            if not symbols_in(str(e)) - sizes.keys()
+        ]
+        for name, found in extents.items()
+    }
+    return {name: (0, max(1, min(found))) for name, found in known.items() if found}

@@ -1,0 +1,98 @@
+"""`StatefulModel`: a loaded model that keeps its states between runs, and `NumpyStates`, which keeps them as NumPy arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from jax2onnx_graph import ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.metadata import StatePair
+
+__all__ = ["NumpyStates", "RuntimeOptions", "StatefulModel", "last"]
+
+
+@dataclasses.dataclass(frozen=True)
+class RuntimeOptions:
+    """How a runtime is to run a model; None leaves it to the runtime.
+
+    Attributes:
+      threads: how many threads compute one operator.
+      providers: the devices, or the libraries for them, the preferred one first, in the runtime's own terms.
+      session_options: the runtime's own options.
+      graph_optimization_level: how far the runtime may rewrite the graph: "all", "extended", "basic" or "disabled".
+    """
+
+    threads: int | None = None
+    providers: Sequence[Any] | None = None
+    session_options: Any = None
+    graph_optimization_level: str | None = None
+
+    def given(self) -> list[str]:
+        """The names of the options that are not left to the runtime."""
+        return [field.name for field in dataclasses.fields(self) if vars(self)[field.name] is not None]
+
+
+class StatefulModel(Protocol):
+    """A loaded model whose states are values of its runtime; states are named after the inputs."""
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """Run the model on the inputs that are no states; the outputs that are none, in order. The states move on."""
+        ...
+
+    def read(self, state: str) -> Array:
+        """A copy of a state."""
+        ...
+
+    def write(self, state: str, array: Array) -> None:
+        """Replace a state by a copy of the array."""
+        ...
+
+    def keep_last(self, state: str, axis: int, count: int) -> None:
+        """Let a state have its last entries along an axis only."""
+        ...
+
+    def shape(self, state: str) -> tuple[int, ...]:
+        """The shape of a state."""
+        ...
+
+
+def last(array: Array, axis: int, count: int) -> Array:
+    """A copy of the last entries of an array along an axis."""
+    place = (slice(None),) * axis + (slice(array.shape[axis] - count, None),)
+    return array[place].copy()
+
+
+class NumpyStates:
+    """Keeps the states of a model that a function runs: named arrays → the outputs, in order."""
+
+    def __init__(
+        self, model: ir.Model, pairs: Sequence[StatePair], run: Callable[[Mapping[str, Array]], list[Array]]
+    ) -> None:
+        self._run = run
+        self._outputs = [value.name for value in model.graph.outputs]
+        self._input_of = {pair.output: pair.input for pair in pairs}
+        self._states: dict[str, Array] = {}
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """One run of the model."""
+        named = dict(zip(self._outputs, self._run({**inputs, **self._states}), strict=True))
+        self._states = {state: named[output] for output, state in self._input_of.items()}
+        return [array for name, array in named.items() if name not in self._input_of]
+
+    def read(self, state: str) -> Array:
+        """A copy of a state."""
+        return self._states[state].copy()
+
+    def write(self, state: str, array: Array) -> None:
+        """Replace a state."""
+        self._states[state] = array.copy()
+
+    def keep_last(self, state: str, axis: int, count: int) -> None:
+        """Cut off what is before the last entries along an axis."""
+        self._states[state] = last(self._states[state], axis, count)
+
+    def shape(self, state: str) -> tuple[int, ...]:
+        """The shape of a state."""
+        return tuple(self._states[state].shape)
