@@ -41,9 +41,9 @@ class Blocks(nnx.Module):
 
 def test_a_wrong_rule_within_a_jit_inside_a_module_is_found():
     found = to_onnx(Blocks(), [("B", 4)], plugins=[Wrong()]).bisect(np.ones((2, 4), np.float32))
-    assert found.first.place.operation == "tanh"
-    assert found.first.place.module == "first"
-    assert found[0].place.module == "first.linear"
+    assert found.first.source.operation == "tanh"
+    assert found.first.source.module == "first"
+    assert found[0].source.module == "first.linear"
     assert [value.is_close for value in found] == [True, *(len(found) - 1) * [False]]
 
 
@@ -56,4 +56,4 @@ def test_weights_have_to_be_there():
     with pytest.raises(errors.WeightsError, match="cannot be bisected: its weights"):
         program.bisect()
     given = {name: np.ones(of.shape, of.dtype) for name, of in program.weights.items()}
-    assert program.with_weights(given).bisect().first.place.operation == "tanh"
+    assert program.with_weights(given).bisect().first.source.operation == "tanh"
