@@ -13,7 +13,7 @@ from pathlib import Path
 
 import nox
 
-nox.needs_version = ">=2025.5.1"
+nox.needs_version = ">=2025.10.14"
 
 ROOT = Path(__file__).parent
 INTEGRATION = ROOT / "tests-integration"
@@ -68,7 +68,7 @@ def install_workspace(session: nox.Session, *further: str) -> None:
 
 def editable() -> list[str]:
     """The lines of a requirements file for all packages of this repository."""
-    return [f"-e {package(name).as_posix()}" for name in PACKAGES]
+    return [f"-e ./{package(name).relative_to(ROOT).as_posix()}" for name in PACKAGES]  # sessions run in ROOT
 
 
 def test_environment(session: nox.Session) -> dict[str, str]:
