@@ -241,7 +241,7 @@ def browser_packages(session: nox.Session) -> None:
         session.skip("npm is not installed: it comes with Node.js")
     stamp, wanted = BROWSER / "node_modules" / "installed.json", (BROWSER / "package-lock.json").read_text()
     if not stamp.exists() or stamp.read_text() != wanted:
-        session.run(npm, "ci", "--no-audit", "--no-fund", "--prefix", str(BROWSER), external=True, silent=True)
+        session.run_install(npm, "ci", "--no-audit", "--no-fund", "--prefix", str(BROWSER), external=True, silent=True)
         stamp.write_text(wanted)
     found = session.run(
         "node", str(BROWSER / "browser.mjs"), "--find", external=True, silent=True, success_codes=[0, 3]
