@@ -190,7 +190,7 @@ def conformance(session: nox.Session) -> None:
 
 # What runs there besides the runtime: the packages of this repository that know nothing of JAX.
 RUNTIME_TOOLS = ["ml-dtypes", "onnx", "onnx-ir", "pluggy"]
-# Old versions of ONNX Runtime, which have wheels for old Pythons only; the oldest of them was built for NumPy 1.
+# OpenVINO, and old versions of ONNX Runtime, which have wheels for old Pythons only; the oldest was built for NumPy 1.
 RUNTIMES = {
     "1.18": ["onnxruntime==1.18.*", "numpy<2"],
     "1.20": ["onnxruntime==1.20.*"],
