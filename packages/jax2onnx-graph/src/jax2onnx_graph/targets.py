@@ -9,6 +9,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.availability import is_allowed, main_value
+from jax2onnx_graph.forms import Form, Threshold
 
 __all__ = ["PassFactory", "Property", "Target", "find_target", "standard_target"]
 
@@ -23,6 +24,9 @@ __all__ = ["PassFactory", "Property", "Target", "find_target", "standard_target"
 #: "order": writes to one place take effect in the order of the indices;
 #: "masked": attention with a soft cap gives masked keys no weight.
 Property = Literal["nan", "signed_zero", "wraps", "empty", "inf", "accurate", "order", "masked"]
+
+# Asked only where a target prefers the form, but for the last: that of one CPU serves as well as any.
+_THRESHOLDS = {Threshold.LONG_AXIS: 8192, Threshold.SHARING_HEADS: 4, Threshold.OPERATOR_CALL: 2000}
 
 # Attention, RMSNormalization and RotaryEmbedding are from here on; what came later, few runtimes have.
 _BEST_OPSET = 23
@@ -90,9 +94,13 @@ class Target:
         """Whether the runtime keeps this part of the operator's meaning at this element type."""
         return True
 
-    def prefers(self, *forms: str) -> str:
+    def prefers(self, *forms: Form) -> Form:
         """The one of several forms of equal meaning that runs fastest; the first where none is known to."""
         return forms[0]
+
+    def threshold(self, threshold: Threshold) -> int:
+        """The size from which a form pays, in the unit that `Threshold` names."""
+        return _THRESHOLDS[threshold]
 
     def passes(self) -> Sequence[PassFactory]:
         """Makers of the passes that adapt a finished model to the runtime."""

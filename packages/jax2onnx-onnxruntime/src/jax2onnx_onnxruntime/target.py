@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.forms import Form, Threshold
 from jax2onnx_graph.targets import PassFactory, Property, Target
 
 __all__ = ["OnnxRuntime"]
@@ -65,11 +66,17 @@ class OnnxRuntime(Target):
 
         return guarantees(op_type, dtype, kept, self._version)
 
-    def prefers(self, *forms: str) -> str:
-        """The fastest of several forms of equal meaning, by the names of `jax2onnx_onnxruntime.forms`."""
+    def prefers(self, *forms: Form) -> Form:
+        """The fastest of several forms of equal meaning, by the times in `jax2onnx_onnxruntime.forms`."""
         from jax2onnx_onnxruntime.forms import preferred
 
         return preferred(forms)
+
+    def threshold(self, threshold: Threshold) -> int:
+        """The size from which a form pays; see `jax2onnx_onnxruntime.forms`."""
+        from jax2onnx_onnxruntime.forms import THRESHOLDS
+
+        return THRESHOLDS[threshold]
 
     def passes(self) -> Sequence[PassFactory]:
         """What older versions lose, forms of attention, legalisation, then the passes that keep the runtime's own optimiser from mistakes."""
