@@ -17,7 +17,9 @@ from jax2onnx_runtime.runtimes import LoadedModel
 __all__ = ["OtherRuntime"]
 
 ROOT = Path(__file__).parent.parent
-SOURCES = [str(ROOT / "packages" / f"jax2onnx-{name}" / "src") for name in ("graph", "onnxruntime", "openvino")]
+SOURCES = [
+    str(ROOT / "packages" / f"jax2onnx-{name}" / "src") for name in ("graph", "runtime", "onnxruntime", "openvino")
+]
 
 
 class OtherRuntime:

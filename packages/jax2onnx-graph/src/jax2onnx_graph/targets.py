@@ -10,6 +10,7 @@ from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.availability import is_allowed, main_value
 from jax2onnx_graph.forms import Form, Threshold
+from jax2onnx_graph.limitations import Limitation
 
 __all__ = ["PassFactory", "Property", "Target", "find_target", "standard_target"]
 
@@ -52,6 +53,11 @@ class Target:
     opsets = range(18, 27)
     ir_version = 13
     runs_functions = True
+
+    @property
+    def versions(self) -> Sequence[str]:
+        """The versions that `of_version` knows."""
+        return ()
 
     def of_version(self, version: str) -> Target:
         """The target for a version of its runtime: what `to_onnx(..., target="name==version")` exports for.
@@ -104,6 +110,10 @@ class Target:
 
     def passes(self) -> Sequence[PassFactory]:
         """Makers of the passes that adapt a finished model to the runtime."""
+        return ()
+
+    def limitations(self) -> Sequence[Limitation]:
+        """What its version is known to get wrong, or not to run, in spite of all that."""
         return ()
 
 

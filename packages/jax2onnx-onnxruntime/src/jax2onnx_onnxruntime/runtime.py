@@ -10,6 +10,7 @@ from pathlib import Path
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import TargetError
+from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.metadata import StatePair
 from jax2onnx_graph.targets import Target
 from jax2onnx_runtime.quantization import Quantization
@@ -63,6 +64,12 @@ class OrtRuntime(Runtime):
 
         with _explained():
             return node_times(model, feeds, runs)
+
+    def limitations(self, target: Target) -> Sequence[Limitation]:
+        """What the Python API of the target's version cannot do."""
+        from jax2onnx_onnxruntime.limitations import limitations_of_running
+
+        return limitations_of_running(target.name.partition("==")[2])
 
     def quantize(self, model: ir.Model, request: Quantization, target: Target) -> ir.Model:
         """A copy of a model in fewer bits, by ONNX Runtime's own quantizers.

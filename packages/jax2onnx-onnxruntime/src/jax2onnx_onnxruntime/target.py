@@ -10,6 +10,7 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.forms import Form, Threshold
+from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.targets import PassFactory, Property, Target
 
 __all__ = ["OnnxRuntime"]
@@ -30,6 +31,13 @@ class OnnxRuntime(Target):
             from jax2onnx_onnxruntime.kernels import measured_opsets
 
             self.name, self.is_default, self.opsets = f"{type(self).name}=={version}", False, measured_opsets(version)
+
+    @property
+    def versions(self) -> Sequence[str]:
+        """The versions that were measured, oldest first."""
+        from jax2onnx_onnxruntime.kernels import measured_versions
+
+        return () if self._version else tuple(measured_versions())
 
     def of_version(self, version: str) -> OnnxRuntime:
         """The target for a version such as "1.18" or "1.18.1".
@@ -92,3 +100,9 @@ class OnnxRuntime(Target):
         legalise = partial(LegalisePass, version=self._version)
         attention = (AttentionFormsPass, PartlyFilledPass)
         return (*repairs, *attention, legalise, TransposedProductsPass, NeutralConstantsPass, ScalarFusionsPass)
+
+    def limitations(self) -> Sequence[Limitation]:
+        """What kernels of the version are known to get wrong, see `jax2onnx_onnxruntime.limitations`."""
+        from jax2onnx_onnxruntime.limitations import limitations
+
+        return limitations(self._version)

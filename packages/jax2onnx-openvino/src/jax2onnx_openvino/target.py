@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jax2onnx_graph.arrays import Dtype
+from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.targets import PassFactory, Property, Target
 
 __all__ = ["OpenVino"]
@@ -46,3 +47,9 @@ class OpenVino(Target):
         return (
             UnsignedPass, StableSortsPass, RepairsPass, LegalisePass, CastsPass, ClosedScansPass, RefusalsPass,
         )  # fmt: skip
+
+    def limitations(self) -> Sequence[Limitation]:
+        """What the plugin is known to get wrong, see `jax2onnx_openvino.limitations`."""
+        from jax2onnx_openvino.limitations import LIMITATIONS
+
+        return LIMITATIONS
