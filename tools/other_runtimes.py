@@ -32,7 +32,7 @@ class OtherRuntime:
     """
 
     def __init__(
-        self, python: str, worker: str = "runtime_worker.py", module: str = "jax2onnx_onnxruntime.runner"
+        self, python: str, worker: str = "runtime_worker.py", module: str = "jax2onnx_onnxruntime.loading"
     ) -> None:
         self.python, self.worker, self.module = python, worker, module
         self._connection: Connection | None = None

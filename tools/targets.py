@@ -61,7 +61,7 @@ def loader(runtime: Runtime) -> Load:
         return BrowserRuntime(runtime.provider).load
     if runtime.python:
         package = runtime.target.partition("==")[0]
-        return OtherRuntime(runtime.python, module=f"jax2onnx_{package}.runner").load
+        return OtherRuntime(runtime.python, module=f"jax2onnx_{package}.loading").load
     return reference_runtime.load if runtime.target == standard_target.name else OrtRuntime().load
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jax2onnx_graph.limitations import Limitation
 
-from jax2onnx_onnxruntime.kernels import NEWEST, WEB, measured_versions
+from jax2onnx_onnxruntime._kernels import NEWEST, WEB, measured_versions
 
 __all__ = ["limitations", "limitations_of_running"]
 

@@ -37,7 +37,7 @@ class OrtRuntime(Runtime):
         Raises:
           TargetError: ONNX Runtime is not installed, or it refuses the model.
         """
-        from jax2onnx_onnxruntime.runner import load
+        from jax2onnx_onnxruntime.loading import load
 
         with _explained():
             return load(model)
@@ -49,7 +49,7 @@ class OrtRuntime(Runtime):
           OptionError: an option is impossible.
           TargetError: ONNX Runtime is not installed, or it refuses the model.
         """
-        from jax2onnx_onnxruntime.states import OrtStates
+        from jax2onnx_onnxruntime._states import OrtStates
 
         with _explained():
             return OrtStates(model, states, options)
@@ -60,7 +60,7 @@ class OrtRuntime(Runtime):
         Raises:
           TargetError: ONNX Runtime is not installed, or it refuses the model.
         """
-        from jax2onnx_onnxruntime.profiling import node_times
+        from jax2onnx_onnxruntime._profiling import node_times
 
         with _explained():
             return node_times(model, feeds, runs)
@@ -78,7 +78,7 @@ class OrtRuntime(Runtime):
           OptionError: the request does not fit the model.
           TargetError: ONNX Runtime is not installed, or its quantizer fails.
         """
-        from jax2onnx_onnxruntime.quantization.convert import quantize
+        from jax2onnx_onnxruntime._quantization.convert import quantize
 
         with _explained():
             return quantize(model, request, target)
