@@ -107,7 +107,15 @@ def test_core_names_no_operation() -> None:
 
 @pytest.mark.parametrize(
     "package",
-    ["jax2onnx_graph", "jax2onnx_runtime", "jax2onnx_report", "jax2onnx_lax", "jax2onnx_nnx", "jax2onnx_functions"],
+    [
+        "jax2onnx_graph",
+        "jax2onnx_runtime",
+        "jax2onnx_report",
+        "jax2onnx_lax",
+        "jax2onnx_nnx",
+        "jax2onnx_functions",
+        "jax2onnx_testing",
+    ],
 )
 def test_only_a_target_names_a_runtime(package: str) -> None:
     runtime = re.compile(RUNTIMES, re.IGNORECASE)

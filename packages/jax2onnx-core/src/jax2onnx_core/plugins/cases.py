@@ -12,7 +12,6 @@ __all__ = [
     "Case",
     "Construct",
     "ExpectGraph",
-    "Limitation",
     "Precision",
     "construct",
     "expect_graph",
@@ -56,15 +55,6 @@ class Construct:
 def construct(factory: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Construct:
     """Build `factory(*args, **kwargs)` when the case runs, placeholders filled in; never at import."""
     return Construct(factory, args, kwargs)
-
-
-@dataclasses.dataclass(frozen=True)
-class Limitation:
-    """A known gap: which primitive or case, with which dtypes, and why it stays."""
-
-    subject: str
-    reason: str
-    dtypes: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,7 @@ from jax2onnx_graph.build.origins import drop_origins, share_origins
 from jax2onnx_graph.errors import RuleError
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 from jax2onnx_graph.facts.values import LabelledDim, dims_of
+from jax2onnx_graph.forms import Form, Threshold
 from jax2onnx_graph.rewrite.root_graph import RootGraph
 from jax2onnx_graph.targets import Property, Target, standard_target
 from jax2onnx_graph.traversal import HAS_SUBGRAPHS, subgraphs
@@ -59,6 +60,14 @@ class GraphEditor:
         if value is None or value.dtype is None:
             return False
         return self.target.guarantees(op_type, value.dtype.numpy(), kept)
+
+    def prefers(self, *forms: Form) -> Form:
+        """The one of several forms of equal meaning that runs fastest on the target."""
+        return self.target.prefers(*forms)
+
+    def threshold(self, threshold: Threshold) -> int:
+        """The size from which a form pays on the target."""
+        return self.target.threshold(threshold)
 
     def before(self, node: ir.Node) -> InsertionPoint:
         """A builder whose nodes go right before `node`."""

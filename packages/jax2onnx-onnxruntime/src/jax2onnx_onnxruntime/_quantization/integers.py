@@ -14,8 +14,8 @@ from jax2onnx_graph.progress import steps
 from jax2onnx_runtime.quantization import Quantization
 
 from jax2onnx_onnxruntime._compat import quantization
-from jax2onnx_onnxruntime.quantization.prepare import plain_proto
-from jax2onnx_onnxruntime.quantization.selection import CONVOLUTIONS
+from jax2onnx_onnxruntime._quantization.prepare import plain_proto
+from jax2onnx_onnxruntime._quantization.selection import CONVOLUTIONS
 
 __all__ = ["dynamic_integers", "static_integers"]
 

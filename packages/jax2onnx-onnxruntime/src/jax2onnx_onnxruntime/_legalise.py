@@ -5,8 +5,8 @@ from __future__ import annotations
 from jax2onnx_graph.legalise import legalise_pass
 from jax2onnx_graph.targets import Target, standard_target
 
-from jax2onnx_onnxruntime.kernels import NEWEST
-from jax2onnx_onnxruntime.support import legalisation
+from jax2onnx_onnxruntime._kernels import NEWEST
+from jax2onnx_onnxruntime._support import legalisation
 
 __all__ = ["LegalisePass"]
 

@@ -12,7 +12,7 @@ from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_graph.traversal import HAS_SUBGRAPHS, all_nodes, all_values
 from jax2onnx_graph.weights.absent import computed
 
-from jax2onnx_openvino.unsigned_forms import FORMS, from_float, inverted, to_float, to_int64
+from jax2onnx_openvino._unsigned_forms import FORMS, from_float, inverted, to_float, to_int64
 
 __all__ = ["UnsignedPass", "has_form"]
 

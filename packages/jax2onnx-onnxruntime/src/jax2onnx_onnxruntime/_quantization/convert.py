@@ -11,11 +11,11 @@ from jax2onnx_graph.targets import Target
 from jax2onnx_runtime.quantization import Mode, Quantization
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from jax2onnx_onnxruntime.quantization.half import half_precision
-from jax2onnx_onnxruntime.quantization.integers import dynamic_integers, static_integers
-from jax2onnx_onnxruntime.quantization.prepare import prepared
-from jax2onnx_onnxruntime.quantization.selection import excluded_nodes
-from jax2onnx_onnxruntime.quantization.weights import blocked_weights
+from jax2onnx_onnxruntime._quantization.half import half_precision
+from jax2onnx_onnxruntime._quantization.integers import dynamic_integers, static_integers
+from jax2onnx_onnxruntime._quantization.prepare import prepared
+from jax2onnx_onnxruntime._quantization.selection import excluded_nodes
+from jax2onnx_onnxruntime._quantization.weights import blocked_weights
 
 __all__ = ["quantize"]
 

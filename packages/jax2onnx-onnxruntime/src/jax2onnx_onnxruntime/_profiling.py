@@ -15,7 +15,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.traversal import all_nodes
 
 from jax2onnx_onnxruntime._compat import onnxruntime
-from jax2onnx_onnxruntime.runner import Runner, default_options
+from jax2onnx_onnxruntime.loading import OrtModel, default_options
 
 __all__ = ["node_times"]
 
@@ -45,10 +45,10 @@ def _measured(model: ir.Model, feeds: Mapping[str, Array], runs: int) -> Iterato
         options.graph_optimization_level = onnxruntime().GraphOptimizationLevel.ORT_ENABLE_BASIC
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(directory) / "profile")
-        runner = Runner(model, options=options)
+        loaded = OrtModel(model, options=options)
         for _ in range(runs + 1):
-            runner(feeds)
-        events = json.loads(Path(runner.session.end_profiling()).read_text())
+            loaded(feeds)
+        events = json.loads(Path(loaded.session.end_profiling()).read_text())
     starts = sorted(event["ts"] for event in events if event["name"] == "model_run")
     for event in events:
         if event["cat"] == "Node" and event["name"].endswith(_KERNEL):

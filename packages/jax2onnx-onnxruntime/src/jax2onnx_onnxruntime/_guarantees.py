@@ -12,7 +12,7 @@ from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.legalise.guarantees import GuaranteeTable
 from jax2onnx_graph.targets import Property
 
-from jax2onnx_onnxruntime.kernels import NEWEST, measured, table
+from jax2onnx_onnxruntime._kernels import NEWEST, measured, table
 
 __all__ = ["guarantees"]
 

@@ -9,8 +9,8 @@ from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.legalise.kernels import bindings, operator_key, signature
 from jax2onnx_graph.legalise.legalisation import Legalisation
 
-from jax2onnx_onnxruntime.kernels import NEWEST, kernels, table
-from jax2onnx_onnxruntime.rewrites import REWRITES, is_small_enough
+from jax2onnx_onnxruntime._kernels import NEWEST, kernels, table
+from jax2onnx_onnxruntime._rewrites import REWRITES, is_small_enough
 
 __all__ = ["legalisation", "runs_as_well", "supports"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jax2onnx_graph.legalise import legalise_pass
 from jax2onnx_graph.targets import Target, standard_target
 
-from jax2onnx_openvino.support import legalisation
+from jax2onnx_openvino._support import legalisation
 
 __all__ = ["LegalisePass"]
 

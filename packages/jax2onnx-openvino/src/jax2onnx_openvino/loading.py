@@ -13,7 +13,7 @@ import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_runtime.runtimes import import_runtime
 
-__all__ = ["Runner", "load", "openvino"]
+__all__ = ["OpenVinoModel", "load", "openvino"]
 
 _FOREIGN = {"bf16": ir.DataType.BFLOAT16, "f8e4m3": ir.DataType.FLOAT8E4M3FN, "f8e5m2": ir.DataType.FLOAT8E5M2}
 """OpenVINO's names of element types that NumPy lacks: their arrays hold the bits as another type."""
@@ -37,12 +37,12 @@ def _core(module: ModuleType) -> Any:
     return module.Core()
 
 
-def load(source: ir.Model | Path | bytes) -> Runner:
+def load(source: ir.Model | Path | bytes) -> OpenVinoModel:
     """Compile a model, its bytes, or the file of one, for the CPU, in the precision of its own element types."""
-    return Runner(source)
+    return OpenVinoModel(source)
 
 
-class Runner:
+class OpenVinoModel:
     """A compiled model: named arrays in, a list of arrays out, in the order of the model's outputs."""
 
     def __init__(self, source: ir.Model | Path | bytes) -> None:

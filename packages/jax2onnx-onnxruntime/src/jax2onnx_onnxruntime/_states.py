@@ -14,7 +14,7 @@ from jax2onnx_graph.metadata import StatePair
 from jax2onnx_runtime.states import RuntimeOptions, last
 
 from jax2onnx_onnxruntime._compat import onnxruntime
-from jax2onnx_onnxruntime.runner import Runner, from_ort, packed, to_ort, view_of
+from jax2onnx_onnxruntime.loading import OrtModel, from_ort, packed, to_ort, view_of
 
 if TYPE_CHECKING:
     import onnxruntime as ort
@@ -118,11 +118,11 @@ class OrtStates:
     """
 
     def __init__(self, model: ir.Model, states: Sequence[StatePair], options: RuntimeOptions) -> None:
-        self._runner = Runner(model, checked_providers(options), options=session_options(options))
+        self._model = OrtModel(model, checked_providers(options), options=session_options(options))
         self._pairs = list(states)
         self._grows = {pair.input: pair.grows is not None for pair in states}
         self._types = {value.name: value.dtype for value in model.graph.inputs}
-        self._results = [o for o in self._runner.outputs if o not in {pair.output for pair in states}]
+        self._results = [o for o in self._model.outputs if o not in {pair.output for pair in states}]
         on_cpu = options.providers is None or list(options.providers) == ["CPUExecutionProvider"]
         self._in_place = {pair.input for pair in states if on_cpu and is_updated_in_place(model, pair)}
         self._states: dict[str, _Buffer] = {}
@@ -130,7 +130,7 @@ class OrtStates:
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """Run the model; the states move on."""
-        binding = self._runner.session.io_binding()
+        binding = self._model.session.io_binding()
         held = {name: packed(array) for name, array in inputs.items()}
         for name, array in held.items():
             binding.bind_ortvalue_input(name, to_ort(array))
@@ -145,7 +145,7 @@ class OrtStates:
                 binding.bind_output(pair.output, "cpu")
             else:
                 binding.bind_ortvalue_output(pair.output, target.value)
-        self._runner.session.run_with_iobinding(binding)
+        self._model.session.run_with_iobinding(binding)
         values = binding.get_outputs()
         for pair, value in zip(self._pairs, values[len(self._results) :], strict=True):
             self._move_on(pair.input, targets[pair.input] or _Buffer(value))

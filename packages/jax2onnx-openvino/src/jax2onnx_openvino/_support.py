@@ -21,9 +21,9 @@ from jax2onnx_graph.legalise.kernels import KernelTable, element_type
 from jax2onnx_graph.legalise.legalisation import Legalisation
 from jax2onnx_graph.targets import Property
 
-from jax2onnx_openvino.rewrites import REWRITES, is_small_enough
-from jax2onnx_openvino.unsigned import has_form
-from jax2onnx_openvino.unsigned_forms import FORMS
+from jax2onnx_openvino._rewrites import REWRITES, is_small_enough
+from jax2onnx_openvino._unsigned import has_form
+from jax2onnx_openvino._unsigned_forms import FORMS
 
 __all__ = ["guarantees", "legalisation", "measured", "supports"]
 

@@ -19,7 +19,7 @@ from jax2onnx_onnxruntime._compat import onnxruntime
 if TYPE_CHECKING:
     import onnxruntime as ort
 
-__all__ = ["Runner", "default_options", "from_ort", "load", "packed", "to_ort", "view_of"]
+__all__ = ["OrtModel", "default_options", "from_ort", "load", "packed", "to_ort", "view_of"]
 
 Source: TypeAlias = ir.Model | onnx.ModelProto | str | os.PathLike[str] | bytes
 """What can be run: a model, its proto or its serialised bytes, or the path of a file."""
@@ -48,7 +48,7 @@ _NATIVE = {
 """The types whose arrays ONNX Runtime's Python API takes and returns by itself."""
 
 
-def load(source: Source, *, providers: Sequence[str] = ("CPUExecutionProvider",), optimised: bool = True) -> Runner:
+def load(source: Source, *, providers: Sequence[str] = ("CPUExecutionProvider",), optimised: bool = True) -> OrtModel:
     """Open a session on `source`; call the result with named arrays.
 
     Args:
@@ -62,10 +62,10 @@ def load(source: Source, *, providers: Sequence[str] = ("CPUExecutionProvider",)
     >>> load(model)({"x": np.array([1.0, -2.0], np.float32)})
     [array([-1.,  2.], dtype=float32)]
     """
-    return Runner(source, providers, optimised=optimised)
+    return OrtModel(source, providers, optimised=optimised)
 
 
-class Runner:
+class OrtModel:
     """A session with named NumPy arrays in and a list of NumPy arrays out, in the order of the model's outputs.
 
     Element types that NumPy lacks are those of `ml_dtypes` (bfloat16, float8_*, int4, uint4).

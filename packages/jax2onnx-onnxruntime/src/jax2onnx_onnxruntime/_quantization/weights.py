@@ -13,7 +13,7 @@ from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_runtime.quantization import Quantization
 
 from jax2onnx_onnxruntime._compat import block_quantizer
-from jax2onnx_onnxruntime.quantization.joined_products import JoinedProductsPass
+from jax2onnx_onnxruntime._quantization.joined_products import JoinedProductsPass
 
 __all__ = ["blocked_weights"]
 

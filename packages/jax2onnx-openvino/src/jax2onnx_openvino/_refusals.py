@@ -12,7 +12,7 @@ from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_graph.traversal import all_nodes, place_of, subgraphs, walk
 
-from jax2onnx_openvino.support import legalisation
+from jax2onnx_openvino._support import legalisation
 
 __all__ = ["RefusalsPass"]
 

@@ -17,7 +17,7 @@ from jax2onnx_graph.legalise.legalisation import Rewrite
 from jax2onnx_graph.legalise.magnitudes import Magnitude
 from jax2onnx_graph.legalise.reductions import accumulated, reduced_extreme
 
-from jax2onnx_openvino.unsigned_forms import shifted
+from jax2onnx_openvino._unsigned_forms import shifted
 
 __all__ = ["REWRITES", "is_small_enough"]
 
