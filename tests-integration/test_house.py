@@ -243,6 +243,12 @@ def test_the_table_of_modules_in_the_documentation_is_that_of_the_tree() -> None
     assert result.returncode == 0, result.stdout
 
 
+def test_the_page_of_layer_operations_is_that_of_the_docstrings() -> None:
+    tool = ROOT / "tools" / "layer_operations.py"
+    result = subprocess.run([sys.executable, str(tool)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 def test_every_package_could_be_released() -> None:
     tool = ROOT / "tools" / "check_release.py"
     result = subprocess.run([sys.executable, str(tool)], capture_output=True, text=True, check=False)
