@@ -95,7 +95,7 @@ def _show_warnings(terminal: Terminal) -> None:
 
 
 def _explained(error: Exception) -> str:
-    """What the user is told of an error."""
+    """The message of an error for the user."""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         return f"{error.format_message()} ({error.ctx.command_path} --help)"
     if isinstance(error, click.ClickException):

@@ -1,4 +1,4 @@
-"""What the commands that export have in common: which object, which inputs, which options of `to_onnx`."""
+"""The options of all commands that export: the object, its inputs, the options of `to_onnx`."""
 
 from __future__ import annotations
 
@@ -126,7 +126,16 @@ def export(
 
 
 def default_output(request: Request, output: Path | None, suffix: str) -> Path:
-    """The file that is written, by default one here with the last part of the object's name. Raises BadInput if it cannot be."""
+    """The file to write.
+
+    Args:
+      request: the command line.
+      output: the file that the user gave, if any.
+      suffix: the suffix of the default, a file here with the last part of the object's name.
+
+    Raises:
+      BadInput: it is a directory, or its directory does not exist.
+    """
     path = Path(request.subject.rpartition(":")[2].rpartition(".")[2] + suffix) if output is None else output
     if path.is_dir():
         raise BadInput(f"{path} is a directory: give the name of the file, too.")

@@ -165,7 +165,7 @@ def _dims(text: str, opening: int) -> Iterator[Dimension]:
 
 
 def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
-    """What commas outside of parentheses separate, with the place where it begins."""
+    """The parts of `text[start:end]` between commas outside of parentheses, each with its position in the text."""
     depth = 0
     for place in range(start, end):
         depth += {"(": 1, ")": -1}.get(text[place], 0)

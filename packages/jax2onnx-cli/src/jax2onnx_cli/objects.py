@@ -22,7 +22,7 @@ _FORM = "write module:object or file.py:object, such as digits.py:build"
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """What is exported.
+    """The object of an export, as the command line names it.
 
     Attributes:
       value: a function or a model.

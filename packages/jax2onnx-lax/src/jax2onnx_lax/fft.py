@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms of any length and rank.
+"""Discrete Fourier transforms of any length, over any number of axes.
 
 Complex arrays are in their physical form here: float `[..., 2]`. Where the target's DFT is not accurate, a short
 transform is a product with the DFT matrix. A long one is a DFT if its length is a power of two, of which kernels make

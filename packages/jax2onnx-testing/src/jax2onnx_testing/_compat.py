@@ -1,4 +1,4 @@
-"""What depends on JAX's version, for this package."""
+"""The names of JAX that depend on its version, for this package."""
 
 from __future__ import annotations
 

@@ -90,7 +90,13 @@ def variants_of(found: Found, precisions: Sequence[Precision] = PRECISIONS) -> I
 
 
 def quick_variants_of(found: Found, precisions: Sequence[Precision], number: int) -> Iterator[Variant]:
-    """One variant of a case as float32, symbolic if it can be; of every fourth case, by `number`, one as float64 too."""
+    """One variant of a case in float32, symbolic if it can be; of every fourth case one in float64 too.
+
+    Args:
+      found: the case.
+      precisions: the precisions of which there may be variants.
+      number: the number of the case, by which every fourth is chosen.
+    """
     for precision in precisions:
         if precision == "f32" or number % _EVERY == 0:
             yield Variant(found, precision, is_symbolic(found.case))

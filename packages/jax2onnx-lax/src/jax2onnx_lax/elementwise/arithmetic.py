@@ -31,7 +31,13 @@ rules.elementwise({
 
 
 def uniform(ctx: Context, value: Value, x: Value) -> Value:
-    """A scalar constant in place of `value` where `value` is one number broadcast to the shape of `x`, else `value`."""
+    """A scalar constant in place of a constant whose elements are all equal, as broadcasting makes it; any other value itself.
+
+    Args:
+      ctx: the context of the rule.
+      value: an operand of the shape of `x`.
+      x: the other operand.
+    """
     if ctx.dims(value) == () or ctx.dims(value) != ctx.dims(x):
         return value
     scalar = one_value(ctx, value)

@@ -204,7 +204,7 @@ def _fill(
 
 
 def _default_fill(dtype: DtypeLike) -> float:
-    """What JAX fills with: NaN, True, the lowest signed or the highest unsigned integer."""
+    """The element that JAX fills with where it is given none: NaN, True, the lowest signed or the highest unsigned integer."""
     if is_float(dtype):
         return np.nan
     if is_bool(dtype):

@@ -51,11 +51,19 @@ def take_positions(
     ctx: Context, operand: Labelled, starts: Sequence[StartIndex], batch_rank: int, mode: GatherScatterMode,
     numbers: GatherDimensionNumbers,
 ) -> tuple[Labelled, list[Value]]:  # fmt: skip
-    """Take, for each position of the batch, what its start indices say.
+    """Take from an operand, for each position of the batch, the element or window at its start indices.
+
+    Args:
+      ctx: the context of the rule.
+      operand: the array, its axes with labels ("axis", d).
+      starts: the start indices, one for each indexed axis.
+      batch_rank: the number of axes of the batch.
+      mode: the treatment of indices out of range.
+      numbers: the dimension numbers of the gather.
 
     Returns:
       The result, whose batched and indexed axes are replaced by those of the batch and of windows; and for each of
-      the start indices that may be out of range whether they are not.
+      the start indices that may be out of range whether they are in range.
     """
     batched = zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
     batching: Mapping[int, Label] = {d: ("batch", i) for d, i in batched}
@@ -101,7 +109,15 @@ def _paired(
 
 
 def gather_along(ctx: Context, operand: Labelled, index: Value, label: Label, new: Sequence[Label]) -> Labelled:
-    """Gather along the axis `label`, which the axes of `index`, with labels `new`, replace."""
+    """Gather along one axis.
+
+    Args:
+      ctx: the context of the rule.
+      operand: the array.
+      index: int32 or int64 indices into the axis.
+      label: the label of the axis, which the axes of `index` replace.
+      new: the labels of the axes of `index`.
+    """
     place = operand.place(label)
     dims = ctx.known_dims(operand.value)
     dims = (*dims[:place], *ctx.known_dims(index), *dims[place + 1 :])

@@ -42,7 +42,14 @@ def axes_of(labels: Sequence[Label]) -> list[int]:
 
 
 def rearrange(ctx: Context, x: Value, labels: Sequence[Label], wanted: Sequence[Label]) -> Value:
-    """`x`, whose axes have `labels`, transposed to the order `wanted`."""
+    """Transpose an array to another order of its labels.
+
+    Args:
+      ctx: the context of the rule.
+      x: the array.
+      labels: the labels of its axes.
+      wanted: the same labels in the order of the result.
+    """
     order = list(labels)
     return ctx.transpose(x, [order.index(label) for label in wanted])
 

@@ -35,7 +35,13 @@ __all__ = ["lower_task"]
 
 
 def lower_task(ctx: Context, task: ScatterTask, *, unique: bool) -> Value:
-    """The result of a scatter, by the plainest operator; `unique` promises that no place is written twice."""
+    """The result of a scatter, by the plainest operator.
+
+    Args:
+      ctx: the context of the rule.
+      task: the scatter.
+      unique: whether the program promises that no element is written twice.
+    """
     open_axes = [s.axis for s in task.starts if not ctx.is_positive(s.extent) and not is_always_in_range(ctx, s)]
     if not open_axes:
         return _lower(ctx, task, unique=unique)

@@ -93,10 +93,19 @@ def prepare(
     ctx: Context, x: Value, indices: Value, updates: Value, numbers: ScatterDimensionNumbers, mode: GatherScatterMode,
     reduction: str,
 ) -> ScatterTask:  # fmt: skip
-    """The task of a scatter; `indices` [*batch, k] are int32 or int64.
+    """Bring the operands of a scatter primitive into the form of a task.
 
     The promise of indices in range is believed of updates that replace, where it spares a copy of the operand, and
     which have it only if their author asks for it. Additions have it as the derivative of `x[i]`: there it says nothing.
+
+    Args:
+      ctx: the context of the rule.
+      x: the operand.
+      indices: int32 or int64, [*batch, k].
+      updates: the updates, in the layout that `numbers` says.
+      numbers: the dimension numbers of the scatter.
+      mode: the treatment of indices out of range.
+      reduction: ONNX's name for how updates are combined with the operand: "none", "add", "mul", "min" or "max".
     """
     dims, batch = ctx.known_dims(x), ctx.known_dims(indices)[:-1]
     labels = _update_labels(len(dims), len(ctx.known_dims(updates)), numbers)
@@ -163,7 +172,16 @@ def _restore_inserted(ctx: Context, task: ScatterTask) -> ScatterTask:
 
 
 def resolve_starts(ctx: Context, task: ScatterTask, *, native: bool = True) -> tuple[ScatterTask, list[Value]]:
-    """The indices of every start, in range, and the task with what was out of range noted in `valid`."""
+    """Bring the start indices of a scatter into range.
+
+    Args:
+      ctx: the context of the rule.
+      task: the scatter.
+      native: whether the operator itself counts negative indices from the end.
+
+    Returns:
+      The task, with the updates whose index was out of range noted in `valid`; the indices of every start.
+    """
     indices = []
     for start in task.starts:
         mode = task.mode if native and is_promise_checked(ctx, start) else task.checked_mode
@@ -174,7 +192,13 @@ def resolve_starts(ctx: Context, task: ScatterTask, *, native: bool = True) -> t
 
 
 def may_drop(ctx: Context, task: ScatterTask, start: StartIndex) -> bool:
-    """Whether there can be an index whose updates must be ignored."""
+    """Whether an index of a start can be out of range, so that its updates are ignored.
+
+    Args:
+      ctx: the context of the rule.
+      task: the scatter.
+      start: one of its starts.
+    """
     if task.checked_mode != DROP or is_always_in_range(ctx, start):
         return False
     return task.mode == DROP or not is_promise_checked(ctx, start)
@@ -212,7 +236,14 @@ def _neutral(reduction: str, dtype: DtypeLike) -> float:
 
 
 def over_places(ctx: Context, task: ScatterTask, value: Value, start: StartIndex | None = None) -> Value:
-    """A value over the batch as one over `task.places`; the offsets in its window added to the indices of a start."""
+    """Broadcast a value over the batch of a scatter to `task.places`.
+
+    Args:
+      ctx: the context of the rule.
+      task: the scatter.
+      value: an array with the shape of the batch.
+      start: the start whose indices `value` is, to which the offsets in its window are added; None for another value.
+    """
     label = None if start is None else ("axis", start.axis)
     window = label if label in task.windows else None
     size: Dim = 1 if start is None else start.size

@@ -108,7 +108,17 @@ def is_always_in_range(ctx: Context, start: StartIndex) -> bool:
 
 
 def clip(ctx: Context, index: Value, low: Dim, high: Dim) -> Value:
-    """Integers moved into low … high; int64 where one of these is symbolic."""
+    """Move integers into a range.
+
+    Args:
+      ctx: the context of the rule.
+      index: the integers, int32 or int64.
+      low: the smallest result.
+      high: the largest result.
+
+    Returns:
+      Integers of the same dtype, or int64 where a limit is symbolic.
+    """
     if isinstance(low, int) and isinstance(high, int):
         known = ctx.known(index)
         if known is not None:
@@ -121,7 +131,13 @@ def clip(ctx: Context, index: Value, low: Dim, high: Dim) -> Value:
 
 
 def stack_indices(ctx: Context, parts: Sequence[Value], axis: int) -> Value:
-    """Index arrays concatenated along `axis`, as int64."""
+    """Concatenate index arrays as int64.
+
+    Args:
+      ctx: the context of the rule.
+      parts: the arrays, int32 or int64.
+      axis: the axis along which they are concatenated.
+    """
     if len({ctx.dtype(part) for part in parts}) > 1:
         parts = [ctx.cast(part, np.int64) for part in parts]
     return ctx.cast(ctx.concat(parts, axis), np.int64)
@@ -189,7 +205,13 @@ def linear_index(
 
 
 def as_value(ctx: Context, dim: Dim, dtype: DtypeLike) -> Value:
-    """A dimension as a scalar of an integer type."""
+    """A dimension as a scalar.
+
+    Args:
+      ctx: the context of the rule.
+      dim: the dimension, which may be symbolic.
+      dtype: an integer dtype.
+    """
     return ctx.constant(dim, dtype=dtype) if isinstance(dim, int) else ctx.cast(ctx.dim(dim), dtype)
 
 

@@ -27,7 +27,14 @@ _DEPTH = 10
 
 
 def is_in_range(ctx: Context, value: Value, low: Dim, high: Dim) -> bool:
-    """Whether low <= element <= high can be seen for every element of `value` and all values of symbols."""
+    """Whether low <= element <= high is known for every element of an array and all values of symbols.
+
+    Args:
+      ctx: the context of the rule.
+      value: an array of integers.
+      low: the smallest allowed element.
+      high: the largest allowed element.
+    """
     found = value_bounds(ctx, value)
     return definitely_le(low, found[0]) and definitely_le(found[1], high)
 

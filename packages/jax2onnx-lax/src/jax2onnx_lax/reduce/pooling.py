@@ -122,7 +122,13 @@ def _padding(ctx: Context, windows: Windows, kernel: tuple[int, ...]) -> Pairs |
 
 
 def pool_sum(ctx: Context, x: Value, windows: Windows) -> Value:
-    """AveragePool of float32, which divides by the size of the whole window if padding counts, times that size."""
+    """The sum of each window, by AveragePool times the size of a window, in float32.
+
+    Args:
+      ctx: the context of the rule. It declines windows that AveragePool does not take.
+      x: floats of at most 32 bits; other dtypes are declined.
+      windows: the windows.
+    """
     dtype = ctx.dtype(x)
     if not is_float(dtype) or dtype == np.float64:
         ctx.decline("only floats of single precision or less are averaged")
@@ -137,13 +143,25 @@ def pool_sum(ctx: Context, x: Value, windows: Windows) -> Value:
 
 
 def pool_max(ctx: Context, x: Value, windows: Windows) -> Value:
-    """The greatest element of each window."""
+    """The greatest element of each window, by MaxPool.
+
+    Args:
+      ctx: the context of the rule. It declines windows that MaxPool does not take.
+      x: floats or integers.
+      windows: the windows.
+    """
     pool = _pooling(ctx, windows)
     return ctx.cast(_max_pool(ctx, _poolable(ctx, x), pool), ctx.dtype(x))
 
 
 def pool_min(ctx: Context, x: Value, windows: Windows) -> Value:
-    """The least element of each window of floats: the negation is exact."""
+    """The least element of each window, by MaxPool of the negated floats, which is exact.
+
+    Args:
+      ctx: the context of the rule. It declines windows that MaxPool does not take.
+      x: floats.
+      windows: the windows.
+    """
     dtype = ctx.dtype(x)
     if not is_float(dtype):
         ctx.decline("only floats can be negated without overflow")

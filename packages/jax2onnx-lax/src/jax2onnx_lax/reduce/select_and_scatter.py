@@ -176,7 +176,7 @@ def _conjunction(arrays: Sequence[Indices]) -> Indices:
 
 @dataclasses.dataclass(frozen=True)
 class _Selection:
-    """What each window selects.
+    """The element that each window selects.
 
     Attributes:
       element: its number within the window.

@@ -25,7 +25,13 @@ _SMALL = 6
 
 
 def reduce_windows(x: Array, *, monoid: Monoid, shape: Windows) -> Array:
-    """The windows of one array, reduced by a monoid from its identity."""
+    """Reduce each window of an array by a monoid, from its identity.
+
+    Args:
+      x: the array.
+      monoid: an associative and commutative operation and its identity.
+      shape: the windows.
+    """
     if shape.covers(x.shape):
         return lax.expand_dims(monoid.reduce(x, tuple(shape.active)), shape.active)
     return fold_windows(

@@ -83,7 +83,7 @@ _WIDER = {
 KNOWN_ERRORS = {
     r"Only N can be zero|Invalid input shape: {|Computed output dimension is <= 0": "nothing to slide over",
 }
-"""What a runtime says → why it is no defect."""
+"""A regular expression on the error of a runtime → the reason why it is no defect."""
 
 
 def are_close(got: Array, want: Array) -> Array:

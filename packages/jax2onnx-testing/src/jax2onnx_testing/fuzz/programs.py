@@ -26,7 +26,7 @@ __all__ = ["NAMES", "Options", "Program", "Statement", "compiled", "generate"]
 NAMES: dict[str, ModuleType] = {
     "jax": jax, "jnp": jnp, "jsp": jax.scipy, "lax": lax, "nn": nn, "np": np,
 }  # fmt: skip
-"""What the source of a program may name."""
+"""The modules that the source of a program may name."""
 
 _MOST_ELEMENTS = 2000
 _MOST_AXES = 5
@@ -59,7 +59,7 @@ class Statement:
 
     @property
     def value(self) -> str:
-        """What is assigned to the targets."""
+        """The right side of the assignment."""
         leaves = f"jax.tree.leaves({self.expression})" + ("[0]" if len(self.targets) == 1 else "")
         return leaves if self.is_tree else self.expression
 
