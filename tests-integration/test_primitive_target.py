@@ -101,7 +101,17 @@ def test_a_target_with_primitives_only(variant: Variant) -> None:
 
 
 def difference(program: OnnxProgram, feeds: dict[str, Array], want: list[Array], variant: Variant) -> Exception | None:
-    """What goes wrong in `onnx.reference`, if anything does."""
+    """The error of a program in `onnx.reference`, or its difference from JAX.
+
+    Args:
+      program: the program.
+      feeds: its inputs by name.
+      want: JAX's outputs.
+      variant: the variant of the case, which says the tolerance.
+
+    Returns:
+      The exception, or None.
+    """
     try:
         compare(program.loaded(feeds), want, variant)
     except Exception as error:  # noqa: BLE001 (whatever the reference implementation raises)

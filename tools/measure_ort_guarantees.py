@@ -52,7 +52,7 @@ SIMPLE = [ir.DataType[name] for name in ("FLOAT", "DOUBLE", "INT32", "INT64")]
 REFUSALS = (errors.Fail, errors.InvalidArgument, errors.RuntimeException)
 NAN, INF = math.nan, math.inf
 ENDLESS: set[tuple[str, Property]] = {("Conv", "empty")}
-"""What is lost without a probe: a kernel that does not end, here of images without channels but with padding."""
+"""Properties that are lost and not probed, because the kernel does not end: here for images without channels but with padding."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -528,7 +528,14 @@ def soil(run: Callable[[Mapping[str, Array]], list[Array]], feeds: Mapping[str, 
 
 
 def agrees(probe: Probe, dtype: ir.DataType, got: Array, want: Array) -> bool:
-    """Whether the result shows that the property was kept."""
+    """Whether a result shows that the property was kept.
+
+    Args:
+      probe: the call, which names the property.
+      dtype: the measured element type.
+      got: the runtime's result.
+      want: the right result.
+    """
     if got.shape != want.shape:
         return False
     if probe.kept in ("wraps", "order") or want.dtype == np.bool_:
@@ -548,7 +555,16 @@ def measure(
     keeps: Callable[[Probe, ir.DataType], bool | None] = is_kept,
     dtypes: Sequence[ir.DataType] = DTYPES,
 ) -> dict[str, dict[str, dict[str, str]]]:
-    """Operator → property → `kept` and `lost`, the short names of the element types."""
+    """Measure properties of operators.
+
+    Args:
+      keys: the operators, each with its reduction where it has one.
+      keeps: whether the property of a probe is kept for an element type; None if the runtime refuses the call.
+      dtypes: the element types to try.
+
+    Returns:
+      Operator → property → `kept` and `lost`, the short names of the element types.
+    """
     wanted, found = set(keys), dict[str, dict[Property, dict[ir.DataType, bool]]]()
     for probe in probes():
         if probe.key not in wanted:

@@ -41,7 +41,7 @@ def modules(source: Path) -> list[Path]:
 
 
 def first_sentence(module: Path) -> str:
-    """What a module says that it holds."""
+    """The first sentence of a module's docstring."""
     text = ast.get_docstring(ast.parse(module.read_text())) or ""
     return " ".join(text.partition("\n\n")[0].split()).partition(". ")[0].rstrip(".").replace("|", "\\|")
 

@@ -1,4 +1,4 @@
-"""What other optimisers still find in exported models: the nodes that onnxslim, onnxsim and ONNX Runtime remove and add.
+"""Print which nodes other optimisers (onnxslim, onnxsim, ONNX Runtime) still remove from exported models, and which they add.
 
 Usage: python tools/optimisers.py [name of a model …]
 
@@ -33,7 +33,7 @@ def simplify(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def basic(model: onnx.ModelProto) -> onnx.ModelProto:
-    """What ONNX Runtime makes of a model by its basic optimisations."""
+    """The model after ONNX Runtime's basic optimisations."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.log_severity_level = 3

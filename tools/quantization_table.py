@@ -32,7 +32,7 @@ def size(program: Program) -> int:
 
 
 def what(program: Program, mode: Mode) -> str:
-    """What does the work: the new operators, or how many are computed in half precision."""
+    """The operators that do the work of a quantised program: the new ones by number, or how many compute in half precision."""
     nodes = [node for node in walk(program.model.graph) if node.op_type != "Cast"]
     if mode not in HALF:
         made = ("MatMulNBits", "MatMulInteger", "ConvInteger", "DynamicQuantizeLSTM", "DequantizeLinear")

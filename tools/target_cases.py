@@ -57,7 +57,7 @@ KNOWN = (
 
 
 def reason(target: str, entry: Entry) -> str | None:
-    """What explains the result of a case; None if nothing does."""
+    """The reason for a wrong result that is no defect of ours; None if none is known."""
     text = f"{entry['name']} {entry['status']} {entry['detail']}"
     reasons = (why for whose, pattern, why in KNOWN if re.fullmatch(whose, target) and re.search(pattern, text))
     return next(reasons, None)

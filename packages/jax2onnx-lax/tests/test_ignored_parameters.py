@@ -49,7 +49,7 @@ def _collect(jaxpr: Jaxpr, found: dict[str, set[str]]) -> None:
 
 
 def _functions(primitive: str) -> Iterator[Callable[..., object]]:
-    """What lowers or evaluates a primitive, by a function of this package."""
+    """The functions of this package that lower or evaluate a primitive."""
     functions = [rule.fn for rule in REGISTRY.rules.get(primitive, [])]
     if primitive in REGISTRY.decompositions:
         functions.append(REGISTRY.decompositions[primitive].fn)

@@ -1,4 +1,4 @@
-"""What the rules of `nn` ask: which form the target likes, and what its kernels keep."""
+"""Tests that the rules of layer operations ask the target which form it prefers and what its kernels keep."""
 
 from __future__ import annotations
 

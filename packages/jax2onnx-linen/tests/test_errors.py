@@ -1,4 +1,4 @@
-"""What cannot be exported as it is given, each with a sentence that says what to do."""
+"""Tests of errors: objects that cannot be exported as they are given, each with a sentence that says what to do."""
 
 from __future__ import annotations
 

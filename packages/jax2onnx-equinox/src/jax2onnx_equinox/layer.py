@@ -1,4 +1,4 @@
-"""What the composites of all layers share, and their cases."""
+"""A helper of composites and cases: layers mapped over the batch axes of their inputs."""
 
 from __future__ import annotations
 

@@ -96,7 +96,19 @@ def _statistics(layer: eqx.nn.BatchNorm, state: eqx.nn.State) -> tuple[jax.Array
 def normalised(
     x: jax.Array, mean: jax.Array, variance: jax.Array, weight: jax.Array | None, bias: jax.Array | None, epsilon: float
 ) -> jax.Array:
-    """`eqx.nn.BatchNorm` with given statistics: x is [C, ...], the others are [C]."""
+    """`eqx.nn.BatchNorm` with given statistics.
+
+    Args:
+      x: the input, [C, ...].
+      mean: [C].
+      variance: [C].
+      weight: the scale, [C], or None.
+      bias: [C], or None where `weight` is.
+      epsilon: a number that is added to the variance.
+
+    Returns:
+      An array of the shape of `x`.
+    """
 
     def of_channel(
         x: jax.Array, mean: jax.Array, variance: jax.Array, weight: jax.Array | None, bias: jax.Array | None

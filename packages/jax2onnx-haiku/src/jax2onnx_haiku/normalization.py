@@ -85,7 +85,18 @@ def _in_groups(x: jax.Array, weights: _Weights, channels: int, groups: int, epsi
 def normalised_groups(
     x: jax.Array, scale: jax.Array | None, offset: jax.Array | None, *, groups: int, epsilon: float
 ) -> jax.Array:
-    """`x` [B, *space, C], each group of channels of each image with mean 0 and variance 1, then scaled and shifted."""
+    """Group norm in operations of JAX.
+
+    Args:
+      x: images, [B, *space, C].
+      scale: [C], or None.
+      offset: [C], or None.
+      groups: the number of groups of neighbouring channels, each of which gets mean 0 and variance 1 in each image.
+      epsilon: a number that is added to the variance.
+
+    Returns:
+      An array of the shape of `x`.
+    """
     grouped = x.reshape(*x.shape[:-1], groups, -1)
     axes = (*range(1, x.ndim - 1), x.ndim)
     mean, variance = grouped.mean(axes, keepdims=True), grouped.var(axes, keepdims=True)

@@ -72,10 +72,20 @@ def _unroll_layers(core: Any, x: jax.Array, state: PyTree, time_major: bool, rev
 
 
 def unroll(core: hk.RNNCore, x: jax.Array, state: PyTree, *, time_major: bool, reverse: bool) -> _Unrolled:
-    """What `hk.dynamic_unroll` computes for a core that has no state or random numbers in Haiku's sense.
+    """Unroll a core that has no state or random numbers in Haiku's sense, as `hk.dynamic_unroll` does.
 
     That function itself sets the state and key of the transformed function, whatever the core is, and so could not be
     traced by itself.
+
+    Args:
+      core: the core.
+      x: its inputs, [T, B, I] if `time_major`, else [B, T, I].
+      state: its first state.
+      time_major: whether time is the first axis of `x` and of the outputs.
+      reverse: whether the core begins with the last step.
+
+    Returns:
+      The outputs of all steps, and the last state.
     """
     xs = x if time_major else x.swapaxes(0, 1)
     last, ys = jax.lax.scan(lambda before, row: core(row, before)[::-1], state, xs, reverse=reverse)

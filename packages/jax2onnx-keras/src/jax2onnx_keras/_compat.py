@@ -1,4 +1,4 @@
-"""What is private in Keras, or depends on its version."""
+"""The names of Keras that are private or depend on its version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the composites of all layers share: reading parameters, and promoting types the way the layer itself does.
+"""Helpers of the composites of layers: reading parameters, and promoting dtypes as the layer does.
 
 A composite's target is the method that a class defines, below the wrapper that Linen puts around it
 (`Dense.__call__.__wrapped__`): scopes, interceptors and captured intermediates stay with the wrapper, outside of the composite.
@@ -30,7 +30,16 @@ class Layer(Protocol):
 
 
 def variable(module: nn.Module, collection: str, name: str) -> jax.Array | None:
-    """A variable of a bound module, always the very same object; None if there is none of this name."""
+    """A variable of a module.
+
+    Args:
+      module: a module that is bound to its variables.
+      collection: the collection, such as "params".
+      name: the name of the variable in the module.
+
+    Returns:
+      The array, at each call the very same object; None if there is no such variable.
+    """
     from flax.core import meta
 
     found: jax.Array | None = meta.unbox(module.get_variable(collection, name))

@@ -1,4 +1,4 @@
-"""What the composites of all layers share: reading parameters the way the layer itself does."""
+"""Helpers of the composites of layers: reading parameters, and promoting dtypes as the layer does."""
 
 from __future__ import annotations
 
