@@ -60,19 +60,16 @@ In shapes, `*batch`, `*space` and `*window` stand for any number of axes, `...` 
 HELPERS = """
 ## Helpers
 
-::: jax2onnx_lax.nn.attention.attention_call
+Functions that bring the arguments of layers into the form of these tables:
 
-::: jax2onnx_lax.nn.recurrent.Cell
-
-::: jax2onnx_lax.nn.linear.contracted_axes
-
-::: jax2onnx_lax.nn.pooling.flax_poolings
-
-::: jax2onnx_lax.nn.operands
-
-::: jax2onnx_lax.padding.canonical_padding
-
-::: jax2onnx_lax.dtypes
+| helper | for |
+|---|---|
+| [`attention_call`](lax.md#jax2onnx_lax.nn.attention.attention_call) | the arguments of an attention function |
+| [`Cell`](lax.md#jax2onnx_lax.nn.recurrent.Cell) | the weights of a recurrent cell |
+| [`contracted_axes`](lax.md#jax2onnx_lax.nn.linear.contracted_axes) | layers that are written as an einsum |
+| [`axis_from_end`, `axes_from_end`, `per_axis`](lax.md#jax2onnx_laxnnbindings) | axes, strides and dilations |
+| [`canonical_padding`](lax.md#jax2onnx_lax.padding.canonical_padding) | paddings |
+| [`of_one_float_type`](lax.md#jax2onnx_lax.dtypes.of_one_float_type) | the dtypes of operands |
 """
 
 #: Aliases in annotations → the types that they stand for.

@@ -23,7 +23,7 @@ class AttentionFormsPass(GraphPass):
        known at run time only and goes with more keys: those of a buffer, or as many as before and the new ones.
     """
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rule above to one graph."""
         for node in list(editor.nodes()):
             if node.op_type == "Attention" and not node.domain and node.outputs[0].dtype == ir.DataType.FLOAT:

@@ -32,7 +32,7 @@ class TransposedProductsPass(GraphPass):
     5. In float16, where w is a matrix and the Transpose moves axes of the batch, the product has a further axis of size 1.
     """
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rules above to one graph."""
         for node in editor.nodes():
             matrix = None if node.domain or node.op_type != "MatMul" else _transposed(node.inputs[0])

@@ -25,7 +25,7 @@ class NeutralConstantsPass(GraphPass):
     2. `Mul(x, c)` and `Div(x, c)` become `Mul(Mul(x, c/2), 2)` and `Mul(Div(x, 2c), 2)`.
     """
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rules above to one graph."""
         for node in editor.nodes():
             neutral = _NEUTRAL.get(node.op_type)

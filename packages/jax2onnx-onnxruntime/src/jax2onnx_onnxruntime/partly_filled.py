@@ -41,7 +41,7 @@ class PartlyFilledPass(GraphPass):
     3. What is the whole of a graph, as in the second branch, stays.
     """
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rules above to one graph."""
         extents: dict[ir.Value, _Extent] = {}
         nodes = list(editor.nodes())

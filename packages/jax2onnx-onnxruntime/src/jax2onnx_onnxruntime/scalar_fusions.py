@@ -38,7 +38,7 @@ class ScalarFusionsPass(GraphPass):
     5. `Clip(Relu(x), low, high)` of types that the fusion does not know becomes `Clip(x, Max(low, 0), high)`.
     """
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rules above to one graph."""
         for node in list(editor.nodes()):
             if node.domain:

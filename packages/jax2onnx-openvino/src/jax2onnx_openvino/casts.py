@@ -25,7 +25,7 @@ class CastsPass(GraphPass):
     3. int32 to booleans, of which -2³¹ is false: whether the number is not equal to zero.
     """
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rules above to one graph."""
         for node in list(editor.nodes()):
             x, dtype = node.inputs[0] if node.op_type == "Cast" else None, node.outputs[0].dtype

@@ -20,7 +20,7 @@ class ClosedScansPass(GraphPass):
        Constants may be captured.
     """
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rules above to one graph."""
         for node in list(editor.nodes()):
             if node.op_type == "Scan" and not node.domain:

@@ -10,7 +10,7 @@ from jax2onnx_graph.facts.values import constant_tensor, dims_of
 from jax2onnx_graph.legalise.kernels import bindings, operator_key, signature
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.targets import Target, standard_target
-from jax2onnx_graph.traversal import all_nodes, subgraphs, walk
+from jax2onnx_graph.traversal import all_nodes, place_of, subgraphs, walk
 
 from jax2onnx_openvino.support import legalisation
 
@@ -66,9 +66,9 @@ def _of_nodes(model: ir.Model) -> Iterator[str]:
     opset, table, seen = opset_of(model), legalisation().table, set[str]()
     for node in all_nodes(model):
         if node.op_type == "Scan" and any(inner.op_type == "Scan" for body in subgraphs(node) for inner in walk(body)):
-            yield f"A Scan in a Scan ({_place(node)})"
+            yield f"A Scan in a Scan ({place_of(node)})"
         if node.op_type in ("Conv", "ConvTranspose") and len(dims_of(node.inputs[0]) or ()) > _DEEPEST:
-            yield f"{node.op_type} over more than three axes ({_place(node)})"
+            yield f"{node.op_type} over more than three axes ({place_of(node)})"
         found = None if node.domain else signature(operator_key(node), opset)
         if found is None:
             continue
@@ -81,12 +81,7 @@ def _of_nodes(model: ir.Model) -> Iterator[str]:
             problem = f"{key} of {dtype}"
             if problem not in seen:
                 seen.add(problem)
-                yield f"{problem} ({_place(node)})"
+                yield f"{problem} ({place_of(node)})"
         fill = node.inputs[2] if node.op_type == "Pad" and len(node.inputs) > 2 else None
         if fill is not None and constant_tensor(fill) is None:
-            yield f"Pad by a value that is no constant ({_place(node)})"
-
-
-def _place(node: ir.Node) -> str:
-    """The user's line that a node is from where it was kept, else the node's name, which tells the module."""
-    return node.metadata_props.get("source") or node.name or "unnamed"
+            yield f"Pad by a value that is no constant ({place_of(node)})"

@@ -35,9 +35,9 @@ class RepairsPass(repairs.RepairsPass):
     def __init__(self, target: Target = standard_target) -> None:
         super().__init__(target, _LOSSES)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rules above to one graph."""
-        super().rewrite(editor)
+        super().rewrite_graph(editor)
         for node in list(editor.nodes()):
             if node.op_type == "DFT" and node.attributes.get_int("onesided", 0) == 1:
                 _halve(editor, node)

@@ -25,7 +25,7 @@ class StableSortsPass(GraphPass):
        are too long for such numbers are left as they are.
     """
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rules above to one graph."""
         for node in list(editor.nodes()):
             if node.op_type != "TopK" or not _is_read(node.outputs[1]):

@@ -209,7 +209,10 @@ class Program:
     def _findings(self) -> Findings:
         verified = [VerifiedOutput(**dataclasses.asdict(error)) for error in self.verified]
         accuracy = "" if self.accuracy is None else str(self.accuracy)
-        return Findings(self.target, self.log.ways, self.log.reasons, self.log.notes, verified, accuracy, self.times)
+        return Findings(
+            self.target, self.log.ways, self.log.reasons, self.log.notes, verified, accuracy, self.times,
+            list(map(str, self.log.not_formed)),
+        )  # fmt: skip
 
     # -- running -----------------------------------------------------------------------------
 

@@ -203,7 +203,9 @@ def _model(make: type[Engine], lowering: _Lowering, traced: Traced, inputs: Inpu
     layouts |= Layouts.read("output", lowering.output_layouts, names, [aval.shape for aval in traced.out_avals])
     outputs = outputs_of_model(scope, layouts, names, outputs)
     model = assemble_model(scope, outputs, names, engine.functions, producer="jax2onnx-core", name=title(lowering.fn))
-    engine.log.notes += [*plugins.failure_notes(), *optimise(model, target, plugins.registry.passes)]
+    optimised = optimise(model, target, plugins.registry.passes)
+    engine.log.notes += [*plugins.failure_notes(), *optimised.notes]
+    engine.log.not_formed += optimised.not_formed
     engine.log.notes += supplier_hints(
         lowering.adapted.classes, plugins.registry.suppliers, plugins.distributions.values()
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -169,6 +169,24 @@ class GraphEditor:
         share_origins(value, new)
         drop_origins([value])
         return new
+
+    def replace_value(self, old: ir.Value, new: ir.Value) -> None:
+        """Let all that reads `old` read the equal `new`, which also becomes the graph output that `old` may be."""
+        share_origins(old, new)
+        for user, index in old.uses():
+            user.replace_input_with(index, new)
+        if old.is_graph_output():
+            self.hand_over_output(old, new)
+        self.modified = True
+
+    def stand_in(self, value: ir.Value, copy: ir.Value) -> None:
+        """Say that `copy` equals what `value` is before its node changes."""
+        share_origins(value, copy)
+
+    def set_contents(self, values: Iterable[ir.Value]) -> None:
+        """Say that these values, results of nodes that the pass changed in place, hold other rows or another layout than before."""
+        drop_origins(values)
+        self.modified = True
 
     def insert_before(self, following: ir.Node, node: ir.Node) -> None:
         """Put a node right before another."""

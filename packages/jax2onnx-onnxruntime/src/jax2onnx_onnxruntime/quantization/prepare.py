@@ -36,7 +36,7 @@ class _PlainProducts(GraphPass):
        may read the same table, which quantizers would transpose under its feet.
     """
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             if node.op_type == "Gemm" and not node.domain:
                 _split(editor, node)

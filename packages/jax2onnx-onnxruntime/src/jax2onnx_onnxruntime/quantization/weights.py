@@ -43,7 +43,7 @@ class _BlockedWeights(GraphPass):
         self._request, self._excluded = request, excluded
         self._quantised: dict[ir.Value, ir.Model] = {}
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rule above to one graph."""
         for node in steps("quantise", [node for node in editor.nodes() if self._is_chosen(node)]):
             activation, weight = node.inputs

@@ -6,6 +6,7 @@ __all__ = ["FuseRelu"]
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of, same_dims
+from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import is_floating, operation, other_operand, scalar
@@ -19,9 +20,9 @@ class FuseRelu(GraphPass):
     """
 
     produces = frozenset({"Relu", "Clip"})
-    after = ("EliminateCommonSubexpressions",)
+    after = (EliminateCommonSubexpressions,)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             if node.domain or node.op_type not in ("Max", "Min") or len(node.inputs) != 2:
                 continue

@@ -7,6 +7,7 @@ __all__ = ["FuseSoftmax", "softmax_operand"]
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.passes.fusion._row_statistics import RowStatistics
+from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import operation
@@ -23,9 +24,9 @@ class FuseSoftmax(GraphPass):
     """
 
     produces = frozenset({"Softmax", "LogSoftmax"})
-    after = ("EliminateCommonSubexpressions",)
+    after = (EliminateCommonSubexpressions,)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             if node.domain or node.op_type not in ("Div", "Sub"):
                 continue

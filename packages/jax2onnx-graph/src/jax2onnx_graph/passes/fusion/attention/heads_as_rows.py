@@ -8,6 +8,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.facts.dims import Dims
 from jax2onnx_graph.facts.values import dims_of
+from jax2onnx_graph.passes.fusion.attention.attention_layout import AttentionLayout
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 
@@ -25,10 +26,10 @@ class HeadsAsRows(GraphPass):
     2. The mask is repeated for these queries; where it differs by head, its heads become rows likewise.
     """
 
-    after = ("AttentionLayout",)
+    after = (AttentionLayout,)
     produces = frozenset({"Attention"})
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rules above to one graph."""
         if editor.target.prefers("Attention(heads)", "Attention(heads as rows)") == "Attention(heads)":
             return

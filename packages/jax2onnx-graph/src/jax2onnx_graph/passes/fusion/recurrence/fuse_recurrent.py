@@ -13,9 +13,12 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.attributes import Attribute
 from jax2onnx_graph.build.origins import share_origins
 from jax2onnx_graph.facts.values import dims_of
+from jax2onnx_graph.passes.fusion.fuse_relu import FuseRelu
+from jax2onnx_graph.passes.fusion.fuse_silu import FuseSilu
 from jax2onnx_graph.passes.fusion.recurrence._affine import UnreadableError
 from jax2onnx_graph.passes.fusion.recurrence._cells import Cell, cells
 from jax2onnx_graph.passes.fusion.recurrence._step import Input, Step
+from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import is_floating, scalar
@@ -42,9 +45,9 @@ class FuseRecurrent(GraphPass):
     """
 
     produces = frozenset({"LSTM", "GRU", "RNN"})
-    after = ("FuseSilu", "FuseRelu", "FoldTransposes")
+    after = (FuseSilu, FuseRelu, FoldTransposes)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         inputs: dict[Input, ir.Value] = {}
         for node in editor.nodes():
             if node.op_type == "Scan" and not node.domain and _is_plain(node):
