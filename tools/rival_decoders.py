@@ -36,7 +36,7 @@ def decoders() -> Iterator[tuple[str, Any]]:
     yield "gemma", transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(**COMMON, **heads)).eval()
 
 
-class Step(torch.nn.Module):
+class CachedStep(torch.nn.Module):
     """Words, their positions and the caches → the logits of the last word, and the longer caches."""
 
     def __init__(self, model: Any) -> None:
@@ -61,7 +61,7 @@ def by_torch(model: Any, folder: Path) -> None:
     words, positions = torch.zeros((1, new), dtype=torch.int64), torch.arange(past, past + new)[None]
     names = ["words", "positions", *(f"cache.{i}" for i in range(len(caches)))]
     program = torch.onnx.export(
-        Step(model), (words, positions, *caches), dynamo=True, opset_version=23, input_names=names, verbose=False,
+        CachedStep(model), (words, positions, *caches), dynamo=True, opset_version=23, input_names=names, verbose=False,
         output_names=["logits", *(f"new.{name}" for name in names[2:])],
         dynamic_shapes=({1: "T"}, {1: "T"}, tuple({2: "S"} for _ in caches)),
     )  # fmt: skip

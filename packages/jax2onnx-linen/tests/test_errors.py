@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from flax import errors as flax_errors
 from jax2onnx_core import errors, to_onnx
-from jax2onnx_linen.trained import trained_variables
+from jax2onnx_linen._trained import trained_variables
 
 X = np.ones((3, 5), np.float32)
 

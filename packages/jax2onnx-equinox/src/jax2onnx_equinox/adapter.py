@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 from jax2onnx_core import Adapted
-from jax2onnx_core.frontend.pytrees import path_name
 from jax2onnx_core.jax_types import PyTree
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def _parts(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
             yield path, value
         for keys, child in jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)[0]:
             if child is not value:
-                yield from _parts(child, (*path, path_name(keys)))
+                yield from _parts(child, (*path, jax.tree_util.keystr(keys, simple=True)))
 
 
 def _wraps(value: object) -> bool:

@@ -15,7 +15,7 @@ __all__ = ["composites"]
 composites = Composites()
 
 
-@composites.call("equinox.nn:Dropout.__call__", name="nn.dropout")
+@composites.call("equinox.nn:Dropout.__call__", name="equinox.dropout")
 def dropout(
     self: eqx.nn.Dropout, x: jax.Array, *, key: jax.Array | None = None, inference: bool | jax.Array | None = None,
     deterministic: bool | None = None,

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax2onnx_core import Call, Composites, Replacement
 from jax2onnx_core.jaxprs import is_static
-from jax2onnx_lax.nn.operands import axes_from_end
+from jax2onnx_lax.nn.bindings import axes_from_end
 
-from jax2onnx_haiku.layer import parameters
+from jax2onnx_haiku._layer import parameters
 
 if TYPE_CHECKING:
     import haiku as hk

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import jax
 from jax2onnx_core import Call, Composites
 from jax2onnx_core.jaxprs import is_static
-from jax2onnx_lax.nn.operands import axes_from_end, axis_from_end
+from jax2onnx_lax.nn.bindings import axes_from_end, axis_from_end
 
-from jax2onnx_keras.layer import array, of_one_type
+from jax2onnx_keras._layer import array, of_one_type
 
 if TYPE_CHECKING:
     import keras

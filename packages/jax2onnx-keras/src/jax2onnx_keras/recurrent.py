@@ -11,7 +11,7 @@ from jax import lax
 from jax2onnx_core import Composites, Replacement, bind_composite
 from jax2onnx_lax.nn.recurrent import Cell, Operator
 
-from jax2onnx_keras.layer import array, of_one_type
+from jax2onnx_keras._layer import array, of_one_type
 
 if TYPE_CHECKING:
     import keras

@@ -16,10 +16,9 @@ from jax2onnx_core import Context, Value
 from jax2onnx_core.jaxprs import Dim, Dims, definitely_le, is_positive, is_static
 
 __all__ = [
-    "Fitted",
+    "FittedPadding",
     "Padding",
     "Pairs",
-    "as_padded",
     "at_least_one",
     "canonical_padding",
     "dilated_size",
@@ -29,6 +28,7 @@ __all__ = [
     "static_pairs",
     "surely_fits",
     "transposed_padding",
+    "unchanged_padding",
 ]
 
 #: (low, high) for each spatial axis.
@@ -150,7 +150,7 @@ def surely_fits(n: Dim, pair: tuple[Dim, Dim], extent: Dim) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class Fitted:
+class FittedPadding:
     """The padding of axes, grown at the end such that one window fits each axis that has any elements.
 
     Attributes:
@@ -184,15 +184,15 @@ class Fitted:
         return ctx.slice(y, [0] * len(axes), [result[axis] for axis in axes], axes, dims=result) if axes else y
 
 
-def as_padded(padding: Sequence[tuple[Dim, Dim]]) -> Fitted:
+def unchanged_padding(padding: Sequence[tuple[Dim, Dim]]) -> FittedPadding:
     """A padding with which a window fits anyway."""
-    return Fitted(tuple(padding), (0,) * len(padding), None)
+    return FittedPadding(tuple(padding), (0,) * len(padding), None)
 
 
 def fit_windows(
     ctx: Context, space: Sequence[Dim], padding: Sequence[tuple[Dim, Dim]], extents: Sequence[Dim],
     strides: Sequence[int],
-) -> Fitted:  # fmt: skip
+) -> FittedPadding:  # fmt: skip
     """Grow the padding at the end of axes that a window may be larger than.
 
     Args:
@@ -205,11 +205,11 @@ def fit_windows(
     entries = list(zip(space, padding, extents, strides, strict=True))
     missing = tuple(_missing(ctx, n, pair, extent) for n, pair, extent, _ in entries)
     if not any(missing):
-        return as_padded(padding)
+        return unchanged_padding(padding)
     grown = tuple((low, high + more) for (low, high), more in zip(padding, missing, strict=True))
     sizes = [n + low + high for n, (low, high) in zip(space, grown, strict=True)]
     counts = [(size - extent) // stride + 1 for size, (*_, extent, stride) in zip(sizes, entries, strict=True)]
-    return Fitted(grown, missing, tuple(counts))
+    return FittedPadding(grown, missing, tuple(counts))
 
 
 def _missing(ctx: Context, n: Dim, pair: tuple[Dim, Dim], extent: Dim) -> int:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import jax
 from jax2onnx_core import Call, Composites
-from jax2onnx_lax.nn.operands import per_axis
+from jax2onnx_lax.nn.bindings import per_axis
 from jax2onnx_lax.padding import canonical_padding
 
-from jax2onnx_linen.layer import Parameters, parameters, promoted
+from jax2onnx_linen._layer import Parameters, parameters, promoted
 
 if TYPE_CHECKING:
     import flax.linen as nn

@@ -15,7 +15,7 @@ __all__ = ["composites"]
 composites = Composites()
 
 
-@composites.call("flax.linen:Dropout.__call__.__wrapped__", name="nn.dropout")
+@composites.call("flax.linen:Dropout.__call__.__wrapped__", name="linen.dropout")
 def dropout(
     self: nn.Dropout,
     inputs: jax.Array,

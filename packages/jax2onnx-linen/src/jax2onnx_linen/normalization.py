@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import jax
 from jax2onnx_core import Call, Composites, Replacement
 from jax2onnx_lax.dtypes import of_one_float_type
-from jax2onnx_lax.nn.operands import axes_from_end, axis_from_end
+from jax2onnx_lax.nn.bindings import axes_from_end, axis_from_end
 
-from jax2onnx_linen.layer import Parameters, parameters, variable
+from jax2onnx_linen._layer import Parameters, parameters, variable
 
 if TYPE_CHECKING:
     import flax.linen as nn

@@ -17,7 +17,7 @@ from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 from jax2onnx_graph.arrays import Array
 
 from jax2onnx_testing.checks import CheckFailedError, assert_close, run_program
-from jax2onnx_testing.collection import Found
+from jax2onnx_testing.collection import CollectedCase
 from jax2onnx_testing.reference import Reference
 from jax2onnx_testing.values import arguments
 from jax2onnx_testing.variants import Built, Variant, build
@@ -37,7 +37,7 @@ class NotApplicableError(Exception):
 class Transformed:
     """One test: a case under a transformation."""
 
-    found: Found
+    found: CollectedCase
     transform: str
 
     @property
@@ -51,7 +51,7 @@ def composite_names(plugins: Plugins | None = None) -> set[str]:
     return {spec.name for spec in (plugins or installed_plugins()).registry.composites}
 
 
-def transformations(cases: Sequence[Found], *, quick: bool = False) -> Iterator[Transformed]:
+def transformations(cases: Sequence[CollectedCase], *, quick: bool = False) -> Iterator[Transformed]:
     """Every transformation of each case that covers a composite.
 
     If `quick`, three of the first case of each composite, others for each.

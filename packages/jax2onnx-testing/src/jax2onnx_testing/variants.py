@@ -19,7 +19,7 @@ from jax2onnx_core.plugins.errors import SymbolError
 from jax2onnx_core.symbols.symbols import evaluate_dim
 from jax2onnx_runtime.sizes import find_sizes
 
-from jax2onnx_testing.collection import Found
+from jax2onnx_testing.collection import CollectedCase
 
 __all__ = ["Built", "Precision", "Variant", "build", "fill_in", "is_symbolic", "quick_variants_of", "variants_of"]
 
@@ -35,7 +35,7 @@ _SIZES = (3, 5, 7, 4, 6, 8, 2, 9, 12, 1)
 class Variant:
     """One test of a case."""
 
-    found: Found
+    found: CollectedCase
     precision: Precision
     symbolic: bool
 
@@ -82,14 +82,14 @@ def _without_warnings() -> Iterator[None]:
         yield
 
 
-def variants_of(found: Found, precisions: Sequence[Precision] = PRECISIONS) -> Iterator[Variant]:
+def variants_of(found: CollectedCase, precisions: Sequence[Precision] = PRECISIONS) -> Iterator[Variant]:
     """Every variant of a case, in a fixed order."""
     kinds = (False, True) if is_symbolic(found.case) else (False,)
     for precision, symbolic in itertools.product(precisions, kinds):
         yield Variant(found, precision, symbolic)
 
 
-def quick_variants_of(found: Found, precisions: Sequence[Precision], number: int) -> Iterator[Variant]:
+def quick_variants_of(found: CollectedCase, precisions: Sequence[Precision], number: int) -> Iterator[Variant]:
     """One variant of a case in float32, symbolic if it can be; of every fourth case one in float64 too.
 
     Args:

@@ -15,7 +15,7 @@ from jax2onnx_core.lowering.context import Subgraph
 from jax2onnx_lax.indexing.value_bounds import value_bounds
 from jax2onnx_lax.indexing.value_facts import set_range
 
-__all__ = ["LoopBody", "LoopStep", "counter_after", "emit_loop"]
+__all__ = ["IterationResults", "LoopBody", "counter_after", "emit_loop"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +100,7 @@ def counter_after(ctx: Context, start: Value, iterations: Value) -> Value:
     return number if known is not None and not known.any() else ctx.op.Add(number, start)
 
 
-class LoopStep(NamedTuple):
+class IterationResults(NamedTuple):
     """The results of one iteration of a Loop.
 
     Attributes:
@@ -116,7 +116,7 @@ class LoopStep(NamedTuple):
 
 def emit_loop(
     ctx: Context, count: Value | None, condition: Value | None, avals: Sequence[Aval], init: Sequence[Value],
-    step: Callable[[Subgraph, Value, list[Value]], LoopStep],
+    step: Callable[[Subgraph, Value, list[Value]], IterationResults],
 ) -> tuple[Value, ...]:  # fmt: skip
     """Emit a Loop.
 

@@ -17,7 +17,7 @@ from jax2onnx_core.lowering.physical import physical_type
 
 from jax2onnx_lax._compat import scan_counts
 from jax2onnx_lax.control_flow.hoisting import hoist
-from jax2onnx_lax.control_flow.loop_bodies import LoopBody, LoopStep, counter_after, emit_loop
+from jax2onnx_lax.control_flow.loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
 from jax2onnx_lax.indexing.value_bounds import value_bounds
 from jax2onnx_lax.indexing.value_facts import set_range
 
@@ -135,11 +135,11 @@ class _Scan:
         """A Loop, which numbers its iterations: inputs are gathered, counters computed from the number."""
         ctx, body, count = self.ctx, self.body, self.ctx.dim(self.length)
 
-        def step(sub: Subgraph, iteration: Value, states: list[Value]) -> LoopStep:
+        def step(sub: Subgraph, iteration: Value, states: list[Value]) -> IterationResults:
             slices = self._slices(sub, iteration, count)
             carry = body.carry(self.init, states, lambda start: counter_after(sub, start, iteration))
             new = sub.inline(body.jaxpr, *self.consts, *carry, *slices)
-            return LoopStep(None, [new[k] for k in body.states], new[body.num_carry :])
+            return IterationResults(None, [new[k] for k in body.states], new[body.num_carry :])
 
         avals, init = [ctx.avals_out[k] for k in body.states], [self.init[k] for k in body.states]
         results = emit_loop(ctx, count, None, avals, init, step)

@@ -9,17 +9,22 @@ import numpy as np
 from jax2onnx_core import Context, Dim, Value
 from jax2onnx_core.jaxprs import is_static
 
-from jax2onnx_lax.padding import Fitted, Padding, as_padded, dilated_size, fit_windows, same_padding, static_pairs
+from jax2onnx_lax.padding import (
+    FittedPadding,
+    Padding,
+    dilated_size,
+    fit_windows,
+    same_padding,
+    static_pairs,
+    unchanged_padding,
+)
 
 __all__ = [
-    "axes_from_end",
     "axes_from_start",
-    "axis_from_end",
     "channels_first",
     "channels_last",
     "filled",
     "pad_attributes",
-    "per_axis",
     "static_sizes",
     "with_one_batch_axis",
 ]
@@ -45,21 +50,6 @@ def filled(ctx: Context, size: int | Sequence[int], value: float, *, like: Value
     return ctx.constant(np.full(size, value), like=like)
 
 
-def axis_from_end(axis: object, rank: int) -> int | None:
-    """`axis` counted from the end, so that it stays right under a further leading axis; None if it is not one."""
-    if not isinstance(axis, int) or isinstance(axis, bool) or not -rank <= axis < rank:
-        return None
-    return axis if axis < 0 else axis - rank
-
-
-def axes_from_end(axes: object, rank: int) -> tuple[int, ...] | None:
-    """One or several axes (None for every axis) counted from the end, sorted; None if one is not an axis."""
-    if axes is None:
-        return tuple(range(-rank, 0))
-    found = [axis_from_end(axis, rank) for axis in (axes if isinstance(axes, Sequence) else [axes])]
-    return tuple(sorted(axis for axis in found if axis is not None)) if None not in found else None
-
-
 def axes_from_start(ctx: Context, x: Value, axes: Sequence[int]) -> Value:
     """The operand `axes` of an operator, counted from the start: a runtime may ignore negative axes where `x` has no elements.
 
@@ -73,11 +63,6 @@ def axes_from_start(ctx: Context, x: Value, axes: Sequence[int]) -> Value:
     """
     rank = len(ctx.known_dims(x))
     return ctx.ints([rank + axis for axis in axes])
-
-
-def per_axis(value: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """A stride or dilation for each of `rank` axes; one number is for all, None is 1."""
-    return (value or 1,) * rank if value is None or isinstance(value, int) else tuple(value)
 
 
 def channels_first(rank: int) -> tuple[int, ...]:
@@ -111,7 +96,7 @@ def with_one_batch_axis(ctx: Context, x: Value, rank: int) -> Value:
 def pad_attributes(
     ctx: Context, padding: Padding, space: Sequence[Dim], window: Sequence[int], strides: Sequence[int],
     dilations: Sequence[int],
-) -> tuple[Fitted, list[int] | None, str | None]:  # fmt: skip
+) -> tuple[FittedPadding, list[int] | None, str | None]:  # fmt: skip
     """The padding of an ONNX operator with windows, such that one window always fits the image.
 
     Args:
@@ -129,7 +114,7 @@ def pad_attributes(
     if padding == "SAME":
         pairs = static_pairs(same_padding(space, window, strides, dilations))
         if pairs is None:
-            return as_padded(whole), None, "SAME_UPPER"
+            return unchanged_padding(whole), None, "SAME_UPPER"
     else:
         pairs = whole if isinstance(padding, str) else padding
     fitted = fit_windows(ctx, space, pairs, dilated_size(window, dilations), strides)

@@ -11,7 +11,7 @@ from jax2onnx_core import Context, Value
 from jax2onnx_core.jaxprs import Dims, is_static
 
 from jax2onnx_lax.dtypes import Dtype, is_bool, is_float
-from jax2onnx_lax.padding import Fitted, Pairs, as_padded, fit_windows, is_same_padding, static_pairs
+from jax2onnx_lax.padding import FittedPadding, Pairs, fit_windows, is_same_padding, static_pairs, unchanged_padding
 from jax2onnx_lax.reduce.monoids import MONOIDS
 from jax2onnx_lax.reduce.window_folds import reduce_windows
 from jax2onnx_lax.reduce.windows import Windows
@@ -40,7 +40,7 @@ class _Pooling:
     dims: Dims
     counts: Dims
     kernel: tuple[int, ...]
-    fitted: Fitted
+    fitted: FittedPadding
     is_same: bool
 
     @property
@@ -101,7 +101,9 @@ def _pooling(ctx: Context, windows: Windows) -> _Pooling:
     rest = [i for i in range(len(dims)) if i not in axes]
     pairs, space = _padding(ctx, windows, kernel), [dims[i] for i in axes]
     if pairs is None:
-        return _Pooling(windows, axes, rest, dims, counts, kernel, as_padded(((0, 0),) * len(axes)), is_same=True)
+        return _Pooling(
+            windows, axes, rest, dims, counts, kernel, unchanged_padding(((0, 0),) * len(axes)), is_same=True
+        )
     fitted = fit_windows(ctx, space, pairs, kernel, [windows.window_strides[i] for i in axes])
     return _Pooling(windows, axes, rest, dims, counts, kernel, fitted, is_same=False)
 

@@ -14,17 +14,17 @@ from jax2onnx_core.symbols.symbols import evaluate_dim
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_onnxruntime import load
 
-from jax2onnx_testing.fuzz.nudging import nudged
+from jax2onnx_testing.fuzz.perturbation import perturbed
 from jax2onnx_testing.fuzz.programs import Program, compiled
 from jax2onnx_testing.fuzz.statements import Variable
 from jax2onnx_testing.reference import COMPILER_OPTIONS
 from jax2onnx_testing.values import random_array
 
-__all__ = ["Exported", "evaluate", "evaluate_for_all_sizes", "evaluate_nudged", "random_arguments"]
+__all__ = ["Exported", "evaluate", "evaluate_for_all_sizes", "evaluate_perturbed", "random_arguments"]
 
 Arrays = Mapping[str, Array]
 
-_NUDGED_RUNS = 24
+_PERTURBED_RUNS = 24
 
 
 def random_arguments(program: Program, run: int) -> Arrays:
@@ -72,7 +72,7 @@ def evaluate_for_all_sizes(program: Program, results: Sequence[str], arguments: 
     return {name: np.asarray(value) for name, value in zip(results, values, strict=True)}
 
 
-def evaluate_nudged(
+def evaluate_perturbed(
     program: Program, results: Sequence[str], arguments: Arrays, *, signs: bool = False
 ) -> Iterator[dict[str, Array]]:
     """The values of variables in several runs, with all that is rounded changed at random by a few units of the last place.
@@ -84,8 +84,8 @@ def evaluate_nudged(
       signs: whether the signs of NaN, and of zeros that are chosen, are changed at random too.
     """
     function = compiled(program.source(results), f"program {program.seed}")
-    run = jax.jit(nudged(function, signs=signs), compiler_options=COMPILER_OPTIONS)
-    for seed in range(_NUDGED_RUNS):
+    run = jax.jit(perturbed(function, signs=signs), compiler_options=COMPILER_OPTIONS)
+    for seed in range(_PERTURBED_RUNS):
         values = run(jnp.float32(seed), *(jnp.asarray(arguments[v.name]) for v in program.inputs))
         yield {name: np.asarray(value) for name, value in zip(results, values, strict=True)}
 

@@ -12,7 +12,7 @@ import numpy as np
 from jax2onnx_graph.arrays import Array
 from jax2onnx_runtime.comparison import tolerance
 
-from jax2onnx_testing.fuzz.execution import Arrays, evaluate, evaluate_for_all_sizes, evaluate_nudged
+from jax2onnx_testing.fuzz.execution import Arrays, evaluate, evaluate_for_all_sizes, evaluate_perturbed
 from jax2onnx_testing.fuzz.programs import Program
 
 __all__ = ["KNOWN", "KNOWN_ERRORS", "REASONS", "are_close", "explain", "explain_error"]
@@ -148,8 +148,8 @@ def _explanations(
     yield "compiled otherwise", np.any([are_close(got, other) for other in others], axis=0)
     yield "traced for all sizes", _as_for_all_sizes(program, name, arguments, got)
     for reason, signs in (("rounding", False), ("signs of NaN and zeros", True)):
-        nudged = [results[name] for results in evaluate_nudged(program, [name], arguments, signs=signs)]
-        yield reason, _within(got, want, [*others, *nudged])
+        perturbed = [results[name] for results in evaluate_perturbed(program, [name], arguments, signs=signs)]
+        yield reason, _within(got, want, [*others, *perturbed])
     if np.iscomplexobj(want):
         yield "infinite complex numbers", ~np.isfinite(got) & ~np.isfinite(want)
     if any(_squares_overflow(value) for value in arguments.values()):

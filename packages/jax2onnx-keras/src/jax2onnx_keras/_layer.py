@@ -19,9 +19,9 @@ __all__ = [
     "array",
     "as_channels_last",
     "from_channels_last",
+    "layer_operation",
     "of_one_type",
-    "operation",
-    "shifted",
+    "with_bias",
 ]
 
 
@@ -46,7 +46,7 @@ def of_one_type(*arrays: jax.Array | None) -> bool:
     return of_one_float_type(*arrays) and all(x is None or x.dtype.itemsize >= 4 for x in arrays)
 
 
-def operation(name: str, call: Call, original: Callable[[], jax.Array]) -> jax.Array:
+def layer_operation(name: str, call: Call, original: Callable[[], jax.Array]) -> jax.Array:
     """Compute a part of a layer as a layer operation.
 
     Args:
@@ -60,7 +60,7 @@ def operation(name: str, call: Call, original: Callable[[], jax.Array]) -> jax.A
     return bind_composite(name, call, original, keep_under_vmap=(0,))
 
 
-def shifted(y: jax.Array, bias: jax.Array | None) -> jax.Array:
+def with_bias(y: jax.Array, bias: jax.Array | None) -> jax.Array:
     """`y` plus a bias along its last axes, if there is one."""
     return y if bias is None else y + bias
 
