@@ -127,7 +127,7 @@ def table(title: str, entries: Iterable[dict[str, Any]], key: str) -> Iterator[s
 
 
 def reason(entry: dict[str, Any]) -> str:
-    """The declared limitation behind a failure, else what was seen."""
+    """The declared limitation that explains a failure, else the failure itself."""
     from jax2onnx_lax.limitations import LIMITATIONS
 
     for limitation in LIMITATIONS:

@@ -52,7 +52,7 @@ def weights(**shapes: tuple[int, ...]) -> tuple[list[Weights], jax.Array]:
 
 
 def arguments(shape: Callable[[int], tuple[int, ...]], new: int, filled: int, capacity: int) -> list[np.ndarray]:
-    """Words, their place, and caches of random numbers."""
+    """Token ids, their positions, and caches of random numbers."""
     rng = np.random.default_rng(1)
     words = rng.integers(0, WORDS, (1, new)).astype(np.int32)
     caches = [rng.standard_normal(shape(capacity), dtype=np.float32) for _ in range(STATES)]

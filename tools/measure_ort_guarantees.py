@@ -521,7 +521,7 @@ def is_kept(probe: Probe, dtype: ir.DataType) -> bool | None:
 
 
 def soil(run: Callable[[Mapping[str, Array]], list[Array]], feeds: Mapping[str, Array]) -> None:
-    """Run with elements first, so that a kernel that writes nothing shows the numbers of this run."""
+    """Run once on arrays with elements, so that a kernel that writes nothing returns the numbers of this run."""
     filled = {name: np.ones([size or 3 for size in a.shape], a.dtype) for name, a in feeds.items()}
     with contextlib.suppress(*REFUSALS):
         run(filled)
@@ -579,7 +579,7 @@ def measure(
 
 
 def _names(kept: Property, types: Mapping[ir.DataType, bool]) -> dict[str, str]:
-    """Short names; where one type shows that a kernel writes in parallel, it does so for all."""
+    """The short names of the types; where one type shows that a kernel writes in parallel, it does so for all."""
     if kept == "order":
         types = dict.fromkeys(types, all(types.values()))
     return {name: " ".join(d.short_name() for d in DTYPES if types.get(d) is wanted)

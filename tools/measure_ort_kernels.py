@@ -181,7 +181,7 @@ def arguments(call: Measured) -> Iterator[np.ndarray | None]:
 
 
 def body(call: Measured) -> onnx.GraphProto:
-    """A subgraph that hands its values on: of If, of Loop (iteration, condition, value) or of Scan."""
+    """A subgraph that returns its inputs: of If, of Loop (iteration, condition, value) or of Scan."""
     graph = onnx.GraphProto(name="body")
     values = {"If": [], "Loop": ["i", "c", "v"], "Scan": ["v"]}[call.schema.name]
     formal = {"i": (ir.DataType.INT64, []), "c": (ir.DataType.BOOL, []), "v": (call.bound["V"], [2, 3])}

@@ -71,7 +71,7 @@ def shown(changed: Mapping[str, int] | str) -> str:
 
 
 def only_removes(changed: Mapping[str, int] | str) -> bool:
-    """Whether nodes were taken away, and none came in their place."""
+    """Whether nodes were removed and none were added."""
     return not isinstance(changed, str) and bool(changed) and max(changed.values()) < 0
 
 

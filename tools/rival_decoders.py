@@ -37,7 +37,7 @@ def decoders() -> Iterator[tuple[str, Any]]:
 
 
 class CachedStep(torch.nn.Module):
-    """Words, their positions and the caches → the logits of the last word, and the longer caches."""
+    """A module that computes, from tokens, their positions and the caches, the logits of the last token and the longer caches."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ class Release:
     tag: str
 
     def wheel(self, folder: Path) -> Path:
-        """Its wheel among those in a folder."""
+        """The wheel of a release among those in a folder."""
         (found,) = folder.glob(f"{self.distribution.replace('-', '_')}-{self.version}-*.whl")
         return found
 
@@ -120,7 +120,14 @@ def environment(folder: Path, wheels: Sequence[Path], requirements: Sequence[str
 
 @dataclasses.dataclass(frozen=True)
 class Mixture:
-    """Packages of different ages: what is said of them, the plugin to try, the wheels that are meant, and all others."""
+    """Packages of different ages that are installed together.
+
+    Attributes:
+      name: the name of the mixture, which says which ages.
+      plugin: the distribution whose cases are run.
+      chosen: the wheels that have to be installed, by the names of their distributions.
+      others: folders of wheels for all other packages.
+    """
 
     name: str
     plugin: str

@@ -45,7 +45,7 @@ Load = Callable[[ir.Model], LoadedModel]
 
 
 class Runtime(NamedTuple):
-    """A target, and the Python of the environment that has its runtime; empty where that is this one, or a provider in a browser."""
+    """A target and where its runtime is: the Python of another environment, a provider in a browser, or this environment."""
 
     target: str
     python: str = ""
@@ -185,7 +185,7 @@ def worker(runtime: Runtime, names: list[str]) -> list[Entry]:
 
 
 def case_rows(results: Mapping[str, Sequence[Entry]]) -> Iterator[str]:
-    """The table of the cases by target, and below what explains those that are not equal."""
+    """The table of the cases by target, and below it the reasons for those that are not equal."""
     yield "| target | cases | " + " | ".join(STATUSES) + " |"
     yield "|---|" + "---:|" * (len(STATUSES) + 1)
     for target, entries in results.items():

@@ -107,7 +107,7 @@ def _explained(error: Exception) -> str:
 
 
 def _place(error: Exception) -> str:
-    """The last line outside of libraries that an error came through."""
+    """The last line outside of libraries in the traceback of an error, as " (file:line)"."""
     places = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     others = ("site-packages", "/jax2onnx_", "<")
     own = [f"{file}:{line}" for file, line in places if not any(other in file.as_posix() for other in others)]

@@ -104,7 +104,7 @@ def comparison_options(function: _Callback) -> _Callback:
 def export(
     request: Request, *, likely: Callable[[Subject], Inputs] | None = None, provenance: bool = False
 ) -> OnnxProgram:
-    """Export what the command line names.
+    """Export the object that the command line names.
 
     Args:
       request: the object and the options.
@@ -156,7 +156,7 @@ def _inputs(request: Request, subject: Subject, likely: Callable[[Subject], Inpu
 
 
 def _check_places(subject: Subject, inputs: Inputs) -> None:
-    """Raise if an input has the name of a parameter that stands in another place."""
+    """Raise BadInput if an input has the name of a parameter at another position."""
     parameters = [parameter.name for parameter in subject.parameters()]
     for place, name in enumerate(inputs.heads):
         if name in parameters[:place] + parameters[place + 1 :]:
@@ -167,7 +167,7 @@ def _check_places(subject: Subject, inputs: Inputs) -> None:
 
 
 def _new_names(subject: Subject, inputs: Inputs) -> Sequence[str] | None:
-    """The names of the arrays, if they are not those that they have anyway."""
+    """The names that the user gives to inputs, where they differ from the parameters' own."""
     parameters = [parameter.name for parameter in subject.parameters()]
     return None if [*inputs.heads] == parameters[: len(inputs.heads)] else inputs.names
 

@@ -95,7 +95,7 @@ def unmet(installed: Mapping[str, str]) -> Iterator[tuple[str, Requirement]]:
 
 
 def missing_suppliers(suppliers: Mapping[str, str], installed: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The installed libraries whose models a distribution knows that is not installed: module and distribution."""
+    """The installed libraries for whose models there is a distribution that is not installed, each with that distribution."""
     for module, distribution in suppliers.items():
         is_present = importlib.util.find_spec(module.partition(".")[0]) is not None
         if is_present and canonicalize_name(distribution) not in installed:

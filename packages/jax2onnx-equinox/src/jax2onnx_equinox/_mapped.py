@@ -11,5 +11,5 @@ __all__ = ["mapped"]
 
 
 def mapped(layer: Callable[..., PyTree], times: int) -> Callable[..., PyTree]:
-    """The layer under `jax.vmap`, as often as its input has batch axes."""
+    """The layer under `jax.vmap`, nested as often as its input has batch axes."""
     return mapped(jax.vmap(layer), times - 1) if times else layer

@@ -72,7 +72,7 @@ def batch_norm(
 def _at_run_time(
     layer: eqx.nn.BatchNorm, x: jax.Array, state: eqx.nn.State, inference: jax.Array
 ) -> tuple[jax.Array, eqx.nn.State]:
-    """The layer at inference or in training, as a flag says that is known at run time only."""
+    """The layer at inference or in training, by a flag that is known at run time only."""
     leaves, tree = jax.tree_util.tree_flatten(state)
 
     def run(inference: bool) -> tuple[jax.Array, eqx.nn.State]:
@@ -83,7 +83,7 @@ def _at_run_time(
 
 
 def _statistics(layer: eqx.nn.BatchNorm, state: eqx.nn.State) -> tuple[jax.Array, jax.Array]:
-    """The running mean and variance, in mode "batch" freed of the weight that their first values have in them."""
+    """The running mean and variance; in mode "batch" without the part of their initial values in them."""
     if layer.ema_state_index is not None:
         return state.get(layer.ema_state_index)
     assert layer.batch_counter is not None

@@ -49,5 +49,5 @@ def _example(spec: Any, dtype: DTypeLike) -> jax.Array:
 
 
 def _changed(array: jax.Array) -> jax.Array:
-    """A bit more, by amounts that are all different and positive."""
+    """The array plus positive numbers that are all different."""
     return array + (0.5 + 0.4 * jnp.sin(jnp.arange(array.size) * 1.3)).reshape(array.shape).astype(array.dtype)

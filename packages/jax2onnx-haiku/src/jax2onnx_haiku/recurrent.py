@@ -49,7 +49,7 @@ def static_unroll(
 
 
 def _is_known(core: Any, inputs: PyTree) -> bool:
-    """Whether `core`, at apply, is a cell of ONNX's, or a stack of them, and `inputs` are batches of vectors."""
+    """Whether operators of ONNX compute `core` (a cell, or a stack of cells, at apply) on `inputs`, which are batches of vectors."""
     import haiku as hk
 
     if hk.running_init() or parameters_are_intercepted() or not isinstance(inputs, jax.Array):
@@ -59,7 +59,7 @@ def _is_known(core: Any, inputs: PyTree) -> bool:
 
 
 def _unroll_layers(core: Any, x: jax.Array, state: PyTree, time_major: bool, reverse: bool) -> _Unrolled:
-    """The layers of a stack one after the other, each for all steps."""
+    """Unroll the layers of a stack one after the other, each over all steps."""
     import haiku as hk
 
     if type(core) is not hk.DeepRNN:

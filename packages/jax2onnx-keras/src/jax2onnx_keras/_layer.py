@@ -26,7 +26,7 @@ __all__ = [
 
 
 class WithActivation(Protocol):
-    """A layer whose last step is a function of its result."""
+    """A layer that applies a function to its result at last."""
 
     activation: Callable[[jax.Array], jax.Array] | None
 
@@ -39,7 +39,7 @@ def array(weight: keras.Variable | jax.Array | None) -> jax.Array | None:
 
 
 def of_one_type(*arrays: jax.Array | None) -> bool:
-    """Whether the arrays that are not None have one type, of floats of at least 32 bits.
+    """Whether the arrays that are not None have one dtype, of floats of at least 32 bits.
 
     With fewer, many layers of Keras compute in float32 in between.
     """

@@ -55,7 +55,7 @@ def average_pool(
     name="nn.max_pool",
 )
 def global_max_pool(self: keras.layers.GlobalMaxPooling2D, inputs: jax.Array) -> Replacement | None:
-    """The greatest element of one window as large as the space, where its size is known."""
+    """A pooling with one window as large as the space, where its size is known."""
     from keras import ops
 
     x = as_channels_last(inputs, self.data_format)

@@ -23,7 +23,7 @@ Parameters = tuple["jax.Array | None", ...]
 
 
 class Layer(Protocol):
-    """A layer that computes in a type of its own choice."""
+    """A layer with a dtype of computation and a function that converts arrays to it."""
 
     dtype: DTypeLike | None
     promote_dtype: PromoteDtypeFn
@@ -47,12 +47,15 @@ def variable(module: nn.Module, collection: str, name: str) -> jax.Array | None:
 
 
 def parameters(module: nn.Module, **used: bool) -> Parameters | None:
-    """The parameters with these names, None for those not used; None if one is missing, as while the layer is initialised."""
+    """The parameters of these names, with None for each that is not used.
+
+    None in place of all if one is missing, as while the layer is initialised.
+    """
     found = tuple(variable(module, "params", name) if use else None for name, use in used.items())
     return None if any(x is None for x, use in zip(found, used.values(), strict=True) if use) else found
 
 
 def promoted(layer: Layer, *arrays: jax.Array | None) -> Parameters | None:
-    """The arrays (or None) after the layer's own dtype promotion; None unless all became one float type."""
+    """The arrays (or None) after the layer's own dtype promotion; None in place of all unless they have one float dtype then."""
     arrays = tuple(layer.promote_dtype(*arrays, dtype=layer.dtype))
     return arrays if of_one_float_type(*arrays) else None

@@ -91,7 +91,7 @@ def attention_by_flag(
 
 @composites.call("flax.linen:make_causal_mask", name="linen.causal_mask")
 def make_causal_mask(x: jax.Array, extra_batch_dims: int = 0, dtype: DTypeLike = jnp.float32) -> Replacement:
-    """The mask is made for one sequence, as a constant where its length is known, and broadcast to the others."""
+    """Make the mask for one sequence, as a constant where its length is known, and broadcast it to the batch."""
     positions = jnp.arange(x.shape[-1], dtype=np.int32)
     mask = jnp.broadcast_to(positions[:, None] >= positions, (*x.shape[:-1], 1, x.shape[-1], x.shape[-1]))
     return Replacement(jnp.expand_dims(mask, tuple(range(extra_batch_dims))).astype(dtype))

@@ -57,6 +57,6 @@ def _rank(layer: nn.Conv | nn.ConvTranspose) -> int:
 
 
 def _arrays(layer: nn.Conv | nn.ConvTranspose, inputs: jax.Array) -> Parameters | None:
-    """The images, the kernel and the bias, of one type; None where the kernel is masked."""
+    """The images, the kernel and the bias, of one dtype; None where the kernel is masked."""
     found = parameters(layer, kernel=True, bias=layer.use_bias)
     return promoted(layer, inputs, *found) if found and layer.mask is None else None

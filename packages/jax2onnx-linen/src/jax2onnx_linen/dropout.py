@@ -22,7 +22,7 @@ def dropout(
     deterministic: bool | jax.Array | None = None,
     rng: jax.Array | None = None,
 ) -> Replacement | None:
-    """The layer draws and drops nothing where the flag, a scalar of the model, says that it is at inference."""
+    """A branch at run time: where the flag, a scalar input of the model, says inference, nothing is drawn or dropped."""
     flag = self.deterministic if deterministic is None else deterministic
     if not isinstance(flag, jax.core.Tracer) or self.rate == 0.0:
         return None

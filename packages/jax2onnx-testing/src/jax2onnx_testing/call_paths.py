@@ -63,7 +63,7 @@ CALL_PATHS: Mapping[str, Callable[[Function], Function]] = {
 
 
 def check_reached(spec: CompositeSpec) -> None:
-    """Check that a call of the target of a composite is seen by whichever way it goes, in an activation window only.
+    """Check that a composite sees every call of its target, by whichever of the `CALL_PATHS`, and only in an activation window.
 
     Raises:
       NotApplicableError: the library is not installed.

@@ -60,7 +60,7 @@ def _expectations(case: Case) -> Sequence[ExpectGraph]:
 
 
 def check_program(program: OnnxProgram, output_names: Sequence[str] | None = None) -> None:
-    """Check what every program must be, without running it.
+    """Check what is required of every program, without running it.
 
     The model is valid, the outputs (`output_names` if given) have JAX's types and shapes, and each symbolic dimension
     has the name that it has in JAX. Raises `CheckFailedError`.

@@ -22,7 +22,7 @@ class GraphMismatchError(AssertionError):
 
 
 class PathNode(NamedTuple):
-    """One operator of a path; `shape` is None where any will do."""
+    """A node of a path: an operator, and the shape of its result or None for any."""
 
     operator: str
     shape: str | None

@@ -216,7 +216,7 @@ class _StopError(Exception):
 
 
 def _check_exception(built: Built, args: Arguments) -> None:
-    """After an error in the user's function, nothing is patched any more."""
+    """Check that nothing stays patched after an error in the user's function."""
 
     def failing(*operands: PyTree) -> PyTree:
         built.fn(*operands)
@@ -234,7 +234,7 @@ def _check_exception(built: Built, args: Arguments) -> None:
 
 
 def _check_threads(built: Built, args: Arguments) -> None:
-    """Two threads export while a third computes: each gets the result that it gets alone."""
+    """Check that two threads that export while a third one computes get the same results as alone."""
     before, reference = patched_targets(), Reference(built.fn)
     alone, want = built.export().model_proto.SerializeToString(deterministic=True), reference(tuple(args), {})
     with concurrent.futures.ThreadPoolExecutor(3) as pool:

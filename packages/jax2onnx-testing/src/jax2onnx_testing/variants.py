@@ -51,7 +51,7 @@ class Variant:
 
     @property
     def skip_reason(self) -> str | None:
-        """Why the case says that this variant is to be skipped."""
+        """The reason for which the case skips this variant, or None."""
         return self.found.case.skip.get(self.precision)
 
     @property
@@ -70,14 +70,14 @@ class Built:
     options: Mapping[str, Any]
 
     def export(self) -> OnnxProgram:
-        """Convert it."""
+        """Export the callable."""
         with _without_warnings():
             return to_onnx(self.fn, self.inputs, **self.options)
 
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
-    """A case means what it says: training mode, inputs of 64 bits in the variants of single precision."""
+    """Suppress warnings that a case means to cause: training mode, 64-bit inputs in a variant of single precision."""
     with warnings.catch_warnings(action="ignore", category=errors.ExportWarning):
         yield
 

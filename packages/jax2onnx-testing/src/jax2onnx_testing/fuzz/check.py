@@ -33,7 +33,7 @@ Kind = Literal["refused", "reference", "export", "run", "type", "values"]
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """Something that is not as JAX has it.
+    """A difference between a program's model and JAX, or an error.
 
     Attributes:
       kind: what it is about; "refused" is an error that says what is not supported, "reference" one of JAX itself.
@@ -57,7 +57,7 @@ class Finding:
 
     @property
     def is_defect(self) -> bool:
-        """Whether it is neither refused nor explained."""
+        """Whether the finding is a defect: neither refused nor explained."""
         return self.kind not in ("refused", "reference") and not self.reason
 
 
@@ -125,7 +125,7 @@ def _check_whole(program: Program, runs: Sequence[Run]) -> Iterator[Finding]:
 
 
 def _followed(finding: Finding, explained: Sequence[Finding]) -> Finding:
-    """The finding with the reason of explained differences of single statements, if it follows from these."""
+    """The finding with the reason of explained differences in single statements, if they cause it."""
     differences = {f.variable: f.got for f in explained if f.sizes == finding.sizes and f.got is not None}
     program, name, got = finding.program, finding.variable, finding.got
     if not finding.is_defect or got is None or not differences:

@@ -39,7 +39,7 @@ REASONS = {
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """Expressions whose results are known to differ.
+    """A known reason why the results of some expressions differ.
 
     Attributes:
       expression: what they have in them, a regular expression.
@@ -56,7 +56,7 @@ class Known:
     empty: bool = False
 
     def applies(self, arguments: Arrays, error: float) -> bool:
-        """Whether results that are so far apart are known to be."""
+        """Whether the reason explains results that differ by `error` on these arguments."""
         if self.empty and any(value.size == 0 for value in arguments.values()):
             return True
         largest = max((float(np.abs(_wide(value)).max(initial=0)) for value in arguments.values()), default=0.0)
@@ -87,7 +87,7 @@ KNOWN_ERRORS = {
 
 
 def are_close(got: Array, want: Array) -> Array:
-    """Which elements are equal within the tolerance of the dtype; NaN equals NaN."""
+    """For each element whether it is equal within the tolerance of the dtype; NaN equals NaN."""
     rtol = tolerance(want.dtype)
     if rtol == 0:
         return np.asarray(got == want)
@@ -105,7 +105,7 @@ def _equal(got: Array, want: Array) -> Array:
 
 
 def _smallest(array: Array) -> float:
-    """The smallest normal number, below which XLA has nothing but zero."""
+    """The smallest normal number of the dtype, below which XLA flushes to zero."""
     return float(jnp.finfo(array.dtype).smallest_normal) if jnp.issubdtype(array.dtype, jnp.inexact) else 0.0
 
 
@@ -171,7 +171,7 @@ def explain_error(text: str) -> str:
 
 
 def _as_for_all_sizes(program: Program, name: str, arguments: Arrays, got: Array) -> Array:
-    """Which elements are those of the program that JAX makes for all sizes."""
+    """For each element whether the program that JAX makes for all sizes gives it."""
     if all(isinstance(d, int) for v in program.inputs for d in v.aval.shape):
         return np.zeros(got.shape, bool)
     # Not everything that can be traced with symbols can be exported by JAX, whose errors have no common type.
@@ -191,7 +191,7 @@ def _agree_without_tiny(program: Program, name: str, arguments: Arrays, run: Cal
 
 
 def _as_with_dtypes(program: Program | None, name: str, arguments: Arrays, got: Array, want: Array) -> Array:
-    """Which elements are those of the program with other dtypes, or nearer to them than JAX's."""
+    """For each element whether the program with other dtypes gives it, or a number nearer to it than JAX's."""
     nowhere = np.zeros(want.shape, bool)
     if program is None:
         return nowhere
@@ -209,7 +209,7 @@ def _as_with_dtypes(program: Program | None, name: str, arguments: Arrays, got: 
 
 
 def _within(got: Array, want: Array, samples: Sequence[Array]) -> Array:
-    """Which elements differ no more than the samples do among themselves."""
+    """For each element whether it differs no more than the samples do among themselves."""
     if not np.issubdtype(_wide(want).dtype, np.complexfloating) and tolerance(want.dtype) == 0:
         return np.any([sample != want for sample in samples], axis=0)
     wide = np.stack([_wide(want), *map(_wide, samples)])

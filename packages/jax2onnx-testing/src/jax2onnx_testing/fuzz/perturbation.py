@@ -62,7 +62,7 @@ _CALLS = {
 
 
 def perturbed(function: Function, *, signs: bool = False) -> Callable[..., list[jax.Array]]:
-    """The function of `(seed, *arguments)` which computes that of `arguments` with perturbed intermediate results, flat.
+    """A function of `(seed, *arguments)` that computes `function(*arguments)`, as a flat list, with perturbed intermediate results.
 
     With `signs`, every NaN, and every zero that was chosen from several numbers, has a random sign.
     """
@@ -144,7 +144,7 @@ class _Interpreter:
         return lax.while_loop(goes_on, step, list(operands[cond_nconsts + body_nconsts :]))
 
     def signed(self, value: jax.Array, *, zeros: bool = False) -> jax.Array:
-        """The value with other signs of NaN, and perhaps of zeros, if signs are to be changed."""
+        """The value with other signs of NaN, and perhaps of zeros, where signs are to be changed."""
         if not self._signs or not jnp.issubdtype(value.dtype, jnp.floating):
             return value
         free = jnp.isnan(value) | (value == 0) if zeros else jnp.isnan(value)

@@ -112,7 +112,7 @@ def fuzz(seeds: Sequence[int], *, jobs: int = 1, seconds: float | None = None) -
 
 @dataclasses.dataclass
 class _Worker:
-    """A process, the seeds that it has still to check, and since when it is checking the first of them."""
+    """A process with the seeds that it has still to check, and the time at which it began with the first of them."""
 
     process: SpawnProcess
     seeds: Sequence[int]
@@ -120,11 +120,11 @@ class _Worker:
 
     @property
     def seconds(self) -> float:
-        """For how long it has been checking its program."""
+        """The time in seconds for which it has been checking its program."""
         return time.monotonic() - self.since
 
     def advance(self) -> None:
-        """It has sent the outcome of its first seed."""
+        """Note that the outcome of the first seed has come."""
         self.seeds, self.since = self.seeds[1:], time.monotonic()
 
 
@@ -167,7 +167,7 @@ def _limit_time() -> None:
 
 
 def _check_seeds(connection: Connection, seeds: Sequence[int]) -> None:
-    """The body of a process: the outcomes of these seeds, one by one."""
+    """Check these seeds and send the outcomes one by one: the body of a process."""
     for number, seed in enumerate(seeds):
         _limit_time()
         if number % _CACHED_PROGRAMS == 0:
