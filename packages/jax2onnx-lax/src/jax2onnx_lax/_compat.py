@@ -142,7 +142,7 @@ def random_gamma(dtype: object, words: jax.Array, alpha: jax.Array, log_space: b
 
 
 def scan_counts(params: Mapping[str, Any], operands: int) -> tuple[int, int]:
-    """How many of a scan's operands are constants of its body, and how many the carry; `params` are the equation's."""
+    """The number of constants and of carried values among the operands of a scan, whose parameters are `params`."""
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
     groups = params["ft_in"].update(range(operands)).unpack()

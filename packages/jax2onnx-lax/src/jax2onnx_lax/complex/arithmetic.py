@@ -132,12 +132,12 @@ def _divide_special(z: Complex, w: Complex, quotient: Complex) -> Complex:
 
 
 def _any_infinite(z: Complex) -> Array:
-    """Where a component is infinite."""
+    """A mask of the numbers that have an infinite component."""
     return (abs(z.real) == np.inf) | (abs(z.imag) == np.inf)
 
 
 def _finite(z: Complex) -> Array:
-    """Where both components are finite."""
+    """A mask of the numbers whose components are both finite."""
     return lax.is_finite(z.real) & lax.is_finite(z.imag)
 
 

@@ -38,7 +38,7 @@ _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
 @dataclasses.dataclass(frozen=True)
 class _Window:
-    """How the kernel moves over the spatial axes, one entry per axis."""
+    """The movement of the kernel over the spatial axes, one entry per axis."""
 
     kernel: Dims
     strides: tuple[int, ...]

@@ -83,7 +83,7 @@ class _Scan:
     reverse: bool
 
     def without_iterations(self) -> list[Value]:
-        """The carry as it was, and stacks of length 0."""
+        """The results of a scan without iterations: the first carry, and stacks of length 0."""
         stacked = self.ctx.avals_out[self.body.num_carry :]
         return [*self.init, *(self.ctx.jax(functools.partial(jnp.zeros, a.shape, a.dtype)) for a in stacked)]
 
@@ -98,7 +98,7 @@ class _Scan:
         return [*carry, *(ctx.concat([ctx.unsqueeze(y, [0]) for y in column], 0) for column in columns)]
 
     def hoisted(self, num_consts: int) -> _Scan:
-        """The same scan after the matrix products of its inputs alone; itself where there are none."""
+        """The scan with the matrix products that depend on its inputs alone taken out of the loop; itself where there are none."""
         parts = hoist(self.body.jaxpr, num_consts, self.body.num_carry, self.ctx.avals_in)
         if parts is None:
             return self

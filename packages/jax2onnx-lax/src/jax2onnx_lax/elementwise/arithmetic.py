@@ -174,7 +174,7 @@ def minimum(x: Array, y: Array) -> Array:
 
 
 def _or_nan(chosen: Array, x: Array) -> Array:
-    """Where `x` is chosen or NaN."""
+    """A mask of the elements where `x` is chosen or NaN."""
     return chosen | jnp.isnan(x) if jnp.issubdtype(x.dtype, jnp.floating) else chosen
 
 
@@ -198,7 +198,7 @@ def sign_by_comparison(x: Array) -> Array:
 
 @rules.lower("round")
 def round_(ctx: Context, x: Value, *, rounding_method: lax.RoundingMethod) -> Value:
-    """To the nearest integer; ONNX's Round takes halves to even, the other method is computed."""
+    """Round to the nearest integer; ONNX's Round takes halves to even, the other method is computed."""
     if rounding_method == lax.RoundingMethod.TO_NEAREST_EVEN:
         return ctx.op.Round(x)
     return ctx.jax(_round_away_from_zero, x)

@@ -219,7 +219,7 @@ def _default_fill(dtype: DtypeLike) -> float:
 
 @rules.complex("gather")
 def _complex_gather(x: Complex, indices: jax.Array, *, fill_value: complex | None = None, **params: Any) -> Complex:
-    """Part by part, each with its part of the fill value."""
+    """Gather from the real and imaginary parts, each with its part of the fill value."""
     value = complex(np.nan if fill_value is None else fill_value)
     real, imag = (
         lax.gather(part, indices, fill_value=fill, **params)

@@ -29,7 +29,7 @@ __all__ = ["gather_along", "take_positions"]
 
 @dataclasses.dataclass(frozen=True)
 class _Positions:
-    """Which positions to take: `along` maps operand axes to indices that broadcast to the shape of `axis_names`.
+    """The positions to take: `along` maps operand axes to indices that broadcast to the shape of `axis_names`.
 
     Operand axes in `batching` follow the name that they are mapped to.
     """
@@ -152,13 +152,13 @@ def _choose(operand: NamedArray, positions: _Positions) -> _Take:
 
 
 def _take_axis(ctx: Context, operand: NamedArray, positions: _Positions) -> NamedArray:
-    """One axis is indexed, none is batched: Gather."""
+    """Take along the only indexed axis, with no batched axes, by Gather."""
     ((axis, index),) = positions.along.items()
     return gather_along(ctx, operand, index, ("axis", axis), positions.axis_names)
 
 
 def _take_elements(ctx: Context, operand: NamedArray, positions: _Positions) -> NamedArray:
-    """One axis is indexed, all others are batched: GatherElements."""
+    """Take along the only indexed axis, with all others batched, by GatherElements."""
     ((axis, index),) = positions.along.items()
     axis_names, added = positions.axis_names, not positions.extra
     axis_name = ("axis", axis) if added else positions.extra[0]

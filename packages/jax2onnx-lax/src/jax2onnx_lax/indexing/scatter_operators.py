@@ -155,7 +155,7 @@ def _scatter_nd(ctx: Context, task: ScatterTask) -> Value:
 
 @dataclasses.dataclass(frozen=True)
 class _Positions:
-    """Where updates go along one axis of the operand.
+    """The positions of updates along one axis of the operand.
 
     Attributes:
       index: the positions, which broadcast to the updates.
@@ -170,7 +170,7 @@ class _Positions:
     is_once: bool
 
     def rearrange(self, ctx: Context, axis_names: Sequence[AxisName], wanted: Sequence[AxisName]) -> _Positions:
-        """With the axes `axis_names` in the order `wanted`."""
+        """The positions with the axes `axis_names` in the order `wanted`."""
         index = rearrange(ctx, self.index, axis_names, wanted)
         valid = None if self.valid is None else rearrange(ctx, self.valid, axis_names, wanted)
         return dataclasses.replace(self, index=index, valid=valid)
@@ -183,7 +183,7 @@ class _Positions:
 
 
 def _suits_elements(task: ScatterTask) -> bool:
-    """One axis is indexed, all others are batched."""
+    """Whether one axis is indexed and all others are batched, so that ScatterElements can write the updates."""
     return len(task.starts) == 1 and not task.free and len(_extra_places(task)) <= 1
 
 

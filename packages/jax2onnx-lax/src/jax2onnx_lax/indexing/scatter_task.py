@@ -31,7 +31,7 @@ PROMISE = GatherScatterMode.PROMISE_IN_BOUNDS
 
 @dataclasses.dataclass(frozen=True)
 class ScatterTask:
-    """One scatter on its way into a graph.
+    """A scatter in the form that `lower_task` lowers.
 
     Attributes:
       x: the operand.
@@ -134,7 +134,7 @@ def _update_axis_names(operand_rank: int, update_rank: int, numbers: ScatterDime
 
 
 def _add_start(ctx: Context, task: ScatterTask, start: StartIndex) -> ScatterTask:
-    """With one more start index; along an axis that the window fills it has only to be checked."""
+    """The task with one more start index; along an axis that the window fills it has only to be checked."""
     if start.size != start.extent:
         return _with_start(task, start)
     if task.checked_mode == DROP:

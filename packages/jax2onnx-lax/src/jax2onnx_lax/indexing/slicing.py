@@ -208,7 +208,7 @@ def dynamic_update_slice(ctx: Context, x: Value, update: Value, *starts: Value, 
 
 
 def _update_along(ctx: Context, x: Value, update: Value, start: StartIndex) -> Value:
-    """An update that is smaller than `x` along one axis only."""
+    """Write an update that is smaller than `x` along one axis only."""
     axis, dims = start.axis, ctx.known_dims(x)
     scatters_tensor = axis > 0 and ctx.supports("TensorScatter", ctx.dtype(x))
     index, _valid = resolve_out_of_bounds(ctx, start, CLIP, native=not scatters_tensor)
@@ -244,7 +244,7 @@ def _scatter_rows(ctx: Context, x: Value, axis: int, index: Value, update: Value
 
 
 def _update_block(ctx: Context, x: Value, update: Value, parts: Sequence[StartIndex]) -> Value:
-    """An update that is smaller than `x` along several axes: they are merged into one."""
+    """Write an update that is smaller than `x` along several axes, after merging these into one."""
     dims, sizes = ctx.known_dims(x), ctx.known_dims(update)
     first, after = parts[0].axis, parts[-1].axis + 1
     axes = range(first, after)

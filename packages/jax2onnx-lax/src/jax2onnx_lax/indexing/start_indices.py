@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class StartIndex:
-    """Where windows of `size` start along `axis` of an operand that is `extent` long there.
+    """The starts of windows of `size` elements along `axis` of an operand that has `extent` elements there.
 
     `value` is int32 or int64 with the shape of the batch.
     """

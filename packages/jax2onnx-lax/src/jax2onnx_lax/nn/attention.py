@@ -214,7 +214,7 @@ def _as_bias(ctx: Context, bias: Value | None, mask: Value | None, dtype: DtypeL
 def _attention(
     ctx: Context, query: Value, key: Value, value: Value, added: Value | None, scale: float, is_causal: bool
 ) -> Value:
-    """By the operator on [B, ·, heads · H], which needs no transposes."""
+    """Attention by the operator on [B, ·, heads · H], which needs no transposes."""
     (*_, heads, features), (*_, key_heads, _) = ctx.known_dims(query), ctx.known_dims(key)
     is_default = isinstance(features, int) and np.isclose(scale, features**-0.5, rtol=1e-7, atol=0)
     if not isinstance(heads, int) or not isinstance(key_heads, int):

@@ -58,7 +58,7 @@ class Cell:
 
     @property
     def arrays(self) -> Sequence[jax.Array]:
-        """All weights."""
+        """All weights of the cell."""
         return [*self.input_kernels, *self.hidden_kernels, *self.input_biases, *self.hidden_biases]
 
     def call(self, x: jax.Array, carry: Sequence[jax.Array], *, results: str, reverse: bool, time_major: bool) -> Call:

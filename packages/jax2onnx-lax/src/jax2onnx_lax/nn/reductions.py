@@ -89,7 +89,7 @@ def lower_logsumexp(ctx: Context, a: Value, *, axes: tuple[int, ...], keepdims: 
 
 @rules.lower("jax.nn.logsumexp")
 def lower_logsumexp_by_primitives(ctx: Context, a: Value, *, axes: tuple[int, ...], keepdims: bool) -> Value:
-    """The same in separate operators, where these are faster; half precision, which JAX sums in float32, aside."""
+    """Log-sum-exp in separate operators, where these are faster, except in half precision, which JAX sums in float32."""
     primitives = "ReduceMax, Exp, ReduceSum, Log"
     if ctx.prefers("ReduceLogSumExp", primitives) != primitives:
         ctx.decline("ReduceLogSumExp is as fast")

@@ -179,7 +179,7 @@ def _split_axis(shape: tuple[int, ...]) -> int | None:
 
 
 def _threefry_bits_of_any_parity(key: Words, counter: Words, shape: tuple[int, ...]) -> tuple[Words, Array]:
-    """As `_threefry_bits` of 32-bit numbers, for a shape of which the axis to split is known when the model runs.
+    """The bits of `_threefry_bits` for a shape of which the axis to split is known when the model runs.
 
     Each element computes the hash that it shares.
     """

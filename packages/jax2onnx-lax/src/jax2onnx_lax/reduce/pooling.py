@@ -21,7 +21,7 @@ __all__ = ["pool_max", "pool_min", "pool_sum"]
 
 @dataclasses.dataclass(frozen=True)
 class _Pooling:
-    """How an operand becomes what ONNX pools: two leading axes, then one to three pooled ones.
+    """The operand in the form that ONNX pools: two leading axes, then one to three pooled ones.
 
     Attributes:
       windows: the windows over the operand.

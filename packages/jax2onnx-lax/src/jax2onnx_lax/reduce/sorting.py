@@ -174,7 +174,7 @@ def _in_total_order(ctx: Context, x: Value, key: Value, top: tuple[Value, Value]
 
 @rules.lower("approx_top_k")
 def approx_top_k(ctx: Context, x: Value, *, reduction_dimension: int, is_max_k: bool, **_: object) -> Sequence[Value]:
-    """Exact, as on XLA's CPU backend; without aggregation there are more results than k.
+    """Lower `approx_top_k` exactly, as on XLA's CPU backend; without aggregation there are more results than k.
 
     A NaN is greater than every number.
     """
