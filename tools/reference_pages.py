@@ -32,6 +32,8 @@ TITLES = {
 }
 # The names of modules that declare operations: `registry.add` takes them, `jax2onnx_testcases` returns them.
 DECLARED = {"rules", "composites", "cases"}
+# Modules of other projects that have a name here: `onnx_ir`.
+FOREIGN = {"ir"}
 NOTE = "<!-- written by tools/reference_pages.py -->"
 
 
@@ -95,9 +97,8 @@ def page(package: str) -> str:
 
 
 def entries(module: str, names: list[str]) -> Iterator[str]:
-    for name in names:
-        if name != "errors":  # a module of its own
-            yield from (f"::: {module}.{name}", "")
+    for name in (n for n in names if n not in FOREIGN):
+        yield from (f"::: {module}.{name}", "")
 
 
 def table() -> str:

@@ -15,6 +15,7 @@ __all__ = [
     "all_values",
     "check_depth",
     "given_inputs",
+    "place_of",
     "subgraphs",
     "too_deep",
     "walk",
