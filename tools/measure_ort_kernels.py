@@ -426,7 +426,18 @@ def measure(
     works: Callable[[Measured], bool] = is_right,
     dtypes: Sequence[ir.DataType] = DTYPES,
 ) -> dict[str, str]:
-    """Type variable → names of the element types with which the operator works, the others at their default."""
+    """The element types with which an operator works, for each type variable, the others at their default.
+
+    Args:
+      schema: the schema of the operator.
+      opset: the opset of the models.
+      reduction: the attribute `reduction`, where the operator has one.
+      works: whether a call runs and is right.
+      dtypes: the element types to try.
+
+    Returns:
+      Type variable → names of element types.
+    """
     variables = tensor_variables(schema)
     tied = TEMPLATES.get(schema.name, Template()).tied
     chosen = schema.name in BY_ATTRIBUTE or schema.name in ("ConstantOfShape", "If")

@@ -88,6 +88,13 @@ def best(call: Callable[[np.ndarray], Any], x: np.ndarray) -> float:
 
 
 def replaced(text: str, name: str, lines: Iterator[str]) -> str:
+    """The text of the page with other lines in one of its parts.
+
+    Args:
+      text: the text of the page.
+      name: the name of the part.
+      lines: its lines.
+    """
     begin, end = f"<!-- {name}: written by tools/quantization_table.py -->\n", f"<!-- end of {name} -->\n"
     before, _, rest = text.partition(begin)
     return before + begin + "\n".join(lines) + "\n" + end + rest.partition(end)[2]

@@ -69,7 +69,13 @@ def by_torch(model: Any, folder: Path) -> None:
 
 
 def by_genai(model: Any, folder: Path, precision: str) -> None:
-    """Build with the model builder, which reads the model and a tokenizer from a folder."""
+    """Export with onnxruntime-genai's model builder, which reads the model and a tokenizer from a folder.
+
+    Args:
+      model: the model of transformers.
+      folder: the folder of the exported model.
+      precision: the precision of the weights, as the builder names it.
+    """
     source = folder / "source"
     model.save_pretrained(source)
     tokenizer = Tokenizer(models.WordLevel({"<s>": 0, "</s>": 1}, unk_token="<s>"))
