@@ -257,10 +257,40 @@ def test_packages_import_only_what_lies_below_them(package: str) -> None:
     assert not found, "\n".join(found)
 
 
+# What a plugin of a framework needs, first-party or not: the names of these modules.
+FOR_PLUGINS = {
+    "jax2onnx_core",
+    "jax2onnx_core.jax_types",
+    "jax2onnx_core.jaxprs",
+    "jax2onnx_graph.build.names",
+    "jax2onnx_lax.dtypes",
+    "jax2onnx_lax.padding",
+    *(f"jax2onnx_lax.nn.{name}" for name in ("attention", "bindings", "linear", "pooling", "recurrent")),
+}
+
+
+@pytest.mark.parametrize("framework", ["nnx", "linen", "equinox", "haiku", "keras"])
+def test_framework_packages_import_what_a_third_party_would(framework: str) -> None:
+    package = f"jax2onnx_{framework}"
+    found = [
+        f"{place(file, node)}: {module}"
+        for file in modules(SOURCES[package])
+        for module, _, node in imported(file)
+        if module.split(".")[0] in SOURCES.keys() - {package} and module not in FOR_PLUGINS
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_the_reference_pages_are_those_of_the_tree() -> None:
     tool = ROOT / "tools" / "reference_pages.py"
     result = subprocess.run([sys.executable, str(tool)], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+def test_the_page_of_layer_operations_is_that_of_the_docstrings() -> None:
+    tool = ROOT / "tools" / "layer_operations.py"
+    result = subprocess.run([sys.executable, str(tool)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_every_package_could_be_released() -> None:

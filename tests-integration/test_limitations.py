@@ -7,14 +7,14 @@ import fnmatch
 import pytest
 import targets
 from jax2onnx_graph.limitations import Limitation
-from jax2onnx_testing.collection import Found, find_cases
+from jax2onnx_testing.collection import CollectedCase, find_cases
 
 LIMITATIONS = list(dict.fromkeys(limitation for _, limitation in targets.limitations()))
 
 
 @pytest.mark.parametrize("limitation", LIMITATIONS, ids=lambda limitation: limitation.subject)
 def test_its_patterns_match_cases(limitation: Limitation) -> None:
-    cases = [found.id for found in find_cases() if isinstance(found, Found)]
+    cases = [found.id for found in find_cases() if isinstance(found, CollectedCase)]
     assert [pattern for pattern in limitation.cases if not fnmatch.filter(cases, pattern)] == []
 
 

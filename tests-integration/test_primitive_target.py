@@ -20,7 +20,7 @@ from jax2onnx_onnxruntime import LegalisePass, load
 from jax2onnx_runtime.comparison import tolerance
 from jax2onnx_runtime.sizes import choose_sizes
 from jax2onnx_testing.checks import assert_close
-from jax2onnx_testing.collection import Found, find_cases
+from jax2onnx_testing.collection import CollectedCase, find_cases
 from jax2onnx_testing.values import arguments
 from jax2onnx_testing.variants import Built, Variant, build, is_symbolic
 
@@ -63,7 +63,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def variants() -> list[Variant]:
     """One variant of each case of a layer, and of every few others."""
-    found = [case for case in find_cases(("lax", "nnx")) if isinstance(case, Found)]
+    found = [case for case in find_cases(("lax", "nnx")) if isinstance(case, CollectedCase)]
     chosen = [case for i, case in enumerate(found) if case.module.startswith(("nnx", "lax.nn.")) or i % SAMPLED == 0]
     return [Variant(case, "f32", is_symbolic(case.case)) for case in chosen]
 
@@ -101,7 +101,17 @@ def test_a_target_with_primitives_only(variant: Variant) -> None:
 
 
 def difference(program: OnnxProgram, feeds: dict[str, Array], want: list[Array], variant: Variant) -> Exception | None:
-    """What goes wrong in `onnx.reference`, if anything does."""
+    """The error of a program in `onnx.reference`, or its difference from JAX.
+
+    Args:
+      program: the program.
+      feeds: its inputs by name.
+      want: JAX's outputs.
+      variant: the variant of the case, which says the tolerance.
+
+    Returns:
+      The exception, or None.
+    """
     try:
         compare(program.loaded(feeds), want, variant)
     except Exception as error:  # noqa: BLE001 (whatever the reference implementation raises)

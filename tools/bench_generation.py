@@ -40,7 +40,13 @@ def opened(path: Path) -> ort.InferenceSession:
 
 
 def bound(session: ort.InferenceSession, inputs: dict[str, np.ndarray], kept: dict[str, str]) -> Run:
-    """A call of the model on these inputs; each output of `kept` is written to its input's memory."""
+    """A run of a model on inputs that stay in its memory.
+
+    Args:
+      session: the loaded model.
+      inputs: the inputs by name.
+      kept: output → the input in whose memory it is written.
+    """
     binding, values = session.io_binding(), {name: ort.OrtValue.ortvalue_from_numpy(x) for name, x in inputs.items()}
     for name, value in values.items():
         binding.bind_ortvalue_input(name, value)
@@ -54,7 +60,14 @@ def bound(session: ort.InferenceSession, inputs: dict[str, np.ndarray], kept: di
 
 
 def ours(decoder: Decoder, situation: tuple[int, int, int], path: Path, mode: Any = None) -> Run:
-    """The exported decoder, in fewer bits where a mode is given."""
+    """A run of the exported decoder.
+
+    Args:
+      decoder: the decoder.
+      situation: the numbers of new positions, of filled ones, and the capacity of the caches.
+      path: the file of the model.
+      mode: the mode of quantisation, if any.
+    """
     inputs = decoder.arguments(*situation)
     states = {len(inputs) - STATES + i: 1 + i for i in range(STATES)}
     layouts = None if decoder.layout is None else dict.fromkeys(states, decoder.layout)
@@ -105,7 +118,17 @@ def of_torch(path: Path, situation: tuple[int, int, int]) -> Run:
 
 
 def ways(kind: str, situation: tuple[int, int, int], folder: Path, rivals: Path | None) -> Iterator[tuple[str, Run]]:
-    """What is measured: each writing, the last in int4, JAX, and the rivals whose files there are."""
+    """The runs to measure: each writing, the last also in int4, `jax.jit`, and the rivals whose files exist.
+
+    Args:
+      kind: the kind of decoder.
+      situation: the numbers of new positions, of filled ones, and the capacity of the caches.
+      folder: where the exported models are written.
+      rivals: the folder of the models of other exporters, if there is one.
+
+    Returns:
+      Pairs of the name of a run and the run.
+    """
     for number, (name, decoder) in enumerate(DECODERS[kind].items()):
         yield name, ours(decoder, situation, folder / f"{number}.onnx")
     yield f"{name}, int4", ours(decoder, situation, folder / "int4.onnx", "int4")

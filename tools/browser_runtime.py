@@ -39,7 +39,13 @@ def version() -> str:
 
 
 class Placement(NamedTuple):
-    """How many nodes run on the GPU, which operators do not, and how often values are copied between the two."""
+    """The placement of a model's nodes.
+
+    Attributes:
+      gpu: the number of nodes that run on the GPU.
+      on_cpu: the operators of the others.
+      copies: the number of copies of values between the two.
+    """
 
     gpu: int
     on_cpu: list[str]
@@ -59,7 +65,12 @@ class BrowserRuntime:
         return lambda feeds: self.run(data, feeds)
 
     def run(self, model: bytes, feeds: Mapping[str, Array], *, optimise: bool = True) -> list[Array]:
-        """The outputs of a model.
+        """Run a model, and return its outputs.
+
+        Args:
+          model: the model as bytes.
+          feeds: the inputs by name.
+          optimise: whether the runtime optimises the graph.
 
         Raises:
           TargetError: the runtime refuses the model.
@@ -69,7 +80,16 @@ class BrowserRuntime:
     def ask(
         self, model: bytes, feeds: Mapping[str, Array], *, optimise: bool = True, log: bool = False
     ) -> dict[str, Any]:
-        """The browser's answer to a request, see `models.mjs`.
+        """Send a request to the browser.
+
+        Args:
+          model: the model as bytes.
+          feeds: the inputs by name.
+          optimise: whether the runtime optimises the graph.
+          log: whether the answer has the runtime's log.
+
+        Returns:
+          The answer, see `models.mjs`.
 
         Raises:
           TargetError: the runtime refuses the model.
@@ -96,7 +116,12 @@ class BrowserRuntime:
         return answer
 
     def placement(self, model: bytes, feeds: Mapping[str, Array], *, optimise: bool = True) -> Placement:
-        """Where the nodes of a model run.
+        """Run a model, and count its nodes on the GPU and elsewhere.
+
+        Args:
+          model: the model as bytes.
+          feeds: the inputs by name.
+          optimise: whether the runtime optimises the graph.
 
         Raises:
           TargetError: the runtime refuses the model.

@@ -41,6 +41,13 @@ def version_of(folder: Path) -> str:
 
 
 def problems_of(folder: Path, project: dict[str, Any], versions: dict[str, str]) -> Iterator[str]:
+    """A sentence for each disagreement of a package's version with its changelog, or of its requirements with the other packages.
+
+    Args:
+      folder: the folder of the package.
+      project: the table `project` of its pyproject.toml.
+      versions: the versions of all packages here by name.
+    """
     name, version = project["name"], project["version"]
     newest = re.search(r"^## (\S+)", (folder / "CHANGELOG.md").read_text(), re.MULTILINE)
     if newest is None or newest[1] != version:
@@ -51,7 +58,7 @@ def problems_of(folder: Path, project: dict[str, Any], versions: dict[str, str])
 
 
 def metadata_problems(folder: Path, project: dict[str, Any]) -> Iterator[str]:
-    """What is missing of what PyPI shows."""
+    """A sentence for each piece of metadata that PyPI shows and the project's table lacks."""
     name = project["name"]
     if project.get("license") != "Apache-2.0" or project.get("license-files") != ["LICENSE"]:
         yield f"{name}: license is Apache-2.0, license-files is ['LICENSE']"
@@ -69,7 +76,7 @@ def metadata_problems(folder: Path, project: dict[str, Any]) -> Iterator[str]:
 
 
 def readme_problems(name: str, text: str) -> Iterator[str]:
-    """What a page on PyPI lacks, which has no repository around it."""
+    """A sentence for each flaw of a README as a page on PyPI, where there is no repository around it."""
     if not re.search(rf"^pip install .*\b{name}\b", text, re.MULTILINE):
         yield f"{name}: its README does not say how it is installed"
     blocks = re.findall(r"^```(?:python|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)

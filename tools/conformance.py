@@ -113,6 +113,13 @@ def results_file(symbolic: bool) -> Path:
 
 
 def table(title: str, entries: Iterable[dict[str, Any]], key: str) -> Iterator[str]:
+    """The lines of a table of outcomes by group.
+
+    Args:
+      title: the heading of the first column.
+      entries: the results.
+      key: the field of a result that says its group.
+    """
     groups: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for entry in entries:
         groups[entry[key]][entry["status"]] += 1
@@ -127,7 +134,7 @@ def table(title: str, entries: Iterable[dict[str, Any]], key: str) -> Iterator[s
 
 
 def reason(entry: dict[str, Any]) -> str:
-    """The declared limitation behind a failure, else what was seen."""
+    """The declared limitation that explains a failure, else the failure itself."""
     from jax2onnx_lax.limitations import LIMITATIONS
 
     for limitation in LIMITATIONS:

@@ -26,7 +26,7 @@ def by_hash(text: str) -> str:
 
 
 def groups() -> dict[str, list[str]]:
-    """The names of each group, its dtypes in turn."""
+    """The names of the harnesses of each group, one dtype after the other."""
     strata: dict[str, dict[str, list[str]]] = collections.defaultdict(lambda: collections.defaultdict(list))
     for harness in harnesses():
         if not is_reference_missing(harness):

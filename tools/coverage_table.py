@@ -9,7 +9,7 @@ import flax.nnx  # noqa: F401  (composites of flax are listed only where flax is
 from jax2onnx_core import Limitation
 from jax2onnx_core.plugins.discovery import installed_plugins
 from jax2onnx_core.plugins.registry import Registry
-from jax2onnx_testing.collection import Found, find_cases
+from jax2onnx_testing.collection import CollectedCase, find_cases
 
 ROOT = Path(__file__).parent.parent
 
@@ -34,7 +34,7 @@ def lines() -> Iterator[str]:
     registry = installed_plugins().registry
     evidence: dict[str, list[str]] = {}
     for found in find_cases(()):
-        if isinstance(found, Found):
+        if isinstance(found, CollectedCase):
             for name in found.case.covers:
                 evidence.setdefault(name, []).append(found.case.name)
     yield "# Coverage\n"

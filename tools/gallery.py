@@ -47,7 +47,13 @@ def exported(model: Any, report: Path) -> ModelSummary:
 
 
 def section(name: str, model: Any, report: Path) -> Iterator[str]:
-    """The part of the page about one model."""
+    """The lines of the page about one model.
+
+    Args:
+      name: the name of the model.
+      model: the ordinary model, with its inputs and arguments.
+      report: the file that its report is written to.
+    """
     summary = exported(model, report)
     operators = ", ".join(f"{operator} {count}" for operator, count in summary.operators.items())
     yield f"\n## {name}\n"

@@ -52,7 +52,14 @@ def weights(**shapes: tuple[int, ...]) -> tuple[list[Weights], jax.Array]:
 
 
 def arguments(shape: Callable[[int], tuple[int, ...]], new: int, filled: int, capacity: int) -> list[np.ndarray]:
-    """Words, their place, and caches of random numbers."""
+    """The arguments of a step: token ids, the position of the first, and caches of random numbers.
+
+    Args:
+      shape: the shape of a cache by its capacity.
+      new: the number of tokens.
+      filled: the number of positions that are filled after the step.
+      capacity: the number of positions in a cache.
+    """
     rng = np.random.default_rng(1)
     words = rng.integers(0, WORDS, (1, new)).astype(np.int32)
     caches = [rng.standard_normal(shape(capacity), dtype=np.float32) for _ in range(STATES)]
@@ -78,7 +85,14 @@ def rotated(x: jax.Array, positions: jax.Array) -> jax.Array:
 
 
 def by_einsum(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
-    """Grouped heads, as Qwen 3 is often written."""
+    """Attention with grouped heads by einsum, as Qwen 3 is often written.
+
+    Args:
+      q: [B, T, N, H].
+      k: [B, S, K, H].
+      v: [B, S, K, H].
+      mask: booleans [T, S], True where a query attends to a key.
+    """
     grouped = q.reshape(*q.shape[:2], k.shape[2], -1, q.shape[3])
     logits = jnp.einsum("BTKGH,BSKH->BTSKG", grouped, k) / np.sqrt(q.shape[3])
     logits = jnp.where(mask[None, :, :, None, None], logits, jnp.finfo(logits.dtype).min)
@@ -86,19 +100,46 @@ def by_einsum(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.
 
 
 def by_repetition(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
-    """Keys and values repeated for the query heads, with the heads in front."""
+    """Attention with keys and values repeated for the query heads, and with the heads before the positions.
+
+    Args:
+      q: [B, T, N, H].
+      k: [B, S, K, H].
+      v: [B, S, K, H].
+      mask: booleans [T, S], True where a query attends to a key.
+    """
     q, k, v = (x.swapaxes(1, 2) for x in (q, *(jnp.repeat(x, q.shape[2] // x.shape[2], 2) for x in (k, v))))
     logits = q @ k.swapaxes(2, 3) * q.shape[3] ** -0.5
     return (jax.nn.softmax(jnp.where(mask, logits, -1e9), -1) @ v).swapaxes(1, 2)
 
 
 def by_function(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
+    """Attention by `jax.nn`.
+
+    Args:
+      q: [B, T, N, H].
+      k: [B, S, K, H].
+      v: [B, S, K, H].
+      mask: booleans [T, S], True where a query attends to a key.
+    """
     return jax.nn.dot_product_attention(q, k, v, mask=mask[None, None])
 
 
 def qwen(
     attend: Attention, words: jax.Array, place: jax.Array, *caches: jax.Array, is_heads_first: bool = False
 ) -> tuple[jax.Array, ...]:
+    """A step of a decoder as in Qwen 3.
+
+    Args:
+      attend: computes the attention.
+      words: token ids, [B, T].
+      place: the position of the first token, a scalar.
+      caches: the keys and values of each layer.
+      is_heads_first: whether the caches are [B, K, S, H] rather than [B, S, K, H].
+
+    Returns:
+      The logits, and the new caches.
+    """
     layers, table = weights(
         query=(WIDTH, HEADS, FEATURES), key=(WIDTH, KEY_HEADS, FEATURES), value=(WIDTH, KEY_HEADS, FEATURES),
         out=(HEADS, FEATURES, WIDTH), gate=(WIDTH, HIDDEN), up=(WIDTH, HIDDEN), down=(HIDDEN, WIDTH),
@@ -130,6 +171,16 @@ def scaled(x: jax.Array, weight: jax.Array) -> jax.Array:
 
 
 def gemma(words: jax.Array, place: jax.Array, *caches: jax.Array) -> tuple[jax.Array, ...]:
+    """A step of a decoder as in Gemma 3.
+
+    Args:
+      words: token ids, [B, T].
+      place: the position of the first token, a scalar.
+      caches: the keys and values of each layer.
+
+    Returns:
+      The logits, and the new caches.
+    """
     norms = dict.fromkeys(("before", "after", "before_hidden", "after_hidden"), (WIDTH,))
     layers, table = weights(
         **norms, query_norm=(GEMMA_FEATURES,), key_norm=(GEMMA_FEATURES,), query=(WIDTH, GEMMA_HEADS, GEMMA_FEATURES),
@@ -180,6 +231,13 @@ def mamba(words: jax.Array, *states: jax.Array) -> tuple[jax.Array, ...]:
 
 
 def mamba_arguments(new: int, filled: int, capacity: int) -> list[np.ndarray]:
+    """The arguments of a step of a Mamba: one token id, and states, whose size is fixed.
+
+    Args:
+      new: the number of tokens, which is one whatever this says.
+      filled: not used.
+      capacity: not used.
+    """
     rng = np.random.default_rng(1)
     states = [
         rng.standard_normal(shape, dtype=np.float32) for shape in ((1, KERNEL, INNER), (1, INNER, STATE)) * LAYERS

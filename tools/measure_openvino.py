@@ -116,7 +116,7 @@ def work(names: list[str]) -> list[Entry]:
 
 
 def measure_properties(name: str) -> dict[str, dict[str, dict[str, str]]]:
-    """Those of an operator and of its reductions, at the types that are in both tables."""
+    """The properties of an operator and of its reductions, at the element types that are in both tables."""
     keys = {probe.key for probe in properties.probes() if probe.key.partition("_")[0] == name}
     return properties.measure(keys, keeps, DTYPES)
 

@@ -52,7 +52,7 @@ SIMPLE = [ir.DataType[name] for name in ("FLOAT", "DOUBLE", "INT32", "INT64")]
 REFUSALS = (errors.Fail, errors.InvalidArgument, errors.RuntimeException)
 NAN, INF = math.nan, math.inf
 ENDLESS: set[tuple[str, Property]] = {("Conv", "empty")}
-"""What is lost without a probe: a kernel that does not end, here of images without channels but with padding."""
+"""Properties that are lost and not probed, because the kernel does not end: here for images without channels but with padding."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -521,14 +521,21 @@ def is_kept(probe: Probe, dtype: ir.DataType) -> bool | None:
 
 
 def soil(run: Callable[[Mapping[str, Array]], list[Array]], feeds: Mapping[str, Array]) -> None:
-    """Run with elements first, so that a kernel that writes nothing shows the numbers of this run."""
+    """Run once on arrays with elements, so that a kernel that writes nothing returns the numbers of this run."""
     filled = {name: np.ones([size or 3 for size in a.shape], a.dtype) for name, a in feeds.items()}
     with contextlib.suppress(*REFUSALS):
         run(filled)
 
 
 def agrees(probe: Probe, dtype: ir.DataType, got: Array, want: Array) -> bool:
-    """Whether the result shows that the property was kept."""
+    """Whether a result shows that the property was kept.
+
+    Args:
+      probe: the call, which names the property.
+      dtype: the measured element type.
+      got: the runtime's result.
+      want: the right result.
+    """
     if got.shape != want.shape:
         return False
     if probe.kept in ("wraps", "order") or want.dtype == np.bool_:
@@ -548,7 +555,16 @@ def measure(
     keeps: Callable[[Probe, ir.DataType], bool | None] = is_kept,
     dtypes: Sequence[ir.DataType] = DTYPES,
 ) -> dict[str, dict[str, dict[str, str]]]:
-    """Operator → property → `kept` and `lost`, the short names of the element types."""
+    """Measure properties of operators.
+
+    Args:
+      keys: the operators, each with its reduction where it has one.
+      keeps: whether the property of a probe is kept for an element type; None if the runtime refuses the call.
+      dtypes: the element types to try.
+
+    Returns:
+      Operator → property → `kept` and `lost`, the short names of the element types.
+    """
     wanted, found = set(keys), dict[str, dict[Property, dict[ir.DataType, bool]]]()
     for probe in probes():
         if probe.key not in wanted:
@@ -563,7 +579,7 @@ def measure(
 
 
 def _names(kept: Property, types: Mapping[ir.DataType, bool]) -> dict[str, str]:
-    """Short names; where one type shows that a kernel writes in parallel, it does so for all."""
+    """The short names of the types; where one type shows that a kernel writes in parallel, it does so for all."""
     if kept == "order":
         types = dict.fromkeys(types, all(types.values()))
     return {name: " ".join(d.short_name() for d in DTYPES if types.get(d) is wanted)

@@ -181,7 +181,7 @@ def arguments(call: Measured) -> Iterator[np.ndarray | None]:
 
 
 def body(call: Measured) -> onnx.GraphProto:
-    """A subgraph that hands its values on: of If, of Loop (iteration, condition, value) or of Scan."""
+    """A subgraph that returns its inputs: of If, of Loop (iteration, condition, value) or of Scan."""
     graph = onnx.GraphProto(name="body")
     values = {"If": [], "Loop": ["i", "c", "v"], "Scan": ["v"]}[call.schema.name]
     formal = {"i": (ir.DataType.INT64, []), "c": (ir.DataType.BOOL, []), "v": (call.bound["V"], [2, 3])}
@@ -311,7 +311,15 @@ def run_here(model: onnx.ModelProto) -> np.ndarray:
 
 
 def keeps_specials(name: str, reference: Callable[..., Any], dtype: ir.DataType, opset: int, run: Run) -> bool:
-    """Whether the kernel treats special values as NumPy does."""
+    """Whether a kernel treats NaN, infinities and signed zeros as NumPy does.
+
+    Args:
+      name: the operator, of one operand.
+      reference: the same function in NumPy.
+      dtype: the element type.
+      opset: the opset of the model.
+      run: runs a model without inputs.
+    """
     operand = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 0.5, -1.5]).astype(dtype.numpy())
     tensor = ir.to_proto(ir.tensor(operand))
     tensor.name = "x"
@@ -343,7 +351,14 @@ def probe_operands(name: str, dtype: np.dtype[Any]) -> Iterator[tuple[list[np.nd
 
 
 def computes_right(schema: onnx.defs.OpSchema, dtype: ir.DataType, opset: int, run: Run = run_here) -> bool:
-    """Whether the integer kernel agrees with NumPy, on all kinds of numbers."""
+    """Whether a kernel agrees with NumPy on all kinds of numbers; True where there is no reference.
+
+    Args:
+      schema: the schema of the operator.
+      dtype: the element type.
+      opset: the opset of the model.
+      run: runs a model without inputs.
+    """
     reference = PROBES.get(schema.name)
     if schema.name in FLOAT_PROBES and dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
         return keeps_specials(schema.name, FLOAT_PROBES[schema.name], dtype, opset, run)
@@ -411,7 +426,18 @@ def measure(
     works: Callable[[Measured], bool] = is_right,
     dtypes: Sequence[ir.DataType] = DTYPES,
 ) -> dict[str, str]:
-    """Type variable → names of the element types with which the operator works, the others at their default."""
+    """The element types with which an operator works, for each type variable, the others at their default.
+
+    Args:
+      schema: the schema of the operator.
+      opset: the opset of the models.
+      reduction: the attribute `reduction`, where the operator has one.
+      works: whether a call runs and is right.
+      dtypes: the element types to try.
+
+    Returns:
+      Type variable → names of element types.
+    """
     variables = tensor_variables(schema)
     tied = TEMPLATES.get(schema.name, Template()).tied
     chosen = schema.name in BY_ATTRIBUTE or schema.name in ("ConstantOfShape", "If")

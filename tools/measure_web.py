@@ -152,7 +152,16 @@ def _succeeds(action: Callable[[], Any]) -> bool:
 def measure_operator(
     name: str, works: Callable[[calls.Measured], bool], dtypes: Sequence[ir.DataType]
 ) -> dict[str, dict[str, dict[str, str]]]:
-    """The table's entries for an operator: key → opset → variable → types."""
+    """The table's entries of an operator.
+
+    Args:
+      name: the operator.
+      works: whether a call of it gives the right result.
+      dtypes: the element types to try.
+
+    Returns:
+      Operator, with its reduction where it has one → opset → type variable → names of the element types.
+    """
     entries: dict[str, dict[str, dict[str, str]]] = {}
     known: dict[int, dict[str, dict[str, str]]] = {}
     for opset, schema in calls.schemas(name, newest_opset()):
@@ -173,7 +182,7 @@ def work(jobs: list[str]) -> list[Entry]:
 
 
 def measured(job: str) -> Entry:
-    """What was measured of an operator: "wasm Add", "webgpu Add"."""
+    """The table's entries of an operator in a provider, named as in "wasm Add" or "webgpu Add"."""
     provider, _, name = job.partition(" ")
     if provider == "webgpu":
         return {"name": job, "webgpu": measure_operator(name, is_on_gpu, GPU_TYPES)}

@@ -26,7 +26,14 @@ def write(data: Mapping[str, Any], name: str) -> None:
 
 
 def write_rows(path: Path, head: Mapping[str, Any], name: str, rows: Mapping[str, Any]) -> None:
-    """Write what was measured, and with what, to a file that has a line per operator."""
+    """Write a table to a file that has a line per operator.
+
+    Args:
+      path: the file.
+      head: what the table was measured with, as fields before it.
+      name: the name of the table in the file.
+      rows: operator → entry.
+    """
     lines = [f"{json.dumps(operator)}: {json.dumps(found)}" for operator, found in rows.items()]
     path.write_text(json.dumps(head)[:-1] + f', "{name}": {{\n' + ",\n".join(lines) + "\n}}\n")
 

@@ -1,4 +1,4 @@
-"""What other optimisers still find in exported models: the nodes that onnxslim, onnxsim and ONNX Runtime remove and add.
+"""Print which nodes other optimisers (onnxslim, onnxsim, ONNX Runtime) still remove from exported models, and which they add.
 
 Usage: python tools/optimisers.py [name of a model …]
 
@@ -33,7 +33,7 @@ def simplify(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def basic(model: onnx.ModelProto) -> onnx.ModelProto:
-    """What ONNX Runtime makes of a model by its basic optimisations."""
+    """The model after ONNX Runtime's basic optimisations."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.log_severity_level = 3
@@ -71,7 +71,7 @@ def shown(changed: Mapping[str, int] | str) -> str:
 
 
 def only_removes(changed: Mapping[str, int] | str) -> bool:
-    """Whether nodes were taken away, and none came in their place."""
+    """Whether nodes were removed and none were added."""
     return not isinstance(changed, str) and bool(changed) and max(changed.values()) < 0
 
 

@@ -21,7 +21,7 @@ WIDTH = 150
 
 @dataclasses.dataclass
 class Part:
-    """What became of the tests of one package, or of its cases."""
+    """The outcomes of the tests of one package, or of its cases."""
 
     outcomes: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     seconds: float = 0.0

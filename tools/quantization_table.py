@@ -32,7 +32,7 @@ def size(program: Program) -> int:
 
 
 def what(program: Program, mode: Mode) -> str:
-    """What does the work: the new operators, or how many are computed in half precision."""
+    """The operators that do the work of a quantised program: the new ones by number, or how many compute in half precision."""
     nodes = [node for node in walk(program.model.graph) if node.op_type != "Cast"]
     if mode not in HALF:
         made = ("MatMulNBits", "MatMulInteger", "ConvInteger", "DynamicQuantizeLSTM", "DequantizeLinear")
@@ -88,6 +88,13 @@ def best(call: Callable[[np.ndarray], Any], x: np.ndarray) -> float:
 
 
 def replaced(text: str, name: str, lines: Iterator[str]) -> str:
+    """The text of the page with other lines in one of its parts.
+
+    Args:
+      text: the text of the page.
+      name: the name of the part.
+      lines: its lines.
+    """
     begin, end = f"<!-- {name}: written by tools/quantization_table.py -->\n", f"<!-- end of {name} -->\n"
     before, _, rest = text.partition(begin)
     return before + begin + "\n".join(lines) + "\n" + end + rest.partition(end)[2]

@@ -24,7 +24,14 @@ def remembered(file: Path) -> dict[str, Entry]:
 
 
 def run(jobs: Sequence[str], work: Callable[[list[str]], list[Entry]], file: Path, workers: int) -> None:
-    """Append the results of `work`, which takes a few jobs at a time, to the file."""
+    """Run jobs in worker processes, and append each result to a file as it comes.
+
+    Args:
+      jobs: the names of the jobs.
+      work: runs a few jobs and gives their results.
+      file: the file, a line of JSON per result.
+      workers: the number of processes.
+    """
     file.parent.mkdir(exist_ok=True)
     chunks = [list(jobs[i : i + CHUNK]) for i in range(0, len(jobs), CHUNK)]
     # A fresh process now and then gives back what compilers keep.

@@ -36,8 +36,8 @@ def decoders() -> Iterator[tuple[str, Any]]:
     yield "gemma", transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(**COMMON, **heads)).eval()
 
 
-class Step(torch.nn.Module):
-    """Words, their positions and the caches → the logits of the last word, and the longer caches."""
+class CachedStep(torch.nn.Module):
+    """A module that computes, from tokens, their positions and the caches, the logits of the last token and the longer caches."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ def by_torch(model: Any, folder: Path) -> None:
     words, positions = torch.zeros((1, new), dtype=torch.int64), torch.arange(past, past + new)[None]
     names = ["words", "positions", *(f"cache.{i}" for i in range(len(caches)))]
     program = torch.onnx.export(
-        Step(model), (words, positions, *caches), dynamo=True, opset_version=23, input_names=names, verbose=False,
+        CachedStep(model), (words, positions, *caches), dynamo=True, opset_version=23, input_names=names, verbose=False,
         output_names=["logits", *(f"new.{name}" for name in names[2:])],
         dynamic_shapes=({1: "T"}, {1: "T"}, tuple({2: "S"} for _ in caches)),
     )  # fmt: skip
@@ -69,7 +69,13 @@ def by_torch(model: Any, folder: Path) -> None:
 
 
 def by_genai(model: Any, folder: Path, precision: str) -> None:
-    """Build with the model builder, which reads the model and a tokenizer from a folder."""
+    """Export with onnxruntime-genai's model builder, which reads the model and a tokenizer from a folder.
+
+    Args:
+      model: the model of transformers.
+      folder: the folder of the exported model.
+      precision: the precision of the weights, as the builder names it.
+    """
     source = folder / "source"
     model.save_pretrained(source)
     tokenizer = Tokenizer(models.WordLevel({"<s>": 0, "</s>": 1}, unk_token="<s>"))

@@ -74,7 +74,13 @@ def in_domain(call: calls.Measured, feeds: dict[str, Array]) -> dict[str, Array]
 
 
 def agree(session: LoadedModel, wanted: LoadedModel, feeds: Mapping[str, Array]) -> bool:
-    """Whether two sessions give the same, but for rounding."""
+    """Whether two sessions give the same first output, but for rounding.
+
+    Args:
+      session: the session that is tried.
+      wanted: the session that is believed.
+      feeds: the inputs by name.
+    """
     with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         got, want = session(feeds)[0], wanted(feeds)[0]
     if got.dtype != want.dtype or got.shape != want.shape:

@@ -45,7 +45,7 @@ class Release:
     tag: str
 
     def wheel(self, folder: Path) -> Path:
-        """Its wheel among those in a folder."""
+        """The wheel of a release among those in a folder."""
         (found,) = folder.glob(f"{self.distribution.replace('-', '_')}-{self.version}-*.whl")
         return found
 
@@ -91,7 +91,16 @@ def oldest_core(table: Mapping[str, object], known: Mapping[str, Sequence[Releas
 
 
 def environment(folder: Path, wheels: Sequence[Path], requirements: Sequence[str]) -> str:
-    """The Python of a new environment with these packages."""
+    """Make an environment with some packages.
+
+    Args:
+      folder: the folder of the environment.
+      wheels: folders of wheels that are preferred to the registry's.
+      requirements: the packages.
+
+    Returns:
+      The path of its Python.
+    """
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     python = str(folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python"))
     links = [part for directory in wheels for part in ("--find-links", str(directory))]
@@ -111,7 +120,14 @@ def environment(folder: Path, wheels: Sequence[Path], requirements: Sequence[str
 
 @dataclasses.dataclass(frozen=True)
 class Mixture:
-    """Packages of different ages: what is said of them, the plugin to try, the wheels that are meant, and all others."""
+    """Packages of different ages that are installed together.
+
+    Attributes:
+      name: the name of the mixture, which says which ages.
+      plugin: the distribution whose cases are run.
+      chosen: the wheels that have to be installed, by the names of their distributions.
+      others: folders of wheels for all other packages.
+    """
 
     name: str
     plugin: str
@@ -132,7 +148,13 @@ class Mixture:
 
 
 def mixtures(scratch: Path, known: Mapping[str, Sequence[Release]], only: Sequence[str]) -> Iterator[Mixture]:
-    """The mixtures to try; wheels are built for them."""
+    """The mixtures of packages to try; wheels are built for them.
+
+    Args:
+      scratch: the folder for wheels.
+      known: the releases of each package, the oldest first.
+      only: the plugins to try; all if empty.
+    """
     today, released = scratch / "today", scratch / "released"
     for folder in sorted(ROOT.glob("packages/*")):
         build(folder, today)

@@ -17,7 +17,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_runtime.runtimes import LoadedModel
 from jax2onnx_runtime.sizes import choose_sizes
 from jax2onnx_testing.checks import check_values
-from jax2onnx_testing.collection import Found, find_cases
+from jax2onnx_testing.collection import CollectedCase, find_cases
 from jax2onnx_testing.errors import CheckFailedError
 from jax2onnx_testing.reference import Reference
 from jax2onnx_testing.targets import explanation
@@ -35,7 +35,7 @@ Load = Callable[[ir.Model], LoadedModel]
 
 def variants() -> dict[str, Variant]:
     """One variant of each case in single precision, symbolic if it can be, by name."""
-    found = [case for case in find_cases(["lax", "nnx"]) if isinstance(case, Found)]
+    found = [case for case in find_cases(["lax", "nnx"]) if isinstance(case, CollectedCase)]
     chosen = [variant for case in found for variant in quick_variants_of(case, ["f32"], 1)]
     return {variant.id: variant for variant in chosen if variant.skip_reason is None and not _is_bound(variant)}
 

@@ -47,7 +47,7 @@ Load = Callable[[ir.Model], LoadedModel]
 
 
 class Runtime(NamedTuple):
-    """A target, and the Python of the environment that has its runtime; empty where that is this one, or a provider in a browser."""
+    """A target and where its runtime is: the Python of another environment, a provider in a browser, or this environment."""
 
     target: str
     python: str = ""
@@ -56,7 +56,7 @@ class Runtime(NamedTuple):
 
 @functools.cache
 def loader(runtime: Runtime) -> Load:
-    """What opens sessions in a runtime."""
+    """The function that loads a model in a runtime."""
     if runtime.provider:
         return BrowserRuntime(runtime.provider).load
     if runtime.python:
@@ -74,7 +74,17 @@ def expected(model: Any) -> list[Array]:
 
 
 def outcome(program: OnnxProgram, model: Any, want: Sequence[Array], load: Load) -> str:
-    """What the table says of a model in a runtime: "equal", or what is wrong."""
+    """The table's word for a model in a runtime.
+
+    Args:
+      program: the exported model.
+      model: the ordinary model, with its arguments.
+      want: JAX's outputs.
+      load: loads a model in the runtime.
+
+    Returns:
+      "equal", or the error or difference in short.
+    """
     try:
         got = load(program.model)(program.feeds(*model.arguments))
     except Exception as error:  # noqa: BLE001  (whatever a runtime raises is the result)
@@ -129,7 +139,14 @@ def placement_rows() -> Iterator[str]:
 
 
 def cell(program: OnnxProgram, model: Any, want: Sequence[Array], runtime: Runtime) -> str:
-    """The outcome of the file that was exported without options, and of one for the runtime if it is not right."""
+    """The table's cell for a model in a runtime: of the file exported without options and, if that is wrong, of one for the runtime.
+
+    Args:
+      program: the model exported without options.
+      model: the ordinary model, with its arguments.
+      want: JAX's outputs.
+      runtime: the runtime.
+    """
     found = outcome(program, model, want, loader(runtime))
     if found == "equal" or runtime.target == standard_target.name:
         return found
@@ -141,7 +158,16 @@ def cell(program: OnnxProgram, model: Any, want: Sequence[Array], runtime: Runti
 
 
 def run_cases(runtime: Runtime, names: Sequence[str], workers: int) -> list[Entry]:
-    """The results of all cases for a target, run as far as they are not remembered."""
+    """Run the cases in a runtime, but those whose results its file has.
+
+    Args:
+      runtime: the runtime.
+      names: the names of the cases.
+      workers: the number of processes.
+
+    Returns:
+      The result of each case.
+    """
     file = results_file(runtime.target)
     known = remembered(file)
     run([name for name in names if name not in known], functools.partial(worker, runtime), file, workers)
@@ -161,7 +187,7 @@ def worker(runtime: Runtime, names: list[str]) -> list[Entry]:
 
 
 def case_rows(results: Mapping[str, Sequence[Entry]]) -> Iterator[str]:
-    """The table of the cases by target, and below what explains those that are not equal."""
+    """The table of the cases by target, and below it the reasons for those that are not equal."""
     yield "| target | cases | " + " | ".join(STATUSES) + " |"
     yield "|---|" + "---:|" * (len(STATUSES) + 1)
     for target, entries in results.items():
@@ -179,7 +205,7 @@ def case_rows(results: Mapping[str, Sequence[Entry]]) -> Iterator[str]:
 
 
 def missing_types(detail: str) -> str:
-    """What an error at export says that the target lacks, in short; empty where it is about something else."""
+    """The element types or the feature that the target lacks according to an error at export; empty for another error."""
     types = {dtype.lower() for dtype in re.findall(r"has no \w+ for ((?i:bool|double|b?float\d+|u?int\d+))\b", detail)}
     if types:
         return "no operators for " + ", ".join(sorted({"float64" if dtype == "double" else dtype for dtype in types}))

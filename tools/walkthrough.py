@@ -89,7 +89,14 @@ small.save("small.onnx")
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A step: what it is for, a file that is written first, and a command with its expected exit code."""
+    """A step of the walkthrough.
+
+    Attributes:
+      text: its heading.
+      command: the command that is run.
+      file: the name and the content of a file that is written first.
+      code: the expected exit code.
+    """
 
     text: str
     command: str
@@ -121,7 +128,13 @@ STEPS = [
 
 
 def outcome(step: Step, folder: Path, wheels: Path) -> list[str]:
-    """The lines that the command printed."""
+    """Run the command of a step, and return the lines that it prints.
+
+    Args:
+      step: the step.
+      folder: the directory where it is run.
+      wheels: the directory of our wheels.
+    """
     if step.file is not None:
         (folder / step.file[0]).write_text(step.file[1])
     activate = ". .venv/bin/activate; " if (folder / ".venv").exists() else ""
@@ -143,7 +156,14 @@ def outcome(step: Step, folder: Path, wheels: Path) -> list[str]:
 
 
 def section(number: int, step: Step, folder: Path, wheels: Path) -> Iterator[str]:
-    """The part of the page about one step."""
+    """Run a step, and return the lines of the page about it.
+
+    Args:
+      number: the number of the step.
+      step: the step.
+      folder: the directory where it is run.
+      wheels: the directory of our wheels.
+    """
     yield f"\n## {number}. {step.text}\n"
     if number == 4:
         (folder / "digits.py").write_text(DIGITS)

@@ -90,7 +90,12 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a variant of a call gave: "pass", "explained", "wrong", "error", or "no reference" where JAX itself does not run it."""
+    """The outcome of exporting and running a variant of a call.
+
+    Attributes:
+      status: "pass", "explained", "wrong", "error", or "no reference" where JAX itself does not run it.
+      detail: the error or difference.
+    """
 
     status: str
     detail: str = ""

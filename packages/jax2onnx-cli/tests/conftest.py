@@ -85,7 +85,13 @@ def fails(x):
 
 
 class Outcome(NamedTuple):
-    """What a command did."""
+    """The outcome of a command.
+
+    Attributes:
+      code: its exit code.
+      out: its standard output.
+      err: its standard error.
+    """
 
     code: int
     out: str

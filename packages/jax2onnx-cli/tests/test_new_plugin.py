@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from jax2onnx_cli.commands.new_plugin import TEMPLATE, write_plugin
 from jax2onnx_testing.checks import check_variant
-from jax2onnx_testing.collection import Found
+from jax2onnx_testing.collection import CollectedCase
 from jax2onnx_testing.variants import variants_of
 from packaging.requirements import Requirement
 
@@ -21,7 +21,9 @@ def test_its_cases_run(jax2onnx, directory, monkeypatch):
     cases = plugin.jax2onnx_testcases()
     assert "made_up.damping" in cases[0].covers
     for case in cases:
-        found = Found("jax2onnx-made-up", "made_up.ops", dataclasses.replace(case, options={"plugins": [plugin]}))
+        found = CollectedCase(
+            "jax2onnx-made-up", "made_up.ops", dataclasses.replace(case, options={"plugins": [plugin]})
+        )
         for variant in variants_of(found):
             check_variant(variant)
 

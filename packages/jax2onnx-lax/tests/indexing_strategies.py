@@ -34,7 +34,7 @@ def assert_equals_jax(fn: Callable[..., Any], *args: Any, **options: Any) -> Any
 
 
 def of_each(fn: Callable[..., Any], arguments: Sequence[Any]) -> list[Any]:
-    """What JAX computes of each of these, compiled as one program: many small ones take far longer."""
+    """The results of JAX for each of the arguments, compiled as one program: many small ones take far longer."""
     return jax.jit(lambda each: list(map(fn, each)))(arguments)
 
 

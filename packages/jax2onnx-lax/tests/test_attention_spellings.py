@@ -17,7 +17,7 @@ _VIEWS = ("Reshape", "Squeeze", "Unsqueeze", "Cast")
 
 
 def _sizes(spelling: Spelling, seed: int) -> tuple[dict[str, Any], dict[str, int]]:
-    """What each letter stands for in the export, and at run time."""
+    """The dimension that each letter stands for in the export, and its size at run time."""
     keys, group = spelling.heads
     numbers = {"B": 2, "T": 3, "S": 5, "K": keys, "G": group, "N": keys * group, "H": H}
     if seed % 3 == 0:

@@ -15,7 +15,7 @@ from jax2onnx_core.jax_types import Jaxpr
 from jax2onnx_core.jaxprs import is_jaxpr, open_jaxpr
 from jax2onnx_core.plugins.discovery import installed_plugins
 from jax2onnx_lax.ignored_parameters import IGNORED, reason_for
-from jax2onnx_testing.collection import Found, find_cases
+from jax2onnx_testing.collection import CollectedCase, find_cases
 from jax2onnx_testing.variants import Variant, build
 
 REGISTRY = installed_plugins().registry
@@ -27,12 +27,16 @@ def parameters() -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for case in find_cases():
         # One case is enough for what it covers: the equations of a primitive all have the same parameters.
-        if isinstance(case, Found) and case.id.startswith("lax.") and not found.keys() >= set(case.case.covers) > set():
+        if (
+            isinstance(case, CollectedCase)
+            and case.id.startswith("lax.")
+            and not found.keys() >= set(case.case.covers) > set()
+        ):
             _collect(_traced(case), found)
     return found
 
 
-def _traced(case: Found) -> Jaxpr:
+def _traced(case: CollectedCase) -> Jaxpr:
     built = build(Variant(case, "f32", symbolic=False))
     with jax.enable_x64(False):
         inputs = parse_inputs(built.fn, built.inputs, built.options.get("kwargs") or {}, ())
@@ -49,7 +53,7 @@ def _collect(jaxpr: Jaxpr, found: dict[str, set[str]]) -> None:
 
 
 def _functions(primitive: str) -> Iterator[Callable[..., object]]:
-    """What lowers or evaluates a primitive, by a function of this package."""
+    """The functions of this package that lower or evaluate a primitive."""
     functions = [rule.fn for rule in REGISTRY.rules.get(primitive, [])]
     if primitive in REGISTRY.decompositions:
         functions.append(REGISTRY.decompositions[primitive].fn)

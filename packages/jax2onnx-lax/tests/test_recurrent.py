@@ -70,7 +70,7 @@ def reset_twice(h: Any, x: Any) -> Any:
 
 
 def coupled_lstm(state: Any, x: Any) -> Any:
-    """What the cell does not keep of the old, it takes of the new."""
+    """An LSTM whose input gate is one minus its forget gate."""
     h, c = state
     f, g, o = jnp.split((x @ W + h @ R), 3, -1)
     c = jnp.tanh(g) + jax.nn.sigmoid(f) * (c - jnp.tanh(g))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from flax.training import train_state
 from jax2onnx_core import to_onnx
-from jax2onnx_linen.trained import trained_variables
+from jax2onnx_linen._trained import trained_variables
 
 X = np.ones((3, 5), np.float32)
 WEIGHTS = {"encoder.Dense_0.kernel", "encoder.Dense_0.bias", "decoder.kernel", "decoder.bias"}

@@ -1,4 +1,4 @@
-"""What cannot be exported as it is given, each with a sentence that says what to do."""
+"""Tests of errors: objects that cannot be exported as they are given, each with a sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from flax import errors as flax_errors
 from jax2onnx_core import errors, to_onnx
-from jax2onnx_linen.trained import trained_variables
+from jax2onnx_linen._trained import trained_variables
 
 X = np.ones((3, 5), np.float32)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax.typing import DTypeLike
 from jax2onnx_core import to_onnx
-from jax2onnx_linen.trained import trained_variables
+from jax2onnx_linen._trained import trained_variables
 from jax2onnx_report.summary import operators
 
 

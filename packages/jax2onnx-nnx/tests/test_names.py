@@ -1,4 +1,4 @@
-"""What a reader of the exported graph sees: nodes under the paths of modules, weights under the paths of parameters."""
+"""Tests of the names in a model: nodes under the paths of modules, weights under the paths of parameters."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from jax2onnx_testing.fuzz import run
 from jax2onnx_testing.fuzz.check import check
 from jax2onnx_testing.fuzz.execution import Exported
 from jax2onnx_testing.fuzz.explain import KNOWN, KNOWN_ERRORS, REASONS, explain, explain_error
-from jax2onnx_testing.fuzz.nudging import nudged
+from jax2onnx_testing.fuzz.perturbation import perturbed
 from jax2onnx_testing.fuzz.programs import Options, Program, Statement, evaluate_shape, generate
 from jax2onnx_testing.fuzz.run import Outcome, fuzz, summary
 from jax2onnx_testing.fuzz.shrink import as_test, shrink
@@ -174,7 +174,7 @@ def test_every_explanation_has_a_reason():
     assert {known.reason for known in KNOWN} | {*KNOWN_ERRORS.values()} <= REASONS.keys()
 
 
-# -- nudging -----------------------------------------------------------------------------------
+# -- perturbation -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -191,14 +191,14 @@ def test_every_explanation_has_a_reason():
 def test_a_nudged_function_computes_nearly_the_same(function):
     x = jnp.array([1.0, 2.0, 3.0])
     wanted = jax.tree.leaves(function(x))
-    results = [nudged(function)(jnp.float32(seed), x) for seed in range(2)]
+    results = [perturbed(function)(jnp.float32(seed), x) for seed in range(2)]
     for want, first, second in zip(wanted, *results, strict=True):
         np.testing.assert_allclose(first, want, rtol=1e-5)
         assert (first != second).any()
 
 
 def test_exact_operations_are_not_nudged():
-    [result] = nudged(lambda x: jnp.sort(-x)[::-1])(jnp.float32(1), jnp.array([1.0, 3.0]))
+    [result] = perturbed(lambda x: jnp.sort(-x)[::-1])(jnp.float32(1), jnp.array([1.0, 3.0]))
     assert result.tolist() == [-1.0, -3.0]
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from jax2onnx_testing.cli import main
-from jax2onnx_testing.collection import Broken, find_cases, module_label
+from jax2onnx_testing.collection import BrokenPlugin, find_cases, module_label
 from jax2onnx_testing.coverage import uncovered_operations
 
 pytest_plugins = ["pytester"]
@@ -91,7 +91,7 @@ def test_a_hook_that_fails_is_one_broken_test():
         raise RuntimeError("no cases today")
 
     (broken,) = find_cases((), _plugins(jax2onnx_testcases=jax2onnx_testcases))
-    assert isinstance(broken, Broken)
+    assert isinstance(broken, BrokenPlugin)
     assert broken.id == "jax2onnx-demo::jax2onnx_testcases"
     assert str(broken.error) == "no cases today"
 

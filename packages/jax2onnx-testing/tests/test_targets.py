@@ -13,7 +13,7 @@ from jax2onnx_graph.targets import Target
 from jax2onnx_runtime.runtimes import Runtime
 from jax2onnx_testing.checks import check_variant
 from jax2onnx_testing.cli import main
-from jax2onnx_testing.collection import Found
+from jax2onnx_testing.collection import CollectedCase
 from jax2onnx_testing.errors import CheckFailedError, KnownLimitationError
 from jax2onnx_testing.variants import Variant
 
@@ -52,7 +52,7 @@ def toy(monkeypatch):
 
 
 def variant(target, **changes):
-    found = Found("jax2onnx-demo", "demo", dataclasses.replace(CASE, **changes))
+    found = CollectedCase("jax2onnx-demo", "demo", dataclasses.replace(CASE, **changes))
     return Variant(found, "f32", symbolic=False, target=target)
 
 

@@ -95,7 +95,7 @@ def _show_warnings(terminal: Terminal) -> None:
 
 
 def _explained(error: Exception) -> str:
-    """What the user is told of an error."""
+    """The message of an error for the user."""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         return f"{error.format_message()} ({error.ctx.command_path} --help)"
     if isinstance(error, click.ClickException):
@@ -107,7 +107,7 @@ def _explained(error: Exception) -> str:
 
 
 def _place(error: Exception) -> str:
-    """The last line outside of libraries that an error came through."""
+    """The last line outside of libraries in the traceback of an error, as " (file:line)"."""
     places = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     others = ("site-packages", "/jax2onnx_", "<")
     own = [f"{file}:{line}" for file, line in places if not any(other in file.as_posix() for other in others)]

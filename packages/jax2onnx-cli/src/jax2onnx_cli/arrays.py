@@ -45,7 +45,7 @@ def read_arrays(texts: Sequence[str], inputs: Mapping[str, ir.DataType | None]) 
 
 
 def _name(text: str, inputs: Mapping[str, ir.DataType | None]) -> str | None:
-    """The input that a text is for; names may have any character in them."""
+    """The input that is meant by a text; names may have any character in them."""
     return next((name for name in inputs if text.startswith(f"{name}=")), None)
 
 
@@ -61,7 +61,7 @@ def _number(text: str, dtype: ir.DataType | None) -> Array | None:
 
 
 def _typed(array: Array, dtype: ir.DataType | None) -> Array:
-    """An array of the types that NumPy's files have no name for, such as bfloat16, as the type that the input has."""
+    """An array as the dtype of its input, where NumPy's files have no name for that dtype, such as bfloat16."""
     if array.dtype.kind == "V" and dtype is not None and array.dtype.itemsize == dtype.numpy().itemsize:
         return array.view(dtype.numpy())
     return array
@@ -82,7 +82,7 @@ def _load(text: str, inputs: Mapping[str, ir.DataType | None]) -> Array | dict[s
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write an .npz file, which appears when it is whole."""
+    """Write an .npz file, which appears under its name only when it is complete."""
     import numpy as np
 
     part = path.with_name(f".{path.name}.part")
@@ -100,7 +100,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def shown(array: Array) -> str:
-    """Type, shape and a few of the numbers, in one line."""
+    """The dtype, the shape and a few of the numbers, in one line."""
     import numpy as np
 
     text = np.array2string(array, precision=4, threshold=8, edgeitems=2, separator=", ")
@@ -108,7 +108,7 @@ def shown(array: Array) -> str:
 
 
 def as_json(array: Array) -> dict[str, object]:
-    """An array in what JSON has: complex numbers are pairs, NaN and infinities texts."""
+    """An array as lists for JSON: complex numbers as pairs, NaN and infinities as texts."""
     import numpy as np
 
     if array.dtype.kind == "c":

@@ -1,4 +1,4 @@
-"""What the commands that export have in common: which object, which inputs, which options of `to_onnx`."""
+"""The options of all commands that export: the object, its inputs, the options of `to_onnx`."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def comparison_options(function: _Callback) -> _Callback:
 def export(
     request: Request, *, likely: Callable[[Subject], Inputs] | None = None, provenance: bool = False
 ) -> OnnxProgram:
-    """Export what the command line names.
+    """Export the object that the command line names.
 
     Args:
       request: the object and the options.
@@ -126,7 +126,16 @@ def export(
 
 
 def default_output(request: Request, output: Path | None, suffix: str) -> Path:
-    """The file that is written, by default one here with the last part of the object's name. Raises BadInput if it cannot be."""
+    """The file to write.
+
+    Args:
+      request: the command line.
+      output: the file that the user gave, if any.
+      suffix: the suffix of the default, a file here with the last part of the object's name.
+
+    Raises:
+      BadInput: it is a directory, or its directory does not exist.
+    """
     path = Path(request.subject.rpartition(":")[2].rpartition(".")[2] + suffix) if output is None else output
     if path.is_dir():
         raise BadInput(f"{path} is a directory: give the name of the file, too.")
@@ -147,7 +156,7 @@ def _inputs(request: Request, subject: Subject, likely: Callable[[Subject], Inpu
 
 
 def _check_places(subject: Subject, inputs: Inputs) -> None:
-    """Raise if an input has the name of a parameter that stands in another place."""
+    """Raise BadInput if an input has the name of a parameter at another position."""
     parameters = [parameter.name for parameter in subject.parameters()]
     for place, name in enumerate(inputs.heads):
         if name in parameters[:place] + parameters[place + 1 :]:
@@ -158,7 +167,7 @@ def _check_places(subject: Subject, inputs: Inputs) -> None:
 
 
 def _new_names(subject: Subject, inputs: Inputs) -> Sequence[str] | None:
-    """The names of the arrays, if they are not those that they have anyway."""
+    """The names that the user gives to inputs, where they differ from the parameters' own."""
     parameters = [parameter.name for parameter in subject.parameters()]
     return None if [*inputs.heads] == parameters[: len(inputs.heads)] else inputs.names
 

@@ -60,7 +60,7 @@ class Inputs:
 
 
 def read_inputs(positional: Sequence[InputSpec], keywords: Sequence[InputSpec] = ()) -> Inputs:
-    """The arguments that arrays are; those whose names begin alike, `batch.speed` and `batch.distance`, are one argument."""
+    """The arguments that the arrays make; arrays whose names begin alike, `batch.speed` and `batch.distance`, are one argument."""
     import jax
 
     if any(spec.name is None for spec in keywords):
@@ -103,7 +103,7 @@ def _nested(name: str, specs: Mapping[str, InputSpec]) -> object:
 
 
 def read_spec(text: str) -> InputSpec:
-    """The array that a text describes. Raises BadInput, which points at the place in it that is wrong."""
+    """The array that a text describes. Raises BadInput with the position of the error in the text."""
     parts = _SPEC.match(text)
     assert parts is not None, "all parts are optional"
     if parts.end() < len(text):
@@ -165,7 +165,7 @@ def _dims(text: str, opening: int) -> Iterator[Dimension]:
 
 
 def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
-    """What commas outside of parentheses separate, with the place where it begins."""
+    """The parts of `text[start:end]` between commas outside of parentheses, each with its position in the text."""
     depth = 0
     for place in range(start, end):
         depth += {"(": 1, ")": -1}.get(text[place], 0)

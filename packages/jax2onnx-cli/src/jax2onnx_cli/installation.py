@@ -1,4 +1,4 @@
-"""What is installed: plugins with what they contribute, and versions of packages."""
+"""The installed plugins with their contributions, and the versions of installed packages."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def distributions() -> Mapping[str, str]:
 
 
 def requirements(distribution: str) -> Iterator[Requirement]:
-    """What an installed distribution requires in this environment, its extras included."""
+    """The requirements of an installed distribution in this environment, those of its extras included."""
     for text in importlib.metadata.requires(distribution) or ():
         requirement = Requirement(text)
         extras = {"", *(importlib.metadata.metadata(distribution).get_all("Provides-Extra") or ())}
@@ -95,7 +95,7 @@ def unmet(installed: Mapping[str, str]) -> Iterator[tuple[str, Requirement]]:
 
 
 def missing_suppliers(suppliers: Mapping[str, str], installed: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The installed libraries whose models a distribution knows that is not installed: module and distribution."""
+    """The installed libraries for whose models there is a distribution that is not installed, each with that distribution."""
     for module, distribution in suppliers.items():
         is_present = importlib.util.find_spec(module.partition(".")[0]) is not None
         if is_present and canonicalize_name(distribution) not in installed:

@@ -22,7 +22,7 @@ _FORM = "write module:object or file.py:object, such as digits.py:build"
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """What is exported.
+    """The object of an export, as the command line names it.
 
     Attributes:
       value: a function or a model.
@@ -116,7 +116,7 @@ def _load_module(name: str) -> ModuleType:
 
 @contextlib.contextmanager
 def _importing(home: str) -> Iterator[None]:
-    """Explain what goes wrong while a module is imported that is not the fault of its lines."""
+    """Turn errors of an import that are not the fault of the module's own lines into BadInput with an explanation."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""`Terminal`: how the outcome of a command is shown, and `Command`: the options that every command has."""
+"""The output of commands: `Terminal`, `Result`, and `Command`, which adds the standard options to each command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WIDTH_OF_A_FILE = 1000
 
 
 class BadInput(click.ClickException):
-    """What the user gave cannot be used; the message is one sentence that says why and what would do."""
+    """An error in what the user gave; the message is one sentence that says why it cannot be used and what would do."""
 
     exit_code = 2
 
@@ -43,7 +43,13 @@ class Result:
 
 @dataclasses.dataclass
 class Terminal:
-    """What the standard options say about output."""
+    """The output of a command, as the standard options say.
+
+    Attributes:
+      as_json: whether the outcome is printed as JSON.
+      quiet: whether nothing but errors is printed.
+      debug: whether the traceback of an error is shown.
+    """
 
     as_json: bool = False
     quiet: bool = False

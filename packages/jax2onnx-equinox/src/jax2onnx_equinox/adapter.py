@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 from jax2onnx_core import Adapted
-from jax2onnx_core.frontend.pytrees import path_name
 from jax2onnx_core.jax_types import PyTree
 
 if TYPE_CHECKING:
@@ -59,18 +58,18 @@ def adapt_state(state: eqx.nn.State) -> Adapted:
 
 
 def _with_distinct_types(module: PyTree) -> PyTree:
-    """The module with an object of its own for each weight that is a type only, by which it is found again."""
+    """The module with a new object for each `jax.ShapeDtypeStruct`, so that weights that are types only can be told apart."""
     return jax.tree.map(lambda x: x.update() if isinstance(x, jax.ShapeDtypeStruct) else x, module)
 
 
 def _replaced(tree: PyTree, weights: Mapping[str, jax.Array], values: Mapping[str, jax.Array]) -> PyTree:
-    """The tree with the arrays `values` in place of what `weights` has under their names."""
+    """The tree with the arrays `values` in place of the weights of the same names."""
     arrays = {id(weights[name]): array for name, array in values.items()}
     return jax.tree.map(lambda x: arrays.get(id(x), x), tree) if arrays else tree
 
 
 def _parts(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """The modules and arrays in a pytree, each with its path; for what wraps a function, the parts of the function."""
+    """The modules and arrays in a pytree, each with its path; of a wrapper of a function, the parts of the function."""
     import equinox as eqx
 
     if isinstance(value, eqx.Partial):
@@ -87,11 +86,11 @@ def _parts(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
             yield path, value
         for keys, child in jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)[0]:
             if child is not value:
-                yield from _parts(child, (*path, path_name(keys)))
+                yield from _parts(child, (*path, jax.tree_util.keystr(keys, simple=True)))
 
 
 def _wraps(value: object) -> bool:
-    """Whether a value is what `filter_jit`, `filter_vmap` and their like return, or a bound method of a module."""
+    """Whether a value is a wrapper as `filter_jit`, `filter_vmap` and others return, or a bound method of a module."""
     import equinox as eqx
 
     return isinstance(value, eqx.Module) and isinstance(vars(type(value)).get("__wrapped__"), property)

@@ -51,7 +51,17 @@ def _is_mask(mask: jax.Array, heads: int, query: jax.Array, key: jax.Array) -> b
 
 
 def attend(query: jax.Array, key: jax.Array, value: jax.Array, mask: jax.Array | None) -> jax.Array:
-    """`eqx.nn`'s attention of all heads: query [T, N, H], key [S, N, H], value [S, N, V], mask [T, S] or [N, T, S]."""
+    """The attention of `eqx.nn.MultiheadAttention` for all heads.
+
+    Args:
+      query: [T, N, H].
+      key: [S, N, H].
+      value: [S, N, V].
+      mask: booleans [T, S] or [N, T, S], True where a query attends to a key, or None.
+
+    Returns:
+      [T, N, V].
+    """
     logits = jnp.einsum("tnh,snh->nts", query / math.sqrt(query.shape[-1]), key)
     if mask is not None:
         logits = jnp.where(mask, logits, jnp.finfo(logits.dtype).min)

@@ -29,7 +29,7 @@ def branched_error_if(
     *,
     on_error: Literal["default", "raise", "breakpoint", "off", "nan"] = "default",
 ) -> Replacement | None:
-    """Without the check, unless its outcome is known, or no callback is wanted."""
+    """The values without the check; the check stays where its outcome is known, or where no callback is wanted."""
     import equinox as eqx
 
     wanted = os.environ.get("EQX_ON_ERROR", "raise") if on_error == "default" else on_error
@@ -42,7 +42,7 @@ def branched_error_if(
 
 
 def passed(arrays: PyTree, messages: str) -> PyTree:
-    """The arrays themselves."""
+    """The arrays themselves; a function of its own, so that a composite can name the check in the report."""
     return arrays
 
 
@@ -58,5 +58,5 @@ def lower_passed(ctx: Context, *values: Value, messages: str) -> Sequence[Value]
 
 @rules.lower("equinox.error_if", physical=True)
 def name_in_report(ctx: Context, *values: Value, messages: str) -> Sequence[Value]:
-    """Nothing but the reason, which the report keeps, why there is no check."""
+    """Decline with the message of the check, so that the report has it."""
     ctx.decline(f"a model cannot raise {messages}")

@@ -53,7 +53,7 @@ def _call(layer: eqx.nn.Conv | eqx.nn.ConvTranspose, x: jax.Array, padding: Padd
 
 
 def _spread_padding(layer: eqx.nn.ConvTranspose) -> Pairs:
-    """By how much each axis of the input, spread by the strides, is padded."""
+    """The padding (low, high) of each axis of the input after dilating it by the strides."""
     window, strides, extra = map(np.asarray, (layer.kernel_size, layer.stride, layer.output_padding))
     full = np.asarray(layer.dilation) * (window - 1)
     if layer.padding == "VALID":

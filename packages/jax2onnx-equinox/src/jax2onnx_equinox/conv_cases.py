@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 from jax2onnx_core import Case, construct, with_dtype
 
-from jax2onnx_equinox.layer import mapped
+from jax2onnx_equinox._mapped import mapped
 
 __all__ = ["cases"]
 

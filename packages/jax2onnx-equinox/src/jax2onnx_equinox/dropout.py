@@ -15,12 +15,12 @@ __all__ = ["composites"]
 composites = Composites()
 
 
-@composites.call("equinox.nn:Dropout.__call__", name="nn.dropout")
+@composites.call("equinox.nn:Dropout.__call__", name="equinox.dropout")
 def dropout(
     self: eqx.nn.Dropout, x: jax.Array, *, key: jax.Array | None = None, inference: bool | jax.Array | None = None,
     deterministic: bool | None = None,
 ) -> Replacement | None:  # fmt: skip
-    """The layer draws and drops nothing where the flag, a scalar of the model, says that it is at inference."""
+    """A branch at run time: where the flag, a scalar input of the model, says inference, nothing is drawn or dropped."""
     inference = self.inference if inference is None else inference
     if not isinstance(inference, jax.Array) or deterministic is not None or key is None:
         return None

@@ -24,7 +24,7 @@ cases = [
         "dropout_by_a_flag",
         _flagged,
         [("B", 4), ((), np.bool_)],
-        covers=("nn.dropout",),
+        covers=("equinox.dropout",),
         expect=expect_graph(counts={"If": 1}),
     ),
 ]

@@ -28,7 +28,7 @@ def embedding(self: eqx.nn.Embedding, x: jax.Array, *, key: jax.Array | None = N
 def rotary_embedding(
     self: eqx.nn.RotaryPositionalEmbedding, x: jax.Array, *, key: jax.Array | None = None
 ) -> Replacement | None:
-    """The layer stores sines and cosines for the length of its input, which has to be a number for that."""
+    """Compute sines and cosines from a symbolic length; the layer itself stores them for a length that is a number."""
     length, size = x.shape
     if is_static(length) or size != self.embedding_size:
         return None

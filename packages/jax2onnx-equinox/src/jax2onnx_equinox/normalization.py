@@ -72,7 +72,7 @@ def batch_norm(
 def _at_run_time(
     layer: eqx.nn.BatchNorm, x: jax.Array, state: eqx.nn.State, inference: jax.Array
 ) -> tuple[jax.Array, eqx.nn.State]:
-    """The layer at inference or in training, as a flag says that is known at run time only."""
+    """The layer at inference or in training, by a flag that is known at run time only."""
     leaves, tree = jax.tree_util.tree_flatten(state)
 
     def run(inference: bool) -> tuple[jax.Array, eqx.nn.State]:
@@ -83,7 +83,7 @@ def _at_run_time(
 
 
 def _statistics(layer: eqx.nn.BatchNorm, state: eqx.nn.State) -> tuple[jax.Array, jax.Array]:
-    """The running mean and variance, in mode "batch" freed of the weight that their first values have in them."""
+    """The running mean and variance; in mode "batch" without the part of their initial values in them."""
     if layer.ema_state_index is not None:
         return state.get(layer.ema_state_index)
     assert layer.batch_counter is not None
@@ -96,7 +96,19 @@ def _statistics(layer: eqx.nn.BatchNorm, state: eqx.nn.State) -> tuple[jax.Array
 def normalised(
     x: jax.Array, mean: jax.Array, variance: jax.Array, weight: jax.Array | None, bias: jax.Array | None, epsilon: float
 ) -> jax.Array:
-    """`eqx.nn.BatchNorm` with given statistics: x is [C, ...], the others are [C]."""
+    """`eqx.nn.BatchNorm` with given statistics.
+
+    Args:
+      x: the input, [C, ...].
+      mean: [C].
+      variance: [C].
+      weight: the scale, [C], or None.
+      bias: [C], or None where `weight` is.
+      epsilon: a number that is added to the variance.
+
+    Returns:
+      An array of the shape of `x`.
+    """
 
     def of_channel(
         x: jax.Array, mean: jax.Array, variance: jax.Array, weight: jax.Array | None, bias: jax.Array | None

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax2onnx_core import Case, construct, expect_graph, with_dtype
 
-from jax2onnx_equinox.layer import mapped
+from jax2onnx_equinox._mapped import mapped
 
 __all__ = ["cases"]
 

@@ -38,7 +38,7 @@ def _pooling(layer: eqx.nn.Pool, x: jax.Array, **options: bool) -> Call | None:
 
 
 def _padding(layer: eqx.nn.Pool, space: Sequence[int]) -> Pairs:
-    """The padding of each axis; with `use_ceil` it has one stride more where windows do not end with the axis."""
+    """The padding of each axis; with `use_ceil` one more stride at the end where the last window does not end with the axis."""
     entries = zip(space, layer.padding, layer.kernel_size, layer.stride, strict=True)
     return tuple(
         (low, high + stride if layer.use_ceil and (n + low + high - size) % stride else high)
@@ -48,7 +48,7 @@ def _padding(layer: eqx.nn.Pool, space: Sequence[int]) -> Pairs:
 
 @composites.call("equinox.nn:AdaptivePool.__call__", name="nn.avg_pool")
 def adaptive_pool(self: eqx.nn.AdaptivePool, x: jax.Array, *, key: jax.Array | None = None) -> Replacement | None:
-    """By windows of one size where the target sizes divide the sizes; by a reduction for the target size 1."""
+    """A pooling with one window where the target sizes divide the sizes; a reduction for the target size 1."""
     import equinox as eqx
 
     target, space = tuple(self.target_shape), x.shape[1:]

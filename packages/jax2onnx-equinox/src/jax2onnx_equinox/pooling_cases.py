@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 from jax2onnx_core import Case, expect_graph
 
-from jax2onnx_equinox.layer import mapped
+from jax2onnx_equinox._mapped import mapped
 
 __all__ = ["cases"]
 

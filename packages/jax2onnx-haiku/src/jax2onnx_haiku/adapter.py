@@ -41,7 +41,7 @@ _ADVICE = {
 
 
 def register(registry: Registry) -> None:
-    """Contribute what takes pairs of a function and its parameters, apply functions and transformed functions apart."""
+    """Contribute the adapters of pairs of a function and its parameters, of apply functions and of transformed functions."""
     registry.adapter("haiku:Transformed", _adapt_bound, claims=_is_bound)
     registry.adapter("haiku:Transformed", _adapt_apply, claims=lambda value: original_function(value) is not None)
     registry.adapter("haiku:Transformed", _adapt_unbound, claims=_is_transformed)
@@ -76,7 +76,7 @@ class BoundFunction(tuple[Any, ...]):  # noqa: SLOT001  (it has attributes)
 
 
 def _adapt_bound(bound: tuple[Any, ...]) -> Adapted:
-    """The pair is called without a random key; of a function with a state, the model has the result alone."""
+    """Adapt a pair, which is called without a random key; of a function with a state, the model returns the result alone."""
     transformed, *given = bound
     needed = [name for name in _leading(transformed.apply) if name != "rng"]
     if len(given) != len(needed):
@@ -106,7 +106,7 @@ def _as_jax(leaf: Any) -> Any:
 
 
 def _named(arrays: Arrays | None) -> dict[str, Any]:
-    """The arrays by the paths of their modules, as Haiku writes them, and their own names."""
+    """The arrays by their names: the path of their module as Haiku writes it, and their own name."""
     return {f"{path}.{name}": array for path, bundle in (arrays or {}).items() for name, array in bundle.items()}
 
 
@@ -114,7 +114,7 @@ def _named(arrays: Arrays | None) -> dict[str, Any]:
 
 
 def _adapt_unbound(transformed: hk.Transformed | hk.TransformedWithState) -> Adapted:
-    """The same, but for calls of it, whose error says what to do."""
+    """Adapt a transformed function without parameters, such that a call of it is an error that says what to do."""
     kind = type(transformed)
 
     def call(self: object, *args: PyTree, **kwargs: PyTree) -> None:
@@ -129,7 +129,7 @@ def _adapt_apply(apply: Callable[..., PyTree]) -> Adapted:
 
 
 def _guarded(apply: Callable[..., PyTree]) -> Callable[..., PyTree]:
-    """An apply function that says what to do if it lacks its parameters, or has those of another function."""
+    """An apply function whose errors say what to do where it lacks its parameters, or has those of another function."""
     import haiku as hk
 
     leading = _leading(apply)

@@ -23,7 +23,7 @@ composites = Composites()
 def multi_head_attention(
     self: hk.MultiHeadAttention, query: jax.Array, key: jax.Array, value: jax.Array, mask: jax.Array | None = None
 ) -> Replacement | None:
-    """The layer itself, but for its core being a function that can be seen."""
+    """The computation of the layer with its core as a function of its own, which a composite claims."""
     import haiku as hk
 
     unusual = type(self) is not hk.MultiHeadAttention or hk.running_init() or not of_one_float_type(query, key, value)

@@ -6,7 +6,7 @@ import haiku as hk
 import jax
 from jax2onnx_core import expect_graph
 
-from jax2onnx_haiku.examples import layer_case
+from jax2onnx_haiku._layer_case import layer_case
 
 __all__ = ["cases"]
 

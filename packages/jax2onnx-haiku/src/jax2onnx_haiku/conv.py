@@ -13,7 +13,7 @@ from jax2onnx_core import Call, Composites
 from jax2onnx_lax.padding import canonical_padding
 
 from jax2onnx_haiku._compat import DEPTHWISE_CONV
-from jax2onnx_haiku.layer import parameters
+from jax2onnx_haiku._layer import parameters
 
 if TYPE_CHECKING:
     import haiku as hk

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import jax
 from jax2onnx_core import Call, Composites
 
-from jax2onnx_haiku.layer import parameters
+from jax2onnx_haiku._layer import parameters
 
 if TYPE_CHECKING:
     import haiku as hk

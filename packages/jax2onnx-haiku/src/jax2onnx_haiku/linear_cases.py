@@ -5,7 +5,7 @@ from __future__ import annotations
 import haiku as hk
 from jax2onnx_core import expect_graph
 
-from jax2onnx_haiku.examples import layer_case
+from jax2onnx_haiku._layer_case import layer_case
 
 __all__ = ["cases"]
 

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax2onnx_core import Call, Composites, Replacement
 from jax2onnx_core.jaxprs import is_static
-from jax2onnx_lax.nn.operands import axes_from_end
+from jax2onnx_lax.nn.bindings import axes_from_end
 
-from jax2onnx_haiku.layer import parameters
+from jax2onnx_haiku._layer import parameters
 
 if TYPE_CHECKING:
     import haiku as hk
@@ -33,7 +33,7 @@ _Weights = list[jax.Array | None]
 def layer_norm(
     self: hk.LayerNorm, inputs: jax.Array, scale: jax.Array | None = None, offset: jax.Array | None = None
 ) -> Call | Replacement | None:
-    """`hk.LayerNorm`; `hk.InstanceNorm` is one whose axes are those of the space."""
+    """Bind `hk.LayerNorm`, and `hk.InstanceNorm`, which is a layer norm over the spatial axes."""
     axes, owned = _axes(self.axis, inputs.ndim), _axes(self.param_axis, inputs.ndim)
     shape = inputs.shape[-1:] if owned == (-1,) else _sizes(inputs, owned)
     weights = _scale_and_offset(self, inputs, shape)
@@ -57,7 +57,7 @@ def rms_norm(self: hk.RMSNorm, inputs: jax.Array) -> Call | None:
 
 
 def _spread(weight: jax.Array, shape: Sequence[int]) -> jax.Array:
-    """A weight that broadcasts with the normalised axes, as they are."""
+    """A weight that broadcasts with the normalised axes, broadcast to their shape."""
     return jnp.broadcast_to(weight.reshape(weight.shape[-len(shape) :]), shape)
 
 
@@ -85,7 +85,18 @@ def _in_groups(x: jax.Array, weights: _Weights, channels: int, groups: int, epsi
 def normalised_groups(
     x: jax.Array, scale: jax.Array | None, offset: jax.Array | None, *, groups: int, epsilon: float
 ) -> jax.Array:
-    """`x` [B, *space, C], each group of channels of each image with mean 0 and variance 1, then scaled and shifted."""
+    """Group norm in operations of JAX.
+
+    Args:
+      x: images, [B, *space, C].
+      scale: [C], or None.
+      offset: [C], or None.
+      groups: the number of groups of neighbouring channels, each of which gets mean 0 and variance 1 in each image.
+      epsilon: a number that is added to the variance.
+
+    Returns:
+      An array of the shape of `x`.
+    """
     grouped = x.reshape(*x.shape[:-1], groups, -1)
     axes = (*range(1, x.ndim - 1), x.ndim)
     mean, variance = grouped.mean(axes, keepdims=True), grouped.var(axes, keepdims=True)
@@ -113,7 +124,7 @@ def batch_norm(
     scale: jax.Array | None = None,
     offset: jax.Array | None = None,
 ) -> Call | None:
-    """At inference, with the statistics of each channel."""
+    """Bind `hk.BatchNorm` at inference, with the statistics of each channel."""
     if is_training or test_local_stats or scale is not None or offset is not None:
         return None
     channels = _axes((self.channel_index,), inputs.ndim)
@@ -133,7 +144,7 @@ def batch_norm(
 def _scale_and_offset(
     layer: hk.LayerNorm | hk.GroupNorm | hk.BatchNorm, inputs: jax.Array, shape: Sequence[int]
 ) -> _Weights | None:
-    """The parameters (or None), which have this shape."""
+    """The scale and the offset of this shape, or None for each that the layer does not have."""
     return parameters(
         inputs,
         scale=(shape, layer.scale_init) if layer.create_scale else None,
@@ -142,12 +153,12 @@ def _scale_and_offset(
 
 
 def _sizes(inputs: jax.Array, axes: _Axes) -> tuple[int, ...]:
-    """The shape of the input, with 1 for all other axes than these."""
+    """The shape of the input, with 1 for all axes but `axes`."""
     return tuple(size if axis in axes else 1 for axis, size in enumerate(inputs.shape, -inputs.ndim))
 
 
 def _axes(axes: Sequence[int] | slice, rank: int) -> _Axes:
-    """Axes as Haiku's layers are given them; empty if one is not an axis."""
+    """The axes of a layer of Haiku, counted from the end; empty if one is no axis of the input."""
     return axes_from_end(range(rank)[axes] if isinstance(axes, slice) else axes, rank) or ()
 
 

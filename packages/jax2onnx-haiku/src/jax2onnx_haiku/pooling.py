@@ -35,7 +35,7 @@ def max_pool(
 
 
 def _of_all_axes(sizes: _Sizes, rank: int, channel_axis: int | None) -> tuple[int, ...]:
-    """A size for each of `rank` axes; those that are not given are of batch axes, and 1."""
+    """A size for each of `rank` axes, 1 for the axes of batch and channels."""
     if isinstance(sizes, int):
         channels = channel_axis if channel_axis is None else channel_axis % rank
         return (1, *(1 if axis == channels else sizes for axis in range(1, rank)))
@@ -47,7 +47,7 @@ def _has_channels_first(window: tuple[int, ...], steps: tuple[int, ...]) -> bool
 
 
 def _moved(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Sizes of [B, C, *space] as those of [B, *space, C]."""
+    """The sizes of [B, C, *space] in the order of [B, *space, C]."""
     return (sizes[0], *sizes[2:], sizes[1])
 
 

@@ -49,7 +49,7 @@ def static_unroll(
 
 
 def _is_known(core: Any, inputs: PyTree) -> bool:
-    """Whether `core`, at apply, is a cell of ONNX's, or a stack of them, and `inputs` are batches of vectors."""
+    """Whether operators of ONNX compute `core` (a cell, or a stack of cells, at apply) on `inputs`, which are batches of vectors."""
     import haiku as hk
 
     if hk.running_init() or parameters_are_intercepted() or not isinstance(inputs, jax.Array):
@@ -59,7 +59,7 @@ def _is_known(core: Any, inputs: PyTree) -> bool:
 
 
 def _unroll_layers(core: Any, x: jax.Array, state: PyTree, time_major: bool, reverse: bool) -> _Unrolled:
-    """The layers of a stack one after the other, each for all steps."""
+    """Unroll the layers of a stack one after the other, each over all steps."""
     import haiku as hk
 
     if type(core) is not hk.DeepRNN:
@@ -72,10 +72,20 @@ def _unroll_layers(core: Any, x: jax.Array, state: PyTree, time_major: bool, rev
 
 
 def unroll(core: hk.RNNCore, x: jax.Array, state: PyTree, *, time_major: bool, reverse: bool) -> _Unrolled:
-    """What `hk.dynamic_unroll` computes for a core that has no state or random numbers in Haiku's sense.
+    """Unroll a core that has no state or random numbers in Haiku's sense, as `hk.dynamic_unroll` does.
 
     That function itself sets the state and key of the transformed function, whatever the core is, and so could not be
     traced by itself.
+
+    Args:
+      core: the core.
+      x: its inputs, [T, B, I] if `time_major`, else [B, T, I].
+      state: its first state.
+      time_major: whether time is the first axis of `x` and of the outputs.
+      reverse: whether the core begins with the last step.
+
+    Returns:
+      The outputs of all steps, and the last state.
     """
     xs = x if time_major else x.swapaxes(0, 1)
     last, ys = jax.lax.scan(lambda before, row: core(row, before)[::-1], state, xs, reverse=reverse)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax2onnx_core import expect_graph
 from jax2onnx_core.jax_types import PyTree
 
-from jax2onnx_haiku.examples import layer_case
+from jax2onnx_haiku._layer_case import layer_case
 
 __all__ = ["cases"]
 

@@ -1,4 +1,4 @@
-"""What is private in Keras, or depends on its version."""
+"""The names of Keras that are private or depend on its version."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def all_layers(layer: keras.Layer) -> Sequence[keras.Layer]:
-    """The layer, and all layers in it, each after the one that it is in."""
+    """The layer and all layers in it, each after the layer that contains it."""
     return layer._flatten_layers()
 
 
@@ -37,7 +37,7 @@ def creates_weights(layer: keras.Layer) -> bool:
 
 @contextmanager
 def stateless() -> Iterator[keras.StatelessScope]:
-    """A scope in which nothing changes variables: that which is open, or a new one."""
+    """A scope in which nothing changes variables: the open one, or a new one."""
     import keras
     from keras.src import backend
 
@@ -70,7 +70,7 @@ def maker(tensor: keras.KerasTensor) -> str:
 
 
 def transposed_padding(layer: keras.layers.Conv2DTranspose) -> Pairs:
-    """How `jax.lax.conv_transpose` pads for the padding and the output padding of a layer."""
+    """The padding of `jax.lax.conv_transpose` for the padding and the output padding of a layer."""
     from keras.src.backend.common import backend_utils
 
     rank = len(layer.kernel_size)

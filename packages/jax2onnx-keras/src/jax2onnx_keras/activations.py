@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import jax
 from jax2onnx_core import Call, Composites, Replacement
 
-from jax2onnx_keras.layer import array, of_one_type
+from jax2onnx_keras._layer import array, of_one_type
 
 if TYPE_CHECKING:
     import keras

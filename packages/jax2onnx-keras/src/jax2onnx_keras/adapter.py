@@ -19,7 +19,7 @@ __all__ = ["adapt"]
 
 
 def adapt(layer: keras.Layer) -> Adapted:
-    """The layer itself: what its calls change (statistics, states, seeds) is changed in a scope, and dropped."""
+    """Adapt the layer itself: what its calls change (statistics, states, seeds) is changed in a scope, and dropped."""
     _check(layer)
     names = Names()
     variables = {names.unique(variable.path): variable for variable in layer.variables}

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax2onnx_core import Composites, Replacement, bind_composite
 from jax2onnx_lax.nn.attention import attention_call
 
-from jax2onnx_keras.layer import of_one_type
+from jax2onnx_keras._layer import of_one_type
 
 if TYPE_CHECKING:
     import keras

@@ -9,8 +9,8 @@ import jax
 from jax2onnx_core import Case, expect_graph
 from keras import layers
 
+from jax2onnx_keras._built import built
 from jax2onnx_keras._compat import hides_causal_mask
-from jax2onnx_keras.built import built
 
 __all__ = ["cases"]
 

@@ -10,14 +10,14 @@ from jax2onnx_core import Call, Composites, Replacement
 from jax2onnx_lax.padding import Padding
 
 from jax2onnx_keras import _compat
-from jax2onnx_keras.layer import (
+from jax2onnx_keras._layer import (
     activated,
     array,
     as_channels_last,
     from_channels_last,
+    layer_operation,
     of_one_type,
-    operation,
-    shifted,
+    with_bias,
 )
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ def conv_transpose(self: keras.layers.Conv2DTranspose, inputs: jax.Array) -> Rep
 
     def original() -> jax.Array:
         y = lax.conv_transpose(x, kernel, strides, padding, rhs_dilation=dilations, transpose_kernel=True)
-        return shifted(y, bias)
+        return with_bias(y, bias)
 
     call = Call(x, kernel, bias, strides=strides, padding=padding, dilations=dilations, transpose_kernel=True)
-    return _finished(self, operation("nn.conv_transpose", call, original))
+    return _finished(self, layer_operation("nn.conv_transpose", call, original))
 
 
 def _by_channel(layer: keras.Layer, x: jax.Array, kernel: jax.Array, bias: jax.Array | None) -> jax.Array:
@@ -107,10 +107,10 @@ def _bound(
         y = lax.conv_general_dilated(
             x, kernel, strides, padding, rhs_dilation=dilations, dimension_numbers=layout, feature_group_count=groups
         )
-        return shifted(y, bias)
+        return with_bias(y, bias)
 
     call = Call(x, kernel, bias, strides=strides, padding=padding, dilations=dilations, groups=groups)
-    return operation("nn.conv", call, original)
+    return layer_operation("nn.conv", call, original)
 
 
 def _finished(layer: keras.Layer, y: jax.Array) -> Replacement | None:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax2onnx_core import Call, Composites
 
-from jax2onnx_keras.layer import array, of_one_type
+from jax2onnx_keras._layer import array, of_one_type
 
 if TYPE_CHECKING:
     import keras

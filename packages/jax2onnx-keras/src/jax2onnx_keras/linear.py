@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax2onnx_core import Call, Composites, Replacement
 from jax2onnx_lax.nn.linear import contracted_axes
 
-from jax2onnx_keras.layer import activated, array, of_one_type, operation, shifted
+from jax2onnx_keras._layer import activated, array, layer_operation, of_one_type, with_bias
 
 if TYPE_CHECKING:
     import keras
@@ -39,5 +39,5 @@ def _projection(
     if bias is not None and bias.shape != kernel.shape[contracted:]:
         return None
     call = Call(inputs, kernel, bias, contracted=contracted)
-    y = operation("nn.linear", call, lambda: shifted(jnp.tensordot(inputs, kernel, contracted), bias))
+    y = layer_operation("nn.linear", call, lambda: with_bias(jnp.tensordot(inputs, kernel, contracted), bias))
     return Replacement(activated(layer, y))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import jax
 from jax2onnx_core import Call, Composites
 from jax2onnx_core.jaxprs import is_static
-from jax2onnx_lax.nn.operands import axes_from_end, axis_from_end
+from jax2onnx_lax.nn.bindings import axes_from_end, axis_from_end
 
-from jax2onnx_keras.layer import array, of_one_type
+from jax2onnx_keras._layer import array, of_one_type
 
 if TYPE_CHECKING:
     import keras
@@ -74,7 +74,7 @@ def group_norm(self: keras.layers.GroupNormalization, inputs: jax.Array) -> Call
 
 
 def _trailing(x: jax.Array, axis: int | Sequence[int], *weights: jax.Array | None) -> int | None:
-    """How many axes are normalised, if these are the last ones and the weights have their shape; else None."""
+    """The number of normalised axes if these are the last ones and the weights have their shape; else None."""
     axes = axes_from_end(axis, x.ndim)
     if not axes or axes != tuple(range(-len(axes), 0)) or not of_one_type(x, *weights):
         return None

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import jax
 from jax2onnx_core import Call, Composites, Replacement
 from jax2onnx_core.jaxprs import is_static
-from jax2onnx_lax.nn.operands import per_axis
+from jax2onnx_lax.nn.bindings import per_axis
 
-from jax2onnx_keras.layer import as_channels_last, from_channels_last, of_one_type
+from jax2onnx_keras._layer import as_channels_last, from_channels_last, of_one_type
 
 if TYPE_CHECKING:
     import keras
@@ -55,7 +55,7 @@ def average_pool(
     name="nn.max_pool",
 )
 def global_max_pool(self: keras.layers.GlobalMaxPooling2D, inputs: jax.Array) -> Replacement | None:
-    """The greatest element of one window as large as the space, where its size is known."""
+    """A pooling with one window as large as the space, where its size is known."""
     from keras import ops
 
     x = as_channels_last(inputs, self.data_format)

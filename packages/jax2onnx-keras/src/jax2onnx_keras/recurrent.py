@@ -11,7 +11,7 @@ from jax import lax
 from jax2onnx_core import Composites, Replacement, bind_composite
 from jax2onnx_lax.nn.recurrent import Cell, Operator
 
-from jax2onnx_keras.layer import array, of_one_type
+from jax2onnx_keras._layer import array, of_one_type
 
 if TYPE_CHECKING:
     import keras
@@ -46,7 +46,7 @@ def rnn(
 def _steps(
     layer: keras.layers.RNN, cell: Cell, sequences: jax.Array, carry: Sequence[jax.Array]
 ) -> Sequence[jax.Array]:
-    """The hidden states of all steps, in the order of `sequences`, and the last states."""
+    """The hidden states of all steps, in the order of `sequences`, and the last states, by "nn.rnn"."""
 
     def step(states: list[jax.Array], x: jax.Array) -> tuple[list[jax.Array], jax.Array]:
         y, states = layer.cell(x, states)
@@ -63,7 +63,7 @@ def _steps(
 
 
 def _cell(cell: keras.Layer, *, training: bool) -> Cell | None:
-    """The weights of a cell; None for one that is none of ONNX's."""
+    """The weights of a cell; None for a cell that no operator of ONNX computes."""
     from keras import layers
 
     kinds: dict[type, tuple[Operator, str, str]] = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import jax
 from jax2onnx_core import Composites, Replacement
 
-from jax2onnx_keras.layer import as_channels_last, from_channels_last
+from jax2onnx_keras._layer import as_channels_last, from_channels_last
 
 if TYPE_CHECKING:
     import keras

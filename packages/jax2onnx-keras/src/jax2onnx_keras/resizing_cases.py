@@ -5,7 +5,7 @@ from __future__ import annotations
 from jax2onnx_core import Case, expect_graph
 from keras import layers
 
-from jax2onnx_keras.built import built
+from jax2onnx_keras._built import built
 
 __all__ = ["cases"]
 

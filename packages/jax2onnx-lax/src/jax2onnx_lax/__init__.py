@@ -1,3 +1,3 @@
-"""What JAX itself ships, lowered to ONNX: a rule or a decomposition for every `jax.lax` primitive."""
+"""Rules and decompositions that lower all that JAX itself ships: the primitives of `jax.lax`, functions of `jax.nn` and others."""
 
 __version__ = "0.1.0"

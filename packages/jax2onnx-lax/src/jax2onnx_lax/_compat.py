@@ -1,4 +1,4 @@
-"""What depends on JAX's version or on its private API, for this package."""
+"""The names of JAX that are private or depend on its version, for this package."""
 
 from __future__ import annotations
 
@@ -86,28 +86,63 @@ def random_seed(dtype: object, seeds: jax.Array) -> jax.Array:
 
 
 def random_split(dtype: object, words: jax.Array, key_rank: int, shape: Sequence[Dim]) -> jax.Array:
-    """The words of `shape` new keys from the words of each key."""
+    """The words of new keys that keys are split into.
+
+    Args:
+      dtype: the dtype of typed keys.
+      words: the uint32 words of the keys, [*keys, words].
+      key_rank: the number of axes `keys`.
+      shape: the shape of the new keys of each key.
+
+    Returns:
+      [*keys, *shape, words].
+    """
     return _prng.random_split_impl_base(_generator(dtype), words, key_rank, shape=shape)
 
 
 def random_fold_in(dtype: object, words: jax.Array, data: jax.Array, key_shape: Sequence[Dim]) -> jax.Array:
-    """The words of new keys from the words of keys of shape `key_shape` and integers."""
+    """The words of keys into which integers are folded.
+
+    Args:
+      dtype: the dtype of typed keys.
+      words: the uint32 words of the keys, [*keys, words].
+      data: the integers, one for each key.
+      key_shape: the dimensions `keys`.
+    """
     return _prng.random_fold_in_impl_base(_generator(dtype), words, data, key_shape)
 
 
 def random_bits(dtype: object, words: jax.Array, key_rank: int, bit_width: int, shape: Sequence[Dim]) -> jax.Array:
-    """Unsigned integers of `shape` from the words of each key."""
+    """Random unsigned integers.
+
+    Args:
+      dtype: the dtype of typed keys.
+      words: the uint32 words of the keys, [*keys, words].
+      key_rank: the number of axes `keys`.
+      bit_width: the number of bits of an integer: 8, 16, 32 or 64.
+      shape: the shape of the integers of each key.
+
+    Returns:
+      [*keys, *shape].
+    """
     return _prng.random_bits_impl_base(_generator(dtype), words, key_rank, bit_width=bit_width, shape=shape)
 
 
 def random_gamma(dtype: object, words: jax.Array, alpha: jax.Array, log_space: bool) -> jax.Array:
-    """Gamma variates, or their logarithms, from the words of keys."""
+    """Gamma variates.
+
+    Args:
+      dtype: the dtype of typed keys.
+      words: the uint32 words of the keys.
+      alpha: the parameter of the distribution, one for each key.
+      log_space: whether the logarithms of the variates are returned.
+    """
     keys = _prng.random_wrap(words, impl=_generator(dtype))
     return _random._gamma_impl(keys, alpha, log_space=log_space, use_vmap=True)
 
 
 def scan_counts(params: Mapping[str, Any], operands: int) -> tuple[int, int]:
-    """How many of a scan's operands are constants of its body, and how many the carry; `params` are the equation's."""
+    """The number of constants and of carried values among the operands of a scan, whose parameters are `params`."""
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
     groups = params["ft_in"].update(range(operands)).unpack()

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms of any length and rank.
+"""Discrete Fourier transforms of any length, over any number of axes.
 
 Complex arrays are in their physical form here: float `[..., 2]`. Where the target's DFT is not accurate, a short
 transform is a product with the DFT matrix. A long one is a DFT if its length is a power of two, of which kernels make
@@ -68,7 +68,7 @@ def _along(ctx: Context, x: Value, axis: int, length: Dim, inverse: bool) -> Val
 
 
 def _method(length: Dim) -> Method:
-    """How to transform this length without ONNX's DFT."""
+    """The way to transform an axis of this length without ONNX's DFT."""
     if not isinstance(length, int):
         return _by_model_matrix
     return _by_matrix if _is_short(length) else _by_chirp
@@ -124,7 +124,7 @@ def _real_to_half(ctx: Context, x: Value, length: Dim) -> Value:
 
 
 def _zero_parts(length: int) -> Array:
-    """Which parts of the coefficients of a real array are 0: the imaginary ones of the first and, for even n, the last."""
+    """A mask of the parts of a real array's coefficients that are 0: the imaginary ones of the first and, for even n, the last."""
     imaginary = np.zeros((length // 2 + 1, 2), np.bool_)
     imaginary[0, 1] = True
     imaginary[-1, 1] = length % 2 == 0

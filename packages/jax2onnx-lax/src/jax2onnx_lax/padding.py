@@ -16,10 +16,9 @@ from jax2onnx_core import Context, Value
 from jax2onnx_core.jaxprs import Dim, Dims, definitely_le, is_positive, is_static
 
 __all__ = [
-    "Fitted",
+    "FittedPadding",
     "Padding",
     "Pairs",
-    "as_padded",
     "at_least_one",
     "canonical_padding",
     "dilated_size",
@@ -29,6 +28,7 @@ __all__ = [
     "static_pairs",
     "surely_fits",
     "transposed_padding",
+    "unchanged_padding",
 ]
 
 #: (low, high) for each spatial axis.
@@ -40,9 +40,16 @@ Padding: TypeAlias = str | Pairs
 def same_padding(
     space: Sequence[Dim], window: Sequence[Dim], strides: Sequence[int], dilations: Sequence[int] | None = None
 ) -> tuple[tuple[Dim, Dim], ...]:
-    """The (low, high) that JAX's "SAME" stands for on each spatial axis; ONNX calls it SAME_UPPER.
+    """The pairs (low, high) that JAX's "SAME" stands for; ONNX calls it SAME_UPPER.
 
-    Numbers where the axis is static or its stride is 1, else expressions of the size of the axis.
+    Args:
+      space: the sizes of the spatial axes.
+      window: the size of a window along each axis.
+      strides: the distance of two windows along each axis.
+      dilations: the distance of two elements of a window along each axis; None for 1.
+
+    Returns:
+      A pair for each axis: numbers where the axis is static or its stride is 1, else expressions of its size.
     """
     dilations = (1,) * len(window) if dilations is None else dilations
     extents = [(size - 1) * dilation + 1 for size, dilation in zip(window, dilations, strict=True)]
@@ -54,7 +61,14 @@ def same_padding(
 def is_same_padding(
     padding: Sequence[Sequence[Dim]], space: Sequence[Dim], window: Sequence[Dim], strides: Sequence[int]
 ) -> bool:
-    """Whether the pairs are those of "SAME" for every size of the (undilated) axes."""
+    """Whether a padding is that of "SAME" for every size of the (undilated) axes.
+
+    Args:
+      padding: (low, high) for each axis.
+      space: the sizes of the spatial axes.
+      window: the size of a window along each axis.
+      strides: the distance of two windows along each axis.
+    """
     return tuple(map(tuple, padding)) == same_padding(space, window, strides)
 
 
@@ -65,8 +79,12 @@ def static_pairs(padding: Sequence[tuple[Dim, Dim]]) -> Pairs | None:
 
 
 def canonical_padding(padding: str | int | Sequence[int | Sequence[int]], rank: int) -> Padding:
-    """A framework's padding as a string or as `rank` pairs: one number pads both ends of every axis, a number in a
-    sequence both ends of its axis.
+    """A framework's padding as a string or as pairs (low, high).
+
+    Args:
+      padding: a mode such as "SAME"; or a number, for both ends of every axis; or a sequence with a number, for both ends, or a
+        pair for each axis.
+      rank: the number of spatial axes.
 
     Raises:
       ValueError: the sequence has another length than `rank`.
@@ -82,7 +100,14 @@ def canonical_padding(padding: str | int | Sequence[int | Sequence[int]], rank: 
 def transposed_padding(
     padding: Padding, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> Pairs:
-    """The pairs by which `jax.lax.conv_transpose` pads its operand after spreading it by the strides."""
+    """The pairs by which `jax.lax.conv_transpose` pads its operand after dilating it by the strides.
+
+    Args:
+      padding: "SAME", "VALID", or the pairs themselves.
+      window: the size of a window along each spatial axis.
+      strides: the factor by which each axis grows.
+      dilations: the distance of two elements of a window along each axis.
+    """
     if not isinstance(padding, str):
         return padding
     pairs = []
@@ -114,18 +139,24 @@ def dilated_size(window: Sequence[Dim], dilations: Sequence[int]) -> Dims:
 
 
 def surely_fits(n: Dim, pair: tuple[Dim, Dim], extent: Dim) -> bool:
-    """Whether a window, of `extent` elements, fits an axis of `n` elements, at least one, with its padding."""
+    """Whether a window is known to fit a padded axis that has at least one element.
+
+    Args:
+      n: the size of the axis.
+      pair: its padding (low, high).
+      extent: the number of elements from the first to the last one of the window.
+    """
     return definitely_le(extent, 1 + pair[0] + pair[1]) or definitely_le(extent, n + pair[0] + pair[1])
 
 
 @dataclasses.dataclass(frozen=True)
-class Fitted:
-    """The padding of axes with what they need for one window to fit them, if they have any elements.
+class FittedPadding:
+    """The padding of axes, grown at the end such that one window fits each axis that has any elements.
 
     Attributes:
-      padding: (low, high) of each axis; the end is padded further where that is needed.
-      missing: by how much.
-      counts: the number of windows along each axis with all of that; None where nothing is missing.
+      padding: (low, high) of each axis.
+      missing: the number of elements by which `high` was grown, for each axis.
+      counts: the number of windows along each grown axis; None where nothing is missing.
     """
 
     padding: tuple[tuple[Dim, Dim], ...]
@@ -138,41 +169,47 @@ class Fitted:
         return [amount for side in (0, 1) for pair in self.padding if is_static(amount := pair[side])]
 
     def dims(self, result: Dims) -> Dims:
-        """The dimensions of what an operator gives, in ONNX's layout, where JAX's result has the dimensions `result`."""
+        """The dimensions of the operator's result on the grown axes, in ONNX's layout; `result` are those of JAX's result."""
         return result if self.counts is None else (*result[:2], *self.counts)
 
     def cut(self, ctx: Context, y: Value, result: Dims) -> Value:
-        """What an operator gives without the windows over what is padded further."""
+        """Cut off the windows that exist only because the axes were grown.
+
+        Args:
+          ctx: the context of the rule.
+          y: the operator's result, [B, C, *space].
+          result: the dimensions of JAX's result in that layout.
+        """
         axes = [2 + i for i, more in enumerate(self.missing) if more]
         return ctx.slice(y, [0] * len(axes), [result[axis] for axis in axes], axes, dims=result) if axes else y
 
 
-def as_padded(padding: Sequence[tuple[Dim, Dim]]) -> Fitted:
+def unchanged_padding(padding: Sequence[tuple[Dim, Dim]]) -> FittedPadding:
     """A padding with which a window fits anyway."""
-    return Fitted(tuple(padding), (0,) * len(padding), None)
+    return FittedPadding(tuple(padding), (0,) * len(padding), None)
 
 
 def fit_windows(
     ctx: Context, space: Sequence[Dim], padding: Sequence[tuple[Dim, Dim]], extents: Sequence[Dim],
     strides: Sequence[int],
-) -> Fitted:  # fmt: skip
-    """What to pad and to cut off for windows that may be larger than an axis.
+) -> FittedPadding:  # fmt: skip
+    """Grow the padding at the end of axes that a window may be larger than.
 
     Args:
-      ctx: the export; declines where no number is enough.
+      ctx: the context of the rule. It declines where no number is enough.
       space: the sizes of the axes.
       padding: their padding (low, high).
-      extents: the sizes of a window with its dilation.
-      strides: the distances of two windows.
+      extents: the number of elements from the first to the last one of a window, along each axis.
+      strides: the distance of two windows along each axis.
     """
     entries = list(zip(space, padding, extents, strides, strict=True))
     missing = tuple(_missing(ctx, n, pair, extent) for n, pair, extent, _ in entries)
     if not any(missing):
-        return as_padded(padding)
+        return unchanged_padding(padding)
     grown = tuple((low, high + more) for (low, high), more in zip(padding, missing, strict=True))
     sizes = [n + low + high for n, (low, high) in zip(space, grown, strict=True)]
     counts = [(size - extent) // stride + 1 for size, (*_, extent, stride) in zip(sizes, entries, strict=True)]
-    return Fitted(grown, missing, tuple(counts))
+    return FittedPadding(grown, missing, tuple(counts))
 
 
 def _missing(ctx: Context, n: Dim, pair: tuple[Dim, Dim], extent: Dim) -> int:

@@ -8,7 +8,7 @@ import jax
 from jax2onnx_core import Call, Composites
 from jax2onnx_lax.dtypes import is_float_array
 
-from jax2onnx_linen.layer import variable
+from jax2onnx_linen._layer import variable
 
 if TYPE_CHECKING:
     import flax.linen as nn

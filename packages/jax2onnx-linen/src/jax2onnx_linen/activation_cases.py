@@ -5,7 +5,7 @@ from __future__ import annotations
 import flax.linen as nn
 from jax2onnx_core import Case, construct, expect_graph, with_dtype
 
-from jax2onnx_linen.trained import trained
+from jax2onnx_linen._trained import trained
 
 __all__ = ["cases"]
 

@@ -31,7 +31,7 @@ _BOUND = (
 
 
 def register(registry: Registry) -> None:
-    """Contribute what takes modules, pairs, `module.apply`, partials of it, variables and training states apart."""
+    """Contribute the adapters of modules, pairs of module and variables, `module.apply`, partials of it, variables and training states."""
     registry.adapter("flax.linen:Module", _adapt_bound, claims=_is_bound)
     registry.adapter("flax.linen:Module", _adapt_unbound, claims=_is_unbound)
     registry.adapter("flax.linen:Module", _adapt_pair, claims=_is_pair)
@@ -51,7 +51,7 @@ def _is_bound(value: object) -> bool:
 
 
 def _adapt_bound(module: nn.Module) -> Adapted:
-    """A bound module, or a bound part of one; whatever a call changes is changed in the copy alone."""
+    """Adapt a bound module, or a bound part of one; whatever a call changes is changed in the copy alone."""
     from flax.core.scope import union_filters
 
     unbound, variables = module.unbind()
@@ -88,7 +88,7 @@ def _is_unbound(value: object) -> bool:
 
 
 def _adapt_unbound(module: nn.Module) -> Adapted:
-    """A module without variables, which functions may give it; called by itself, it fails."""
+    """Adapt a module without variables, to which functions may give variables; called by itself, it fails."""
     return Adapted(lambda _: module, {}, around=_advised)
 
 
@@ -115,7 +115,7 @@ def _adapt_partial(partial: functools.partial[PyTree]) -> Adapted:
 
 
 def _adapt_call(module: nn.Module, variables: Variables, **options: Any) -> Adapted:
-    """`module.apply(variables, …)` as a function with the signature of the module's `__call__`."""
+    """Adapt `module.apply(variables, …)` as a function with the signature of the module's `__call__`."""
     made = _adapt_variables(_checked(module, variables))
     given = _weights({"": options})
 
@@ -171,7 +171,7 @@ def _adapt_apply(method: types.MethodType) -> Adapted:
 
 
 def _apply(module: nn.Module, variables: Variables, /, *args: PyTree, **kwargs: PyTree) -> PyTree:
-    """`module.apply`, whose errors say what to do."""
+    """Call `module.apply`, and add to its errors what the user can do."""
     with _advice():
         return module.apply(_checked(module, variables), *args, **kwargs)
 
@@ -193,7 +193,7 @@ def _is_variables(value: object) -> bool:
 
 
 def _adapt_variables(variables: Variables) -> Adapted:
-    """Collections of arrays; those of NumPy, as checkpoints have them, become JAX's."""
+    """Adapt collections of arrays; those of NumPy, as checkpoints have them, become JAX's."""
     variables = jax.tree.map(_as_jax, variables)
     weights = _weights(variables)
     owners = {name: name.rpartition(".")[0] for name in weights}
@@ -216,7 +216,7 @@ def _as_jax(leaf: Any) -> Any:
 
 
 def _named(variables: Variables) -> Iterator[tuple[str, KeyPath, str, jax.Array]]:
-    """Each array with its collection, its path there and its name: that path, which the collection goes before if it is taken."""
+    """Each array with its collection, its path in it and its name: the path, after the collection where another array has that name."""
     from flax.core import meta
 
     taken: set[str] = set()
@@ -238,7 +238,7 @@ def _weights(variables: Variables, collections: Collection[str] | None = None) -
 
 
 def _collections(variables: Variables, wanted: object) -> list[str]:
-    """The collections that a filter of Linen's means: a name, several names, True, …"""
+    """The collections that a filter of Linen selects: a name, several names, True, …"""
     from flax.core.scope import in_filter
     from flax.errors import InvalidFilterError
 
@@ -249,7 +249,7 @@ def _collections(variables: Variables, wanted: object) -> list[str]:
 
 
 def _replaced(variables: Variables, values: Mapping[str, jax.Array]) -> Variables:
-    """The variables with these arrays, by their names, in place of their own."""
+    """The variables with the arrays `values`, by their names, in place of their own."""
     from flax.core import meta
 
     places = {(collection, path): values[name] for collection, path, name, _ in _named(variables) if name in values}
@@ -280,7 +280,7 @@ _ADVICE = {
 
 
 def _advised(fn: Function) -> Function:
-    """The function, whose errors say what to do."""
+    """The function with what the user can do added to its errors."""
     return _advice()(fn)
 
 

@@ -58,7 +58,7 @@ def dot_product_attention(
     return attention_call(query, key, value, bias, mask, scale=None, is_causal=False, softmax_in_float32=in_float32)
 
 
-@composites.call("flax.linen:MultiHeadDotProductAttention.__call__.__wrapped__", name="nn.multi_head_attention")
+@composites.call("flax.linen:MultiHeadDotProductAttention.__call__.__wrapped__", name="linen.multi_head_attention")
 def attention_by_flag(
     self: nn.MultiHeadDotProductAttention,
     inputs_q: jax.Array,
@@ -89,9 +89,9 @@ def attention_by_flag(
     return Replacement(layer.apply(self.variables, inputs_q, inputs_k, inputs_v, mask=mask, dropout_rng=key, **given))
 
 
-@composites.call("flax.linen:make_causal_mask", name="nn.causal_mask")
+@composites.call("flax.linen:make_causal_mask", name="linen.causal_mask")
 def make_causal_mask(x: jax.Array, extra_batch_dims: int = 0, dtype: DTypeLike = jnp.float32) -> Replacement:
-    """The mask is made for one sequence, as a constant where its length is known, and broadcast to the others."""
+    """Make the mask for one sequence, as a constant where its length is known, and broadcast it to the batch."""
     positions = jnp.arange(x.shape[-1], dtype=np.int32)
     mask = jnp.broadcast_to(positions[:, None] >= positions, (*x.shape[:-1], 1, x.shape[-1], x.shape[-1]))
     return Replacement(jnp.expand_dims(mask, tuple(range(extra_batch_dims))).astype(dtype))

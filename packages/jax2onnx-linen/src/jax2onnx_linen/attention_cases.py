@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax2onnx_core import Case, construct, expect_graph, with_dtype
 
-from jax2onnx_linen.trained import trained
+from jax2onnx_linen._trained import trained
 
 __all__ = ["cases"]
 
@@ -123,7 +123,7 @@ cases = [
         "attention_by_a_flag",
         construct(_by_a_flag, **_DTYPE),
         [*_TOKENS, ((), np.bool_)],
-        covers=("nn.multi_head_attention",),
+        covers=("linen.multi_head_attention",),
         expect=expect_graph(counts={"If": 1}),
         rtol=1e-5,
     ),
@@ -131,7 +131,7 @@ cases = [
         "attention_to_the_past",
         construct(trained, Causal, _SHAPE, **_DTYPE),
         [("B", 3, 8)],
-        covers=("nn.causal_mask",),
+        covers=("linen.causal_mask",),
         expect=expect_graph(counts={"Attention": 1}, absent=["GreaterOrEqual"]),
         rtol=1e-5,
     ),

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import jax
 from jax2onnx_core import Call, Composites
-from jax2onnx_lax.nn.operands import per_axis
+from jax2onnx_lax.nn.bindings import per_axis
 from jax2onnx_lax.padding import canonical_padding
 
-from jax2onnx_linen.layer import Parameters, parameters, promoted
+from jax2onnx_linen._layer import Parameters, parameters, promoted
 
 if TYPE_CHECKING:
     import flax.linen as nn
@@ -57,6 +57,6 @@ def _rank(layer: nn.Conv | nn.ConvTranspose) -> int:
 
 
 def _arrays(layer: nn.Conv | nn.ConvTranspose, inputs: jax.Array) -> Parameters | None:
-    """The images, the kernel and the bias, of one type; None where the kernel is masked."""
+    """The images, the kernel and the bias, of one dtype; None where the kernel is masked."""
     found = parameters(layer, kernel=True, bias=layer.use_bias)
     return promoted(layer, inputs, *found) if found and layer.mask is None else None

@@ -9,7 +9,7 @@ import flax.linen as nn
 import jax
 from jax2onnx_core import Case, construct, expect_graph, with_dtype
 
-from jax2onnx_linen.trained import trained
+from jax2onnx_linen._trained import trained
 
 __all__ = ["cases"]
 

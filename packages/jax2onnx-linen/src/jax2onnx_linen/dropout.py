@@ -15,14 +15,14 @@ __all__ = ["composites"]
 composites = Composites()
 
 
-@composites.call("flax.linen:Dropout.__call__.__wrapped__", name="nn.dropout")
+@composites.call("flax.linen:Dropout.__call__.__wrapped__", name="linen.dropout")
 def dropout(
     self: nn.Dropout,
     inputs: jax.Array,
     deterministic: bool | jax.Array | None = None,
     rng: jax.Array | None = None,
 ) -> Replacement | None:
-    """The layer draws and drops nothing where the flag, a scalar of the model, says that it is at inference."""
+    """A branch at run time: where the flag, a scalar input of the model, says inference, nothing is drawn or dropped."""
     flag = self.deterministic if deterministic is None else deterministic
     if not isinstance(flag, jax.core.Tracer) or self.rate == 0.0:
         return None

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jax2onnx_core import Case, construct, expect_graph, with_dtype
 
-from jax2onnx_linen.trained import trained
+from jax2onnx_linen._trained import trained
 
 __all__ = ["cases"]
 
@@ -33,7 +33,7 @@ cases = [
         "dropout_by_a_flag",
         _by_a_flag,
         [("B", 4), _FLAG],
-        covers=("nn.dropout",),
+        covers=("linen.dropout",),
         expect=expect_graph(counts={"If": 1}),
     ),
     Case("dropout_of_a_flag", _of_a_flag, [("B", 4), _FLAG], expect=expect_graph(counts={"If": 1})),

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax2onnx_core import Call, Composites
 
-from jax2onnx_linen.layer import promoted
+from jax2onnx_linen._layer import promoted
 
 if TYPE_CHECKING:
     import flax.linen as nn

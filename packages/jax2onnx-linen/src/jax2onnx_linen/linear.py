@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import jax
 from jax2onnx_core import Call, Composites
+from jax2onnx_lax.nn.bindings import axis_from_end
 from jax2onnx_lax.nn.linear import contracted_axes
-from jax2onnx_lax.nn.operands import axis_from_end
 
-from jax2onnx_linen.layer import parameters, promoted
+from jax2onnx_linen._layer import parameters, promoted
 
 if TYPE_CHECKING:
     import flax.linen as nn

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import jax
 from jax2onnx_core import Call, Composites, Replacement
 from jax2onnx_lax.dtypes import of_one_float_type
-from jax2onnx_lax.nn.operands import axes_from_end, axis_from_end
+from jax2onnx_lax.nn.bindings import axes_from_end, axis_from_end
 
-from jax2onnx_linen.layer import Parameters, parameters, variable
+from jax2onnx_linen._layer import Parameters, parameters, variable
 
 if TYPE_CHECKING:
     import flax.linen as nn
@@ -44,7 +44,7 @@ def batch_norm(
 
 
 def _at_run_time(layer: nn.BatchNorm, x: jax.Array, mask: jax.Array | None, inference: jax.Array) -> jax.Array:
-    """The layer at inference or in training, as a flag says that is known at run time only; statistics change in both."""
+    """The layer at inference or in training, by a flag that is known at run time only; the statistics change in both."""
 
     def run(inference: bool) -> tuple[jax.Array, Mapping[str, jax.Array]]:
         copy = layer.clone(parent=None, name=None, use_running_average=inference)
@@ -98,7 +98,7 @@ def _over_last_axis(
 def _arrays(
     layer: nn.BatchNorm | nn.LayerNorm | nn.RMSNorm | nn.GroupNorm | nn.InstanceNorm, *operands: jax.Array, **used: bool
 ) -> Parameters | None:
-    """The operands, the scale and what else is used, of one float type, which is that of the result."""
+    """The operands, the scale, and the other parameters that are used; None unless all have one float dtype, that of the result."""
     found = parameters(layer, scale=layer.use_scale, **used)
     return (
         (*operands, *found) if found is not None and of_one_float_type(*operands, *found, dtype=layer.dtype) else None

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Case, construct, expect_graph, with_dtype
 
-from jax2onnx_linen.trained import trained
+from jax2onnx_linen._trained import trained
 
 __all__ = ["cases"]
 

@@ -52,7 +52,7 @@ def rnn(
 
 
 def _weights(cell: nn.RNNCellBase) -> Cell | None:
-    """The weights of a cell; None for one that is none of ONNX's, or has no weights yet."""
+    """The weights of a cell; None for a cell that no operator of ONNX computes, or that has no weights yet."""
     import flax.linen as nn
     from flax.core import meta
 

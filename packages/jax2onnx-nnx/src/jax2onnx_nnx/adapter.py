@@ -67,7 +67,7 @@ def adapt_state(state: nnx.State) -> Adapted:
 
 
 def _replaced(state: nnx.State, values: Mapping[str, jax.Array]) -> nnx.State:
-    """The state with these arrays, by their names, in place of its own."""
+    """A state with the arrays `values`, by their names, in place of its own."""
     from flax import nnx
 
     def held(path: Path, leaf: Any) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 import jax
 from flax import nnx
 from jax2onnx_core import Case, construct, expect_graph, with_dtype, with_rngs
-from jax2onnx_core.plugins.cases import Precision
 
 __all__ = ["cases"]
 
@@ -40,7 +40,7 @@ class Masked(nnx.Module):
         return self.attn(x, mask=(x[:, None, :, :1] + x[:, None, None, :, 0]) > 0.5, is_causal=True)
 
 
-def _unless_takes(function: Callable[..., object], parameter: str) -> Mapping[Precision, str]:
+def _unless_takes(function: Callable[..., object], parameter: str) -> Mapping[Literal["f32", "f64"], str]:
     """The `skip` of a case that needs a parameter which the oldest supported Flax lacks."""
     if parameter in inspect.signature(function).parameters:
         return {}

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import jax
 from jax2onnx_core import Call, Composites
-from jax2onnx_lax.nn.operands import per_axis
+from jax2onnx_lax.nn.bindings import per_axis
 from jax2onnx_lax.padding import canonical_padding
 
-from jax2onnx_nnx.layer import parameter, promoted
+from jax2onnx_nnx._layer import parameter, promoted
 
 if TYPE_CHECKING:
     from flax import nnx

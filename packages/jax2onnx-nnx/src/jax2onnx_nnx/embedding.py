@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax2onnx_core import Call, Composites
 
-from jax2onnx_nnx.layer import parameter, promoted
+from jax2onnx_nnx._layer import parameter, promoted
 
 if TYPE_CHECKING:
     from flax import nnx

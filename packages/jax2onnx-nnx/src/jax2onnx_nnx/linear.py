@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import Call, Composites
+from jax2onnx_lax.nn.bindings import axis_from_end
 from jax2onnx_lax.nn.linear import contracted_axes
-from jax2onnx_lax.nn.operands import axis_from_end
 
-from jax2onnx_nnx.layer import parameter, promoted
+from jax2onnx_nnx._layer import parameter, promoted
 
 if TYPE_CHECKING:
     from flax import nnx

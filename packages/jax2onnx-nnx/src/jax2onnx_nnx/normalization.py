@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import jax
 from jax2onnx_core import Call, Composites, Replacement
-from jax2onnx_lax.nn.operands import axes_from_end
+from jax2onnx_lax.nn.bindings import axes_from_end
 
-from jax2onnx_nnx.layer import parameter, promoted
+from jax2onnx_nnx._layer import parameter, promoted
 from jax2onnx_nnx.training_flag import batch_norm_at_run_time
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ def rnn(
 
 
 def _weights(cell: nnx.RNNCellBase) -> Cell | None:
-    """The weights of a cell; None for one that is none of ONNX's."""
+    """The weights of a cell; None for a cell that no operator of ONNX computes."""
     from flax import nnx
 
     kind = type(cell)

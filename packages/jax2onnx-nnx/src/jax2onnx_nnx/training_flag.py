@@ -59,9 +59,18 @@ def attention(
 
 
 def batch_norm_at_run_time(layer: nnx.BatchNorm, x: jax.Array, flag: jax.Array, mask: jax.Array | None) -> jax.Array:
-    """The layer with its running statistics where the scalar `flag` is true, else with those of `x` [..., C, ...].
+    """A batch norm whose mode is an input of the model.
 
     The layer has the new statistics afterwards, as after a call in training mode.
+
+    Args:
+      layer: the layer.
+      x: its input, [..., C, ...].
+      flag: a bool scalar: whether the running statistics are used rather than those of `x`.
+      mask: a mask of the elements that count for the statistics, as the layer takes it, or None.
+
+    Returns:
+      An array of the shape of `x`.
     """
     from flax import nnx
 

@@ -1,4 +1,4 @@
-"""What depends on JAX's version, for this package."""
+"""The names of JAX that depend on its version, for this package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WHOLE_COMPILATION: dict[str, bool | int] = {
 
 
 def scan_counts(params: Mapping[str, Any], operands: int) -> tuple[int, int]:
-    """How many of a scan's operands are constants of its body, and how many the carry; `params` are the equation's."""
+    """The number of constants and of carried values among the operands of a scan, whose parameters are `params`."""
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
     groups = params["ft_in"].update(range(operands)).unpack()

@@ -70,7 +70,7 @@ def _expectations(case: Case) -> Sequence[ExpectGraph]:
 
 
 def check_program(program: OnnxProgram, output_names: Sequence[str] | None = None) -> None:
-    """Check what every program must be, without running it.
+    """Check what is required of every program, without running it.
 
     The model is valid, the outputs (`output_names` if given) have JAX's types and shapes, and each symbolic dimension
     has the name that it has in JAX. Raises `CheckFailedError`.
@@ -108,7 +108,18 @@ def _check_same_bytes(program: OnnxProgram, again: OnnxProgram) -> None:
 def check_values(
     program: OnnxProgram, want: Sequence[Array], case: Case, sizes: Mapping[str, int], got: Sequence[Array]
 ) -> None:
-    """The outputs are those of JAX, within the tolerance of the case."""
+    """Check the outputs of a model against those of JAX.
+
+    Args:
+      program: the exported model.
+      want: JAX's outputs.
+      case: the case, which says the tolerance.
+      sizes: the sizes of the symbols, for the message.
+      got: the outputs of the model.
+
+    Raises:
+      CheckFailedError: they differ by more than the tolerance.
+    """
     where = ", ".join(f"{k} = {v}" for k, v in sizes.items()) or "the exported shapes"
     if len(want) != len(got):
         raise CheckFailedError(f"The model has {len(got)} outputs, JAX {len(want)}.")
@@ -120,9 +131,18 @@ def check_at_sizes(
     program: OnnxProgram, sizes: Sequence[Mapping[str, int]] | None = None, *,
     rtol: float | None = None, atol: float | None = None,
 ) -> None:  # fmt: skip
-    """What `program.verify(sizes=sizes)` checks of an exported function, with JAX's results compiled as one program.
+    """Check an exported function as `program.verify(sizes=sizes)` does, but with JAX's results compiled as one program.
 
-    `verify` evaluates equation by equation, which takes longer for small sizes. Raises `CheckFailedError`.
+    `verify` evaluates equation by equation, which takes longer for small sizes.
+
+    Args:
+      program: the exported function.
+      sizes: the sizes of the symbols for each run; chosen if not given.
+      rtol: the relative tolerance; that of the dtype if not given.
+      atol: the absolute tolerance.
+
+    Raises:
+      CheckFailedError: the outputs differ.
     """
     runs = list(program.random_calls(sizes, {}, 0))
     with jax.enable_x64(program.x64):

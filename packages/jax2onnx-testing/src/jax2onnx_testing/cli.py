@@ -16,7 +16,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from jax2onnx_testing.collection import Broken, Found, find_cases, of_module
+from jax2onnx_testing.collection import BrokenPlugin, CollectedCase, find_cases, of_module
 from jax2onnx_testing.variants import Variant, build, is_symbolic, variants_of
 
 __all__ = ["main"]
@@ -28,9 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "fuzz":
         return _fuzz(options)
     found = of_module(options.module) if options.module else find_cases()
-    for broken in (f for f in found if isinstance(f, Broken)):
+    for broken in (f for f in found if isinstance(f, BrokenPlugin)):
         sys.stderr.write(f"{broken.id}: {type(broken.error).__name__}: {broken.error}\n")
-    cases = [f for f in found if isinstance(f, Found)]
+    cases = [f for f in found if isinstance(f, CollectedCase)]
     exact = [f for f in cases if f.id == options.case]
     chosen = exact or [f for f in cases if options.case in f.id]
     if not chosen:
@@ -79,14 +79,14 @@ def _fuzz(options: argparse.Namespace) -> int:
     return 1 if any(o.defects for o in outcomes) else 0
 
 
-def _list(found: Sequence[Found]) -> int:
+def _list(found: Sequence[CollectedCase]) -> int:
     for one in found:
         for variant in variants_of(one):
             sys.stdout.write(f"{variant.id}\n")
     return 0
 
 
-def _check(found: Sequence[Found], target: str | None) -> int:
+def _check(found: Sequence[CollectedCase], target: str | None) -> int:
     from jax2onnx_testing.checks import check_variant
     from jax2onnx_testing.errors import KnownLimitationError
 
@@ -109,7 +109,7 @@ def _check(found: Sequence[Found], target: str | None) -> int:
     return 1 if failures else 0
 
 
-def _emit(found: Sequence[Found]) -> int:
+def _emit(found: Sequence[CollectedCase]) -> int:
     from jax2onnx_testing.emitter import expectation_of
 
     if len(found) > 1:

@@ -12,13 +12,13 @@ from typing import cast
 from jax2onnx_core import Case
 from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 
-__all__ = ["Broken", "Found", "find_cases", "module_label", "of_module"]
+__all__ = ["BrokenPlugin", "CollectedCase", "find_cases", "module_label", "of_module"]
 
 _SUFFIX = "_cases"
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class CollectedCase:
     """A case, the distribution it belongs to, and the short name of its module (`lax.elementwise.arithmetic`)."""
 
     distribution: str
@@ -32,7 +32,7 @@ class Found:
 
 
 @dataclasses.dataclass(frozen=True)
-class Broken:
+class BrokenPlugin:
     """A plugin whose `jax2onnx_testcases` hook raised: one failing test that says so."""
 
     distribution: str
@@ -49,7 +49,9 @@ def module_label(module: str) -> str:
     return module.removeprefix("jax2onnx_").removesuffix(_SUFFIX)
 
 
-def find_cases(distributions: Collection[str] = (), plugins: Plugins | None = None) -> list[Found | Broken]:
+def find_cases(
+    distributions: Collection[str] = (), plugins: Plugins | None = None
+) -> list[CollectedCase | BrokenPlugin]:
     """The cases of all installed plugins, in a fixed order.
 
     `distributions` restricts them: `"jax2onnx-lax"` or, in short, `"lax"`; ValueError if one of them has no plugin.
@@ -61,19 +63,21 @@ def find_cases(distributions: Collection[str] = (), plugins: Plugins | None = No
         raise ValueError(
             f"No plugin of {', '.join(sorted(wanted - known))} is installed; there are: {', '.join(sorted(known))}."
         )
-    found: list[Found | Broken] = []
+    found: list[CollectedCase | BrokenPlugin] = []
     for name, distribution in sorted(plugins.distributions.items(), key=lambda item: item[1]):
         if wanted and not wanted & {name, distribution.removeprefix("jax2onnx-")}:
             continue
         if distribution in plugins.failures:
             error = plugins.failures[distribution]
-            found.append(Broken(distribution, error if isinstance(error, Exception) else RuntimeError(str(error))))
+            found.append(
+                BrokenPlugin(distribution, error if isinstance(error, Exception) else RuntimeError(str(error)))
+            )
             continue
         found += _of_plugin(plugins, name, distribution)
     return found
 
 
-def _of_plugin(plugins: Plugins, name: str, distribution: str) -> list[Found | Broken]:
+def _of_plugin(plugins: Plugins, name: str, distribution: str) -> list[CollectedCase | BrokenPlugin]:
     plugin = plugins.manager.get_plugin(name)
     hooks = [h for h in plugins.manager.hook.jax2onnx_testcases.get_hookimpls() if h.plugin is plugin]
     cases: list[Case] = []
@@ -82,9 +86,9 @@ def _of_plugin(plugins: Plugins, name: str, distribution: str) -> list[Found | B
         try:
             cases += cast("list[Case]", hook.function())
         except Exception as error:  # noqa: BLE001
-            return [Broken(distribution, error)]
+            return [BrokenPlugin(distribution, error)]
     modules = _modules_of(cases)
-    return [Found(distribution, modules.get(id(case), name), case) for case in cases]
+    return [CollectedCase(distribution, modules.get(id(case), name), case) for case in cases]
 
 
 def _modules_of(cases: Iterable[Case]) -> dict[int, str]:
@@ -99,8 +103,8 @@ def _modules_of(cases: Iterable[Case]) -> dict[int, str]:
     return modules
 
 
-def of_module(module: str) -> Sequence[Found]:
+def of_module(module: str) -> Sequence[CollectedCase]:
     """The cases of one module, given by its import name: `jax2onnx_lax.elementwise.arithmetic_cases`."""
     loaded = importlib.import_module(module)
     distribution = module.partition(".")[0].replace("_", "-")
-    return [Found(distribution, module_label(module), case) for case in vars(loaded)["cases"]]
+    return [CollectedCase(distribution, module_label(module), case) for case in vars(loaded)["cases"]]

@@ -6,7 +6,7 @@ import collections
 
 from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 
-from jax2onnx_testing.collection import Broken, Found, find_cases
+from jax2onnx_testing.collection import BrokenPlugin, CollectedCase, find_cases
 
 __all__ = ["duplicate_ids", "uncovered_operations"]
 
@@ -26,11 +26,11 @@ def uncovered_operations(distribution: str, plugins: Plugins | None = None) -> l
     }
     declared |= {s.name for s in registry.composites if registry.owners[f"composite target {s.target}"] == distribution}
     cases = find_cases([distribution], plugins)
-    covered = {name for found in cases if isinstance(found, Found) for name in found.case.covers}
+    covered = {name for found in cases if isinstance(found, CollectedCase) for name in found.case.covers}
     return sorted(declared - covered - registry.unsupported.keys())
 
 
 def duplicate_ids(distribution: str, plugins: Plugins | None = None) -> list[str]:
     """The ids that several cases of the distribution share."""
-    found = [f for f in find_cases([distribution], plugins) if not isinstance(f, Broken)]
+    found = [f for f in find_cases([distribution], plugins) if not isinstance(f, BrokenPlugin)]
     return sorted(name for name, count in collections.Counter(f.id for f in found).items() if count > 1)

@@ -23,7 +23,7 @@ __all__ = ["DecliningRules", "check_declining"]
 
 
 def check_declining(variant: Variant) -> None:
-    """Check that a case keeps its model if every rule runs in vain once, and its values if others take over.
+    """Check that a case keeps its model if every rule runs once and declines before it is used, and its values if no rule is left.
 
     Raises:
       CheckFailedError: the model consists of other nodes, or computes something else than JAX.
@@ -64,7 +64,7 @@ def _parts(program: OnnxProgram) -> collections.Counter[tuple[object, ...]]:
 
 
 class DecliningRules:
-    """A plugin by which every rule runs once in vain before it is used.
+    """A plugin by which every rule first runs once and declines after it has emitted nodes.
 
     What a rule lowers while it runs in vain does not run in vain itself: bodies in bodies would be lowered twice as
     often at each depth.

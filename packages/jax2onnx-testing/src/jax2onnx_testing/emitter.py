@@ -28,7 +28,7 @@ def _label(node: ir.Node) -> str:
 
 
 def _literal(path: str) -> list[str]:
-    """A string literal, wrapped between steps where it is long."""
+    """A string literal, wrapped before an arrow where it is long."""
     lines: list[str] = []
     line = ""
     for step in path.split(" -> "):
@@ -42,7 +42,7 @@ def _literal(path: str) -> list[str]:
 
 
 def _paths(nodes: Sequence[ir.Node]) -> Iterator[list[ir.Node]]:
-    """Chains of data edges that cover every node; a chain that joins another ends with the node where it does."""
+    """Chains of data edges that cover every node; a chain that meets another one ends with the node where they meet."""
     order = {node: i for i, node in enumerate(nodes)}
     following: Mapping[ir.Node, list[ir.Node]] = {
         node: sorted({u for out in node.outputs for u in out.consumers() if u in order}, key=order.__getitem__)

@@ -30,7 +30,7 @@ Reconstruction = Callable[[Harness, Results, Results, Results], str | None]
 
 
 def compare_harness(harness: Harness, args: Sequence[PyTree], expected: PyTree, actual: PyTree) -> str | None:
-    """None if the results agree, else a phrase that says where they do not.
+    """A phrase that says where the results of a harness differ; None if they agree.
 
     Signs, order and phases of factorisations are free, so that products of their factors are compared.
 
@@ -77,7 +77,7 @@ def _adjoint(x: Array) -> Array:
 
 
 def _eigenvalues(_: Harness, args: Results, want: Results, got: Results) -> str | None:
-    """Results are eigenvalues, then left or right eigenvectors; eigenvalues in any order."""
+    """Compare eigenvalues in any order, then the left or right eigenvectors by what they satisfy."""
     matrix, values = args[0], got[0]
     if not np.isfinite(want[0]).all():
         return None if not np.isfinite(values).all() else "finite where JAX is not"
@@ -90,7 +90,7 @@ def _eigenvalues(_: Harness, args: Results, want: Results, got: Results) -> str 
 
 
 def _eigenvectors(matrix: Array, values: Array, candidates: Results) -> str | None:
-    """Each of the matrices must have left or right eigenvectors in its columns."""
+    """Check that the columns of each of the matrices are left or right eigenvectors."""
     eps = 1e4 * np.finfo(values.dtype).eps * max(1.0, float(np.abs(matrix).max(initial=0.0)))
     for v in candidates:
         right = np.allclose(matrix @ v, v * values[..., None, :], atol=eps)
@@ -101,7 +101,7 @@ def _eigenvectors(matrix: Array, values: Array, candidates: Results) -> str | No
 
 
 def _eigh(harness: Harness, args: Results, want: Results, got: Results) -> str | None:
-    """Results are eigenvectors, which must be orthonormal, then eigenvalues: the reverse of `eig`."""
+    """Compare eigenvectors, which must be orthonormal, then eigenvalues: the reverse order of `eig`."""
     vectors = got[0]
     eps = 1e4 * np.finfo(vectors.dtype).eps
     if np.isfinite(want[0]).all() and not np.allclose(_adjoint(vectors) @ vectors, np.eye(vectors.shape[-1]), atol=eps):
@@ -110,7 +110,7 @@ def _eigh(harness: Harness, args: Results, want: Results, got: Results) -> str |
 
 
 def _svd(_: Harness, args: Results, want: Results, got: Results) -> str | None:
-    """Results are the singular values, then U and Vᴴ where they were asked for."""
+    """Compare the singular values, then U and Vᴴ, where they were asked for, by their product."""
     if len(want) == 1:
         return _difference(want[0], got[0], 10.0)
     s, u, v = got[0], got[1], got[2]
@@ -124,7 +124,7 @@ def _svd(_: Harness, args: Results, want: Results, got: Results) -> str | None:
 
 
 def _qr(_: Harness, args: Results, want: Results, got: Results) -> str | None:
-    """Results are Q and R, then the pivots where there was pivoting."""
+    """Compare Q and R by their product, then the pivots where there are any."""
     q, r = got[0], got[1]
     if len(got) == 3:
         problem = _difference(want[2], got[2])
@@ -134,7 +134,7 @@ def _qr(_: Harness, args: Results, want: Results, got: Results) -> str | None:
 
 
 def _sort(harness: Harness, _: Results, want: Results, got: Results) -> str | None:
-    """Rows with equal keys may come in any order from a sort that is not stable."""
+    """Compare sorted rows; those with equal keys may come in any order from a sort that is not stable."""
     if not harness.params["is_stable"]:
         want, got = _rows_in_order(want), _rows_in_order(got)
     problems = (_difference(w, g) for w, g in zip(want, got, strict=True))

@@ -14,15 +14,15 @@ from jax2onnx_core.plugins.cases import ExpectGraph
 __all__ = ["GraphMismatchError", "match_graph", "operator_name", "shape_text", "show_graph"]
 
 _ENUMERATED = 2000
-"""Ways to lay a path into a graph that are tried at most."""
+"""The number of sequences of nodes that fit a path after which no further one is looked for."""
 
 
 class GraphMismatchError(AssertionError):
     """A graph is not as expected; the message shows the graph, and how far the path fits."""
 
 
-class Step(NamedTuple):
-    """One operator of a path; `shape` is None where any will do."""
+class PathNode(NamedTuple):
+    """A node of a path: an operator, and the shape of its result or None for any."""
 
     operator: str
     shape: str | None
@@ -91,10 +91,10 @@ def _path_problems(nodes: Sequence[ir.Node], expected: ExpectGraph) -> Iterator[
     following = _followers(nodes)
     covered: set[ir.Node] = set()
     for path in expected.paths:
-        steps = parse_path(path)
-        matches = list(itertools.islice(_matches(nodes, steps, following, expected.symbols), _ENUMERATED))
+        path_nodes = parse_path(path)
+        matches = list(itertools.islice(_matches(nodes, path_nodes, following, expected.symbols), _ENUMERATED))
         if not matches:
-            yield _path_problem(path, nodes, steps, following, expected.symbols)
+            yield _path_problem(path, nodes, path_nodes, following, expected.symbols)
         else:
             covered.update(max(matches, key=lambda match: len(set(match) - covered)))
     if expected.match == "exact":
@@ -104,15 +104,15 @@ def _path_problems(nodes: Sequence[ir.Node], expected: ExpectGraph) -> Iterator[
             yield f"Operators that no path names: {listed}."
 
 
-def parse_path(path: str) -> list[Step]:
-    """`"Transpose -> Conv:Bx32x28x28"` → steps."""
-    steps = []
+def parse_path(path: str) -> list[PathNode]:
+    """The operators of a path such as `"Transpose -> Conv:Bx32x28x28"`."""
+    path_nodes = []
     for part in path.split("->"):
         operator, _, shape = part.strip().partition(":")
         if not operator:
-            raise ValueError(f"expect_graph: {path!r} has an empty step.")
-        steps.append(Step(operator.strip(), shape.strip() or None))
-    return steps
+            raise ValueError(f"expect_graph: {path!r} names no operator between two arrows.")
+        path_nodes.append(PathNode(operator.strip(), shape.strip() or None))
+    return path_nodes
 
 
 def _followers(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, list[ir.Node]]:
@@ -124,10 +124,10 @@ def _followers(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, list[ir.Node]]:
     }
 
 
-def _fits(node: ir.Node, step: Step, symbols: Mapping[str, int | None]) -> bool:
-    if step.operator not in (operator_name(node), "?"):
+def _fits(node: ir.Node, wanted: PathNode, symbols: Mapping[str, int | None]) -> bool:
+    if wanted.operator not in (operator_name(node), "?"):
         return False
-    return step.shape is None or any(_shape_fits(value, step.shape, symbols) for value in node.outputs)
+    return wanted.shape is None or any(_shape_fits(value, wanted.shape, symbols) for value in node.outputs)
 
 
 def _shape_fits(value: ir.Value, pattern: str, symbols: Mapping[str, int | None]) -> bool:
@@ -145,40 +145,40 @@ def _shape_fits(value: ir.Value, pattern: str, symbols: Mapping[str, int | None]
 
 
 def _matches(
-    nodes: Sequence[ir.Node], steps: Sequence[Step], following: Mapping[ir.Node, list[ir.Node]],
+    nodes: Sequence[ir.Node], path_nodes: Sequence[PathNode], following: Mapping[ir.Node, list[ir.Node]],
     symbols: Mapping[str, int | None],
 ) -> Iterator[tuple[ir.Node, ...]]:  # fmt: skip
-    """Every way to lay the steps along data edges."""
+    """Every sequence of nodes that follow each other along data edges and fit the path."""
 
     def extend(match: tuple[ir.Node, ...]) -> Iterator[tuple[ir.Node, ...]]:
-        if len(match) == len(steps):
+        if len(match) == len(path_nodes):
             yield match
             return
         candidates = following[match[-1]] if match else nodes
         for node in candidates:
-            if _fits(node, steps[len(match)], symbols):
+            if _fits(node, path_nodes[len(match)], symbols):
                 yield from extend((*match, node))
 
     return extend(())
 
 
 def _path_problem(
-    path: str, nodes: Sequence[ir.Node], steps: Sequence[Step], following: Mapping[ir.Node, list[ir.Node]],
+    path: str, nodes: Sequence[ir.Node], path_nodes: Sequence[PathNode], following: Mapping[ir.Node, list[ir.Node]],
     symbols: Mapping[str, int | None],
 ) -> str:  # fmt: skip
     """The sentence that says how far a path fits into the graph."""
-    for length in range(len(steps) - 1, 0, -1):
-        match = next(_matches(nodes, steps[:length], following, symbols), None)
+    for length in range(len(path_nodes) - 1, 0, -1):
+        match = next(_matches(nodes, path_nodes[:length], following, symbols), None)
         if match is not None:
             after = following[match[-1]]
             found = ", ".join(f"{operator_name(n)}:{shape_text(n.outputs[0])}" for n in after) or "the end of the graph"
             fitting = " -> ".join(f"{operator_name(n)}:{shape_text(n.outputs[0])}" for n in match)
-            return f"Path {path!r} is not in the graph. It fits as far as {fitting}; then comes {found}, not {_text(steps[length])}."
-    first = steps[0]
+            return f"Path {path!r} is not in the graph. It fits as far as {fitting}; then comes {found}, not {_text(path_nodes[length])}."
+    first = path_nodes[0]
     same = [shape_text(n.outputs[0]) for n in nodes if operator_name(n) == first.operator]
     hint = f" {first.operator} has the shapes {', '.join(same)}." if same else ""
     return f"Path {path!r} is not in the graph: there is no {_text(first)}.{hint}"
 
 
-def _text(step: Step) -> str:
-    return step.operator if step.shape is None else f"{step.operator}:{step.shape}"
+def _text(wanted: PathNode) -> str:
+    return wanted.operator if wanted.shape is None else f"{wanted.operator}:{wanted.shape}"

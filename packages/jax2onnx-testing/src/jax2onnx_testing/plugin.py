@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collect_file(file_path: pathlib.Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A module of cases that is named on the command line is a file of tests."""
+    """Collect a module of cases that is named on the command line as a file of tests."""
     if file_path.name.endswith("_cases.py") and parent.session.isinitpath(file_path):
         return CaseFile.from_parent(parent, path=file_path)
     return None
@@ -105,7 +105,7 @@ class CaseItem(pytest.Item):
         self.test = test
 
     def runtest(self) -> None:
-        """Check it."""
+        """Check the case."""
         from jax2onnx_testing.suite import run_test
 
         run_test(self.test)
@@ -117,7 +117,7 @@ class CaseItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[pathlib.Path, None, str]:
-        """Where the case stands, and its name."""
+        """The file of the case, and its name."""
         return self.path, None, self.name
 
 

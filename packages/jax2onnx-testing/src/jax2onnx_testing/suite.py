@@ -10,12 +10,12 @@ import pytest
 from jax2onnx_core.plugins.discovery import installed_plugins
 from jax2onnx_core.plugins.rules import CompositeSpec
 
+from jax2onnx_testing.call_paths import check_reached
 from jax2onnx_testing.checks import check_variant
-from jax2onnx_testing.collection import Broken, Found, find_cases
+from jax2onnx_testing.collection import BrokenPlugin, CollectedCase, find_cases
 from jax2onnx_testing.coverage import duplicate_ids, uncovered_operations
 from jax2onnx_testing.declines import check_declining
 from jax2onnx_testing.errors import KnownLimitationError
-from jax2onnx_testing.references import check_reached
 from jax2onnx_testing.transforms import NotApplicableError, Transformed, check_transformed, transformations
 from jax2onnx_testing.variants import PRECISIONS, Variant, quick_variants_of, variants_of
 
@@ -37,9 +37,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     quick = metafunc.config.getoption("--jax2onnx-quick")
     target = metafunc.config.getoption("--target")
     if "variant" in metafunc.fixturenames:
-        tests: list[Variant | Transformed | Broken] = []
+        tests: list[Variant | Transformed | BrokenPlugin] = []
         for number, found in enumerate(cases):
-            if isinstance(found, Broken):
+            if isinstance(found, BrokenPlugin):
                 tests.append(found)
             else:
                 quick_ones = quick_variants_of(found, precisions, number, target)
@@ -48,13 +48,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "transformed" in metafunc.fixturenames:
         # Transformations are about structure, not precision: one of them is enough.
         more = (
-            list(transformations([f for f in cases if isinstance(f, Found)], quick=quick, target=target))
+            list(transformations([f for f in cases if isinstance(f, CollectedCase)], quick=quick, target=target))
             if "f32" in precisions
             else []
         )
         metafunc.parametrize("transformed", more, ids=[t.id for t in more])
     if "declining" in metafunc.fixturenames:
-        some = [f for f in find_cases(distributions) if isinstance(f, Found)][:: _EVERY if quick else 1]
+        some = [f for f in find_cases(distributions) if isinstance(f, CollectedCase)][:: _EVERY if quick else 1]
         declining = [v for f in some for v in quick_variants_of(f, ["f32"], 0, target)] if "f32" in precisions else []
         metafunc.parametrize("declining", declining, ids=[v.id for v in declining])
     if "composite" in metafunc.fixturenames:
@@ -72,10 +72,10 @@ def _wanted(name: str, distributions: list[str]) -> bool:
     return not short or name.removeprefix("jax2onnx-") in short
 
 
-def run_test(test: Variant | Transformed | Broken) -> None:
+def run_test(test: Variant | Transformed | BrokenPlugin) -> None:
     """Check one test of this module."""
     __tracebackhide__ = True
-    if isinstance(test, Broken):
+    if isinstance(test, BrokenPlugin):
         raise test.error
     if isinstance(test, Variant):
         if test.skip_reason is not None:
@@ -96,7 +96,7 @@ def run_test(test: Variant | Transformed | Broken) -> None:
         pytest.xfail(str(error))
 
 
-def test_case(variant: Variant | Broken) -> None:
+def test_case(variant: Variant | BrokenPlugin) -> None:
     """A variant of a case converts, runs and equals JAX."""
     run_test(variant)
 

@@ -17,7 +17,7 @@ from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 from jax2onnx_graph.arrays import Array
 
 from jax2onnx_testing.checks import assert_close, run_program
-from jax2onnx_testing.collection import Found
+from jax2onnx_testing.collection import CollectedCase
 from jax2onnx_testing.errors import CheckFailedError
 from jax2onnx_testing.reference import Reference
 from jax2onnx_testing.targets import explain_failures, explain_refusals
@@ -39,7 +39,7 @@ class NotApplicableError(Exception):
 class Transformed:
     """One test: a case under a transformation."""
 
-    found: Found
+    found: CollectedCase
     transform: str
     target: str | None = None
 
@@ -54,7 +54,9 @@ def composite_names(plugins: Plugins | None = None) -> set[str]:
     return {spec.name for spec in (plugins or installed_plugins()).registry.composites}
 
 
-def transformations(cases: Sequence[Found], *, quick: bool = False, target: str | None = None) -> Iterator[Transformed]:
+def transformations(
+    cases: Sequence[CollectedCase], *, quick: bool = False, target: str | None = None
+) -> Iterator[Transformed]:
     """Every transformation of each case that covers a composite.
 
     Args:
@@ -229,7 +231,7 @@ class _StopError(Exception):
 
 
 def _check_exception(built: Built, args: Arguments) -> None:
-    """After an error in the user's function, nothing is patched any more."""
+    """Check that nothing stays patched after an error in the user's function."""
 
     def failing(*operands: PyTree) -> PyTree:
         built.fn(*operands)
@@ -247,7 +249,7 @@ def _check_exception(built: Built, args: Arguments) -> None:
 
 
 def _check_threads(built: Built, args: Arguments) -> None:
-    """Two threads export while a third computes: each gets the result that it gets alone."""
+    """Check that two threads that export while a third one computes get the same results as alone."""
     before, reference = patched_targets(), Reference(built.fn)
     alone, want = built.export().model_proto.SerializeToString(deterministic=True), reference(tuple(args), {})
     with concurrent.futures.ThreadPoolExecutor(3) as pool:

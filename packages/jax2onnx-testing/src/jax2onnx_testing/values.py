@@ -24,9 +24,17 @@ Distribution = Literal["special", "finite", "positive", "unit"]
 def arguments(
     program: OnnxProgram, specs: Sequence[PyTree], sizes: Mapping[str, int], values: Distribution, seed: int
 ) -> tuple[tuple[PyTree, ...], dict[str, PyTree]]:
-    """`(args, kwargs)` for a program at these sizes of its symbols.
+    """The arguments of a call of a program, random but for inputs that were given as arrays.
 
-    Inputs that were given as arrays (`specs`) keep their values; the others are random.
+    Args:
+      program: the program.
+      specs: the inputs as they were given to `to_onnx`; arrays among them keep their values.
+      sizes: the sizes of the symbols.
+      values: the distribution of the random numbers.
+      seed: the seed of the random numbers.
+
+    Returns:
+      `(args, kwargs)`.
     """
     random = np.random.default_rng(seed)
     traced = program.inputs.symbols.traced_values(sizes)
@@ -52,7 +60,14 @@ def _given(spec: PyTree, argument: PyTree) -> PyTree:
 def random_array(
     random: np.random.Generator, dtype: Dtype, shape: tuple[int, ...], values: Distribution
 ) -> Array | jax.Array:
-    """An array of any dtype that JAX has; typed random keys are JAX arrays."""
+    """A random array.
+
+    Args:
+      random: the generator.
+      dtype: any dtype that JAX has; typed random keys are JAX arrays.
+      shape: the shape.
+      values: the distribution of the numbers.
+    """
     if jnp.issubdtype(dtype, jax.dtypes.prng_key):
         key = jax.random.key(int(random.integers(2**31)), impl=jax.random.key_impl(jnp.empty(0, dtype)))
         return jax.random.split(key, max(1, math.prod(shape)))[: math.prod(shape)].reshape(shape)

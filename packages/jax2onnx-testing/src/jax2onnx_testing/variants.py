@@ -19,7 +19,7 @@ from jax2onnx_core.plugins.errors import SymbolError
 from jax2onnx_core.symbols.symbols import evaluate_dim
 from jax2onnx_runtime.sizes import find_sizes
 
-from jax2onnx_testing.collection import Found
+from jax2onnx_testing.collection import CollectedCase
 
 __all__ = ["Built", "Precision", "Variant", "build", "fill_in", "is_symbolic", "quick_variants_of", "variants_of"]
 
@@ -42,7 +42,7 @@ class Variant:
       target: the target that the tests are for; None for the default one.
     """
 
-    found: Found
+    found: CollectedCase
     precision: Precision
     symbolic: bool
     target: str | None = None
@@ -81,20 +81,20 @@ class Built:
     options: Mapping[str, Any]
 
     def export(self) -> OnnxProgram:
-        """Convert it."""
+        """Export the callable."""
         with _without_warnings():
             return to_onnx(self.fn, self.inputs, **self.options)
 
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
-    """A case means what it says: training mode, inputs of 64 bits in the variants of single precision."""
+    """Suppress warnings that a case means to cause: training mode, 64-bit inputs in a variant of single precision."""
     with warnings.catch_warnings(action="ignore", category=errors.ExportWarning):
         yield
 
 
 def variants_of(
-    found: Found, precisions: Sequence[Precision] = PRECISIONS, target: str | None = None
+    found: CollectedCase, precisions: Sequence[Precision] = PRECISIONS, target: str | None = None
 ) -> Iterator[Variant]:
     """Every variant of a case, in a fixed order.
 
@@ -109,7 +109,7 @@ def variants_of(
 
 
 def quick_variants_of(
-    found: Found, precisions: Sequence[Precision], number: int, target: str | None = None
+    found: CollectedCase, precisions: Sequence[Precision], number: int, target: str | None = None
 ) -> Iterator[Variant]:
     """One variant of a case as float32, symbolic if it can be; of every fourth case one as float64 too.
 

@@ -1,4 +1,4 @@
-"""What this distribution contributes to jax2onnx-core."""
+"""The plugin of ripple: registers its rules and composites, and lists its test cases."""
 
 from jax2onnx_core import Case, Registry, hookimpl
 

@@ -56,7 +56,7 @@ def _versions(installed: Mapping[str, str]) -> dict[str, str]:
 
 
 def _examine(installed: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Sentences about what is wrong, and about what would be better."""
+    """Sentences about problems of the installation, and about improvements."""
     problems = [
         f"{name} needs {requirement.name}{requirement.specifier}, but "
         f"{installed.get(canonicalize_name(requirement.name), 'none')} is installed: pip install '{requirement.name}{requirement.specifier}'"

@@ -68,7 +68,7 @@ def _template_files() -> list[Path]:
 
 
 def _named(text: str, name: str) -> str:
-    """A text of the template with the name of the plugin: with hyphens in that of the distribution, else as Python has it."""
+    """A text of the template with the plugin's name in it: with hyphens in the name of the distribution, with underscores elsewhere."""
     return text.replace("jax2onnx-acme", f"jax2onnx-{name}").replace("acme", _module(name))
 
 

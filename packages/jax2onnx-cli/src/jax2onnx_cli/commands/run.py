@@ -66,7 +66,7 @@ def command(
 
 
 def _run(file: Path, target: str | None, feeds: Mapping[str, Array]) -> tuple[str, Sequence[Array]]:
-    """The name of the runtime, and the outputs."""
+    """Run the model; returns the name of the runtime, and the outputs."""
     from jax2onnx_core.plugins.discovery import installed_plugins
     from jax2onnx_graph.targets import find_target
     from jax2onnx_runtime.runtimes import find_runtime
@@ -88,7 +88,7 @@ def _check_kinds(model: ir.Model) -> None:
 
 
 def _check_output(output: Path | None) -> None:
-    """Raise before the work is done if a file cannot be written."""
+    """Raise BadInput before the model runs if the file of the outputs cannot be written."""
     if output is not None and output.suffix != ".npz":
         raise BadInput(f"--output {output}: the outputs become an .npz file; give it that suffix.")
     if output is not None and not output.parent.is_dir():

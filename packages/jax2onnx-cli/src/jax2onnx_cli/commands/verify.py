@@ -81,7 +81,7 @@ def _check_interface(file: Path, model: ir.Model, subject: str, exported: ir.Mod
 
 
 def _completed(request: Request, model: ir.Model) -> Request:
-    """The request with what the file says of symbols, types and layouts."""
+    """The request with the symbols, types and layouts that the file has, where the user gave none."""
     from jax2onnx_graph.metadata import read_constraints, read_layouts, read_symbols
 
     types = [value.dtype.numpy() for value in (*model.graph.inputs, *model.graph.outputs) if value.dtype is not None]
@@ -118,7 +118,7 @@ def _inputs(request: Request, model: ir.Model, subject: Subject) -> Inputs:
 
 
 def _spec(name: str, value: ir.Value, labels: Mapping[tuple[str, int], str], layouts: Layouts) -> InputSpec:
-    """The specification of the object's input for an input of the file."""
+    """The specification of an input of the object, from the input of the file."""
     assert value.dtype is not None, "and types"
     assert value.shape is not None, "and shapes"
     dims = [dim if isinstance(dim, int) else dim.value for dim in value.shape]

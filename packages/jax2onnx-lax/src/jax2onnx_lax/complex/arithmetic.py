@@ -57,7 +57,13 @@ def from_real(x: Array) -> Complex:
 
 
 def select(predicate: Array, if_true: Complex, if_false: Complex) -> Complex:
-    """`jnp.where` on pairs."""
+    """`jnp.where` on pairs of real and imaginary parts.
+
+    Args:
+      predicate: booleans that broadcast to the shape of the others.
+      if_true: the numbers where `predicate` is True.
+      if_false: the numbers elsewhere, of the same dtype.
+    """
     return Complex(
         jnp.where(predicate, if_true.real, if_false.real),
         jnp.where(predicate, if_true.imag, if_false.imag),
@@ -126,12 +132,12 @@ def _divide_special(z: Complex, w: Complex, quotient: Complex) -> Complex:
 
 
 def _any_infinite(z: Complex) -> Array:
-    """Where a component is infinite."""
+    """A mask of the numbers that have an infinite component."""
     return (abs(z.real) == np.inf) | (abs(z.imag) == np.inf)
 
 
 def _finite(z: Complex) -> Array:
-    """Where both components are finite."""
+    """A mask of the numbers whose components are both finite."""
     return lax.is_finite(z.real) & lax.is_finite(z.imag)
 
 

@@ -39,9 +39,14 @@ def _pair(x: Array) -> Operand:
 def multiply_in_parts(
     primitive: Primitive, z: Operand, w: Operand, *, preferred_element_type: DtypeLike | None = None, **params: object
 ) -> Complex:
-    """A bilinear primitive (a contraction, a convolution) of operands of which at least one is a complex pair.
+    """Apply a bilinear primitive (a contraction, a convolution) to the real and imaginary parts of its operands.
 
-    It is applied to the operands' real and imaginary parts, converted to the float dtype of the result.
+    Args:
+      primitive: the primitive, of two real operands.
+      z: the first operand.
+      w: the second operand; at least one of them is a complex pair.
+      preferred_element_type: the dtype of the result, complex or None; the parts are converted to its float dtype.
+      params: the other parameters of the primitive.
     """
     result = jax.eval_shape(
         lambda *xs: primitive.bind(*xs, preferred_element_type=preferred_element_type, **params),

@@ -29,7 +29,10 @@ def _signed(magnitude: Array, x: Array) -> Array:
 
 
 def _arcs(z: Complex) -> tuple[Array, Array]:
-    """What the arc functions of x + iy are made of, where x and y are the absolute values of the parts of `z`.
+    """The two quantities of which Hull et al. make the arc sine and arc cosine of x + iy.
+
+    Args:
+      z: the number; x and y are the absolute values of its parts.
 
     Returns:
       The cathetus k with Re asin = atan2(x, k) and Re acos = atan2(k, x); the imaginary part

@@ -21,12 +21,12 @@ from jax2onnx_lax.contract.im2col import batch_groups_as_channels, conv_by_patch
 from jax2onnx_lax.dtypes import Dtype, is_float
 from jax2onnx_lax.padding import (
     Pairs,
-    as_padded,
     dilated_size,
     fit_windows,
     is_same_padding,
     static_pairs,
     surely_fits,
+    unchanged_padding,
 )
 
 __all__ = ["rules"]
@@ -38,7 +38,7 @@ _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
 @dataclasses.dataclass(frozen=True)
 class _Window:
-    """How the kernel moves over the spatial axes, one entry per axis."""
+    """The movement of the kernel over the spatial axes, one entry per axis."""
 
     kernel: Dims
     strides: tuple[int, ...]
@@ -117,7 +117,7 @@ def _convolve(ctx: Context, op_type: str, x: Value, kernel: Value, window: _Wind
     if any(d != 1 for d in window.lhs_dilation):
         x, window = _insert_zeros(ctx, x, window)
     space = ctx.known_dims(x)[2:]
-    fitted = as_padded(window.padding)
+    fitted = unchanged_padding(window.padding)
     if static_pairs(window.padding) is not None or not window.is_same(space):
         fitted = fit_windows(ctx, space, window.padding, window.extents, window.strides)
     x, pads, auto_pad = _padding(ctx, x, dataclasses.replace(window, padding=fitted.padding))

@@ -27,7 +27,7 @@ rules = Rules()
 
 @dataclasses.dataclass(frozen=True)
 class _Side:
-    """One operand: its value, its dimensions, and which of its axes are batch, contracted and free."""
+    """One operand of a product: its value, its dimensions, and its batch, contracted and free axes."""
 
     value: Value
     dims: Dims
@@ -56,7 +56,7 @@ def _is_zero(dim: Dim) -> bool:
 def dot_general(
     ctx: Context, lhs: Value, rhs: Value, *, dimension_numbers: lax.DotDimensionNumbers, **_: object
 ) -> Value:
-    """A product that contracts any axes."""
+    """Lower a product that contracts any axes."""
     (lhs_contracted, rhs_contracted), (lhs_batch, rhs_batch) = dimension_numbers
     left = _Side(lhs, ctx.avals_in[0].shape, tuple(lhs_batch), tuple(lhs_contracted))
     right = _Side(rhs, ctx.avals_in[1].shape, tuple(rhs_batch), tuple(rhs_contracted))
@@ -163,7 +163,7 @@ def _byte_product(ctx: Context, left: _Side, right: _Side, out: Dims) -> Value:
 
 
 def _outer_product(ctx: Context, left: _Side, right: _Side, dtype: Dtype | None = None) -> Value:
-    """Nothing is contracted: an elementwise product of [batch, left…, 1…] and [batch, 1…, right…], in `dtype`."""
+    """A product that contracts nothing: [batch, left…, 1…] times [batch, 1…, right…], elementwise, in `dtype`."""
     lhs = _arranged(ctx, left, (*left.batch, *left.free))
     rhs = _arranged(ctx, right, (*right.batch, *right.free))
     lhs = ctx.reshape(lhs, (*left.sizes(left.batch), *left.sizes(left.free), *(1 for _ in right.free)))
@@ -183,7 +183,7 @@ def _arranged(ctx: Context, side: _Side, axes: Sequence[int]) -> Value:
 
 
 def _unbatched_product(ctx: Context, left: _Side, right: _Side, out: Dims) -> Value | None:
-    """One MatMul or Gemm without a transpose, where ONNX's operators can say it; else None."""
+    """The product as one MatMul or Gemm without a transpose, where these operators can compute it; else None."""
     if left.batch or len(left.contracted) != 1:
         return None
     l_last = left.contracted[0] == len(left.dims) - 1

@@ -21,10 +21,10 @@ def conv_by_patches(
     lhs_dilation: Sequence[int], rhs_dilation: Sequence[int], dimension_numbers: lax.ConvDimensionNumbers,
     feature_group_count: int, batch_group_count: int, preferred_element_type: DtypeLike | None = None, **_: object,
 ) -> Array:  # fmt: skip
-    """The patches under the kernel, taken by one gather per spatial axis, times the kernel.
+    """A convolution as a matrix product: the patches under the kernel, taken by one gather per spatial axis, times the kernel.
 
-    The size of the graph does not depend on the sizes of the operands. Parameters and result are those of the
-    primitive `conv_general_dilated`.
+    Operands, parameters and result are those of the primitive `conv_general_dilated`. The size of the graph does not depend on
+    the sizes of the operands.
     """
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     x, kernel = lax.transpose(lhs, lhs_spec), lax.transpose(rhs, rhs_spec)

@@ -85,7 +85,7 @@ def axis_index(ctx: Context, **_: object) -> Value:
 
 @rules.lower("debug_callback", "debug_print", "inspect_sharding", physical=True)
 def debug(ctx: Context, *_: Value, **__: object) -> Sequence[Value]:
-    """Nothing: the model does not print."""
+    """Emit nothing: a model does not print."""
     return ()
 
 

@@ -71,7 +71,7 @@ def _collectives(x: jax.Array) -> tuple[jax.Array, ...]:
 
 
 def _invariant(x: jax.Array) -> tuple[jax.Array, ...]:
-    """What JAX makes of collectives where it keeps track of which values differ between devices."""
+    """Collectives where JAX keeps track of which values differ between devices (`check_vma`)."""
     total = lax.psum(x, "i")
     return total, lax.all_gather(x, "i", to="invarying"), x + total
 

@@ -1,4 +1,4 @@
-"""What `while` and `scan` share: what a loop's body does to its carry, and the Loop operator."""
+"""Analysis of the carry of `while` and `scan` bodies, and the Loop operator that both lower to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jax2onnx_core.lowering.context import Subgraph
 from jax2onnx_lax.indexing.value_bounds import value_bounds
 from jax2onnx_lax.indexing.value_facts import set_range
 
-__all__ = ["LoopBody", "LoopStep", "counter_after", "emit_loop"]
+__all__ = ["IterationResults", "LoopBody", "counter_after", "emit_loop"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,13 @@ class LoopBody:
 
     @staticmethod
     def analyse(jaxpr: Jaxpr, first: int, num_carry: int) -> LoopBody:
-        """Look at a body whose inputs from position `first` on are its carry."""
+        """Find the invariant values and the counters in the carry of a body.
+
+        Args:
+          jaxpr: the body.
+          first: the position of the carry in its inputs.
+          num_carry: the number of values in the carry, which are its first results.
+        """
         inner, _ = open_jaxpr(jaxpr)
         made_by = {var: eqn for eqn in inner.eqns for var in eqn.outvars}
         carry = list(enumerate(zip(inner.invars[first : first + num_carry], inner.outvars[:num_carry], strict=True)))
@@ -54,7 +60,13 @@ class LoopBody:
         return [k for k in range(self.num_carry) if k not in self.invariant | self.counters]
 
     def carry(self, init: Sequence[Value], states: Sequence[Value], counter: Callable[[Value], Value]) -> list[Value]:
-        """The whole carry in its order: `states`, invariant values from `init`, `counter(start)` for counters."""
+        """The whole carry in its order.
+
+        Args:
+          init: the carry before the loop, from which invariant values are taken.
+          states: the values that the ONNX loop carries, in the order of `self.states`.
+          counter: the value of a counter from the one that it begins with.
+        """
         rest = iter(states)
         return [
             init[k] if k in self.invariant else counter(init[k]) if k in self.counters else next(rest)
@@ -73,14 +85,29 @@ def _increments(eqn: Equation | None, old: Var) -> bool:
 
 
 def counter_after(ctx: Context, start: Value, iterations: Value) -> Value:
-    """The value of a counter that begins as `start` after so many iterations (an int64 scalar)."""
+    """The value of a counter after some iterations.
+
+    Args:
+      ctx: the context of the rule.
+      start: the counter before the loop, a scalar of a signed integer dtype.
+      iterations: the number of iterations, an int64 scalar.
+
+    Returns:
+      A scalar of the dtype of `start`.
+    """
     number = ctx.cast(iterations, ctx.dtype(start))
     known = ctx.known(start)
     return number if known is not None and not known.any() else ctx.op.Add(number, start)
 
 
-class LoopStep(NamedTuple):
-    """The results of one iteration of a Loop: whether to go on (None: yes), the next states, values to stack."""
+class IterationResults(NamedTuple):
+    """The results of one iteration of a Loop.
+
+    Attributes:
+      condition: whether there is another iteration, a bool scalar; None for yes.
+      states: the next states.
+      stacked: values that are stacked over all iterations.
+    """
 
     condition: Value | None
     states: Sequence[Value]
@@ -89,7 +116,7 @@ class LoopStep(NamedTuple):
 
 def emit_loop(
     ctx: Context, count: Value | None, condition: Value | None, avals: Sequence[Aval], init: Sequence[Value],
-    step: Callable[[Subgraph, Value, list[Value]], LoopStep],
+    step: Callable[[Subgraph, Value, list[Value]], IterationResults],
 ) -> tuple[Value, ...]:  # fmt: skip
     """Emit a Loop.
 

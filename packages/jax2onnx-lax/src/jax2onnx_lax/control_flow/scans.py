@@ -17,7 +17,7 @@ from jax2onnx_core.lowering.physical import physical_type
 
 from jax2onnx_lax._compat import scan_counts
 from jax2onnx_lax.control_flow.hoisting import hoist
-from jax2onnx_lax.control_flow.loop_bodies import LoopBody, LoopStep, counter_after, emit_loop
+from jax2onnx_lax.control_flow.loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
 from jax2onnx_lax.indexing.value_bounds import value_bounds
 from jax2onnx_lax.indexing.value_facts import set_range
 
@@ -83,7 +83,7 @@ class _Scan:
     reverse: bool
 
     def without_iterations(self) -> list[Value]:
-        """The carry as it was, and stacks of length 0."""
+        """The results of a scan without iterations: the first carry, and stacks of length 0."""
         stacked = self.ctx.avals_out[self.body.num_carry :]
         return [*self.init, *(self.ctx.jax(functools.partial(jnp.zeros, a.shape, a.dtype)) for a in stacked)]
 
@@ -98,7 +98,7 @@ class _Scan:
         return [*carry, *(ctx.concat([ctx.unsqueeze(y, [0]) for y in column], 0) for column in columns)]
 
     def hoisted(self, num_consts: int) -> _Scan:
-        """The same scan after the matrix products of its inputs alone; itself where there are none."""
+        """The scan with the matrix products that depend on its inputs alone taken out of the loop; itself where there are none."""
         parts = hoist(self.body.jaxpr, num_consts, self.body.num_carry, self.ctx.avals_in)
         if parts is None:
             return self
@@ -135,11 +135,11 @@ class _Scan:
         """A Loop, which numbers its iterations: inputs are gathered, counters computed from the number."""
         ctx, body, count = self.ctx, self.body, self.ctx.dim(self.length)
 
-        def step(sub: Subgraph, iteration: Value, states: list[Value]) -> LoopStep:
+        def step(sub: Subgraph, iteration: Value, states: list[Value]) -> IterationResults:
             slices = self._slices(sub, iteration, count)
             carry = body.carry(self.init, states, lambda start: counter_after(sub, start, iteration))
             new = sub.inline(body.jaxpr, *self.consts, *carry, *slices)
-            return LoopStep(None, [new[k] for k in body.states], new[body.num_carry :])
+            return IterationResults(None, [new[k] for k in body.states], new[body.num_carry :])
 
         avals, init = [ctx.avals_out[k] for k in body.states], [self.init[k] for k in body.states]
         results = emit_loop(ctx, count, None, avals, init, step)

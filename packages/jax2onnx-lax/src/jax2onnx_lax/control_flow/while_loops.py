@@ -9,7 +9,7 @@ from jax2onnx_core import Context, Jaxpr, Rules, Value
 from jax2onnx_core.jaxprs import is_literal, open_jaxpr
 from jax2onnx_core.lowering.context import Subgraph
 
-from jax2onnx_lax.control_flow.loop_bodies import LoopBody, LoopStep, counter_after, emit_loop
+from jax2onnx_lax.control_flow.loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
 
 __all__ = ["rules"]
 
@@ -58,10 +58,10 @@ def _counted_loop(
     """The carry after the loop that runs while the carry's value at position `counter` is less than `bound`."""
     count = _trip_count(ctx, init[counter], bound)
 
-    def step(sub: Subgraph, iteration: Value, states: list[Value]) -> LoopStep:
+    def step(sub: Subgraph, iteration: Value, states: list[Value]) -> IterationResults:
         carry = body.carry(init, states, lambda start: counter_after(sub, start, iteration))
         new = sub.inline(body.jaxpr, *consts, *carry)
-        return LoopStep(None, [new[k] for k in body.states])
+        return IterationResults(None, [new[k] for k in body.states])
 
     states, avals = [init[k] for k in body.states], [ctx.avals_out[k] for k in body.states]
     last = emit_loop(ctx, count, None, avals, states, step)
@@ -96,13 +96,13 @@ def _conditional_loop(
     def predicate(sub: Context, states: Sequence[Value]) -> Value:
         return sub.inline(cond_jaxpr, *cond_consts, *_carry(body, init, states))[0]
 
-    def step(sub: Subgraph, _: Value, states: list[Value]) -> LoopStep:
+    def step(sub: Subgraph, _: Value, states: list[Value]) -> IterationResults:
         results = sub.inline(body.jaxpr, *consts, *_carry(body, init, states))
         new = [results[k] for k in body.states]
         if batched:
             running = predicate(sub, states)
             new = [_where(sub, running, x, y) for x, y in zip(new, states, strict=True)]
-        return LoopStep(_any(sub, predicate(sub, new)), new)
+        return IterationResults(_any(sub, predicate(sub, new)), new)
 
     states, avals = [init[k] for k in body.states], [ctx.avals_out[k] for k in body.states]
     return _carry(body, init, emit_loop(ctx, None, _any(ctx, first), avals, states, step))

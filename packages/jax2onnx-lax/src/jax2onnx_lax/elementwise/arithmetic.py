@@ -31,7 +31,13 @@ rules.elementwise({
 
 
 def uniform(ctx: Context, value: Value, x: Value) -> Value:
-    """A scalar constant in place of `value` where `value` is one number broadcast to the shape of `x`, else `value`."""
+    """A scalar constant in place of a constant whose elements are all equal, as broadcasting makes it; any other value itself.
+
+    Args:
+      ctx: the context of the rule.
+      value: an operand of the shape of `x`.
+      x: the other operand.
+    """
     if ctx.dims(value) == () or ctx.dims(value) != ctx.dims(x):
         return value
     scalar = one_value(ctx, value)
@@ -168,7 +174,7 @@ def minimum(x: Array, y: Array) -> Array:
 
 
 def _or_nan(chosen: Array, x: Array) -> Array:
-    """Where `x` is chosen or NaN."""
+    """A mask of the elements where `x` is chosen or NaN."""
     return chosen | jnp.isnan(x) if jnp.issubdtype(x.dtype, jnp.floating) else chosen
 
 
@@ -192,7 +198,7 @@ def sign_by_comparison(x: Array) -> Array:
 
 @rules.lower("round")
 def round_(ctx: Context, x: Value, *, rounding_method: lax.RoundingMethod) -> Value:
-    """To the nearest integer; ONNX's Round takes halves to even, the other method is computed."""
+    """Round to the nearest integer; ONNX's Round takes halves to even, the other method is computed."""
     if rounding_method == lax.RoundingMethod.TO_NEAREST_EVEN:
         return ctx.op.Round(x)
     return ctx.jax(_round_away_from_zero, x)

@@ -243,7 +243,7 @@ def nextafter(x: Array, y: Array) -> Array:
 
 @rules.lower("nextafter")
 def nextafter_by_bits(ctx: Context, x: Value, y: Value) -> Value:
-    """For targets without double precision."""
+    """The neighbours of floats by their bits, for targets without double precision."""
     if widest(ctx) == np.float64:
         ctx.decline(f"{ctx.target.name} has double precision")
     return ctx.jax(_next_bits, x, y)

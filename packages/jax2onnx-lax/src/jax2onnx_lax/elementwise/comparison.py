@@ -20,7 +20,7 @@ rules.elementwise({"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Grea
 
 @rules.lower("ne")
 def not_equal(ctx: Context, x: Value, y: Value) -> Value:
-    """Not Equal, which for booleans is Xor."""
+    """Lower `ne` as Equal and Not, and as Xor for booleans."""
     return ctx.op.Xor(x, y) if is_bool(ctx.dtype(x)) else ctx.op.Not(ctx.op.Equal(x, y))
 
 
@@ -37,13 +37,13 @@ def compare_booleans(ctx: Context, x: Value, y: Value) -> Value:
 
 @rules.decompose("le")
 def less_or_equal(x: Array, y: Array) -> Array:
-    """Where the target has no LessOrEqual."""
+    """Lower `le` for targets without LessOrEqual."""
     return lax.lt(x, y) | lax.eq(x, y)
 
 
 @rules.decompose("ge")
 def greater_or_equal(x: Array, y: Array) -> Array:
-    """Where the target has no GreaterOrEqual."""
+    """Lower `ge` for targets without GreaterOrEqual."""
     return lax.gt(x, y) | lax.eq(x, y)
 
 

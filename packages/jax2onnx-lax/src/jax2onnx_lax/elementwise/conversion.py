@@ -38,7 +38,13 @@ def stage(ctx: Context, x: Value, **_: object) -> Value:
 
 
 def convert(ctx: Context, x: Value, dtype: DtypeLike) -> Value:
-    """`x` as `dtype`, with JAX's values: `Context.cast` where ONNX's Cast gives them, else the work-round."""
+    """Convert an array with JAX's values: by `Context.cast` where ONNX's Cast gives them, else by other operators around it.
+
+    Args:
+      ctx: the context of the rule.
+      x: the array.
+      dtype: the wanted dtype, not complex.
+    """
     source, target = ctx.dtype(x), np.dtype(dtype)
     if source == target:
         return x

@@ -24,7 +24,7 @@ from jax2onnx_lax.dtypes import is_bool, is_float, is_signed
 from jax2onnx_lax.indexing.gather_positions import gather_along, take_positions
 from jax2onnx_lax.indexing.generated_arrays import zeros
 from jax2onnx_lax.indexing.index_analysis import as_dimension, one_value, progression, to_index, unstack_indices
-from jax2onnx_lax.indexing.labels import Label, Labelled, axes_of, rearrange
+from jax2onnx_lax.indexing.named_axes import AxisName, NamedArray, axes_of, rearrange
 from jax2onnx_lax.indexing.slicing import from_end, slice_along, take_windows
 from jax2onnx_lax.indexing.start_indices import StartIndex, as_value, resolve_out_of_bounds
 
@@ -51,7 +51,7 @@ def gather(
         return zeros(ctx, ctx.dtype(x), aval.shape)
     indices = to_index(ctx, indices)
     starts = _start_indices(ctx, x, indices, dimension_numbers.start_index_map, slice_sizes)
-    operand = Labelled(x, tuple(("axis", d) for d in range(len(slice_sizes))))
+    operand = NamedArray(x, tuple(("axis", d) for d in range(len(slice_sizes))))
     operand = _cut_unindexed(ctx, operand, starts, dimension_numbers, slice_sizes)
     checked_mode = FILL if mode == FILL else CLIP
     operand, varying, valid = _take_uniform(ctx, operand, starts, checked_mode, dimension_numbers.collapsed_slice_dims)
@@ -73,8 +73,12 @@ def _start_indices(
 
 
 def _cut_unindexed(
-    ctx: Context, operand: Labelled, starts: Sequence[StartIndex], numbers: GatherDimensionNumbers, sizes: Sequence[Dim]
-) -> Labelled:
+    ctx: Context,
+    operand: NamedArray,
+    starts: Sequence[StartIndex],
+    numbers: GatherDimensionNumbers,
+    sizes: Sequence[Dim],
+) -> NamedArray:
     """Slice the axes without an index: windows start at 0 there."""
     indexed = {start.axis for start in starts} | set(numbers.operand_batching_dims)
     dims = ctx.known_dims(operand.value)
@@ -82,10 +86,10 @@ def _cut_unindexed(
     ends = [sizes[d] for d in axes]
     value = slice_along(ctx, operand.value, axes, [0] * len(axes), ends, None, ends)
     dropped = [d for d in numbers.collapsed_slice_dims if d not in indexed]
-    return _drop(ctx, Labelled(value, operand.labels), dropped)
+    return _drop(ctx, NamedArray(value, operand.axis_names), dropped)
 
 
-def _drop(ctx: Context, operand: Labelled, axes: Sequence[int]) -> Labelled:
+def _drop(ctx: Context, operand: NamedArray, axes: Sequence[int]) -> NamedArray:
     """The operand without these axes, each of size 1."""
     return operand.without(ctx, [("axis", d) for d in axes])
 
@@ -94,8 +98,8 @@ def _drop(ctx: Context, operand: Labelled, axes: Sequence[int]) -> Labelled:
 
 
 def _take_uniform(
-    ctx: Context, operand: Labelled, starts: Sequence[StartIndex], mode: GatherScatterMode, collapsed: Sequence[int]
-) -> tuple[Labelled, list[StartIndex], list[Value]]:
+    ctx: Context, operand: NamedArray, starts: Sequence[StartIndex], mode: GatherScatterMode, collapsed: Sequence[int]
+) -> tuple[NamedArray, list[StartIndex], list[Value]]:
     """Slice along the axes of which the whole batch takes one window.
 
     Returns:
@@ -114,9 +118,9 @@ def _take_uniform(
             windows.append(dataclasses.replace(start, value=scalar))
     operand = _drop(ctx, operand, [d for d in whole if d in collapsed])
     wide = [window for window in windows if window.size != 1]
-    places = [operand.place(("axis", window.axis)) for window in wide]
+    places = [operand.axis(("axis", window.axis)) for window in wide]
     value, checked = take_windows(ctx, operand.value, places, wide, mode)
-    operand = Labelled(value, operand.labels)
+    operand = NamedArray(value, operand.axis_names)
     valid += checked
     for window in windows:
         if window.size == 1:
@@ -134,21 +138,21 @@ def _is_batch_of_one(ctx: Context, start: StartIndex) -> bool:
 
 
 def _take_one(
-    ctx: Context, operand: Labelled, start: StartIndex, mode: GatherScatterMode, *, drop: bool
-) -> tuple[Labelled, Value | None]:
+    ctx: Context, operand: NamedArray, start: StartIndex, mode: GatherScatterMode, *, drop: bool
+) -> tuple[NamedArray, Value | None]:
     """Gather one position, a scalar, along an axis that is then dropped or has size 1; and the index' validity."""
     index, valid = resolve_out_of_bounds(ctx, start, mode, native=True)
-    label = ("axis", start.axis)
+    axis_name = ("axis", start.axis)
     dim = as_dimension(ctx, index)
     if dim is not None:
         index = as_value(ctx, from_end(dim, start.extent, 0), np.int64)
     index = index if drop else ctx.unsqueeze(index, [0])
-    return gather_along(ctx, operand, index, label, [] if drop else [label]), valid
+    return gather_along(ctx, operand, index, axis_name, [] if drop else [axis_name]), valid
 
 
 def _take_strided(
-    ctx: Context, operand: Labelled, varying: list[StartIndex], numbers: GatherDimensionNumbers
-) -> tuple[Labelled, list[StartIndex]]:
+    ctx: Context, operand: NamedArray, varying: list[StartIndex], numbers: GatherDimensionNumbers
+) -> tuple[NamedArray, list[StartIndex]]:
     """Slice with a step where the indices are start, start + step, …: `x[::2]` beside symbolic dimensions."""
     if len(varying) != 1 or numbers.operand_batching_dims:
         return operand, varying
@@ -158,32 +162,32 @@ def _take_strided(
         return operand, varying
     if found.step <= 0 or not definitely_le(0, found.start):
         return operand, varying
-    value, label = operand.value, ("axis", start.axis)
+    value, axis_name = operand.value, ("axis", start.axis)
     if not (found.start == 0 and found.step == 1 and found.count == start.extent):
         reaches_end = definitely_le(start.extent, found.start + found.step * found.count)
         # Not start + step · (count - 1) + 1: for a count of 0 that may be negative, which counts from the end.
         end = start.extent if reaches_end else found.start + found.step * found.count
-        place = operand.place(label)
+        place = operand.axis(axis_name)
         value = slice_along(ctx, value, [place], [found.start], [end], [found.step], [found.count])
-    labels = tuple(("batch", 0) if other == label else other for other in operand.labels)
-    return Labelled(value, labels), []
+    axis_names = tuple(("batch", 0) if other == axis_name else other for other in operand.axis_names)
+    return NamedArray(value, axis_names), []
 
 
 # ---------------------------------------------------------------------------------------- the result
 
 
-def _to_output(ctx: Context, operand: Labelled, numbers: GatherDimensionNumbers, shape: Sequence[Dim]) -> Value:
+def _to_output(ctx: Context, operand: NamedArray, numbers: GatherDimensionNumbers, shape: Sequence[Dim]) -> Value:
     """Axes in the order that JAX declares; axes of the batch that nothing varied along are broadcast."""
-    offsets = iter(sorted(axes_of(operand.labels)))
+    offsets = iter(sorted(axes_of(operand.axis_names)))
     batch = iter(range(len(shape)))
-    wanted: list[Label] = [
+    wanted: list[AxisName] = [
         ("axis", next(offsets)) if i in numbers.offset_dims else ("batch", next(batch)) for i in range(len(shape))
     ]
-    present = [label for label in wanted if label in operand.labels]
-    result = rearrange(ctx, operand.value, operand.labels, present)
+    present = [axis_name for axis_name in wanted if axis_name in operand.axis_names]
+    result = rearrange(ctx, operand.value, operand.axis_names, present)
     if len(present) == len(wanted):
         return result
-    return ctx.broadcast_in_dim(result, shape, [wanted.index(label) for label in present])
+    return ctx.broadcast_in_dim(result, shape, [wanted.index(axis_name) for axis_name in present])
 
 
 def _fill(
@@ -204,7 +208,7 @@ def _fill(
 
 
 def _default_fill(dtype: DtypeLike) -> float:
-    """What JAX fills with: NaN, True, the lowest signed or the highest unsigned integer."""
+    """The element that JAX fills with where it is given none: NaN, True, the lowest signed or the highest unsigned integer."""
     if is_float(dtype):
         return np.nan
     if is_bool(dtype):
@@ -215,7 +219,7 @@ def _default_fill(dtype: DtypeLike) -> float:
 
 @rules.complex("gather")
 def _complex_gather(x: Complex, indices: jax.Array, *, fill_value: complex | None = None, **params: Any) -> Complex:
-    """Part by part, each with its part of the fill value."""
+    """Gather from the real and imaginary parts, each with its part of the fill value."""
     value = complex(np.nan if fill_value is None else fill_value)
     real, imag = (
         lax.gather(part, indices, fill_value=fill, **params)

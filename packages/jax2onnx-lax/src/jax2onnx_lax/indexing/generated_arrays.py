@@ -25,7 +25,13 @@ def stored_shape(dims: Sequence[Dim]) -> tuple[int, ...] | None:
 
 
 def arange(ctx: Context, count: Dim, dtype: DtypeLike) -> Value:
-    """The vector 0, 1, …, count - 1."""
+    """The vector 0, 1, …, count - 1.
+
+    Args:
+      ctx: the context of the rule.
+      count: its length, which may be symbolic.
+      dtype: an integer dtype.
+    """
     stored = stored_shape((count,))
     if stored is not None:
         return ctx.constant(np.arange(*stored).astype(dtype))
@@ -38,7 +44,13 @@ def arange(ctx: Context, count: Dim, dtype: DtypeLike) -> Value:
 
 
 def zeros(ctx: Context, dtype: DtypeLike, dims: Sequence[Dim]) -> Value:
-    """An array of zeros."""
+    """An array of zeros.
+
+    Args:
+      ctx: the context of the rule.
+      dtype: its dtype.
+      dims: its dimensions, which may be symbolic.
+    """
     stored = stored_shape(dims)
     if stored is not None:
         return ctx.constant(np.zeros(stored, dtype))

@@ -1,7 +1,7 @@
-"""What is known about an array of indices when the graph is written.
+"""Questions about an array of indices that can be answered when the graph is written, from the nodes that produced it.
 
 JAX prepares every index before it gathers or scatters: it stacks the indices of several axes, and later clamps or
-masks. ONNX operators take each axis' indices apart or together, so much of that is undone here. The functions look at the nodes that produced a value; they never change them.
+masks. ONNX operators take each axis' indices apart or together, so much of that is undone here. No function changes a node.
 """
 
 from __future__ import annotations
@@ -59,9 +59,15 @@ def to_index(ctx: Context, value: Value) -> Value:
 
 
 def unstack_indices(ctx: Context, indices: Value, count: int) -> list[Value]:
-    """The last axis of `indices` [*batch, count] taken apart: `count` arrays [*batch].
+    """Split an array of indices along its last axis.
 
-    Where `indices` is a Concat of such arrays, these are what was concatenated.
+    Args:
+      ctx: the context of the rule.
+      indices: [*batch, count]; where it is a Concat of single columns, these are the result.
+      count: the size of its last axis.
+
+    Returns:
+      `count` arrays [*batch].
     """
     dims = ctx.known_dims(indices)
     known = ctx.known(indices)
@@ -124,7 +130,13 @@ def as_dimension(ctx: Context, value: Value) -> Dim | None:
 
 
 def holds_number(ctx: Context, value: Value, number: Dim) -> bool:
-    """Whether `value` can be seen to have elements, all of them equal to `number`."""
+    """Whether all elements of an array are known to equal a number, and there is at least one.
+
+    Args:
+      ctx: the context of the rule.
+      value: an array of integers.
+      number: the number, which may be symbolic.
+    """
     held = as_dimension(ctx, value)
     if held is not None:
         return held == number

@@ -15,7 +15,16 @@ __all__ = ["before_normalisation"]
 
 
 def before_normalisation(ctx: Context, value: Value, extent: Dim) -> Value | None:
-    """`i` where `value` is `where(i < 0, i + extent, i)` (reshaped, broadcast or cast since), or None."""
+    """The indices to which JAX has added the axis' length where they are negative.
+
+    Args:
+      ctx: the context of the rule.
+      value: the array `where(i < 0, i + extent, i)`, perhaps reshaped, broadcast or cast since.
+      extent: the length of the axis.
+
+    Returns:
+      The array `i`, or None if `value` is no such array.
+    """
     node = operation(value, "Where", "Cast", "Expand", *VIEWS)
     if node is None:
         return None

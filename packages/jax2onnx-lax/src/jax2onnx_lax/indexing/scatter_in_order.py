@@ -25,9 +25,9 @@ def apply_in_order(
     update_consts: Sequence[jax.Array] = (), dimension_numbers: ScatterDimensionNumbers, mode: GatherScatterMode,
     unique_indices: bool = False, **_: object,
 ) -> jax.Array:  # fmt: skip
-    """`x[i] = f(x[i], update)` for one update after another, as XLA defines scatter.
+    """Compute `x[i] = f(x[i], update)` for one update after another, as XLA defines scatter.
 
-    All at once where no place can be met twice, else in a loop over the batch. The arguments are those of the
+    All at once where no element can be met twice, else in a loop over the batch. The operands and parameters are those of the
     scatter primitives; `update_jaxpr` is f, of two scalars.
     """
     combine = _elementwise(update_jaxpr, update_consts)

@@ -19,7 +19,7 @@ from jax2onnx_core import Context, Dim, Value
 from jax2onnx_lax._compat import min_dim
 from jax2onnx_lax.indexing.generated_arrays import zeros
 from jax2onnx_lax.indexing.index_analysis import all_different, as_dimension, is_zero
-from jax2onnx_lax.indexing.labels import Label, Labelled, are_adjacent, axes_of, rearrange
+from jax2onnx_lax.indexing.named_axes import AxisName, NamedArray, are_adjacent, axes_of, rearrange
 from jax2onnx_lax.indexing.scatter_task import ScatterTask, may_drop, neutralise, over_places, resolve_starts
 from jax2onnx_lax.indexing.slicing import slice_along
 from jax2onnx_lax.indexing.start_indices import (
@@ -35,7 +35,13 @@ __all__ = ["lower_task"]
 
 
 def lower_task(ctx: Context, task: ScatterTask, *, unique: bool) -> Value:
-    """The result of a scatter, by the plainest operator; `unique` promises that no place is written twice."""
+    """The result of a scatter, by the plainest operator.
+
+    Args:
+      ctx: the context of the rule.
+      task: the scatter.
+      unique: whether the program promises that no element is written twice.
+    """
     open_axes = [s.axis for s in task.starts if not ctx.is_positive(s.extent) and not is_always_in_range(ctx, s)]
     if not open_axes:
         return _lower(ctx, task, unique=unique)
@@ -73,9 +79,9 @@ def _update_whole_operand(ctx: Context, task: ScatterTask) -> Value:
     if task.is_single and task.reduction == "none" and task.valid is None:
         return _only_window(ctx, task)[0]
     start = ctx.constant(np.zeros([1] * task.batch_rank, np.int32))
-    labels = tuple((kind, i + 1) if kind == "axis" else (kind, i) for kind, i in task.updates.labels)
+    axis_names = tuple((kind, i + 1) if kind == "axis" else (kind, i) for kind, i in task.updates.axis_names)
     row = dataclasses.replace(
-        task, x=ctx.unsqueeze(task.x, [0]), updates=Labelled(task.updates.value, labels),
+        task, x=ctx.unsqueeze(task.x, [0]), updates=NamedArray(task.updates.value, axis_names),
         starts=(StartIndex(0, 1, 1, start),),
     )  # fmt: skip
     return ctx.reshape(_scatter_merged(ctx, row), ctx.known_dims(task.x))
@@ -84,7 +90,7 @@ def _update_whole_operand(ctx: Context, task: ScatterTask) -> Value:
 def _only_window(ctx: Context, task: ScatterTask) -> tuple[Value, list[int]]:
     """The window of the only update, and the operand axes that it has, in order."""
     updates = task.updates.without(ctx, task.batch)
-    order = sorted(updates.labels)
+    order = sorted(updates.axis_names)
     return updates.in_order(ctx, order), axes_of(order)
 
 
@@ -149,7 +155,7 @@ def _scatter_nd(ctx: Context, task: ScatterTask) -> Value:
 
 @dataclasses.dataclass(frozen=True)
 class _Positions:
-    """Where updates go along one axis of the operand.
+    """The positions of updates along one axis of the operand.
 
     Attributes:
       index: the positions, which broadcast to the updates.
@@ -163,10 +169,10 @@ class _Positions:
     is_padded: bool
     is_once: bool
 
-    def rearrange(self, ctx: Context, labels: Sequence[Label], wanted: Sequence[Label]) -> _Positions:
-        """With the axes `labels` in the order `wanted`."""
-        index = rearrange(ctx, self.index, labels, wanted)
-        valid = None if self.valid is None else rearrange(ctx, self.valid, labels, wanted)
+    def rearrange(self, ctx: Context, axis_names: Sequence[AxisName], wanted: Sequence[AxisName]) -> _Positions:
+        """The positions with the axes `axis_names` in the order `wanted`."""
+        index = rearrange(ctx, self.index, axis_names, wanted)
+        valid = None if self.valid is None else rearrange(ctx, self.valid, axis_names, wanted)
         return dataclasses.replace(self, index=index, valid=valid)
 
     def flatten(self, ctx: Context, places: Sequence[Dim], dims: Sequence[Dim]) -> _Positions:
@@ -177,28 +183,28 @@ class _Positions:
 
 
 def _suits_elements(task: ScatterTask) -> bool:
-    """One axis is indexed, all others are batched."""
+    """Whether one axis is indexed and all others are batched, so that ScatterElements can write the updates."""
     return len(task.starts) == 1 and not task.free and len(_extra_places(task)) <= 1
 
 
-def _extra_places(task: ScatterTask) -> list[Label]:
-    """The labels that positions vary over and that no axis of the operand follows."""
-    return [label for label in task.places if label not in task.batching.values()]
+def _extra_places(task: ScatterTask) -> list[AxisName]:
+    """The names that positions vary over and that no axis of the operand follows."""
+    return [axis_name for axis_name in task.places if axis_name not in task.batching.values()]
 
 
 def _scatter_elements(ctx: Context, task: ScatterTask) -> Value:
     (start,) = task.starts
     extra = _extra_places(task)
-    sizes = dict(zip(task.updates.labels, ctx.known_dims(task.updates.value), strict=True))
+    sizes = dict(zip(task.updates.axis_names, ctx.known_dims(task.updates.value), strict=True))
     task, positions = _positions_along(ctx, task, start, once=not extra or sizes[extra[0]] == 1)
     places, updates = task.places, task.updates
     if not extra:
-        rank, label = len(places), ("axis", start.axis)
+        rank, axis_name = len(places), ("axis", start.axis)
         positions = dataclasses.replace(positions, index=ctx.unsqueeze(positions.index, [rank]))
-        updates = Labelled(ctx.unsqueeze(updates.value, [rank]), (*updates.labels, label))
+        updates = NamedArray(ctx.unsqueeze(updates.value, [rank]), (*updates.axis_names, axis_name))
         if positions.valid is not None:
             positions = dataclasses.replace(positions, valid=ctx.unsqueeze(positions.valid, [rank]))
-        places, extra = (*places, label), [label]
+        places, extra = (*places, axis_name), [axis_name]
     rank = len(ctx.known_dims(task.x))
     order = [extra[0] if d == start.axis else task.batching[d] for d in range(rank)]
     value = updates.in_order(ctx, order)
@@ -216,8 +222,8 @@ def _scatter_merged(ctx: Context, task: ScatterTask) -> Value:
     dims, place = ctx.known_dims(x), order.index(axes[0])
     after = place + len(axes)
     task, positions = _merged_positions(ctx, task, axes, dims[place:after])
-    labels = [*(("axis", d) for d in order[:place]), *task.places, *(("axis", d) for d in order[after:])]
-    updates = task.updates.in_order(ctx, labels)
+    axis_names = [*(("axis", d) for d in order[:place]), *task.places, *(("axis", d) for d in order[after:])]
+    updates = task.updates.in_order(ctx, axis_names)
     sizes, behind = ctx.known_dims(updates), place + len(task.places)
     places = sizes[place:behind]
     count = math.prod(places)

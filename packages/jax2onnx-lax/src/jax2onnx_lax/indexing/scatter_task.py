@@ -14,7 +14,7 @@ from jax2onnx_graph.build.builder import DtypeLike
 from jax2onnx_lax.dtypes import is_float
 from jax2onnx_lax.indexing.generated_arrays import zeros
 from jax2onnx_lax.indexing.index_analysis import unstack_indices
-from jax2onnx_lax.indexing.labels import Label, Labelled, axes_of, rearrange
+from jax2onnx_lax.indexing.named_axes import AxisName, NamedArray, axes_of, rearrange
 from jax2onnx_lax.indexing.start_indices import (
     StartIndex,
     is_always_in_range,
@@ -31,13 +31,13 @@ PROMISE = GatherScatterMode.PROMISE_IN_BOUNDS
 
 @dataclasses.dataclass(frozen=True)
 class ScatterTask:
-    """One scatter on its way into a graph.
+    """A scatter in the form that `lower_task` lowers.
 
     Attributes:
       x: the operand.
-      updates: its windows, with labels for the axes of the batch and the operand axes that windows have.
+      updates: its windows, with names for the axes of the batch and the operand axes that windows have.
       starts: where windows start, for the indexed axes of which that matters, sorted by axis.
-      batching: operand axis → the batch label that it follows.
+      batching: operand axis → the batch name that it follows.
       batch_rank: the number of axes of the batch.
       is_single: whether the batch has one element.
       mode: what happens to indices out of range; PROMISE leaves them to an operator that refuses them.
@@ -46,9 +46,9 @@ class ScatterTask:
     """
 
     x: Value
-    updates: Labelled
+    updates: NamedArray
     starts: tuple[StartIndex, ...]
-    batching: Mapping[int, Label]
+    batching: Mapping[int, AxisName]
     batch_rank: int
     is_single: bool
     mode: GatherScatterMode
@@ -61,24 +61,24 @@ class ScatterTask:
         return CLIP if self.mode == CLIP else DROP
 
     @property
-    def batch(self) -> tuple[Label, ...]:
-        """The labels of the batch."""
+    def batch(self) -> tuple[AxisName, ...]:
+        """The names of the batch."""
         return tuple(("batch", i) for i in range(self.batch_rank))
 
     @property
-    def windows(self) -> tuple[Label, ...]:
-        """The labels of windows along indexed axes."""
-        return tuple(("axis", s.axis) for s in self.starts if ("axis", s.axis) in self.updates.labels)
+    def windows(self) -> tuple[AxisName, ...]:
+        """The names of windows along indexed axes."""
+        return tuple(("axis", s.axis) for s in self.starts if ("axis", s.axis) in self.updates.axis_names)
 
     @property
-    def places(self) -> tuple[Label, ...]:
-        """The labels that positions along the indexed axes vary over."""
+    def places(self) -> tuple[AxisName, ...]:
+        """The names that positions along the indexed axes vary over."""
         return (*self.batch, *self.windows)
 
     @property
-    def free(self) -> tuple[Label, ...]:
-        """The labels of axes that every update covers."""
-        return tuple(sorted(label for label in self.updates.labels if label not in self.places))
+    def free(self) -> tuple[AxisName, ...]:
+        """The names of axes that every update covers."""
+        return tuple(sorted(axis_name for axis_name in self.updates.axis_names if axis_name not in self.places))
 
     @property
     def reduction_attribute(self) -> str | None:
@@ -93,20 +93,29 @@ def prepare(
     ctx: Context, x: Value, indices: Value, updates: Value, numbers: ScatterDimensionNumbers, mode: GatherScatterMode,
     reduction: str,
 ) -> ScatterTask:  # fmt: skip
-    """The task of a scatter; `indices` [*batch, k] are int32 or int64.
+    """Bring the operands of a scatter primitive into the form of a task.
 
     The promise of indices in range is believed of updates that replace, where it spares a copy of the operand, and
     which have it only if their author asks for it. Additions have it as the derivative of `x[i]`: there it says nothing.
+
+    Args:
+      ctx: the context of the rule.
+      x: the operand.
+      indices: int32 or int64, [*batch, k].
+      updates: the updates, in the layout that `numbers` says.
+      numbers: the dimension numbers of the scatter.
+      mode: the treatment of indices out of range.
+      reduction: ONNX's name for how updates are combined with the operand: "none", "add", "mul", "min" or "max".
     """
     dims, batch = ctx.known_dims(x), ctx.known_dims(indices)[:-1]
-    labels = _update_labels(len(dims), len(ctx.known_dims(updates)), numbers)
+    axis_names = _update_axis_names(len(dims), len(ctx.known_dims(updates)), numbers)
     batched = zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
-    batching: dict[int, Label] = {d: ("batch", i) for d, i in batched}
+    batching: dict[int, AxisName] = {d: ("batch", i) for d, i in batched}
     is_single = all(size == 1 for size in batch)
     if mode == PROMISE and reduction != "none":
         mode = DROP
-    task = ScatterTask(x, Labelled(updates, labels), (), batching, len(batch), is_single, mode, reduction)
-    sizes = dict(zip(labels, ctx.known_dims(updates), strict=True))
+    task = ScatterTask(x, NamedArray(updates, axis_names), (), batching, len(batch), is_single, mode, reduction)
+    sizes = dict(zip(axis_names, ctx.known_dims(updates), strict=True))
     indexed = numbers.scatter_dims_to_operand_dims
     for axis, value in zip(indexed, unstack_indices(ctx, indices, len(indexed)), strict=True):
         task = _add_start(ctx, task, StartIndex(axis, sizes.get(("axis", axis), 1), dims[axis], value))
@@ -117,7 +126,7 @@ def prepare(
     return _restore_inserted(ctx, _drop_single_windows(ctx, task))
 
 
-def _update_labels(operand_rank: int, update_rank: int, numbers: ScatterDimensionNumbers) -> tuple[Label, ...]:
+def _update_axis_names(operand_rank: int, update_rank: int, numbers: ScatterDimensionNumbers) -> tuple[AxisName, ...]:
     hidden = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
     axes = iter(d for d in range(operand_rank) if d not in hidden)
     batch, windows = iter(range(update_rank)), numbers.update_window_dims
@@ -125,7 +134,7 @@ def _update_labels(operand_rank: int, update_rank: int, numbers: ScatterDimensio
 
 
 def _add_start(ctx: Context, task: ScatterTask, start: StartIndex) -> ScatterTask:
-    """With one more start index; along an axis that the window fills it has only to be checked."""
+    """The task with one more start index; along an axis that the window fills it has only to be checked."""
     if start.size != start.extent:
         return _with_start(task, start)
     if task.checked_mode == DROP:
@@ -146,24 +155,33 @@ def _with_valid(ctx: Context, task: ScatterTask, valid: Value | None) -> Scatter
 
 def _drop_single_windows(ctx: Context, task: ScatterTask) -> ScatterTask:
     """Windows of size 1 along indexed axes are single positions: their updates need no axis for them."""
-    sizes = dict(zip(task.updates.labels, ctx.known_dims(task.updates.value), strict=True))
+    sizes = dict(zip(task.updates.axis_names, ctx.known_dims(task.updates.value), strict=True))
     return dataclasses.replace(task, updates=task.updates.without(ctx, [w for w in task.windows if sizes[w] == 1]))
 
 
 def _restore_inserted(ctx: Context, task: ScatterTask) -> ScatterTask:
     """Operand axes of size 1 that updates do not have, and that are neither indexed nor batched, are added to them."""
-    labels = task.updates.labels
-    present = {*axes_of(labels), *(start.axis for start in task.starts), *task.batching}
+    axis_names = task.updates.axis_names
+    present = {*axes_of(axis_names), *(start.axis for start in task.starts), *task.batching}
     missing = [d for d in range(len(ctx.known_dims(task.x))) if d not in present]
-    value = ctx.unsqueeze(task.updates.value, range(len(labels), len(labels) + len(missing)))
-    return dataclasses.replace(task, updates=Labelled(value, (*labels, *(("axis", d) for d in missing))))
+    value = ctx.unsqueeze(task.updates.value, range(len(axis_names), len(axis_names) + len(missing)))
+    return dataclasses.replace(task, updates=NamedArray(value, (*axis_names, *(("axis", d) for d in missing))))
 
 
 # ---------------------------------------------------------------------------------------- out of range
 
 
 def resolve_starts(ctx: Context, task: ScatterTask, *, native: bool = True) -> tuple[ScatterTask, list[Value]]:
-    """The indices of every start, in range, and the task with what was out of range noted in `valid`."""
+    """Bring the start indices of a scatter into range.
+
+    Args:
+      ctx: the context of the rule.
+      task: the scatter.
+      native: whether the operator itself counts negative indices from the end.
+
+    Returns:
+      The task, with the updates whose index was out of range noted in `valid`; the indices of every start.
+    """
     indices = []
     for start in task.starts:
         mode = task.mode if native and is_promise_checked(ctx, start) else task.checked_mode
@@ -174,7 +192,13 @@ def resolve_starts(ctx: Context, task: ScatterTask, *, native: bool = True) -> t
 
 
 def may_drop(ctx: Context, task: ScatterTask, start: StartIndex) -> bool:
-    """Whether there can be an index whose updates must be ignored."""
+    """Whether an index of a start can be out of range, so that its updates are ignored.
+
+    Args:
+      ctx: the context of the rule.
+      task: the scatter.
+      start: one of its starts.
+    """
     if task.checked_mode != DROP or is_always_in_range(ctx, start):
         return False
     return task.mode == DROP or not is_promise_checked(ctx, start)
@@ -184,19 +208,19 @@ def neutralise(ctx: Context, task: ScatterTask) -> ScatterTask:
     """The task with the updates of a reduction that do not count replaced by what changes nothing."""
     if task.valid is None or task.reduction == "none":
         return task
-    updates, labels = task.updates.value, task.updates.labels
+    updates, axis_names = task.updates.value, task.updates.axis_names
     neutral = ctx.constant(_neutral(task.reduction, ctx.dtype(updates)), like=updates)
     value = ctx.op.Where(_mask(ctx, task, task.valid), updates, neutral)
-    return dataclasses.replace(task, updates=Labelled(value, labels), valid=None)
+    return dataclasses.replace(task, updates=NamedArray(value, axis_names), valid=None)
 
 
 def _mask(ctx: Context, task: ScatterTask, valid: Value) -> Value:
     """`valid` so that it broadcasts with the updates."""
     if not task.batch_rank:
         return valid
-    labels = task.updates.labels
-    mask = rearrange(ctx, valid, task.batch, [label for label in labels if label[0] == "batch"])
-    return ctx.unsqueeze(mask, [i for i, (kind, _) in enumerate(labels) if kind == "axis"])
+    axis_names = task.updates.axis_names
+    mask = rearrange(ctx, valid, task.batch, [axis_name for axis_name in axis_names if axis_name[0] == "batch"])
+    return ctx.unsqueeze(mask, [i for i, (kind, _) in enumerate(axis_names) if kind == "axis"])
 
 
 def _neutral(reduction: str, dtype: DtypeLike) -> float:
@@ -212,8 +236,15 @@ def _neutral(reduction: str, dtype: DtypeLike) -> float:
 
 
 def over_places(ctx: Context, task: ScatterTask, value: Value, start: StartIndex | None = None) -> Value:
-    """A value over the batch as one over `task.places`; the offsets in its window added to the indices of a start."""
-    label = None if start is None else ("axis", start.axis)
-    window = label if label in task.windows else None
+    """Broadcast a value over the batch of a scatter to `task.places`.
+
+    Args:
+      ctx: the context of the rule.
+      task: the scatter.
+      value: an array with the shape of the batch.
+      start: the start whose indices `value` is, to which the offsets in its window are added; None for another value.
+    """
+    axis_name = None if start is None else ("axis", start.axis)
+    window = axis_name if axis_name in task.windows else None
     size: Dim = 1 if start is None else start.size
     return window_positions(ctx, value, task.places, task.batch_rank, window, size)

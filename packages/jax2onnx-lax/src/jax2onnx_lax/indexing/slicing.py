@@ -14,7 +14,7 @@ from jax2onnx_graph.build.builder import Array
 from jax2onnx_lax._compat import max_dim
 from jax2onnx_lax.indexing.generated_arrays import arange
 from jax2onnx_lax.indexing.index_analysis import as_dimension, to_index
-from jax2onnx_lax.indexing.labels import Label
+from jax2onnx_lax.indexing.named_axes import AxisName
 from jax2onnx_lax.indexing.start_indices import StartIndex, linear_index, resolve_out_of_bounds, window_positions
 
 __all__ = ["from_end", "rules", "slice_along", "take_windows"]
@@ -208,7 +208,7 @@ def dynamic_update_slice(ctx: Context, x: Value, update: Value, *starts: Value, 
 
 
 def _update_along(ctx: Context, x: Value, update: Value, start: StartIndex) -> Value:
-    """An update that is smaller than `x` along one axis only."""
+    """Write an update that is smaller than `x` along one axis only."""
     axis, dims = start.axis, ctx.known_dims(x)
     scatters_tensor = axis > 0 and ctx.supports("TensorScatter", ctx.dtype(x))
     index, _valid = resolve_out_of_bounds(ctx, start, CLIP, native=not scatters_tensor)
@@ -244,17 +244,17 @@ def _scatter_rows(ctx: Context, x: Value, axis: int, index: Value, update: Value
 
 
 def _update_block(ctx: Context, x: Value, update: Value, parts: Sequence[StartIndex]) -> Value:
-    """An update that is smaller than `x` along several axes: they are merged into one."""
+    """Write an update that is smaller than `x` along several axes, after merging these into one."""
     dims, sizes = ctx.known_dims(x), ctx.known_dims(update)
     first, after = parts[0].axis, parts[-1].axis + 1
     axes = range(first, after)
-    labels: list[Label] = [("axis", d) for d in axes]
+    axis_names: list[AxisName] = [("axis", d) for d in axes]
     positions = {}
     for start in parts:
         index, _valid = resolve_out_of_bounds(ctx, start, CLIP, native=False)
-        positions[start.axis] = window_positions(ctx, index, labels, 0, ("axis", start.axis), start.size)
+        positions[start.axis] = window_positions(ctx, index, axis_names, 0, ("axis", start.axis), start.size)
     whole = {d: ("axis", d) for d in axes if d not in positions}
-    merged = linear_index(ctx, axes, dims[first:after], positions, whole, labels)
+    merged = linear_index(ctx, axes, dims[first:after], positions, whole, axis_names)
     count = math.prod(sizes[first:after])
     flat = ctx.reshape(x, (*dims[:first], math.prod(dims[first:after]), *dims[after:]))
     update = ctx.reshape(update, (*sizes[:first], count, *sizes[after:]))

@@ -17,7 +17,7 @@ from jax2onnx_core.jaxprs import definitely_le
 from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax.indexing.generated_arrays import arange
-from jax2onnx_lax.indexing.labels import Label
+from jax2onnx_lax.indexing.named_axes import AxisName
 from jax2onnx_lax.indexing.negative_indices import before_normalisation
 from jax2onnx_lax.indexing.value_bounds import is_in_range, value_bounds
 
@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class StartIndex:
-    """Where windows of `size` start along `axis` of an operand that is `extent` long there.
+    """The starts of windows of `size` elements along `axis` of an operand that has `extent` elements there.
 
     `value` is int32 or int64 with the shape of the batch.
     """
@@ -108,7 +108,17 @@ def is_always_in_range(ctx: Context, start: StartIndex) -> bool:
 
 
 def clip(ctx: Context, index: Value, low: Dim, high: Dim) -> Value:
-    """Integers moved into low … high; int64 where one of these is symbolic."""
+    """Move integers into a range.
+
+    Args:
+      ctx: the context of the rule.
+      index: the integers, int32 or int64.
+      low: the smallest result.
+      high: the largest result.
+
+    Returns:
+      Integers of the same dtype, or int64 where a limit is symbolic.
+    """
     if isinstance(low, int) and isinstance(high, int):
         known = ctx.known(index)
         if known is not None:
@@ -121,33 +131,39 @@ def clip(ctx: Context, index: Value, low: Dim, high: Dim) -> Value:
 
 
 def stack_indices(ctx: Context, parts: Sequence[Value], axis: int) -> Value:
-    """Index arrays concatenated along `axis`, as int64."""
+    """Concatenate index arrays as int64.
+
+    Args:
+      ctx: the context of the rule.
+      parts: the arrays, int32 or int64.
+      axis: the axis along which they are concatenated.
+    """
     if len({ctx.dtype(part) for part in parts}) > 1:
         parts = [ctx.cast(part, np.int64) for part in parts]
     return ctx.cast(ctx.concat(parts, axis), np.int64)
 
 
 def window_positions(
-    ctx: Context, value: Value, labels: Sequence[Label], batch_rank: int, window: Label | None, size: Dim
+    ctx: Context, value: Value, axis_names: Sequence[AxisName], batch_rank: int, window: AxisName | None, size: Dim
 ) -> Value:
-    """Start indices [*batch] as positions over `labels`: start + offset in the window.
+    """Start indices [*batch] as positions over `axis_names`: start + offset in the window.
 
     Args:
       ctx: the context of the rule.
       value: the start indices.
-      labels: the axes of the result: those of the batch, then those of windows.
+      axis_names: the axes of the result: those of the batch, then those of windows.
       batch_rank: the number of axes of the batch.
       window: the axis of these indices' own window; None where it has size 1.
       size: the size of that window.
 
     Returns:
-      Positions that broadcast to the shape of the labels.
+      Positions that broadcast to the shape of the names.
     """
-    if len(labels) > batch_rank:
-        value = ctx.unsqueeze(value, range(batch_rank, len(labels)))
+    if len(axis_names) > batch_rank:
+        value = ctx.unsqueeze(value, range(batch_rank, len(axis_names)))
     if window is None or size == 1:
         return value
-    return ctx.op.Add(value, _along(ctx, arange(ctx, size, ctx.dtype(value)), labels, window))
+    return ctx.op.Add(value, _along(ctx, arange(ctx, size, ctx.dtype(value)), axis_names, window))
 
 
 def linear_index(
@@ -155,8 +171,8 @@ def linear_index(
     axes: Sequence[int],
     extents: Sequence[Dim],
     parts: Mapping[int, Value],
-    batching: Mapping[int, Label],
-    labels: Sequence[Label],
+    batching: Mapping[int, AxisName],
+    axis_names: Sequence[AxisName],
 ) -> Value:
     """Indices along several axes as one index into these axes merged: Σ index · stride, row-major.
 
@@ -164,9 +180,9 @@ def linear_index(
       ctx: the context of the rule.
       axes: operand axes that are next to each other.
       extents: their sizes.
-      parts: operand axis → indices along it, which broadcast to the shape of the labels.
-      batching: operand axis → the label whose position is the index along it.
-      labels: the axes of the result.
+      parts: operand axis → indices along it, which broadcast to the shape of the names.
+      batching: operand axis → the name whose position is the index along it.
+      axis_names: the axes of the result.
 
     Returns:
       int32 where all parts are and the merged axis is short enough, else int64.
@@ -178,7 +194,7 @@ def linear_index(
     stride: Dim = 1
     for axis, extent in reversed(list(zip(axes, extents, strict=True))):
         if axis in batching:
-            term = _along(ctx, arange(ctx, extent, dtype), labels, batching[axis])
+            term = _along(ctx, arange(ctx, extent, dtype), axis_names, batching[axis])
         else:
             term = ctx.cast(parts[axis], dtype)
         term = term if isinstance(stride, int) and stride == 1 else ctx.op.Mul(term, as_value(ctx, stride, dtype))
@@ -189,11 +205,17 @@ def linear_index(
 
 
 def as_value(ctx: Context, dim: Dim, dtype: DtypeLike) -> Value:
-    """A dimension as a scalar of an integer type."""
+    """A dimension as a scalar.
+
+    Args:
+      ctx: the context of the rule.
+      dim: the dimension, which may be symbolic.
+      dtype: an integer dtype.
+    """
     return ctx.constant(dim, dtype=dtype) if isinstance(dim, int) else ctx.cast(ctx.dim(dim), dtype)
 
 
-def _along(ctx: Context, line: Value, labels: Sequence[Label], label: Label) -> Value:
-    """A vector as an array that broadcasts over `labels`, lying along `label`."""
-    after = len(labels) - 1 - list(labels).index(label)
+def _along(ctx: Context, line: Value, axis_names: Sequence[AxisName], axis_name: AxisName) -> Value:
+    """A vector as an array that broadcasts over `axis_names`, lying along `axis_name`."""
+    after = len(axis_names) - 1 - list(axis_names).index(axis_name)
     return ctx.unsqueeze(line, range(1, after + 1)) if after else line

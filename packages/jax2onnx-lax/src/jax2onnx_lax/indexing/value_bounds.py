@@ -27,7 +27,14 @@ _DEPTH = 10
 
 
 def is_in_range(ctx: Context, value: Value, low: Dim, high: Dim) -> bool:
-    """Whether low <= element <= high can be seen for every element of `value` and all values of symbols."""
+    """Whether low <= element <= high is known for every element of an array and all values of symbols.
+
+    Args:
+      ctx: the context of the rule.
+      value: an array of integers.
+      low: the smallest allowed element.
+      high: the largest allowed element.
+    """
     found = value_bounds(ctx, value)
     return definitely_le(low, found[0]) and definitely_le(found[1], high)
 
@@ -75,7 +82,7 @@ def _fits(found: Bounds, limits: tuple[int, int]) -> bool:
 
 
 def _node_bounds(ctx: Context, node: ir.Node, value: Value, depth: int) -> Bounds | None:
-    """Those of a result of a node, before it wraps around."""
+    """The bounds of a result of a node, before it wraps around."""
     if node.op_type in _POSITIONS and value is node.outputs[-1]:
         return _position_bounds(ctx, node)
     if node.op_type == "Where":
@@ -96,13 +103,13 @@ def _node_bounds(ctx: Context, node: ir.Node, value: Value, depth: int) -> Bound
 
 
 def _position_bounds(ctx: Context, node: ir.Node) -> Bounds | None:
-    """Those of positions along an axis of the operand."""
+    """The bounds of positions along an axis of the operand."""
     dims = ctx.dims(operand(node))
     return None if dims is None else (0, dims[axis_of(node)] - 1)
 
 
 def _where_bounds(ctx: Context, node: ir.Node, depth: int) -> Bounds:
-    """Those of `x % n` and of `i` in `where(i < 0, …, i)` if it is never negative; else those of both cases."""
+    """The bounds of `x % n`, and of `i` in `where(i < 0, …, i)` if it is never negative; else those of both cases."""
     remainder = floored_remainder(node)
     if remainder is not None:
         return 0, value_bounds(ctx, operand(remainder, 1), depth)[1] - 1
@@ -133,12 +140,12 @@ def _sub(x: Bounds, y: Bounds) -> Bounds:
 
 
 def _mul(x: Bounds, y: Bounds) -> Bounds | None:
-    """Of factors that are not negative."""
+    """The bounds of a product of factors that are not negative."""
     return (x[0] * y[0], x[1] * y[1]) if definitely_le(0, x[0]) and definitely_le(0, y[0]) else None
 
 
 def _div(x: Bounds, y: Bounds) -> Bounds | None:
-    """Of a dividend that is not negative and a positive divisor."""
+    """The bounds of a quotient of a dividend that is not negative and a positive divisor."""
     return (x[0] // y[1], x[1] // y[0]) if definitely_le(0, x[0]) and is_positive(y[0]) else None
 
 
@@ -167,7 +174,7 @@ def _clip(x: Bounds, low: Bounds, high: Bounds) -> Bounds:
 
 
 def _and(x: Bounds, y: Bounds) -> Bounds | None:
-    """Of bits, of which one operand is not negative: no more than that has."""
+    """The bounds of `x & y` where one of them is not negative: the result is no greater than it."""
     for mask in (x, y):
         if definitely_le(0, mask[0]):
             return 0, mask[1]

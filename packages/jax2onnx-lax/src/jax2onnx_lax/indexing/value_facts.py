@@ -1,4 +1,4 @@
-"""What a rule states about the integers in a value that it makes, for rules that index with them later."""
+"""Annotations of integer values, by which the rule that makes a value tells rules that index with it its bounds or elements."""
 
 from __future__ import annotations
 
@@ -41,28 +41,34 @@ def set_dimension(value: Value, dim: Dim) -> None:
 
 
 def dimension_of(value: Value) -> Dim | None:
-    """What `set_dimension` stated about `value`."""
+    """The dimension that `set_dimension` stated `value` to be; None if it stated none."""
     dim: Dim | None = value.meta.get(_DIMENSION)
     return dim
 
 
 def set_range(value: Value, low: Dim, high: Dim) -> None:
-    """State that every element of `value` is between `low` and `high`, ends included."""
+    """State between which numbers all elements of an array are.
+
+    Args:
+      value: an array of integers.
+      low: the smallest possible element.
+      high: the largest possible element, itself included.
+    """
     value.meta[_RANGE] = (low, high)
 
 
 def range_of(value: Value) -> Bounds | None:
-    """What `set_range` stated about `value`."""
+    """The bounds that `set_range` stated for `value`; None if it stated none."""
     bounds: Bounds | None = value.meta.get(_RANGE)
     return bounds
 
 
 def set_progression(value: Value, progression: Progression) -> None:
-    """State that `value` is this vector."""
+    """State that `value` is the vector `progression`."""
     value.meta[_PROGRESSION] = progression
 
 
 def progression_of(value: Value) -> Progression | None:
-    """What `set_progression` stated about `value`."""
+    """The vector that `set_progression` stated `value` to be; None if it stated none."""
     progression: Progression | None = value.meta.get(_PROGRESSION)
     return progression

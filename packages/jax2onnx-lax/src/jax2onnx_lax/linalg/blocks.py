@@ -76,7 +76,7 @@ def _first_rotation(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> _
 
 
 def _second_rotation(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> _Pair:
-    """With a = d: cosine and sine that make c zero if b and c have the same sign or b is zero; else 1 and 0."""
+    """The cosine and sine that, with a = d, make c zero if b and c have the same sign or b is zero; else 1 and 0."""
     open_block = (c != 0) & _equalised(a, b, c, d)
     rotation = _unit(jnp.sqrt(jnp.abs(b)), jnp.sqrt(jnp.abs(c)))
     cosine, sine = _choose(open_block & (jnp.sign(b) * jnp.sign(c) > 0), rotation, (1, 0))

@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 from jax2onnx_core import Case
 
-from jax2onnx_lax.linalg.samples import adjoint, hermitian
+from jax2onnx_lax.linalg._samples import adjoint, hermitian
 
 __all__ = ["cases"]
 

@@ -55,23 +55,41 @@ def _squares(x: jax.Array) -> jax.Array:
 
 
 def apply_left(v: jax.Array, factor: jax.Array, a: jax.Array) -> jax.Array:
-    """(I - factor v vᴴ) a."""
+    """Apply reflectors from the left: (I - factor v vᴴ) a.
+
+    Args:
+      v: the vectors v, [..., m].
+      factor: the factors of the reflectors, [...].
+      a: the matrices, [..., m, n].
+    """
     projected = jnp.matmul(jnp.conj(v)[..., None, :], a)
     return a - (factor[..., None] * v)[..., :, None] * projected
 
 
 def apply_right(v: jax.Array, factor: jax.Array, a: jax.Array) -> jax.Array:
-    """a (I - factor v vᴴ)."""
+    """Apply reflectors from the right: a (I - factor v vᴴ).
+
+    Args:
+      v: the vectors v, [..., m].
+      factor: the factors of the reflectors, [...].
+      a: the matrices, [..., n, m].
+    """
     projected = jnp.matmul(a, v[..., :, None])
     return a - projected * (factor[..., None] * jnp.conj(v))[..., None, :]
 
 
 def reflect(v: jax.Array, taus: jax.Array, c: jax.Array, *, transpose: bool = False) -> jax.Array:
-    """Q c, or Qᴴ c, for Q = H₁ H₂ … H_k with the reflectors' vectors as columns of `v` `[..., m, k]`.
+    """Apply a product of reflectors from the left: Q c, or Qᴴ c, with Q = H₁ H₂ … H_k.
 
     In compact form Q = I - V T Vᴴ, where T = (I + D S)⁻¹ D with D = diag(tau) and S the strict upper
     triangle of Vᴴ V: Joffrain et al., "Accumulating Householder transformations, revisited" (2006). So one
     triangular solve replaces k rank-1 updates of `c`.
+
+    Args:
+      v: the vectors of the reflectors as columns, [..., m, k].
+      taus: their factors, [..., k].
+      c: the matrices, [..., m, n].
+      transpose: whether Qᴴ is applied rather than Q.
     """
     size = v.shape[-1]
     overlaps = jnp.matmul(adjoint(v), v)

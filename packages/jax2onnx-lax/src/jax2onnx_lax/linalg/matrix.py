@@ -1,4 +1,4 @@
-"""What the factorisations share: masks, single rows and columns, arithmetic by parts, NaN on failure.
+"""Helpers of matrix factorizations: masks, single rows and columns, arithmetic by parts, NaN on failure.
 
 Everything here takes matrices `[..., m, n]` with any number of batch dimensions, real or complex.
 Sizes may be symbolic, though they are typed `int`, as JAX types shapes.
@@ -94,24 +94,48 @@ def strictly_lower(rows: int, columns: int) -> jax.Array | Array:
 
 
 def eye_like(a: jax.Array, rows: int, columns: int) -> jax.Array:
-    """The identity `[rows, columns]` in the dtype of `a`."""
+    """The identity matrix.
+
+    Args:
+      a: an array of the wanted dtype.
+      rows: the number of rows.
+      columns: the number of columns.
+    """
     return jnp.asarray((positions(rows)[:, None] == positions(columns)[None, :]).astype(a.dtype))
 
 
 def at(x: jax.Array, index: jax.Array, axis: int) -> jax.Array:
-    """`x[..., index, ...]` along `axis`: one index, in range, the same for the whole batch."""
+    """Take one index along an axis: `x[..., index, ...]`.
+
+    Args:
+      x: the array.
+      index: a scalar of an integer dtype, in range, the same for the whole batch.
+      axis: the axis, which the result does not have.
+    """
     return lax.dynamic_index_in_dim(x, index, axis, keepdims=False, allow_negative_indices=False)
 
 
 def take(x: jax.Array, index: jax.Array, axis: int) -> jax.Array:
-    """`x[b, ..., index[b], ...]` along `axis` (-1 or -2): an index of its own for each batch element."""
+    """Take one row or column of matrices, another one for each element of the batch: `x[b, ..., index[b], ...]`.
+
+    Args:
+      x: matrices [*batch, m, n], or vectors [*batch, n] with axis -1.
+      index: integers in range, [*batch].
+      axis: -1 or -2.
+    """
     indices = index.reshape(index.shape + (1,) * (x.ndim - index.ndim))
     taken = jnp.take_along_axis(x, indices, axis=axis, mode="promise_in_bounds")
     return jnp.squeeze(taken, axis)
 
 
 def permute(x: jax.Array, order: jax.Array, axis: int) -> jax.Array:
-    """Reorder `x` along `axis` (-1 or -2) by `order[..., k]`, batch element by batch element."""
+    """Reorder rows or columns, in another way for each element of the batch.
+
+    Args:
+      x: matrices [*batch, m, n], or vectors [*batch, n] with axis -1.
+      order: the indices of the rows or columns in their new order, [*batch, k].
+      axis: -1 for columns, -2 for rows.
+    """
     if axis == -2:
         order = order[..., None]
     elif x.ndim > order.ndim:
@@ -137,7 +161,13 @@ def stacked(vectors: jax.Array, axis: int) -> jax.Array:
 
 
 def resized(a: jax.Array, axis: int, size: int) -> jax.Array:
-    """`a` with `size` entries along `axis`: zeros are appended, or the last entries left out."""
+    """Append zeros along an axis, or leave out its last entries.
+
+    Args:
+      a: the array.
+      axis: the axis.
+      size: its new size.
+    """
     amounts = [(0, 0, 0)] * a.ndim
     amounts[axis] = (0, size - a.shape[axis], 0)
     return lax.pad(a, jnp.zeros((), a.dtype), amounts)

@@ -45,10 +45,17 @@ def _reduce(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
 def reduce_pivoting(
     a: jax.Array, fixed: jax.Array | None = None, order: jax.Array | None = None
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """`(v, taus, r, order)` with a[..., order] = H₁ … H_k r: the next column is that of largest remaining norm.
+    """Reduce matrices to triangular form by Householder reflectors, with the column of largest remaining norm as the next one.
 
-    Golub & Van Loan, §5.4.2. Columns stay where they are; `order[..., p]` is the column at position p.
-    The first `fixed[...]` positions of `order` are not pivoted. Norms are computed anew in each step.
+    Golub & Van Loan, §5.4.2. Columns stay where they are. Norms are computed anew in each step.
+
+    Args:
+      a: the matrices, [..., m, n].
+      fixed: the number of first positions of `order` that are not pivoted, [...]; None for none.
+      order: the columns to begin with, by position, [..., n]; None for their own order.
+
+    Returns:
+      `(v, taus, r, order)` with a[..., order] = H₁ … H_k r; `order[..., p]` is the column at position p.
     """
     *batch, m, n = a.shape
     if fixed is None:

@@ -65,7 +65,7 @@ def svd(
 
 
 def _undecided_svd(a: jax.Array, *, full_matrices: bool, compute_uv: bool) -> tuple[jax.Array, ...]:
-    """As `svd`, for any m and n, by `_tall_svd` of the matrix with max(m, n) rows.
+    """The results of `svd` for any m and n, by `_tall_svd` of the matrix with max(m, n) rows.
 
     The reflectors and the rotations leave the appended rows alone, and the stable order of the singular values puts
     theirs last, so that the first min(m, n) vectors on the left have no component there.
@@ -80,7 +80,7 @@ def _undecided_svd(a: jax.Array, *, full_matrices: bool, compute_uv: bool) -> tu
 
 
 def _tall_svd(a: jax.Array, *, full_matrices: bool, compute_uv: bool) -> tuple[jax.Array, ...]:
-    """As `svd`, for m ≥ n and without a subset: a = Q R, R = Jᴴ Σ V, hence a = (Q Jᴴ) Σ V."""
+    """The results of `svd` for m ≥ n and without a subset: a = Q R, R = Jᴴ Σ V, hence a = (Q Jᴴ) Σ V."""
     *batch, m, n = a.shape
     columns = m if full_matrices else n
     if 0 in a.shape:

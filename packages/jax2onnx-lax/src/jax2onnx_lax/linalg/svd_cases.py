@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Case
 
-from jax2onnx_lax.linalg.samples import adjoint
+from jax2onnx_lax.linalg._samples import adjoint
 
 __all__ = ["cases"]
 

@@ -52,11 +52,20 @@ def cholesky(a: jax.Array) -> jax.Array:
 
 
 def solve_triangular(a: jax.Array, b: jax.Array, *, lower: bool, unit_diagonal: bool = False) -> jax.Array:
-    """`x` with `a @ x = b` for triangular `a` `[..., n, n]`, `b` `[..., n, k]`; the other triangle is not read.
+    """Solve `a @ x = b` for triangular `a`, whose other triangle is not read.
 
     Column-oriented substitution: Golub & Van Loan, §3.1.3. The step for unknown i uses rows after i
     (before i for an upper triangle) of column i alone: what else stands in that column
     only reaches rows which are already solved.
+
+    Args:
+      a: the triangular matrices, [..., n, n].
+      b: the right sides, [..., n, k].
+      lower: whether `a` is the lower triangle.
+      unit_diagonal: whether the diagonal of `a` is taken as ones.
+
+    Returns:
+      [..., n, k].
     """
     if 0 in b.shape:
         return b

@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 from jax2onnx_core import Case
 
-from jax2onnx_lax.linalg.samples import definite, dominant
+from jax2onnx_lax.linalg._samples import definite, dominant
 
 __all__ = ["cases"]
 

@@ -25,7 +25,7 @@ rules = Rules()
 
 
 def _of_floats(function: str) -> str:
-    """Show `jax.nn.<function>(x)` of a float array as the operation of this name, which it returns."""
+    """Declare the composite of `jax.nn.<function>(x)` of a float array, and return its name."""
     name = f"jax.nn.{function}"
 
     @composites.call(f"jax.nn:{function}", name=name, keep_under_vmap=True)
@@ -38,7 +38,7 @@ def _of_floats(function: str) -> str:
 def _unary(
     function: str, op_type: str, *, alpha: float | None = None, beta: float | None = None, gamma: float | None = None
 ) -> None:
-    """`jax.nn.<function>(x)` of a float array is one operator."""
+    """Declare `jax.nn.<function>(x)` of a float array as one operator with these attributes."""
 
     @rules.lower(_of_floats(function))
     def lower(ctx: Context, x: Value) -> Value:
@@ -58,7 +58,7 @@ _unary("selu", "Selu", alpha=1.6732632423543772848170429916717, gamma=1.05070098
 
 
 def _with_slope(function: str, op_type: str, parameter: str, default: float) -> None:
-    """`jax.nn.<function>(x, <parameter>)` is one operator whose attribute alpha is the parameter."""
+    """Declare `jax.nn.<function>(x, <parameter>)` as one operator whose attribute alpha is the parameter."""
     name = f"jax.nn.{function}"
 
     @composites.call(f"jax.nn:{function}", name=name, keep_under_vmap=(0,))
@@ -82,19 +82,24 @@ _with_slope("leaky_relu", "LeakyRelu", "negative_slope", 1e-2)
 
 @rules.lower("nn.prelu")
 def prelu(ctx: Context, x: Value, slope: Value) -> Value:
-    """The layer operation of a leaky ReLU whose slope is learned: `x` where that is at least 0, else `slope * x`.
+    """A leaky ReLU whose slope is learned: `x` where that is at least 0, else `slope * x`.
+
+    Under vmap: `keep_under_vmap=(0,)`.
 
     Args:
-      ctx: the export.
-      x: any shape.
-      slope: broadcasts to `x`.
+      ctx: the context of the rule.
+      x: the inputs, of any shape.
+      slope: an array that broadcasts to the shape of `x`.
+
+    Returns:
+      An array of the shape of `x`.
     """
     ctx.require("PRelu", x)
     return ctx.op.PRelu(x, slope)
 
 
 def _clip(function: str, low: float, high: float) -> None:
-    """`jax.nn.<function>(x)` of a float array is `Clip`, which keeps NaN."""
+    """Declare `jax.nn.<function>(x)` of a float array as `Clip` between two numbers, which keeps NaN."""
 
     @rules.lower(_of_floats(function))
     def lower(ctx: Context, x: Value) -> Value:

@@ -1,4 +1,4 @@
-"""The layer operation "nn.attention": Attention, or MatMul, Softmax and MatMul. `jax.nn.dot_product_attention` is one.
+"""The layer operation "nn.attention", which `jax.nn.dot_product_attention` is, as Attention, or as MatMul, Softmax and MatMul.
 
 Letters: B batch, T queries, S keys, N query heads, K key heads, H features of a head.
 
@@ -49,7 +49,15 @@ def dot_product_attention(
 def _limited(
     mask: jax.Array | None, queries: int, keys: int, window: int | tuple[int, int] | None, seen: jax.Array | None
 ) -> jax.Array | None:
-    """The mask with a window around each query, and the number of keys that are seen [B], as `jax.nn` has them."""
+    """The mask of `jax.nn.dot_product_attention` with its other two limits.
+
+    Args:
+      mask: booleans that broadcast to [B, N, T, S], or None.
+      queries: T.
+      keys: S.
+      window: the number of keys before and after each query's own that it attends to, or None.
+      seen: the number of keys of each sequence, [B], or None.
+    """
     places = jnp.arange(keys)
     if window is not None:
         left, right = (window, window) if isinstance(window, int) else window
@@ -66,19 +74,22 @@ def attention_call(
     query: jax.Array, key: jax.Array, value: jax.Array, bias: jax.Array | None, mask: jax.Array | None, *,
     scale: float | None, is_causal: bool, softmax_in_float32: bool = True,
 ) -> Call | None:  # fmt: skip
-    """The call of "nn.attention" for the arguments of a framework's attention; None where that is not of its kind.
+    """The call of "nn.attention" for the arguments of a framework's attention function.
 
     A causal mask is merged into a mask or bias, and both get rank 4.
 
     Args:
-      query: [B?, T, N, H].
-      key: [B?, S, K, H].
-      value: [B?, S, K, H].
-      bias: broadcastable to [B, N, T, S], floats, or None.
-      mask: broadcastable to [B, N, T, S], booleans, or None.
-      scale: a number, or None for `1 / sqrt(H)`.
-      is_causal: whether query t sees the keys up to t only.
-      softmax_in_float32: whether the logits are rounded to float32 for the softmax.
+      query: [B, T, N, H] or [T, N, H], floats.
+      key: [B, S, K, H] or [S, K, H], of the same dtype.
+      value: as `key`.
+      bias: floats that broadcast to [B, N, T, S], or None.
+      mask: booleans that broadcast to [B, N, T, S], True where a query attends to a key, or None.
+      scale: the factor of the logits, or None for `1 / sqrt(H)`.
+      is_causal: whether query t attends to the keys up to t only.
+      softmax_in_float32: whether the logits are rounded to float32 before the softmax.
+
+    Returns:
+      The call, or None where an argument has another dtype or rank, or `scale` is no number.
     """
     if not is_float_array(query, key, value) or query.ndim not in (3, 4) or not isinstance(scale, None | int | float):
         return None
@@ -104,23 +115,26 @@ def attention(
     ctx: Context, query: Value, key: Value, value: Value, bias: Value | None, mask: Value | None, *, scale: float,
     is_causal: bool, softmax_in_float32: bool,
 ) -> Value:  # fmt: skip
-    """`softmax(query · keyᵀ · scale + bias) · value`, by heads, with masked logits replaced.
+    """`softmax(query · keyᵀ · scale + bias) · value` for each head, with masked logits replaced by a large negative number.
 
-    Each key head serves the N / K query heads that follow one another.
+    Grouped heads: each of the K key heads serves the N / K query heads that follow one another.
+
+    Bind to it by `jax2onnx_lax.nn.attention.attention_call`, which brings arguments into this form. Under vmap:
+    `keep_under_vmap="broadcast"`; the further batch axes are the first ones of every operand, bias and mask included.
 
     Args:
-      ctx: the export.
-      query: [B, T, N, H] or [T, N, H]; under `vmap` there are further axes in front, here and of all others.
+      ctx: the context of the rule.
+      query: [B, T, N, H] or [T, N, H].
       key: [B, S, K, H] or [S, K, H].
-      value: as `key`; H may be another.
-      bias: [B or 1, N or 1, T or 1, S or 1], or None.
-      mask: like the bias, True where a query sees a key, or None.
+      value: [B, S, K, V] or [S, K, V].
+      bias: floats [B or 1, N or 1, T or 1, S or 1], or None.
+      mask: booleans of such a shape, True where a query attends to a key, or None.
       scale: the factor of the logits.
-      is_causal: whether query t sees the keys up to t only; there is no mask or bias then.
-      softmax_in_float32: whether the logits are rounded to float32 for the softmax.
+      is_causal: whether query t attends to the keys up to t only; bias and mask are None then.
+      softmax_in_float32: whether the logits are rounded to float32 before the softmax.
 
     Returns:
-      [B, T, N, H] or [T, N, H], H being that of `value`.
+      [B, T, N, V] or [T, N, V].
     """
     query, key, value, bias, mask = _with_one_batch_axis(ctx, query, key, value, bias, mask)
     if _has_operator(ctx, ctx.dtype(query), bias, mask):
@@ -200,7 +214,7 @@ def _as_bias(ctx: Context, bias: Value | None, mask: Value | None, dtype: DtypeL
 def _attention(
     ctx: Context, query: Value, key: Value, value: Value, added: Value | None, scale: float, is_causal: bool
 ) -> Value:
-    """By the operator on [B, ·, heads · H], which needs no transposes."""
+    """Attention by the operator on [B, ·, heads · H], which needs no transposes."""
     (*_, heads, features), (*_, key_heads, _) = ctx.known_dims(query), ctx.known_dims(key)
     is_default = isinstance(features, int) and np.isclose(scale, features**-0.5, rtol=1e-7, atol=0)
     if not isinstance(heads, int) or not isinstance(key_heads, int):

@@ -1,4 +1,4 @@
-"""The layer operations "nn.conv" and "nn.conv_transpose": Conv and ConvTranspose with the bias inside.
+"""The layer operations "nn.conv" and "nn.conv_transpose" as Conv and ConvTranspose, which add the bias themselves.
 
 The images of most of JAX's frameworks have their channels last, those of ONNX second: each layer stands between two
 transposes, of which a layout pass leaves those at the boundary of a stack. From the primitives the bias would be an Add of its own.
@@ -28,19 +28,23 @@ def conv(
 ) -> Value:  # fmt: skip
     """A convolution over the spatial axes of images (in the sense of machine learning: a correlation).
 
+    Declined: a kernel with symbolic sizes, negative padding.
+
+    Under vmap: `keep_under_vmap=(0,)`.
+
     Args:
-      ctx: the export.
-      x: [*batch, *space, I], any number of batch axes.
-      kernel: [*window, I / groups, O].
+      ctx: the context of the rule.
+      x: the images, [*batch, *space, I], with any number of batch axes (none too).
+      kernel: the weights, [*window, I / groups, O].
       bias: [O], or None.
-      strides: one number for each spatial axis.
-      padding: "SAME", "VALID", or (low, high) for each spatial axis.
-      dilations: the distance of the kernel's elements, for each spatial axis.
-      groups: into how many groups the channels are divided.
-      channels_first: whether `x` is [*batch, I, *space], the kernel [O, I / groups, *window].
+      strides: the distance of two windows along each spatial axis; its length is the number of spatial axes.
+      padding: "SAME", "VALID", or (low, high) for each spatial axis, not negative.
+      dilations: the distance of two elements of the kernel along each spatial axis.
+      groups: the number of groups that the channels are divided into.
+      channels_first: whether `x` is [*batch, I, *space] and the kernel [O, I / groups, *window].
 
     Returns:
-      [*batch, *space', O], or [*batch, O, *space'], in the element type that all operands have.
+      [*batch, *space', O], or [*batch, O, *space'] if `channels_first`.
     """
     ctx.require("Conv", x)
     rank = len(strides)
@@ -67,25 +71,34 @@ def conv_transpose(
 ) -> Value:  # fmt: skip
     """A transposed convolution, as `jax.lax.conv_transpose` defines it.
 
-    JAX correlates the input, spread by the strides, with the kernel; ONNX adds the kernel at each element of the input.
-    One is the other with the window reversed, and its padding counted from the full overlap, `extent - 1`.
+    JAX correlates the input, dilated by the strides, with the kernel; ONNX adds the kernel at each element of the input.
+    One is the other with the window reversed, and with the padding counted from the full overlap, which is
+    `(size - 1) * dilation` for a window of `size` elements.
+
+    Declined: a kernel that is no constant, unless `transpose_kernel`; padding beyond the full overlap; a window that
+    may be larger than its padded axis.
+
+    Under vmap: `keep_under_vmap=(0,)`.
 
     Args:
-      ctx: the export.
-      x: [*batch, *space, I], any number of batch axes.
-      kernel: [*window, I, O], or [*window, O, I] if `transpose_kernel`.
+      ctx: the context of the rule.
+      x: the images, [*batch, *space, I], with any number of batch axes (none too).
+      kernel: the weights, [*window, I / groups, O], or [*window, O, I] if `transpose_kernel`.
       bias: [O], or None.
-      strides: by how much each spatial axis grows.
-      padding: "SAME", "VALID", or (low, high) for each axis of the spread input.
-      dilations: the distance of the kernel's elements, for each spatial axis.
-      transpose_kernel: whether the kernel is that of the convolution whose transpose this is: its window is reversed.
-      groups: into how many groups the channels are divided; the kernel has I / groups then.
-      channels_first: whether `x` is [*batch, I, *space], the kernel [O, I / groups, *window].
+      strides: the factor by which each spatial axis grows; its length is the number of spatial axes.
+      padding: "SAME", "VALID", or (low, high) for each axis of the dilated input, as `jax.lax.conv_transpose` takes it.
+      dilations: the distance of two elements of the kernel along each spatial axis.
+      transpose_kernel: whether the kernel is that of the convolution whose transpose this is: its window is reversed
+        and its last two axes are swapped. Only with one group and the channels last.
+      groups: the number of groups that the channels are divided into.
+      channels_first: whether `x` is [*batch, I, *space] and the kernel [O, I / groups, *window].
 
     Returns:
-      [*batch, *space', O], or [*batch, O, *space'], in the element type that all operands have.
+      [*batch, *space', O], or [*batch, O, *space'] if `channels_first`.
     """
     ctx.require("ConvTranspose", x)
+    if transpose_kernel and (groups > 1 or channels_first):
+        ctx.decline("a transposed kernel in several groups, or with the channels first")
     rank = len(strides)
     sizes = ctx.known_dims(kernel)
     window = static_sizes(ctx, sizes[2:] if channels_first else sizes[:rank])
@@ -106,8 +119,8 @@ def _cuts(
     ctx: Context, spread: Dims, window: tuple[int, ...], strides: tuple[int, ...], padding: Padding,
     dilations: tuple[int, ...],
 ) -> tuple[list[int], list[int]]:  # fmt: skip
-    """What is cut off the full overlap at the beginning and at the end of each axis; negative at the end where the
-    output goes beyond it. Declines what ONNX's pads and output_padding cannot say.
+    """The numbers of elements by which the result is shorter than the full overlap, at the beginning and at the end of
+    each axis; negative at the end where the result is longer. Declines what ONNX's pads and output_padding cannot say.
     """
     if isinstance(padding, str) and padding not in ("SAME", "VALID"):
         ctx.decline(f"ConvTranspose has no padding {padding!r}")
@@ -125,8 +138,8 @@ def _cuts(
 def _scattered_kernel(
     ctx: Context, kernel: Value, rank: int, groups: int, transpose_kernel: bool, channels_first: bool
 ) -> Value:
-    """The kernel as ONNX has it: [I, O / groups, *window], the window reversed unless it is already."""
-    if transpose_kernel and not channels_first and groups == 1:
+    """The kernel as ConvTranspose takes it: [I, O / groups, *window], the window reversed unless it is already."""
+    if transpose_kernel:
         return ctx.transpose(kernel, (rank + 1, rank, *range(rank)))
     layout = tuple(range(rank + 2)) if channels_first else (rank + 1, rank, *range(rank))
     sizes = static_sizes(ctx, ctx.known_dims(kernel))
@@ -137,7 +150,7 @@ def _scattered_kernel(
         grouped = kernel.transpose(layout).reshape(groups, out // groups, per_group, *window).swapaxes(1, 2)
         return np.flip(grouped.reshape(dims), tuple(range(2, 2 + rank)))
 
-    folded = None if transpose_kernel else ctx.fold(scattered, kernel, dims=dims, name=common_name([kernel]))
+    folded = ctx.fold(scattered, kernel, dims=dims, name=common_name([kernel]))
     return ctx.decline("the kernel is not a constant") if folded is None else folded
 
 
@@ -155,6 +168,6 @@ def _result_dims(ctx: Context, images: Value, channels_first: bool) -> Dims:
 
 
 def _batches(ctx: Context, y: Value, rank: int) -> Value:
-    """A result with one batch axis as it has to be: with none, or with several."""
+    """The result `y`, which has one batch axis, with as many batch axes as JAX's."""
     shape = ctx.avals_out[0].shape
     return ctx.squeeze(y, [0]) if len(shape) == rank + 1 else ctx.reshape(y, shape)

@@ -8,7 +8,7 @@ import jax
 from jax import lax
 from jax2onnx_core import Call, Case, bind_composite, expect_graph
 
-from jax2onnx_lax.nn.weights import weights
+from jax2onnx_lax.nn._weights import weights
 from jax2onnx_lax.padding import Padding
 
 __all__ = ["cases"]

@@ -1,4 +1,4 @@
-"""The layer operations "nn.embedding" (Gather) and "nn.unembedding" (Gemm on the same table)."""
+"""The layer operations "nn.embedding" as Gather and "nn.unembedding" as Gemm on the same table."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ rules = Rules()
 
 @rules.lower("nn.embedding")
 def embedding(ctx: Context, table: Value, indices: Value, *, mode: Literal["fill", "clip"]) -> Value:
-    """The rows of a table at indices; a negative index counts from the end, as in Gather.
+    """The rows of a table at indices; a negative index counts from the end, as in `jax.numpy.take`.
+
+    Declined: a symbolic number of rows; the mode "fill" of a table of integers whose indices may be out of range.
+
+    Under vmap: `keep_under_vmap=(1,)`.
 
     Args:
-      ctx: the export.
-      table: [V, D].
-      indices: [...], integers.
-      mode: what an index out of range gives, as in `jax.numpy.take`: "fill" a row of NaN (of
-        floats), "clip" the nearest row.
+      ctx: the context of the rule.
+      table: the rows, [V, D].
+      indices: integers of any shape, [...].
+      mode: the result at an index out of range: "fill" for a row of NaN, "clip" for the nearest row.
 
     Returns:
-      [..., D].
+      [..., D], of the dtype of `table`.
     """
     (size,) = static_sizes(ctx, ctx.known_dims(table)[:1])
     if _in_range(ctx, indices, size):
@@ -56,15 +59,17 @@ def _in_range(ctx: Context, indices: Value, size: int) -> bool:
 
 @rules.lower("nn.unembedding")
 def unembedding(ctx: Context, query: Value, table: Value) -> Value:
-    """The products of vectors with the rows of a table.
+    """The scalar products of vectors with the rows of a table: the logits of a language model with tied weights.
 
-    Gemm reads the table as it lies, so that a table that is also gathered from is stored once and never copied at run
-    time.
+    Gemm reads the table without transposing it, so that a table that "nn.embedding" uses too is stored once and never
+    copied at run time.
+
+    Under vmap: `keep_under_vmap=(0,)`.
 
     Args:
-      ctx: the export.
-      query: [..., D].
-      table: [V, D].
+      ctx: the context of the rule.
+      query: the vectors, [..., D].
+      table: the rows, [V, D].
 
     Returns:
       [..., V].

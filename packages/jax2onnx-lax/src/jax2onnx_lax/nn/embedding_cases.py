@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Call, Case, bind_composite, expect_graph
 
-from jax2onnx_lax.nn.weights import weights
+from jax2onnx_lax.nn._weights import weights
 
 __all__ = ["cases"]
 

@@ -40,7 +40,7 @@ def resize(
 
 
 def _factor(old: Dim, new: Dim) -> int | None:
-    """By which whole number an axis grows, if by any."""
+    """The whole number by which an axis grows; None if it is none up to the largest."""
     return next((factor for factor in range(1, _LARGEST_FACTOR + 1) if old * factor == new), None)
 
 

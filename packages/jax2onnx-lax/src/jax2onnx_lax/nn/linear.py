@@ -1,4 +1,4 @@
-"""The layer operation "nn.linear": one MatMul, one Add, and reshapes only at the ends.
+"""The layer operation "nn.linear" as one MatMul and one Add, with reshapes only at the ends.
 
 From its primitives the bias would be added in its broadcast shape: under another name and shape than the parameter of
 the user's model, and, for several output axes, after the reshape that the next layer undoes.
@@ -19,18 +19,20 @@ rules = Rules()
 def linear(
     ctx: Context, x: Value, kernel: Value, bias: Value | None, *, contracted: int, transposed: bool = False
 ) -> Value:
-    """An affine map of the last axes: the product of `x` and `kernel` over them, plus the bias.
+    """An affine map of the last axes: the product of `x` and `kernel` over the axes I, plus the bias.
+
+    Under vmap: `keep_under_vmap=(0,)`.
 
     Args:
-      ctx: the export.
-      x: [..., *I].
-      kernel: [*I, *O], or [*O, *I] if `transposed`.
+      ctx: the context of the rule.
+      x: the inputs, [..., *I].
+      kernel: the weights, [*I, *O], or [*O, *I] if `transposed`.
       bias: [*O], or None.
-      contracted: the number of axes I.
+      contracted: the number of axes I, at least 1; O may have any number of axes, none too.
       transposed: whether the kernel has its axes I last.
 
     Returns:
-      [..., *O], in the element type that all operands have.
+      [..., *O].
     """
     ctx.require("MatMul", x)
     dims, features = ctx.known_dims(x), ctx.known_dims(kernel)
@@ -47,10 +49,14 @@ def linear(
 
 
 def contracted_axes(equation: str, rank: int) -> int | None:
-    """How many axes "nn.linear" contracts to compute an einsum of two operands, the first of rank `rank`.
+    """The number of axes that "nn.linear" contracts to compute an einsum of two operands.
 
     2 for "...nh,nhd->...d"; None where the equation does anything else than contract the last axes of the first operand
     with the first axes of the second.
+
+    Args:
+      equation: the subscripts of the einsum.
+      rank: the number of axes of the first operand.
     """
     operands, arrow, result = equation.replace(" ", "").partition("->")
     left, comma, right = operands.partition(",")

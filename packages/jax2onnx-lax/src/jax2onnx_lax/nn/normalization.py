@@ -1,6 +1,6 @@
 """The layer operations "nn.layer_norm", "nn.rms_norm", "nn.batch_norm" and "nn.group_norm".
 
-Statistics are one operator; batch norm, whose statistics are constants, is Mul and Add.
+Those that compute statistics are one normalization operator; batch norm, whose statistics are constants, is Mul and Add.
 """
 
 from __future__ import annotations
@@ -33,15 +33,22 @@ rules = Rules()
 def layer_norm(
     ctx: Context, x: Value, scale: Value | None, bias: Value | None, *, axes: int = 1, epsilon: float
 ) -> Value:
-    """`(x - mean) / sqrt(variance + epsilon) * scale + bias`, with the statistics of the last axes.
+    """`(x - mean) / sqrt(variance + epsilon) * scale + bias`, with mean and variance over the last axes.
+
+    Declined: symbolic sizes C where `scale` is None.
+
+    Under vmap: `keep_under_vmap=(0,)`.
 
     Args:
-      ctx: the export.
-      x: [..., *C].
+      ctx: the context of the rule.
+      x: the inputs, [..., *C].
       scale: [*C], or None.
       bias: [*C], or None.
-      axes: the number of axes C.
-      epsilon: what is added to the variance.
+      axes: the number of axes C, at least 1.
+      epsilon: a number that is added to the variance.
+
+    Returns:
+      An array of the shape of `x`.
     """
     ctx.require("LayerNormalization", x)
     scale = _ones(ctx, x, axes) if scale is None else scale
@@ -54,13 +61,20 @@ def rms_norm(
 ) -> Value:
     """`x / sqrt(mean(x²) + epsilon) * scale + bias`, with the mean over the last axes.
 
+    Declined before opset 23: half precision, which needs statistics in float32.
+
+    Under vmap: `keep_under_vmap=(0,)`.
+
     Args:
-      ctx: the export.
-      x: [..., *C].
+      ctx: the context of the rule.
+      x: the inputs, [..., *C].
       scale: [*C], or None.
-      bias: [*C], or None.
-      axes: the number of axes C.
-      epsilon: what is added to the mean.
+      bias: [*C], or None; may be left out.
+      axes: the number of axes C, at least 1.
+      epsilon: a number that is added to the mean.
+
+    Returns:
+      An array of the shape of `x`.
     """
     ctx.require("RMSNormalization", x, since=23)
     y = ctx.op.RMSNormalization(x, _ones(ctx, x, axes) if scale is None else scale, axis=-axes, epsilon=epsilon)
@@ -71,7 +85,7 @@ def rms_norm(
 def rms_norm_before_23(
     ctx: Context, x: Value, scale: Value | None, bias: Value | None = None, *, axes: int = 1, epsilon: float
 ) -> Value:
-    """The same without the operator, in the form that the target fuses, unless the fusion is not accurate."""
+    """`nn.rms_norm` in separate operators before opset 23, in the form that the target fuses if the fusion is accurate."""
     dtype = ctx.dtype(x)
     if ctx.opset >= 23 or dtype.itemsize < 4:
         ctx.decline("there is an operator, or half precision needs float32 statistics")
@@ -97,20 +111,27 @@ def batch_norm(
     ctx: Context, x: Value, mean: Value, variance: Value, scale: Value | None, bias: Value | None, *, axis: int,
     epsilon: float,
 ) -> Value:  # fmt: skip
-    """`(x - mean) / sqrt(variance + epsilon) * scale + bias`, with given statistics: batch norm at inference.
+    """Batch norm at inference: `(x - mean) / sqrt(variance + epsilon) * scale + bias` with given mean and variance.
 
-    Constant operands are folded into one factor and one summand, which a convolution before it takes into its weights;
-    others are declined.
+    The other operands than `x` are folded into one factor and one summand, which a convolution before it takes into its
+    weights.
+
+    Declined: other operands than `x` that are no constants.
+
+    Under vmap: `keep_under_vmap=(0,)`, if `axis` is negative.
 
     Args:
-      ctx: the export.
-      x: [..., C, ...], C at `axis`.
+      ctx: the context of the rule.
+      x: the inputs, [..., C, ...], with the channels at `axis`.
       mean: [C].
       variance: [C].
       scale: [C], or None.
       bias: [C], or None.
-      axis: of the channels; negative from the end.
-      epsilon: what is added to the variance.
+      axis: the axis of the channels; negative from the end.
+      epsilon: a number that is added to the variance.
+
+    Returns:
+      An array of the shape of `x`.
     """
     scales, biases = ([value] if value is not None else [] for value in (scale, bias))
 
@@ -125,7 +146,7 @@ def batch_norm(
     trailing = (1,) * (-axis - 1 if axis < 0 else len(ctx.known_dims(x)) - axis - 1)
 
     def folded(function: Callable[..., Array], operands: Sequence[Value], names: Sequence[Value]) -> Value:
-        """A constant [C, ...], named after what plays the same part in the layer, or, without that, after the statistics."""
+        """A constant [C, 1, ...] named after `names`: the layer's own scale or bias, or a statistic where it has none."""
         dims = (math.prod(static_sizes(ctx, ctx.known_dims(variance))), *trailing)
         result = ctx.fold(
             lambda *arrays: function(*arrays).reshape(dims), *operands, dims=dims, dtype=ctx.dtype(x), name=common_name(names)
@@ -141,19 +162,27 @@ def group_norm(
     ctx: Context, x: Value, scale: Value | None, bias: Value | None, *, groups: int, epsilon: float,
     space: int | None = None,
 ) -> Value:  # fmt: skip
-    """Normalised over the space and the channels of each group, then scaled and shifted for each channel.
+    """Group norm: `(x - mean) / sqrt(variance + epsilon) * scale + bias`, with mean and variance of each image over the
+    spatial axes and the channels of a group. With as many groups as channels it is instance norm.
 
     InstanceNormalization of [B, groups, ·] is used: GroupNormalization has its present meaning from opset 21 only, and
-    is slower where a runtime expands it. As many groups as channels make an instance norm.
+    is slower where a runtime expands it.
+
+    Declined: a symbolic number of channels.
+
+    Under vmap: `keep_under_vmap=(0,)`, if `space` is given.
 
     Args:
-      ctx: the export.
-      x: [B, *space, C], or [*batch, C, *space] if `space` is given.
+      ctx: the context of the rule.
+      x: the images, [B, *space, C], or [*batch, C, *space] if `space` is given.
       scale: [C], or None.
       bias: [C], or None.
-      groups: into how many groups of neighbours the channels are divided.
-      epsilon: what is added to the variance.
-      space: the number of spatial axes, where they come after the channels.
+      groups: the number of groups of neighbouring channels; a divisor of C.
+      epsilon: a number that is added to the variance.
+      space: the number of spatial axes where the channels come before them, else None.
+
+    Returns:
+      An array of the shape of `x`.
     """
     ctx.require("InstanceNormalization", x)
     dims = ctx.known_dims(x)

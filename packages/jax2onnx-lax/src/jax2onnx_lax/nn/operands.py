@@ -1,4 +1,4 @@
-"""What layer operations and their bindings share: sizes, axes, constants and the layout of images."""
+"""Helpers of layer operations and of their bindings: static sizes, axes counted from the end, constants, layouts of images."""
 
 from __future__ import annotations
 
@@ -9,24 +9,29 @@ import numpy as np
 from jax2onnx_core import Context, Dim, Value
 from jax2onnx_core.jaxprs import is_static
 
-from jax2onnx_lax.padding import Fitted, Padding, as_padded, dilated_size, fit_windows, same_padding, static_pairs
+from jax2onnx_lax.padding import (
+    FittedPadding,
+    Padding,
+    dilated_size,
+    fit_windows,
+    same_padding,
+    static_pairs,
+    unchanged_padding,
+)
 
 __all__ = [
-    "axes_from_end",
     "axes_from_start",
-    "axis_from_end",
     "channels_first",
     "channels_last",
     "filled",
     "pad_attributes",
-    "per_axis",
     "static_sizes",
     "with_one_batch_axis",
 ]
 
 
 def static_sizes(ctx: Context, dims: Sequence[Dim]) -> tuple[int, ...]:
-    """The dimensions as numbers; declines where one is symbolic."""
+    """The dimensions as integers; declines where one is symbolic."""
     sizes = tuple(int(d) for d in dims if is_static(d))
     if len(sizes) < len(dims):
         ctx.decline("a size that has to be a number is symbolic")
@@ -34,37 +39,30 @@ def static_sizes(ctx: Context, dims: Sequence[Dim]) -> tuple[int, ...]:
 
 
 def filled(ctx: Context, size: int | Sequence[int], value: float, *, like: Value) -> Value:
-    """A constant of one value, of the element type of `like`."""
+    """A constant array whose elements are all equal.
+
+    Args:
+      ctx: the context of the rule.
+      size: the number of elements, or the shape.
+      value: the value of all elements.
+      like: a value of the wanted dtype.
+    """
     return ctx.constant(np.full(size, value), like=like)
 
 
-def axis_from_end(axis: object, rank: int) -> int | None:
-    """`axis` counted from the end, so that it stays right under a further leading axis; None if it is not one."""
-    if not isinstance(axis, int) or isinstance(axis, bool) or not -rank <= axis < rank:
-        return None
-    return axis if axis < 0 else axis - rank
-
-
-def axes_from_end(axes: object, rank: int) -> tuple[int, ...] | None:
-    """One or several axes (None for every axis) counted from the end, sorted; None if one is not an axis."""
-    if axes is None:
-        return tuple(range(-rank, 0))
-    found = [axis_from_end(axis, rank) for axis in (axes if isinstance(axes, Sequence) else [axes])]
-    return tuple(sorted(axis for axis in found if axis is not None)) if None not in found else None
-
-
 def axes_from_start(ctx: Context, x: Value, axes: Sequence[int]) -> Value:
-    """Axes of `x` that are counted from the end as an operand that counts them from the start.
+    """The operand `axes` of an operator, counted from the start: a runtime may ignore negative axes where `x` has no elements.
 
-    A runtime may take no notice of axes below zero where `x` has no elements.
+    Args:
+      ctx: the context of the rule.
+      x: the array that the operator reduces.
+      axes: axes of `x`, counted from the end (negative).
+
+    Returns:
+      An int64 constant of one axis.
     """
     rank = len(ctx.known_dims(x))
     return ctx.ints([rank + axis for axis in axes])
-
-
-def per_axis(value: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """A stride or dilation for each of `rank` axes; one number is for all, None is 1."""
-    return (value or 1,) * rank if value is None or isinstance(value, int) else tuple(value)
 
 
 def channels_first(rank: int) -> tuple[int, ...]:
@@ -78,7 +76,16 @@ def channels_last(rank: int) -> tuple[int, ...]:
 
 
 def with_one_batch_axis(ctx: Context, x: Value, rank: int) -> Value:
-    """Images with any number of batch axes before their channels and their `rank` spatial axes, as a single batch."""
+    """Images with any number of batch axes as images with one.
+
+    Args:
+      ctx: the context of the rule.
+      x: [*batch, C, *space] or [*batch, *space, C].
+      rank: the number of spatial axes.
+
+    Returns:
+      [B, C, *space] or [B, *space, C], B being the product of the batch axes (1 for none).
+    """
     dims = ctx.known_dims(x)
     batch = dims[: -rank - 1]
     if not batch:
@@ -89,13 +96,25 @@ def with_one_batch_axis(ctx: Context, x: Value, rank: int) -> Value:
 def pad_attributes(
     ctx: Context, padding: Padding, space: Sequence[Dim], window: Sequence[int], strides: Sequence[int],
     dilations: Sequence[int],
-) -> tuple[Fitted, list[int] | None, str | None]:  # fmt: skip
-    """A padding that fits the windows, and its attributes `pads` and `auto_pad`: numbers where they are known, else a mode."""
+) -> tuple[FittedPadding, list[int] | None, str | None]:  # fmt: skip
+    """The padding of an ONNX operator with windows, such that one window always fits the image.
+
+    Args:
+      ctx: the context of the rule.
+      padding: "SAME", or (low, high) for each spatial axis; any other string is "VALID".
+      space: the sizes of the spatial axes.
+      window: the size of a window along each spatial axis.
+      strides: the distance of two windows along each spatial axis.
+      dilations: the distance of two elements of a window along each spatial axis.
+
+    Returns:
+      The padding, and the attributes `pads`, where its numbers are known and needed, and `auto_pad`, where they are not known.
+    """
     whole = ((0, 0),) * len(window)
     if padding == "SAME":
         pairs = static_pairs(same_padding(space, window, strides, dilations))
         if pairs is None:
-            return as_padded(whole), None, "SAME_UPPER"
+            return unchanged_padding(whole), None, "SAME_UPPER"
     else:
         pairs = whole if isinstance(padding, str) else padding
     fitted = fit_windows(ctx, space, pairs, dilated_size(window, dilations), strides)

@@ -1,14 +1,7 @@
-"""The layer operations "nn.avg_pool", "nn.max_pool" and "nn.min_pool": AveragePool and MaxPool.
+"""The layer operations "nn.avg_pool", "nn.max_pool" and "nn.min_pool" as AveragePool and MaxPool.
 
 A MaxPool need not propagate a NaN inside a window, as JAX does, and a window of nothing but -inf may give the lowest
 finite number. What is pooled in a network is finite; `jax.lax.reduce_window` itself stays exact.
-
-All take `x`, floats of shape [*batch, *space, C] with one to three spatial axes, and give the same with *space', by
-the parameters
-
-* `window`, `strides`: one number for each spatial axis;
-* `padding`: "SAME", "VALID", or (low, high) for each spatial axis, less than the window;
-* `channels_first`: whether the shape is [*batch, C, *space].
 """
 
 from __future__ import annotations
@@ -20,19 +13,26 @@ from jax2onnx_core import Call, Composites, Context, Rules, Value
 
 from jax2onnx_lax.dtypes import is_float
 from jax2onnx_lax.nn import operands
-from jax2onnx_lax.nn.operands import channels_last, pad_attributes, per_axis
+from jax2onnx_lax.nn.bindings import per_axis
+from jax2onnx_lax.nn.operands import channels_last, pad_attributes
 from jax2onnx_lax.padding import Padding, canonical_padding
 
 __all__ = ["flax_poolings", "rules"]
 
 rules = Rules()
 
-#: The `padding` of Flax's poolings: "SAME", "VALID" or pairs.
+#: The `padding` of Flax's poolings: "SAME", "VALID", or (low, high) for each spatial axis.
 FlaxPadding = str | Sequence[tuple[int, int]]
 
 
 def flax_poolings(avg_pool: str, max_pool: str, min_pool: str) -> Composites:
-    """Composites for the poolings of one of Flax's libraries, which have these targets; the functions are the same ones."""
+    """The composites of the pooling functions of NNX or of Linen, which have the same signatures.
+
+    Args:
+      avg_pool: the function `avg_pool`, as the target of a composite ("flax.nnx:avg_pool").
+      max_pool: the function `max_pool`.
+      min_pool: the function `min_pool`.
+    """
     composites = Composites()
 
     @composites.call(avg_pool, name="nn.avg_pool", keep_under_vmap=True)
@@ -76,7 +76,24 @@ def avg_pool(
     ctx: Context, x: Value, *, window: tuple[int, ...], strides: tuple[int, ...], padding: Padding,
     count_include_pad: bool, channels_first: bool = False,
 ) -> Value:  # fmt: skip
-    """The mean of each window, whose padding counts as zeros if `count_include_pad`, else not at all."""
+    """The mean of each window.
+
+    Declined: negative padding, or padding as wide as the window; axes without elements.
+
+    Under vmap: `keep_under_vmap=True`.
+
+    Args:
+      ctx: the context of the rule.
+      x: the images, [*batch, *space, C], with any number of batch axes (none too) and one to three spatial axes.
+      window: the size of a window along each spatial axis.
+      strides: the distance of two windows along each spatial axis.
+      padding: "SAME", "VALID", or (low, high) for each spatial axis, less than the window.
+      count_include_pad: whether the padding counts as zeros; if not, the mean is that of the elements of the image.
+      channels_first: whether `x` is [*batch, C, *space].
+
+    Returns:
+      [*batch, *space', C], or [*batch, C, *space'] if `channels_first`.
+    """
     counted = int(count_include_pad)
     return _pool(ctx, "AveragePool", x, window, strides, padding, channels_first, count_include_pad=counted)
 
@@ -86,7 +103,23 @@ def max_pool(
     ctx: Context, x: Value, *, window: tuple[int, ...], strides: tuple[int, ...], padding: Padding,
     channels_first: bool = False,
 ) -> Value:  # fmt: skip
-    """The greatest element of each window."""
+    """The greatest element of each window; a NaN may be lost.
+
+    Declined: negative padding, or padding as wide as the window; axes without elements.
+
+    Under vmap: `keep_under_vmap=True`.
+
+    Args:
+      ctx: the context of the rule.
+      x: the images, [*batch, *space, C], with any number of batch axes (none too) and one to three spatial axes.
+      window: the size of a window along each spatial axis.
+      strides: the distance of two windows along each spatial axis.
+      padding: "SAME", "VALID", or (low, high) for each spatial axis, less than the window.
+      channels_first: whether `x` is [*batch, C, *space].
+
+    Returns:
+      [*batch, *space', C], or [*batch, C, *space'] if `channels_first`.
+    """
     return _pool(ctx, "MaxPool", x, window, strides, padding, channels_first)
 
 
@@ -95,7 +128,23 @@ def min_pool(
     ctx: Context, x: Value, *, window: tuple[int, ...], strides: tuple[int, ...], padding: Padding,
     channels_first: bool = False,
 ) -> Value:  # fmt: skip
-    """The least element of each window."""
+    """The least element of each window; a NaN may be lost.
+
+    Declined: negative padding, or padding as wide as the window; axes without elements.
+
+    Under vmap: `keep_under_vmap=True`.
+
+    Args:
+      ctx: the context of the rule.
+      x: the images, [*batch, *space, C], with any number of batch axes (none too) and one to three spatial axes.
+      window: the size of a window along each spatial axis.
+      strides: the distance of two windows along each spatial axis.
+      padding: "SAME", "VALID", or (low, high) for each spatial axis, less than the window.
+      channels_first: whether `x` is [*batch, C, *space].
+
+    Returns:
+      [*batch, *space', C], or [*batch, C, *space'] if `channels_first`.
+    """
     return ctx.op.Neg(_pool(ctx, "MaxPool", ctx.op.Neg(x), window, strides, padding, channels_first))
 
 
@@ -103,7 +152,7 @@ def _pool(
     ctx: Context, op_type: str, x: Value, window: tuple[int, ...], strides: tuple[int, ...], padding: Padding,
     channels_first: bool, count_include_pad: int | None = None,
 ) -> Value:  # fmt: skip
-    """One pooling operator between two transposes; declines what ONNX does not pool."""
+    """One pooling operator between two transposes; declines images, windows and padding that ONNX's operators do not take."""
     ctx.require(op_type, x)
     _check_window(ctx, x, window, padding)
     rank, shape = len(window), ctx.avals_out[0].shape

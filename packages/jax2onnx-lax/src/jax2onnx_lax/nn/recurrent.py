@@ -1,6 +1,6 @@
-"""The layer operation "nn.rnn": a whole sequence by ONNX's LSTM, GRU or RNN.
+"""The layer operation "nn.rnn", a recurrent cell over a whole sequence, as ONNX's LSTM, GRU or RNN.
 
-As a loop over the cell it would take several times as long, the more the smaller the cell is.
+A Scan of the cell's own operators takes several times as long, the more the smaller the cell is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,19 @@ Activation = Literal["Tanh", "Relu"]
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A cell of a library as "nn.rnn" takes it; the rule says what the attributes mean."""
+    """A recurrent cell of a framework, with its weights in the form that "nn.rnn" takes.
+
+    Attributes:
+      operator: the kind of cell, by ONNX's name: "LSTM", "GRU" or "RNN".
+      gates: the order of the gates in the weights, see "nn.rnn".
+      states: the order of the states, see "nn.rnn".
+      input_kernels: one array [I, gates · H], or one [I, H] for each gate.
+      hidden_kernels: one array [H, gates · H], or one [H, H] for each gate.
+      input_biases: one array [gates · H], or one [H] for each gate, or none.
+      hidden_biases: likewise.
+      linear_before_reset: of a GRU, see "nn.rnn".
+      activation: of an RNN, see "nn.rnn".
+    """
 
     operator: Operator
     gates: str
@@ -46,11 +58,19 @@ class Cell:
 
     @property
     def arrays(self) -> Sequence[jax.Array]:
-        """All weights."""
+        """All weights of the cell."""
         return [*self.input_kernels, *self.hidden_kernels, *self.input_biases, *self.hidden_biases]
 
     def call(self, x: jax.Array, carry: Sequence[jax.Array], *, results: str, reverse: bool, time_major: bool) -> Call:
-        """The call of "nn.rnn" for a sequence of steps of the cell."""
+        """The call of "nn.rnn" for the cell over a sequence.
+
+        Args:
+          x: [B, T, I], or [T, B, I] if `time_major`.
+          carry: the first states in the order of `states`, each [B, H]; none for zeros.
+          results: the results in their order, letters of "yhc", see "nn.rnn".
+          reverse: whether the cell begins with the last step.
+          time_major: whether time is the first axis of `x` and of the result "y".
+        """
         return Call(
             x, self.input_kernels, self.hidden_kernels, self.input_biases, self.hidden_biases, carry,
             operator=self.operator, gates=self.gates, states=self.states, results=results, reverse=reverse,
@@ -65,33 +85,40 @@ def rnn(
     operator: Operator, gates: str, states: str, results: str, reverse: bool, time_major: bool,
     linear_before_reset: bool = False, activation: Activation = "Tanh",
 ) -> Value | Sequence[Value]:  # fmt: skip
-    """A sequence of steps of a cell with tanh (and, for its gates, sigmoid) as activation; that of an RNN may be another.
+    """A recurrent cell over a sequence: an LSTM, a GRU, or an RNN, with tanh as activation and sigmoid for the gates.
 
-    The weights are constants (others are declined). They may come as one array for all gates or as one for each:
-    concatenated along their last axis, they have the order `gates`.
+    Each of the operands for weights is a sequence of arrays: one for all gates, or one for each gate; concatenated along
+    their last axis they have the order `gates`.
+
+    Bind to it by `jax2onnx_lax.nn.recurrent.Cell`, which holds the weights and makes the call. A GRU whose update gate
+    weighs the new state rather than the old one is one with the signs of that gate's weights changed.
+
+    Declined: weights that are no constants.
+
+    Under vmap: not kept; the cell's own computation is exported then.
 
     Args:
-      ctx: the export.
-      x: [B, T, I], or [T, B, I] if `time_major`.
-      input_kernels: [I, gates · H].
-      hidden_kernels: [H, gates · H].
-      input_biases: [gates · H], or no array.
-      hidden_biases: [gates · H], or no array.
-      carry: the first states, each [B, H], in the order of `states`; or none, which is zeros.
+      ctx: the context of the rule.
+      x: the sequence, [B, T, I], or [T, B, I] if `time_major`.
+      input_kernels: a sequence of arrays [I, gates · H].
+      hidden_kernels: a sequence of arrays [H, gates · H].
+      input_biases: a sequence of arrays [gates · H], or an empty one.
+      hidden_biases: a sequence of arrays [gates · H], or an empty one.
+      carry: the first states in the order of `states`, each [B, H]; or an empty sequence for zeros.
       operator: the kind of cell, by ONNX's name.
       gates: the order of the gates in the weights, letters of "ifgo" (LSTM: input, forget, cell, output), of "rzn"
-        (GRU: reset, update, new) or "n".
+        (GRU: reset, update, new) or "n" (RNN).
       states: the order of the states in `carry`, letters of "hc" (hidden state, cell state).
-      results: what the operation returns, in this order: "y" for the hidden states of all steps, "h" and "c" for the
-        last states.
-      reverse: whether the last step comes first; "y" has the order of `x` all the same.
-      time_major: the layout of `x` and of "y".
-      linear_before_reset: of a GRU, whether its reset gate is multiplied with the product of the hidden state rather
-        than with the hidden state.
-      activation: that of an RNN.
+      results: the order of the results, letters of "yhc": the hidden states of all steps, the last hidden state, the
+        last cell state.
+      reverse: whether the cell begins with the last step; "y" has the order of `x` all the same.
+      time_major: whether time is the first axis of `x` and of the result "y".
+      linear_before_reset: of a GRU, whether the reset gate is multiplied with the product of the hidden state and its
+        kernel, rather than with the hidden state.
+      activation: the activation of an RNN.
 
     Returns:
-      The results: "y" [B, T, H], or [T, B, H] if `time_major`; "h" and "c" [B, H].
+      The results that `results` names: "y" [B, T, H], or [T, B, H] if `time_major`; "h" and "c" [B, H].
     """
     ctx.require(operator, x)
     (hidden,) = static_sizes(ctx, ctx.known_dims(hidden_kernels[0])[:1])
@@ -102,8 +129,8 @@ def rnn(
     width = len(gates) * hidden
 
     def ordered(*arrays: Array) -> Array:
-        """Kernels [I, gates · H] or biases [gates · H], in one or several pieces, as one [1, ..., gates · H] with ONNX's
-        order of gates; no biases are zeros.
+        """Concatenate kernels [I, gates · H] or biases [gates · H] to one array [1, ..., gates · H] in ONNX's order of the
+        gates; without biases it is zeros.
         """
         split = np.split(np.concatenate(arrays or [np.zeros(width)], -1), len(gates), -1)
         return np.concatenate([split[gates.index(gate)] for gate in _GATES[operator]], -1)[None]

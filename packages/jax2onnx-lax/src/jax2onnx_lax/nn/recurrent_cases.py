@@ -8,7 +8,7 @@ from jax import lax
 from jax2onnx_core import Call, Case, bind_composite, expect_graph
 from jax2onnx_graph.build.builder import Array
 
-from jax2onnx_lax.nn.weights import weights
+from jax2onnx_lax.nn._weights import weights
 
 __all__ = ["cases"]
 

@@ -12,7 +12,8 @@ from jax2onnx_core.jaxprs import is_positive, is_static
 from jax2onnx_graph.forms import Form
 
 from jax2onnx_lax.dtypes import is_float_array
-from jax2onnx_lax.nn.operands import axes_from_end, axes_from_start, axis_from_end, filled, static_sizes
+from jax2onnx_lax.nn.bindings import axes_from_end, axis_from_end
+from jax2onnx_lax.nn.operands import axes_from_start, filled, static_sizes
 
 __all__ = ["composites", "rules"]
 
@@ -89,7 +90,7 @@ def lower_logsumexp(ctx: Context, a: Value, *, axes: tuple[int, ...], keepdims: 
 
 @rules.lower("jax.nn.logsumexp")
 def lower_logsumexp_by_primitives(ctx: Context, a: Value, *, axes: tuple[int, ...], keepdims: bool) -> Value:
-    """The same in separate operators, where these are faster; half precision, which JAX sums in float32, aside."""
+    """Log-sum-exp in separate operators, where these are faster, except in half precision, which JAX sums in float32."""
     if ctx.prefers(Form.REDUCE_LOG_SUM_EXP, Form.LOG_SUM_EXP_BY_FORMULA) is Form.REDUCE_LOG_SUM_EXP:
         ctx.decline("ReduceLogSumExp is as fast")
     if ctx.dtype(a).itemsize < 4:

@@ -37,7 +37,19 @@ def _rotate_left(x: A, distance: int) -> A:
 
 
 def threefry2x32(key0: A, key1: A, x0: A, x1: A) -> tuple[A, A]:
-    """The Threefry hash of the counters (x0, x1) under the key; all uint32, of JAX or of NumPy, broadcast together."""
+    """The Threefry hash of a counter of two words under a key of two words.
+
+    All are uint32 arrays, of JAX or of NumPy, that broadcast together.
+
+    Args:
+      key0: the first word of the key.
+      key1: the second word of the key.
+      x0: the first word of the counter.
+      x1: the second word of the counter.
+
+    Returns:
+      The two words of the hash.
+    """
     keys = (key0, key1, key0 ^ key1 ^ _PARITY)
     x0, x1 = x0 + key0, x1 + key1
     for block in range(5):
@@ -167,7 +179,7 @@ def _split_axis(shape: tuple[int, ...]) -> int | None:
 
 
 def _threefry_bits_of_any_parity(key: Words, counter: Words, shape: tuple[int, ...]) -> tuple[Words, Array]:
-    """As `_threefry_bits` of 32-bit numbers, for a shape of which the axis to split is known when the model runs.
+    """The bits of `_threefry_bits` for a shape of which the axis to split is known when the model runs.
 
     Each element computes the hash that it shares.
     """

@@ -88,13 +88,13 @@ def lower_threefry2x32(ctx: Context, *operands: Value) -> Sequence[Value]:
 
 @rules.numpy_evaluator("threefry2x32")
 def evaluate_threefry2x32(key0: Array, key1: Array, x0: Array, x1: Array) -> Sequence[Array]:
-    """The same hash on NumPy arrays."""
+    """The Threefry hash of NumPy arrays."""
     return threefry2x32(key0, key1, x0, x1)
 
 
 @rules.numpy_evaluator("iota_2x32_shape")
 def evaluate_iota_2x32_shape(*, shape: Sequence[int]) -> Sequence[Array]:
-    """The same counters as NumPy arrays."""
+    """The counters of `iota_2x32_shape` as NumPy arrays."""
     counts = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
     return (counts >> np.uint64(32)).astype(np.uint32), counts.astype(np.uint32)
 

@@ -1,4 +1,4 @@
-"""`branch`: results that are computed one way or another, by a condition that is known at run time only."""
+"""`branch`: an If between two ways to compute results, for a case that is rare at run time."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ Results = Callable[[Context], Sequence[Value]]
 
 
 def branch(ctx: Context, condition: Value | None, *, rare: Results, usual: Results) -> Sequence[Value]:
-    """The results of `rare` where the bool scalar `condition` holds, else those of `usual`, by an If.
+    """The results of one of two computations, by an If.
 
-    Both have the same number of results, of equal types and dimensions; without a condition nothing but `usual` is
-    computed.
+    Both have the same number of results, of equal dtypes and dimensions.
+
+    Args:
+      ctx: the context of the rule.
+      condition: a bool scalar; None for False, without an If.
+      rare: computes the results where the condition holds.
+      usual: computes the results elsewhere.
     """
     if condition is None:
         return usual(ctx)

@@ -32,7 +32,7 @@ def cumsum(ctx: Context, x: Value, *, axis: int, reverse: bool) -> Value:
 
 
 def _accumulator(dtype: Dtype) -> Dtype:
-    """What XLA's CPU backend accumulates in; for integers a type of CumSum, equal modulo their range."""
+    """The dtype of CumSum for a dtype: for floats that of XLA's CPU backend, for integers one that is equal modulo their range."""
     if is_float(dtype):
         return dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
     return np.dtype(np.int32 if dtype.itemsize < 4 or dtype == np.int32 else np.int64)

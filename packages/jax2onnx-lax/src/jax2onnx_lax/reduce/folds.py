@@ -15,7 +15,13 @@ __all__ = ["flatten_axes", "fold_axes", "fold_axis"]
 
 
 def fold_axes(x: Array, axes: Sequence[int], monoid: Monoid) -> Array:
-    """Reduce `axes` with a monoid by combining halves, or step by step along a symbolic axis."""
+    """Reduce axes by combining halves, or step by step along a symbolic axis.
+
+    Args:
+      x: the array.
+      axes: the axes, which the result does not have.
+      monoid: the operation and its identity.
+    """
     rows = [flatten_axes(x, axes)]
     return fold_axis(rows, [monoid.identity(x.dtype)], lambda a, b: [monoid.combine(a, b)], neutral=True)[0]
 

@@ -114,7 +114,13 @@ def combiner(jaxpr: Jaxpr, consts: Sequence[object] = ()) -> Combine:
 
 
 def from_identity(ctx: Context, jaxpr: Jaxpr, initial: Value) -> Monoid:
-    """The monoid that a jaxpr computes; declines if it is none, or if `initial` is not its identity."""
+    """The monoid that a jaxpr computes.
+
+    Args:
+      ctx: the context of the rule. It declines if there is no such monoid.
+      jaxpr: a function of two scalars.
+      initial: the initial value of the reduction, a scalar, which must be the identity.
+    """
     monoid, known = recognise(jaxpr), ctx.known(initial)
     if monoid is None or known is None or not np.array_equal(known, monoid.identity(known.dtype)):
         ctx.decline("not a known operation that starts from its identity")

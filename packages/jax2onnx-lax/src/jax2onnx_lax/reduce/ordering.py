@@ -23,7 +23,13 @@ def flip_sign(ctx: Context, x: Value) -> Value:
 
 
 def comparable(ctx: Context, op_type: str, x: Value) -> Value:
-    """`x` in a type that the operator compares, in the same order."""
+    """Convert an array to a dtype that an operator compares, in which its elements have the same order.
+
+    Args:
+      ctx: the context of the rule.
+      op_type: "TopK", "ArgMax" or "ArgMin".
+      x: the array.
+    """
     dtype = ctx.dtype(x)
     if is_bool(dtype):
         return ctx.cast(x, np.uint8)

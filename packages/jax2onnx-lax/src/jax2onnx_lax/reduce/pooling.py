@@ -11,7 +11,7 @@ from jax2onnx_core import Context, Value
 from jax2onnx_core.jaxprs import Dims, is_static
 
 from jax2onnx_lax.dtypes import Dtype, is_bool, is_float
-from jax2onnx_lax.padding import Fitted, Pairs, as_padded, fit_windows, is_same_padding, static_pairs
+from jax2onnx_lax.padding import FittedPadding, Pairs, fit_windows, is_same_padding, static_pairs, unchanged_padding
 from jax2onnx_lax.reduce.monoids import MONOIDS
 from jax2onnx_lax.reduce.window_folds import reduce_windows
 from jax2onnx_lax.reduce.windows import Windows
@@ -21,7 +21,7 @@ __all__ = ["pool_max", "pool_min", "pool_sum"]
 
 @dataclasses.dataclass(frozen=True)
 class _Pooling:
-    """How an operand becomes what ONNX pools: two leading axes, then one to three pooled ones.
+    """The operand in the form that ONNX pools: two leading axes, then one to three pooled ones.
 
     Attributes:
       windows: the windows over the operand.
@@ -40,7 +40,7 @@ class _Pooling:
     dims: Dims
     counts: Dims
     kernel: tuple[int, ...]
-    fitted: Fitted
+    fitted: FittedPadding
     is_same: bool
 
     @property
@@ -101,7 +101,9 @@ def _pooling(ctx: Context, windows: Windows) -> _Pooling:
     rest = [i for i in range(len(dims)) if i not in axes]
     pairs, space = _padding(ctx, windows, kernel), [dims[i] for i in axes]
     if pairs is None:
-        return _Pooling(windows, axes, rest, dims, counts, kernel, as_padded(((0, 0),) * len(axes)), is_same=True)
+        return _Pooling(
+            windows, axes, rest, dims, counts, kernel, unchanged_padding(((0, 0),) * len(axes)), is_same=True
+        )
     fitted = fit_windows(ctx, space, pairs, kernel, [windows.window_strides[i] for i in axes])
     return _Pooling(windows, axes, rest, dims, counts, kernel, fitted, is_same=False)
 
@@ -122,7 +124,13 @@ def _padding(ctx: Context, windows: Windows, kernel: tuple[int, ...]) -> Pairs |
 
 
 def pool_sum(ctx: Context, x: Value, windows: Windows) -> Value:
-    """AveragePool of float32, which divides by the size of the whole window if padding counts, times that size."""
+    """The sum of each window, by AveragePool times the size of a window, in float32.
+
+    Args:
+      ctx: the context of the rule. It declines windows that AveragePool does not take.
+      x: floats of at most 32 bits; other dtypes are declined.
+      windows: the windows.
+    """
     dtype = ctx.dtype(x)
     if not is_float(dtype) or dtype == np.float64:
         ctx.decline("only floats of single precision or less are averaged")
@@ -137,13 +145,25 @@ def pool_sum(ctx: Context, x: Value, windows: Windows) -> Value:
 
 
 def pool_max(ctx: Context, x: Value, windows: Windows) -> Value:
-    """The greatest element of each window."""
+    """The greatest element of each window, by MaxPool.
+
+    Args:
+      ctx: the context of the rule. It declines windows that MaxPool does not take.
+      x: floats or integers.
+      windows: the windows.
+    """
     pool = _pooling(ctx, windows)
     return ctx.cast(_max_pool(ctx, _poolable(ctx, x), pool), ctx.dtype(x))
 
 
 def pool_min(ctx: Context, x: Value, windows: Windows) -> Value:
-    """The least element of each window of floats: the negation is exact."""
+    """The least element of each window, by MaxPool of the negated floats, which is exact.
+
+    Args:
+      ctx: the context of the rule. It declines windows that MaxPool does not take.
+      x: floats.
+      windows: the windows.
+    """
     dtype = ctx.dtype(x)
     if not is_float(dtype):
         ctx.decline("only floats can be negated without overflow")

@@ -38,7 +38,7 @@ class _Primitive(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class _AxisWindows:
-    """Where the elements of the windows along one axis are in the operand.
+    """The positions in the operand of the elements of all windows along one axis.
 
     Attributes:
       axis: the axis.
@@ -64,7 +64,7 @@ class _AxisWindows:
         return cls(axis, length, shape, _clip(index, length), valid)
 
     def index_of(self, window: Indices, element: Array) -> Array:
-        """Where the given elements of the given windows are, clipped to the axis."""
+        """The index along the axis of the given elements of the given windows, clipped to the axis."""
         place, dilation = _place(self.shape, self.axis, window, element), self.shape.base_dilation[self.axis]
         return jnp.asarray(_clip(place if dilation == 1 else place // dilation, self.length))
 
@@ -83,7 +83,7 @@ def _scalar(dim: Dim) -> np.int32 | Array:
 
 
 def _place(shape: Windows, axis: int, window: Indices, element: Indices) -> Indices:
-    """Where elements of windows are along an axis of the dilated operand; negative in the padding before it."""
+    """The positions of the elements of windows along an axis of the dilated operand; negative in the padding before it."""
     padded = window * shape.window_strides[axis] + element * shape.window_dilation[axis]
     return padded - _scalar(shape.padding[axis][0])
 
@@ -157,7 +157,7 @@ class _Patches:
         return x.reshape(-1), (jnp.broadcast_to(index, self.counts),)
 
     def _coordinate(self, i: int, selected: Array) -> Array:
-        """Where in the operand the selected element of each window is along the i-th windowed axis."""
+        """The index in the operand of the selected element of each window along the i-th windowed axis."""
         inner = math.prod(self.sizes[i + 1 :])
         element = selected if not self.sizes[i + 1 :] else lax.div(selected, lax.full_like(selected, _scalar(inner)))
         if i:
@@ -176,7 +176,7 @@ def _conjunction(arrays: Sequence[Indices]) -> Indices:
 
 @dataclasses.dataclass(frozen=True)
 class _Selection:
-    """What each window selects.
+    """The element that each window selects.
 
     Attributes:
       element: its number within the window.

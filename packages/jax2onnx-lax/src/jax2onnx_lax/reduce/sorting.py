@@ -152,7 +152,15 @@ def _block_size(length: int, k: Dim) -> int | None:
 
 
 def _in_total_order(ctx: Context, x: Value, key: Value, top: tuple[Value, Value], axis: int) -> tuple[Value, Value]:
-    """What TopK finds in `key`, the floats `x` in a type that it compares, unless NaN or zeros can be out of order."""
+    """The results of a TopK in JAX's order of floats, unless neither NaN nor negative zeros are among them.
+
+    Args:
+      ctx: the context of the rule.
+      x: the floats.
+      key: the same in a dtype that TopK compares.
+      top: the values and indices that TopK finds in `key`.
+      axis: the axis along which it looks.
+    """
     nan, zero = has_nan(ctx, key), has_negative_zero(ctx, top[0])
 
     def exact(c: Context) -> Sequence[Value]:
@@ -166,7 +174,7 @@ def _in_total_order(ctx: Context, x: Value, key: Value, top: tuple[Value, Value]
 
 @rules.lower("approx_top_k")
 def approx_top_k(ctx: Context, x: Value, *, reduction_dimension: int, is_max_k: bool, **_: object) -> Sequence[Value]:
-    """Exact, as on XLA's CPU backend; without aggregation there are more results than k.
+    """Lower `approx_top_k` exactly, as on XLA's CPU backend; without aggregation there are more results than k.
 
     A NaN is greater than every number.
     """

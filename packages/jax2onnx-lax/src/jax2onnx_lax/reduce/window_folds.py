@@ -25,7 +25,13 @@ _SMALL = 6
 
 
 def reduce_windows(x: Array, *, monoid: Monoid, shape: Windows) -> Array:
-    """The windows of one array, reduced by a monoid from its identity."""
+    """Reduce each window of an array by a monoid, from its identity.
+
+    Args:
+      x: the array.
+      monoid: an associative and commutative operation and its identity.
+      shape: the windows.
+    """
     if shape.covers(x.shape):
         return lax.expand_dims(monoid.reduce(x, tuple(shape.active)), shape.active)
     return fold_windows(
@@ -95,7 +101,7 @@ def _fold_elements(
 
 @dataclasses.dataclass(frozen=True)
 class _AxisFold:
-    """How the windows along one axis are combined: `count` of them, `stride` apart."""
+    """The combination of the windows along one axis: `count` windows, `stride` apart."""
 
     axis: int
     stride: int
@@ -115,7 +121,7 @@ class _AxisFold:
         return fold_axis([row[1:] for row in rows], first, self.combine, neutral=False)
 
     def _elements(self, xs: Sequence[Array], place: int) -> list[Array]:
-        """One element, or partial result, of every window: the one at `place`."""
+        """The element, or partial result, at `place` in every window."""
         return [_strided(x, place * self.dilation, self.count, self.stride, self.axis) for x in xs]
 
     def _by_element(self, xs: Sequence[Array], size: int) -> Sequence[Array]:

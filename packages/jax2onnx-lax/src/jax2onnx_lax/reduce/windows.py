@@ -41,7 +41,7 @@ class Windows:
         cls, *, window_dimensions: Sequence[Dim], window_strides: Sequence[int], padding: Sequence[tuple[Dim, Dim]],
         base_dilation: Sequence[int] | None = None, window_dilation: Sequence[int] | None = None, **_: object,
     ) -> Windows:  # fmt: skip
-        """The windows that the parameters of a primitive describe."""
+        """Make the windows of the parameters of the primitive `reduce_window` or one of its relatives."""
         ones = (1,) * len(window_dimensions)
         pairs = tuple((low, high) for low, high in padding)
         return cls(tuple(window_dimensions), tuple(window_strides), pairs,

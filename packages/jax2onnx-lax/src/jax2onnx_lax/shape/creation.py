@@ -75,5 +75,5 @@ def _dimension(ctx: Context, dim: Dim) -> Value:
 
 @rules.lower("shape_assertion")
 def shape_assertion(ctx: Context, *_: Value, **__: object) -> Sequence[Value]:
-    """Nothing: the constraints on symbols are checked where the model's inputs are."""
+    """Emit nothing: the constraints on symbols are checked where the model's inputs are."""
     return []

@@ -225,5 +225,5 @@ def optimization_barrier(ctx: Context, *xs: Value, **_: object) -> Sequence[Valu
 
 @rules.lower("dce_sink", physical=True)
 def dce_sink(ctx: Context, *_: Value, **__: object) -> Sequence[Value]:
-    """Nothing: it keeps XLA from removing its operands."""
+    """Emit nothing: the primitive keeps XLA from removing its operands."""
     return []

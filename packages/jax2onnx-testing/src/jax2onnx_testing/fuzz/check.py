@@ -33,7 +33,7 @@ Kind = Literal["refused", "reference", "export", "run", "type", "values"]
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """Something that is not as JAX has it.
+    """A difference between a program's model and JAX, or an error.
 
     Attributes:
       kind: what it is about; "refused" is an error that says what is not supported, "reference" one of JAX itself.
@@ -57,23 +57,31 @@ class Finding:
 
     @property
     def is_defect(self) -> bool:
-        """Whether it is neither refused nor explained."""
+        """Whether the finding is a defect: neither refused nor explained."""
         return self.kind not in ("refused", "reference") and not self.reason
 
 
 class Run(NamedTuple):
-    """A program at some sizes of its symbols: its inputs, and what JAX computes from them."""
+    """A program at some sizes of its symbols.
+
+    Attributes:
+      sizes: the sizes by the names of the symbols.
+      values: the inputs, and all that JAX computes from them, by the names of the variables.
+    """
 
     sizes: Mapping[str, int]
     values: Arrays
 
 
 def check(program: Program, given: Arrays | None = None) -> list[Finding]:
-    """What is wrong with the exports of a program, and what is refused.
+    """Export and run a program in several ways, and compare it with JAX.
 
     Args:
       program: the program.
       given: its inputs, which are random by default.
+
+    Returns:
+      The differences from JAX, and the errors.
     """
     with jax.enable_x64(program.options.x64):
         # Whatever JAX raises is its own, and counted.
@@ -117,7 +125,7 @@ def _check_whole(program: Program, runs: Sequence[Run]) -> Iterator[Finding]:
 
 
 def _followed(finding: Finding, explained: Sequence[Finding]) -> Finding:
-    """The finding with the reason of explained differences of single statements, if it follows from these."""
+    """The finding with the reason of explained differences in single statements, if they cause it."""
     differences = {f.variable: f.got for f in explained if f.sizes == finding.sizes and f.got is not None}
     program, name, got = finding.program, finding.variable, finding.got
     if not finding.is_defect or got is None or not differences:
@@ -154,7 +162,7 @@ def _compare_run(program: Program, run: Run, parts: Mapping[str, Program], expor
 
 
 def _attempt(kind: Kind, program: Program, run: Run, action: Callable[[], T]) -> T | Finding:
-    """What the action returns, or what it raises as a finding."""
+    """The result of `action`, or a finding of this kind if it raises."""
     try:
         return action()
     except (UnsupportedError, SymbolError) as error:
@@ -168,7 +176,7 @@ def _attempt(kind: Kind, program: Program, run: Run, action: Callable[[], T]) ->
 def _compare(
     program: Program, name: str, run: Run, got: Array, rerun: Callable[[Arrays], Mapping[str, Array]]
 ) -> Iterator[Finding]:
-    """What is wrong with a result, perhaps for a reason that is no defect."""
+    """The differences of a result from JAX's, with the reason if they are no defect."""
     want = run.values[name]
     if got.dtype != want.dtype or got.shape != want.shape:
         yield Finding("type", f"{got.dtype}{got.shape} instead of {want.dtype}{want.shape}", program, name, *run)

@@ -15,17 +15,17 @@ from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_runtime.runtimes import LoadedModel
 from jax2onnx_runtime.states import RuntimeOptions
 
-from jax2onnx_testing.fuzz.nudging import nudged
+from jax2onnx_testing.fuzz.perturbation import perturbed
 from jax2onnx_testing.fuzz.programs import Program, compiled
 from jax2onnx_testing.fuzz.statements import Variable
 from jax2onnx_testing.reference import COMPILER_OPTIONS
 from jax2onnx_testing.values import random_array
 
-__all__ = ["Exported", "evaluate", "evaluate_for_all_sizes", "evaluate_nudged", "random_arguments"]
+__all__ = ["Exported", "evaluate", "evaluate_for_all_sizes", "evaluate_perturbed", "random_arguments"]
 
 Arrays = Mapping[str, Array]
 
-_NUDGED_RUNS = 24
+_PERTURBED_RUNS = 24
 
 
 def random_arguments(program: Program, run: int) -> Arrays:
@@ -43,7 +43,14 @@ def random_arguments(program: Program, run: int) -> Arrays:
 
 
 def evaluate(program: Program, results: Sequence[str], arguments: Arrays, *, eager: bool = False) -> dict[str, Array]:
-    """The variables `results` as JAX computes them: compiled, or operation by operation."""
+    """The values of variables as JAX computes them.
+
+    Args:
+      program: the program.
+      results: the names of the variables.
+      arguments: the inputs by name.
+      eager: whether JAX runs operation by operation rather than one compiled program.
+    """
     function = compiled(program.source(results), f"program {program.seed}")
     if not eager:
         function = jax.jit(function, compiler_options=COMPILER_OPTIONS)
@@ -52,7 +59,13 @@ def evaluate(program: Program, results: Sequence[str], arguments: Arrays, *, eag
 
 
 def evaluate_for_all_sizes(program: Program, results: Sequence[str], arguments: Arrays) -> dict[str, Array]:
-    """The variables `results` by the one program that JAX makes for all sizes of the symbols."""
+    """The values of variables by the one program that `jax.export` makes for all sizes of the symbols.
+
+    Args:
+      program: the program.
+      results: the names of the variables.
+      arguments: the inputs by name.
+    """
     function = jax.jit(compiled(program.source(results), f"program {program.seed}"))
     values = jax.export.export(function)(*(v.aval for v in program.inputs)).call(
         *(jnp.asarray(arguments[v.name]) for v in program.inputs)
@@ -60,16 +73,20 @@ def evaluate_for_all_sizes(program: Program, results: Sequence[str], arguments: 
     return {name: np.asarray(value) for name, value in zip(results, values, strict=True)}
 
 
-def evaluate_nudged(
+def evaluate_perturbed(
     program: Program, results: Sequence[str], arguments: Arrays, *, signs: bool = False
 ) -> Iterator[dict[str, Array]]:
-    """The variables `results` several times, with what is rounded changed at random by a few units of the last place.
+    """The values of variables in several runs, with all that is rounded changed at random by a few units of the last place.
 
-    With `signs`, those of NaN, and of zeros that are chosen, are changed at random too.
+    Args:
+      program: the program.
+      results: the names of the variables.
+      arguments: the inputs by name.
+      signs: whether the signs of NaN, and of zeros that are chosen, are changed at random too.
     """
     function = compiled(program.source(results), f"program {program.seed}")
-    run = jax.jit(nudged(function, signs=signs), compiler_options=COMPILER_OPTIONS)
-    for seed in range(_NUDGED_RUNS):
+    run = jax.jit(perturbed(function, signs=signs), compiler_options=COMPILER_OPTIONS)
+    for seed in range(_PERTURBED_RUNS):
         values = run(jnp.float32(seed), *(jnp.asarray(arguments[v.name]) for v in program.inputs))
         yield {name: np.asarray(value) for name, value in zip(results, values, strict=True)}
 

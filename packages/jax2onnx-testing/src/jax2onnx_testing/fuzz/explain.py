@@ -12,7 +12,7 @@ import numpy as np
 from jax2onnx_graph.arrays import Array
 from jax2onnx_runtime.comparison import tolerance
 
-from jax2onnx_testing.fuzz.execution import Arrays, evaluate, evaluate_for_all_sizes, evaluate_nudged
+from jax2onnx_testing.fuzz.execution import Arrays, evaluate, evaluate_for_all_sizes, evaluate_perturbed
 from jax2onnx_testing.fuzz.programs import Program
 
 __all__ = ["KNOWN", "KNOWN_ERRORS", "REASONS", "are_close", "explain", "explain_error"]
@@ -39,7 +39,7 @@ REASONS = {
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """Expressions whose results are known to differ.
+    """A known reason why the results of some expressions differ.
 
     Attributes:
       expression: what they have in them, a regular expression.
@@ -56,7 +56,7 @@ class Known:
     empty: bool = False
 
     def applies(self, arguments: Arrays, error: float) -> bool:
-        """Whether results that are so far apart are known to be."""
+        """Whether the reason explains results that differ by `error` on these arguments."""
         if self.empty and any(value.size == 0 for value in arguments.values()):
             return True
         largest = max((float(np.abs(_wide(value)).max(initial=0)) for value in arguments.values()), default=0.0)
@@ -83,11 +83,11 @@ _WIDER = {
 KNOWN_ERRORS = {
     r"Only N can be zero|Invalid input shape: {|Computed output dimension is <= 0": "nothing to slide over",
 }
-"""What a runtime says → why it is no defect."""
+"""A regular expression on the error of a runtime → the reason why it is no defect."""
 
 
 def are_close(got: Array, want: Array) -> Array:
-    """Which elements are equal within the tolerance of the dtype; NaN equals NaN."""
+    """For each element whether it is equal within the tolerance of the dtype; NaN equals NaN."""
     rtol = tolerance(want.dtype)
     if rtol == 0:
         return np.asarray(got == want)
@@ -105,7 +105,7 @@ def _equal(got: Array, want: Array) -> Array:
 
 
 def _smallest(array: Array) -> float:
-    """The smallest normal number, below which XLA has nothing but zero."""
+    """The smallest normal number of the dtype, below which XLA flushes to zero."""
     return float(jnp.finfo(array.dtype).smallest_normal) if jnp.issubdtype(array.dtype, jnp.inexact) else 0.0
 
 
@@ -148,8 +148,8 @@ def _explanations(
     yield "compiled otherwise", np.any([are_close(got, other) for other in others], axis=0)
     yield "traced for all sizes", _as_for_all_sizes(program, name, arguments, got)
     for reason, signs in (("rounding", False), ("signs of NaN and zeros", True)):
-        nudged = [results[name] for results in evaluate_nudged(program, [name], arguments, signs=signs)]
-        yield reason, _within(got, want, [*others, *nudged])
+        perturbed = [results[name] for results in evaluate_perturbed(program, [name], arguments, signs=signs)]
+        yield reason, _within(got, want, [*others, *perturbed])
     if np.iscomplexobj(want):
         yield "infinite complex numbers", ~np.isfinite(got) & ~np.isfinite(want)
     if any(_squares_overflow(value) for value in arguments.values()):
@@ -171,7 +171,7 @@ def explain_error(text: str) -> str:
 
 
 def _as_for_all_sizes(program: Program, name: str, arguments: Arrays, got: Array) -> Array:
-    """Which elements are those of the program that JAX makes for all sizes."""
+    """For each element whether the program that JAX makes for all sizes gives it."""
     if all(isinstance(d, int) for v in program.inputs for d in v.aval.shape):
         return np.zeros(got.shape, bool)
     # Not everything that can be traced with symbols can be exported by JAX, whose errors have no common type.
@@ -191,7 +191,7 @@ def _agree_without_tiny(program: Program, name: str, arguments: Arrays, run: Cal
 
 
 def _as_with_dtypes(program: Program | None, name: str, arguments: Arrays, got: Array, want: Array) -> Array:
-    """Which elements are those of the program with other dtypes, or nearer to them than JAX's."""
+    """For each element whether the program with other dtypes gives it, or a number nearer to it than JAX's."""
     nowhere = np.zeros(want.shape, bool)
     if program is None:
         return nowhere
@@ -209,7 +209,7 @@ def _as_with_dtypes(program: Program | None, name: str, arguments: Arrays, got: 
 
 
 def _within(got: Array, want: Array, samples: Sequence[Array]) -> Array:
-    """Which elements differ no more than the samples do among themselves."""
+    """For each element whether it differs no more than the samples do among themselves."""
     if not np.issubdtype(_wide(want).dtype, np.complexfloating) and tolerance(want.dtype) == 0:
         return np.any([sample != want for sample in samples], axis=0)
     wide = np.stack([_wide(want), *map(_wide, samples)])

@@ -26,7 +26,7 @@ __all__ = ["NAMES", "Options", "Program", "Statement", "compiled", "generate"]
 NAMES: dict[str, ModuleType] = {
     "jax": jax, "jnp": jnp, "jsp": jax.scipy, "lax": lax, "nn": nn, "np": np,
 }  # fmt: skip
-"""What the source of a program may name."""
+"""The modules that the source of a program may name."""
 
 _MOST_ELEMENTS = 2000
 _MOST_AXES = 5
@@ -59,7 +59,7 @@ class Statement:
 
     @property
     def value(self) -> str:
-        """What is assigned to the targets."""
+        """The right side of the assignment."""
         leaves = f"jax.tree.leaves({self.expression})" + ("[0]" if len(self.targets) == 1 else "")
         return leaves if self.is_tree else self.expression
 
@@ -71,7 +71,7 @@ class Statement:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A function as source text, with what it is called on.
+    """The source text of a function with the inputs and options of its export.
 
     Attributes:
       seed: what it was made from.
@@ -89,7 +89,7 @@ class Program:
 
     @property
     def variables(self) -> list[Variable]:
-        """Everything it computes, in order."""
+        """The variables that the program computes, in order."""
         return [target for statement in self.statements for target in statement.targets]
 
     def source(self, results: Sequence[str], parameters: Sequence[str] | None = None) -> str:
@@ -139,7 +139,7 @@ class Program:
         return dataclasses.replace(self, inputs=inputs, statements=tuple(statements))
 
     def with_statements(self, statements: Sequence[Statement]) -> Program:
-        """The program of these of its statements; what they read and do not compute are inputs.
+        """The program of some of its statements; the variables that these read and do not compute are inputs.
 
         Inputs with symbols stay: the others may not say what the symbols are.
         """
@@ -161,7 +161,7 @@ def compiled(source: str, name: str) -> Function:
 
 
 def generate(seed: int, *, length: int | None = None) -> Program:
-    """A random program of so many statements (a random number by default); the same for the same seed and version of JAX."""
+    """A random program of so many statements (a random number by default), the same for the same seed and version of JAX."""
     chance = random.Random(seed)  # noqa: S311 - nothing secret
     x64 = chance.random() < 0.4
     values: Distribution = chance.choices(("special", "finite", "positive", "unit"), (4, 4, 1, 1))[0]
@@ -239,7 +239,7 @@ def evaluate_shape(expression: str, variables: Sequence[Variable]) -> Any:
 
 
 def _is_handy(aval: jax.ShapeDtypeStruct, sizes: Sequence[Mapping[str, int]]) -> bool:
-    """Whether the value is a small array of numbers."""
+    """Whether an array is of numbers and small enough for random programs."""
     if aval.dtype == jax.dtypes.float0 or jnp.issubdtype(aval.dtype, jax.dtypes.extended):
         return False
     if len(aval.shape) > _MOST_AXES:

@@ -36,12 +36,12 @@ _CACHED_PROGRAMS = 50
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of one program.
+    """The result of checking one program.
 
     Attributes:
-      seed: what it was made from.
-      statements: how many statements it has.
-      defects: tests that fail because of it.
+      seed: the seed that the program was made from.
+      statements: the number of its statements.
+      defects: tests that fail because of defects.
       explained: the reasons of differences that are no defects.
       refused: the errors that say what is not supported.
       reference: the errors of JAX itself.
@@ -76,9 +76,17 @@ def check_seed(seed: int) -> Outcome:
 
 
 def fuzz(seeds: Sequence[int], *, jobs: int = 1, seconds: float | None = None) -> Generator[Outcome, None, None]:
-    """Check the programs of these seeds in `jobs` processes, for so many seconds at most.
+    """Check random programs in several processes.
 
     A process that dies, or does not end, is a defect of the program that it was checking; another one takes its place.
+
+    Args:
+      seeds: the seeds of the programs.
+      jobs: the number of processes.
+      seconds: the time after which no further program is begun; None for no limit.
+
+    Returns:
+      The outcomes as they come.
     """
     end = math.inf if seconds is None else time.monotonic() + seconds
     pending = dict(_start(seeds[job::jobs]) for job in range(jobs))
@@ -104,7 +112,7 @@ def fuzz(seeds: Sequence[int], *, jobs: int = 1, seconds: float | None = None) -
 
 @dataclasses.dataclass
 class _Worker:
-    """A process, the seeds that it has still to check, and since when it is checking the first of them."""
+    """A process with the seeds that it has still to check, and the time at which it began with the first of them."""
 
     process: SpawnProcess
     seeds: Sequence[int]
@@ -112,11 +120,11 @@ class _Worker:
 
     @property
     def seconds(self) -> float:
-        """For how long it has been checking its program."""
+        """The time in seconds for which it has been checking its program."""
         return time.monotonic() - self.since
 
     def advance(self) -> None:
-        """It has sent the outcome of its first seed."""
+        """Note that the outcome of the first seed has come."""
         self.seeds, self.since = self.seeds[1:], time.monotonic()
 
 
@@ -159,7 +167,7 @@ def _limit_time() -> None:
 
 
 def _check_seeds(connection: Connection, seeds: Sequence[int]) -> None:
-    """The body of a process: the outcomes of these seeds, one by one."""
+    """Check these seeds and send the outcomes one by one: the body of a process."""
     for number, seed in enumerate(seeds):
         _limit_time()
         if number % _CACHED_PROGRAMS == 0:
@@ -174,7 +182,7 @@ def _check_seeds(connection: Connection, seeds: Sequence[int]) -> None:
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """What became of all programs, as text."""
+    """The numbers of programs, defects, and reasons of other differences, as text."""
     explained = Counter(reason for o in outcomes for reason in set(o.explained))
     refused = Counter(_headline(text) for o in outcomes for text in set(o.refused))
     reference = Counter(_headline(text) for o in outcomes for text in o.reference)

@@ -27,7 +27,7 @@ def shrink(finding: Finding) -> Finding:
 
 
 def _simplify(finding: Finding) -> Finding:
-    """The finding after as many steps towards a simpler program as keep it."""
+    """The finding in the simplest program that the steps of `_simpler` lead to."""
     while True:
         simpler = (_find_again(finding, candidate) for candidate in _simpler(finding))
         found = next((f for f in simpler if f is not None), None)

@@ -29,7 +29,7 @@ __all__ = ["GROUPS", "Impossible", "Variable", "Writer"]
 
 
 class Impossible(Exception):  # noqa: N818 - no error: another template is chosen
-    """There is no value for a hole of the template."""
+    """An error: no value fits a hole of the template."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What this package contributes to jax2onnx-core. It is imported at every first export: it imports nothing heavy."""
+"""The plugin: registers the rules of this package. Every first export imports this module, so it imports nothing heavy."""
 
 from jax2onnx_core import Case, Registry, hookimpl
 

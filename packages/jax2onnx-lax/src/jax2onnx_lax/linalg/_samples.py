@@ -1,4 +1,4 @@
-"""What the cases of linear algebra share: well-conditioned matrices from random ones, products of factors."""
+"""Helpers of the cases of linear algebra: well-conditioned matrices from random ones, products of factors."""
 
 from __future__ import annotations
 

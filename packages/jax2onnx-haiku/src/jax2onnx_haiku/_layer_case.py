@@ -19,7 +19,14 @@ _SIZES = {"B": 2, "T": 5, "S": 4, "H": 6, "W": 7}
 
 
 def layer_case(name: str, function: Callable[..., PyTree], inputs: Sequence[Any], **options: Any) -> Case:
-    """The case of a function that calls modules, with parameters and statistics that are not those of initialisation."""
+    """The case of a function that calls modules, with parameters and statistics that are not those of initialisation.
+
+    Args:
+      name: the name of the case.
+      function: the function, which `hk.transform` takes.
+      inputs: its inputs, shapes or (shape, dtype).
+      options: other fields of the case.
+    """
     return Case(name, construct(_bound, function, inputs, dtype=with_dtype()), inputs, **options)
 
 
@@ -42,5 +49,5 @@ def _example(spec: Any, dtype: DTypeLike) -> jax.Array:
 
 
 def _changed(array: jax.Array) -> jax.Array:
-    """A bit more, by amounts that are all different and positive."""
+    """The array plus positive numbers that are all different."""
     return array + (0.5 + 0.4 * jnp.sin(jnp.arange(array.size) * 1.3)).reshape(array.shape).astype(array.dtype)

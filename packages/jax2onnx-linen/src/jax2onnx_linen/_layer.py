@@ -1,4 +1,4 @@
-"""What the composites of all layers share: reading parameters, and promoting types the way the layer itself does.
+"""Helpers of the composites of layers: reading parameters, and promoting dtypes as the layer does.
 
 A composite's target is the method that a class defines, below the wrapper that Linen puts around it
 (`Dense.__call__.__wrapped__`): scopes, interceptors and captured intermediates stay with the wrapper, outside of the composite.
@@ -23,14 +23,23 @@ Parameters = tuple["jax.Array | None", ...]
 
 
 class Layer(Protocol):
-    """A layer that computes in a type of its own choice."""
+    """A layer with a dtype of computation and a function that converts arrays to it."""
 
     dtype: DTypeLike | None
     promote_dtype: PromoteDtypeFn
 
 
 def variable(module: nn.Module, collection: str, name: str) -> jax.Array | None:
-    """A variable of a bound module, always the very same object; None if there is none of this name."""
+    """A variable of a module.
+
+    Args:
+      module: a module that is bound to its variables.
+      collection: the collection, such as "params".
+      name: the name of the variable in the module.
+
+    Returns:
+      The array, at each call the very same object; None if there is no such variable.
+    """
     from flax.core import meta
 
     found: jax.Array | None = meta.unbox(module.get_variable(collection, name))
@@ -38,12 +47,15 @@ def variable(module: nn.Module, collection: str, name: str) -> jax.Array | None:
 
 
 def parameters(module: nn.Module, **used: bool) -> Parameters | None:
-    """The parameters with these names, None for those not used; None if one is missing, as while the layer is initialised."""
+    """The parameters of these names, with None for each that is not used.
+
+    None in place of all if one is missing, as while the layer is initialised.
+    """
     found = tuple(variable(module, "params", name) if use else None for name, use in used.items())
     return None if any(x is None for x, use in zip(found, used.values(), strict=True) if use) else found
 
 
 def promoted(layer: Layer, *arrays: jax.Array | None) -> Parameters | None:
-    """The arrays (or None) after the layer's own dtype promotion; None unless all became one float type."""
+    """The arrays (or None) after the layer's own dtype promotion; None in place of all unless they have one float dtype then."""
     arrays = tuple(layer.promote_dtype(*arrays, dtype=layer.dtype))
     return arrays if of_one_float_type(*arrays) else None

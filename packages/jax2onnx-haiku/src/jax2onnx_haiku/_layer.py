@@ -1,4 +1,4 @@
-"""What the composites of all layers share: reading parameters the way the layer itself does.
+"""A helper of the composites of layers: reading parameters as the layer does.
 
 The composites intercept the bodies of methods (`__wrapped__`), below the wrapper by which Haiku enters the scope of a
 module: parameters are had there by `hk.get_parameter`, with whatever getters and creators are in effect.
@@ -19,9 +19,15 @@ Parameter = tuple[Sequence[int], Callable[..., Any] | None] | None
 
 
 def parameters(inputs: jax.Array, **declared: Parameter) -> list[jax.Array | None] | None:
-    """The parameters (or None) of the module whose method runs, for these inputs.
+    """The parameters of the module whose method runs.
 
-    None while parameters are made by `init`, and unless they and the inputs are floats of one type.
+    Args:
+      inputs: the inputs of the module, floats.
+      declared: the shape and the initializer of each parameter by its name; None for one that the module does not have.
+
+    Returns:
+      The arrays, or None for those that the module does not have. None in place of all while they are made by `init`, and
+      unless they and the inputs are floats of one dtype.
     """
     import haiku as hk
 

@@ -1,4 +1,4 @@
-"""The ways by which a program may reach a function that a composite claims."""
+"""`CALL_PATHS`: the ways by which a program may reach a function, and a check that a composite sees all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jax2onnx_core.plugins.rules import CompositeSpec
 from jax2onnx_testing.errors import CheckFailedError
 from jax2onnx_testing.transforms import NotApplicableError
 
-__all__ = ["WAYS", "check_reached"]
+__all__ = ["CALL_PATHS", "check_reached"]
 
 
 def _module_alias(fn: Function) -> Function:
@@ -45,8 +45,8 @@ def _dataclass_field(fn: Function) -> Function:
     return lambda *args: layer.act(*args)
 
 
-#: Name of the way → from the function, one that calls it by a reference taken before.
-WAYS: Mapping[str, Callable[[Function], Function]] = {
+#: Name of a way → a function that makes, from a function, one that calls it by a reference taken before.
+CALL_PATHS: Mapping[str, Callable[[Function], Function]] = {
     "alias": _module_alias,
     "attribute": lambda fn: types.SimpleNamespace(act=fn).act,
     "list": lambda fn: [fn].__getitem__(0),
@@ -63,7 +63,7 @@ WAYS: Mapping[str, Callable[[Function], Function]] = {
 
 
 def check_reached(spec: CompositeSpec) -> None:
-    """Check that a call of the target of a composite is seen by whichever way it goes, in an activation window only.
+    """Check that a composite sees every call of its target, by whichever of the `CALL_PATHS`, and only in an activation window.
 
     Raises:
       NotApplicableError: the library is not installed.
@@ -86,7 +86,7 @@ def check_reached(spec: CompositeSpec) -> None:
         return Replacement(jnp.zeros(()))
 
     missed = []
-    for way, make in WAYS.items():
+    for way, make in CALL_PATHS.items():
         call = make(held)
         seen.clear()
         # A window for each: JAX remembers what it traced in one.

@@ -15,7 +15,17 @@ __all__ = ["built"]
 
 
 def built(layer: Callable[..., keras.Layer], shape: Sequence[int | None], *args: Any, **options: Any) -> Any:
-    """For a case: `layer(*args, **options)` of the case's type, built for inputs of this shape, with random weights."""
+    """A layer for a case, with random weights and the dtype of the case's variant.
+
+    Args:
+      layer: the class of the layer.
+      shape: the shape of its input, with the batch axis.
+      args: its other positional arguments.
+      options: its keyword arguments, without `dtype`.
+
+    Returns:
+      A placeholder, as `construct` makes it.
+    """
     return construct(_built, layer, shape, args, options, with_dtype())
 
 

@@ -1,4 +1,4 @@
-"""Weights for the cases of layer operations."""
+"""Arrays of weights for the cases of layer operations."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ __all__ = ["weights"]
 
 
 def weights(*shape: int) -> Array:
-    """An array of numbers between -1 and 1, all different; a case converts it to the dtype of its input."""
+    """A float64 array of this shape, of different numbers between -1 and 1; a case converts it to the dtype of its input."""
     size = int(np.prod(shape))
     return np.sin(np.arange(1, size + 1) * 1.3).reshape(shape)

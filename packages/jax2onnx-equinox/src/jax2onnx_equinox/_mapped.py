@@ -1,4 +1,4 @@
-"""What the composites of all layers share, and their cases."""
+"""A helper of composites and cases: layers mapped over the batch axes of their inputs."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["mapped"]
 
 
 def mapped(layer: Callable[..., PyTree], times: int) -> Callable[..., PyTree]:
-    """The layer under `jax.vmap`, as often as its input has batch axes."""
+    """The layer under `jax.vmap`, nested as often as its input has batch axes."""
     return mapped(jax.vmap(layer), times - 1) if times else layer

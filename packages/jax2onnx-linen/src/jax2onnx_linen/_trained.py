@@ -19,13 +19,28 @@ def trained(
     layer: Callable[..., nn.Module], shape: Sequence[int], /, *args: Any, dtype: DTypeLike, of: DTypeLike | None = None,
     **options: Any,
 ) -> nn.Module:  # fmt: skip
-    """`layer(*args, **options)` bound to variables of `dtype`; `shape` is that of its input, `of` its type if it is another."""
+    """A module bound to variables as they are after training.
+
+    Args:
+      layer: the class of the module, or a function that makes it.
+      shape: the shape of its input.
+      args: the arguments of `layer`.
+      dtype: the dtype of the variables.
+      of: the dtype of the input where it is another.
+      options: the keyword arguments of `layer`.
+    """
     module = layer(*args, **options)
     return module.bind(trained_variables(module, jnp.zeros(shape, of or dtype), dtype=dtype))
 
 
 def trained_variables(module: nn.Module, *inputs: Any, dtype: DTypeLike = jnp.float32) -> dict[str, Any]:
-    """Variables of a module, of whatever sign: means and biases are not 0, scales not 1, variances positive."""
+    """Variables as they are after training: means and biases are not 0, scales not 1, variances positive.
+
+    Args:
+      module: the module.
+      inputs: the inputs with which it is initialised.
+      dtype: the dtype of the variables.
+    """
     variables = jax.eval_shape(lambda: module.init(jax.random.key(0), *inputs))
     paths, tree = jax.tree_util.tree_flatten_with_path(variables)
     keys = jax.random.split(jax.random.key(7), len(paths))

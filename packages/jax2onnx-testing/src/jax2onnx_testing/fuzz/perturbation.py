@@ -16,7 +16,7 @@ from jax2onnx_core.jaxprs import bind_primitive, is_jaxpr, is_literal, open_jaxp
 
 from jax2onnx_testing._compat import scan_counts
 
-__all__ = ["nudged"]
+__all__ = ["perturbed"]
 
 Values = Sequence[jax.Array]
 
@@ -27,7 +27,7 @@ _ELEMENTWISE = {
     "atanh", "logistic", "erf", "erfc", "erf_inv", "lgamma", "digamma", "bessel_i0e", "bessel_i1e", "igamma", "igammac",
     "igamma_grad_a", "regularized_incomplete_beta", "random_gamma_grad", "zeta", "polygamma",
 }  # fmt: skip
-# They round more than once, or have zeros that no float is: their operands are nudged too.
+# They round more than once, or have zeros that no float is: their operands are perturbed too.
 _ACCUMULATING = {
     "lgamma", "digamma",
     "reduce_sum", "reduce_prod", "dot_general", "ragged_dot", "conv_general_dilated", "cumsum", "cumprod", "cumlogsumexp",
@@ -61,8 +61,8 @@ _CALLS = {
 }
 
 
-def nudged(function: Function, *, signs: bool = False) -> Callable[..., list[jax.Array]]:
-    """The function of `(seed, *arguments)` which computes that of `arguments` with nudged intermediate results, flat.
+def perturbed(function: Function, *, signs: bool = False) -> Callable[..., list[jax.Array]]:
+    """A function of `(seed, *arguments)` that computes `function(*arguments)`, as a flat list, with perturbed intermediate results.
 
     With `signs`, every NaN, and every zero that was chosen from several numbers, has a random sign.
     """
@@ -107,12 +107,12 @@ class _Interpreter:
             branches = [self._closed(branch) for branch in params["branches"]]
             return lax.switch(operands[0], branches, *operands[1:])
         if name in _ACCUMULATING:
-            operands = [self._nudge(x) for x in operands]
+            operands = [self._perturb(x) for x in operands]
         results = bind_primitive(equation.primitive, params, *operands)
         rounds = name in _ACCUMULATING | _ELEMENTWISE or (
             name == "convert_element_type" and _narrows(operands[0], results[0])
         )
-        return [self._nudge(x) for x in results] if rounds else results
+        return [self._perturb(x) for x in results] if rounds else results
 
     def _scan(self, operands: Values, *, jaxpr: Jaxpr, length: int, reverse: bool, counts: tuple[int, int]) -> Values:
         num_consts, num_carry = counts
@@ -144,7 +144,7 @@ class _Interpreter:
         return lax.while_loop(goes_on, step, list(operands[cond_nconsts + body_nconsts :]))
 
     def signed(self, value: jax.Array, *, zeros: bool = False) -> jax.Array:
-        """The value with other signs of NaN, and perhaps of zeros, if signs are to be changed."""
+        """The value with other signs of NaN, and perhaps of zeros, where signs are to be changed."""
         if not self._signs or not jnp.issubdtype(value.dtype, jnp.floating):
             return value
         free = jnp.isnan(value) | (value == 0) if zeros else jnp.isnan(value)
@@ -153,7 +153,7 @@ class _Interpreter:
         positive = jnp.abs(value)
         return jnp.where(free, jnp.where(self._noise(value) > bound, -positive, positive), value)
 
-    def _nudge(self, value: jax.Array) -> jax.Array:
+    def _perturb(self, value: jax.Array) -> jax.Array:
         value = jnp.asarray(value)
         if not jnp.issubdtype(value.dtype, jnp.inexact):
             return value
