@@ -18,6 +18,7 @@ from jax2onnx_graph.facts.operators import split_reduction
 from jax2onnx_graph.traversal import all_graphs
 from jax2onnx_onnxruntime import LegalisePass, load
 from jax2onnx_runtime.comparison import tolerance
+from jax2onnx_runtime.runtimes import Runtime
 from jax2onnx_runtime.sizes import choose_sizes
 from jax2onnx_testing.checks import assert_close
 from jax2onnx_testing.collection import CollectedCase, find_cases
@@ -47,12 +48,19 @@ class Primitives(Target):
         return is_primitive(op_type) and super().supports(op_type, dtype, opset)
 
 
+class Reference(Runtime):
+    """`onnx.reference`, for the models of this target."""
+
+    targets = frozenset({"primitives"})
+
+
 class Plugin:
-    """Registers the target."""
+    """Registers the target and its runtime."""
 
     @hookimpl
     def jax2onnx_register(self, registry: Registry) -> None:
         registry.target(Primitives())
+        registry.runtime(Reference())
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

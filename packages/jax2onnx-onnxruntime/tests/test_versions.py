@@ -101,3 +101,10 @@ def test_special_values_that_a_kernel_loses_are_put_right(version, fn, operator,
 def test_constants_without_nan_are_not_looked_at():
     program = to_onnx(lambda x: jnp.maximum(x, 2.0), [(3,)], target="onnxruntime==1.18")
     assert [node.op_type for node in program.model.graph].count("IsNaN") == 1
+
+
+def test_each_version_has_its_own_limitations():
+    subjects = {v: [one.subject for one in OnnxRuntime().of_version(v).limitations()] for v in OnnxRuntime().versions}
+    assert subjects["1.18"] == ["PRelu", "Sqrt", "ReduceMax"]
+    assert subjects["1.23"] == ["PRelu", "Attention"]
+    assert list(subjects.values())[-1] == []

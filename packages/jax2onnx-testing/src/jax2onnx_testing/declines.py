@@ -44,12 +44,12 @@ def _check(variant: Variant) -> None:
     if plain != again:
         raise CheckFailedError(f"A rule that declined left {again - plain}, and took away {plain - again}.")
     program, case = export(DecliningRules(instead=True)), variant.found.case
-    check_program(program, built.options.get("output_names"))
     sizes = choose_sizes(program.inputs.space(program.traced.out_avals))[0]
     args, kwargs = arguments(program, built.inputs, sizes, case.values, zlib.crc32(variant.id.encode()))
     with explain_failures(variant.target, program, variant.found.id):
         got = run_program(program, args, kwargs, variant.target)
         check_values(program, Reference(built.fn)(args, kwargs), case, sizes, got)
+        check_program(program, built.options.get("output_names"))
 
 
 def _parts(program: OnnxProgram) -> collections.Counter[tuple[object, ...]]:
