@@ -1,4 +1,4 @@
-"""Which operators compute each row of their results of the same rows of their operands.
+"""`operand_rows`: the rows of a node's operands of which one row of its results is computed.
 
 A row is what one index along an axis leaves of a tensor; any axis has rows.
 """
@@ -74,19 +74,15 @@ def operand_rows(node: ir.Node, rows: Rows) -> Sequence[Rows | None] | None:
 
 def _row_axes(node: ir.Node, dims: _Dims, axis: int) -> _RowAxes | None:
     facts = facts_of(node.op_type)
-    if node.op_type in _DRAWING:
+    if facts.is_random:
         return None
     if facts.elementwise is not None:
         return _elementwise(node.inputs, facts.elementwise, dims, axis)
     if node.op_type in _RULES:
         return _RULES[node.op_type](node, dims, axis)
-    if facts.layout is Operands.NONE or facts.per_axis_inputs:
+    if facts.permutable is Operands.NONE or facts.per_axis_inputs:
         return None
     return _along_others(node, facts, axis)
-
-
-#: Elementwise, but of other numbers in each call.
-_DRAWING = frozenset({"Dropout"})
 
 
 def _alone(axis: int | None, node: ir.Node) -> _RowAxes | None:
@@ -164,7 +160,7 @@ def _along_others(node: ir.Node, facts: OperatorFacts, axis: int) -> _RowAxes | 
         axis = [place for place in range(rank) if place not in named][axis]
     if axis in named:
         return None
-    return [axis] * len(node.inputs) if facts.layout is Operands.ALL else _alone(axis, node)
+    return [axis] * len(node.inputs) if facts.permutable is Operands.ALL else _alone(axis, node)
 
 
 def _normalisation(node: ir.Node, dims: _Dims, axis: int) -> _RowAxes | None:
@@ -212,15 +208,15 @@ def _einsum(node: ir.Node, dims: _Dims, axis: int) -> _RowAxes | None:
     terms = operands.split(",")
     if not arrow or "." in operands or len(result) != len(dims) or len(terms) != len(node.inputs):
         return None
-    label = result[axis]
+    letter = result[axis]
     sizes = [
-        own[term.index(label)]
+        own[term.index(letter)]
         for term, v in zip(terms, node.inputs, strict=True)
-        if (own := dims_of(v)) and label in term
+        if (own := dims_of(v)) and letter in term
     ]
-    if any(term.count(label) > 1 for term in terms) or not all(same_dim(size, dims[axis]) for size in sizes):
+    if any(term.count(letter) > 1 for term in terms) or not all(same_dim(size, dims[axis]) for size in sizes):
         return None
-    return [term.index(label) if label in term else None for term in terms]
+    return [term.index(letter) if letter in term else None for term in terms]
 
 
 _RULES: Mapping[str, Callable[[ir.Node, _Dims, int], _RowAxes | None]] = {

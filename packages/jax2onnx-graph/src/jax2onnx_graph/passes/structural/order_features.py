@@ -1,4 +1,4 @@
-"""Let weights take the order in which axes are flattened to features, in the place of a Transpose."""
+"""`OrderFeatures`: weights take the order in which axes are flattened to features, in the place of a Transpose."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.build.origins import drop_origins
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
 from jax2onnx_graph.facts.values import SMALL, LabelledDim, constant_tensor, dims_of, known
 from jax2onnx_graph.passes.fusion.fold_batch_norm import FoldBatchNorm
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.layouts import inverse
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import permutation_of
+from jax2onnx_graph.rewrite.permutations import inverse
 from jax2onnx_graph.weights.absent import computed
 
 __all__ = ["OrderFeatures"]
@@ -181,7 +180,7 @@ class _Region:
             self._join_in_order(node, view)
         for node, view in self.splits.items():
             self._split_in_order(node, view)
-        drop_origins([*self.values])
+        self.editor.set_contents(self.values)
 
     def _ordered(self, value: ir.Value | None, axis: int) -> ir.Value:
         tensor = constant_tensor(value)
@@ -193,7 +192,7 @@ class _Region:
         """Let a view join axes as they are before its Transpose."""
         source = view.transpose.inputs[0]
         (*view.between, node)[0].replace_input_with(0, source)
-        _reshape([one.outputs[0] for one in view.between], source)
+        self._reshape([one.outputs[0] for one in view.between], source)
         self.editor.discard(view.transpose)
 
     def _split_in_order(self, node: ir.Node, view: _View) -> None:
@@ -202,18 +201,18 @@ class _Region:
         assert shape is not None
         node.replace_input_with(1, self.editor.ints([int(shape[axis]) for axis in permutation_of(view.transpose)]))
         results = [one.outputs[0] for one in (node, *view.between)]
-        _reshape(results, view.transpose.outputs[0])
+        self._reshape(results, view.transpose.outputs[0])
         self.editor.replace(view.transpose, results[-1])
 
-
-def _reshape(values: Sequence[ir.Value], like: ir.Value | None) -> None:
-    for value in values:
-        value.shape = None if like is None else like.shape
-    drop_origins(values)
+    def _reshape(self, values: Sequence[ir.Value], like: ir.Value | None) -> None:
+        """Let values have the dimensions of `like`, in which their elements stand in another order than before."""
+        for value in values:
+            value.shape = None if like is None else like.shape
+        self.editor.set_contents(values)
 
 
 def _join(view: ir.Node) -> _View | None:
-    """What joins axes to features by this node."""
+    """The view that joins axes to features by this node; None where it does not."""
     if view.op_type not in ("Reshape", "Flatten") or view.domain:
         return None
     between: list[ir.Node] = []
@@ -225,7 +224,7 @@ def _join(view: ir.Node) -> _View | None:
 
 
 def _split(view: ir.Node) -> _View | None:
-    """What splits features into axes by this node."""
+    """The view that splits features into axes by this node; None where it does not."""
     if view.op_type != "Reshape" or view.domain or known(view.inputs[1]) is None:
         return None
     between: list[ir.Node] = []

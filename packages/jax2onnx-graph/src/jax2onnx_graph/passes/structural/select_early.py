@@ -1,4 +1,4 @@
-"""Select rows before they are computed instead of after."""
+"""`SelectEarly`: rows are selected before they are computed instead of after."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.build.origins import drop_origins
 from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.rows import Rows, operand_rows
@@ -25,7 +24,6 @@ from jax2onnx_graph.rewrite.pass_base import GraphPass
 
 _TYPICAL = 16  # what a symbolic dimension counts for in the size of a tensor
 _CALL = 2000  # what one more operator costs, in elements computed
-_PRODUCTS = frozenset({"Einsum", "Gemm", "MatMul"})
 
 _Dims = tuple[LabelledDim, ...]
 
@@ -77,7 +75,7 @@ class _Selection:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What is equal for selections of the same rows."""
+        """A key that selections of the same rows share."""
         bounds = (
             [*self.node.inputs[1:3], *self.node.inputs[4:]] if self.node.op_type == "Slice" else self.node.inputs[1:]
         )
@@ -90,7 +88,7 @@ class _Selection:
 
     @property
     def rows(self) -> LabelledDim:
-        """How many rows there are of the result."""
+        """The number of rows of the result."""
         dims = dims_of(self.node.outputs[0])
         return 1 if self.drops or dims is None else dims[self.axis]
 
@@ -242,7 +240,7 @@ class _Region:
         return self._dims(dims_of(value) or (), rows) or ()
 
     def _view(self, node: ir.Node, rows: Rows, operands: Sequence[Rows | None]) -> tuple[str, list[int]] | None:
-        """How the selected rows of a view are a view of the selected rows."""
+        """The operator and operand that make the selected rows of a view from the selected rows of its operand; see `view_of`."""
         return view_of(self._dims_of(node.inputs[0], operands[0]), self._dims_of(node.outputs[0], rows))
 
     # What the rewriting would save, in elements computed.
@@ -277,7 +275,7 @@ class _Region:
         values = [*zip(node.inputs, operands, strict=True), (node.outputs[0], rows)]
         before = [_size(dims_of(value) or ()) for value, _ in values]
         after = [_size(self._dims_of(value, taken)) for value, taken in values]
-        if node.op_type in _PRODUCTS and len(before) > 2:  # m·k·n of [m, k], [k, n] and [m, n]
+        if facts_of(node.op_type).is_matrix_product and len(before) > 2:  # m·k·n of [m, k], [k, n] and [m, n]
             return math.isqrt(before[0] * before[1] * before[-1]) - math.isqrt(after[0] * after[1] * after[-1])
         return before[-1] - after[-1]
 
@@ -338,7 +336,7 @@ class _Region:
                 node.replace_input_with(index, self._selected(value, taken, node))
         for output in node.outputs:
             output.shape = ir.Shape(self._dims_of(output, rows))
-        drop_origins(node.outputs)
+        self.editor.set_contents(node.outputs)
         if view is not None:
             become_view(self.editor, node, node.inputs[0], view)
 
