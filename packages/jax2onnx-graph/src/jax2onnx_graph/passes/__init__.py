@@ -1,4 +1,4 @@
-"""The pipeline of passes: structural ones, those that recover operators from formulas, contributed ones, the target's."""
+"""The pipeline of passes: structural ones, fusions, contributed ones, the target's."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def default_passes() -> list[PassFactory]:
     cells in loops, and the factors behind convolutions once transposes have settled.
     """
     return [
-        _plain(RemoveDeadNodes),
+        RemoveDeadNodes,
         MergeReshapes,
         FoldConstants,
         FoldCasts,
         ImplicitBroadcast,
-        _plain(EliminateCommonSubexpressions),
+        EliminateCommonSubexpressions,
         FoldNeutral,
         FuseMod,
         FuseRelu,
@@ -95,7 +95,7 @@ def default_passes() -> list[PassFactory]:
         FuseLayerNorm,
         FuseRmsNorm,
         FuseGelu,
-        _plain(RemoveDeadNodes),
+        RemoveDeadNodes,
         FuseAttention,
         FoldTransposes,
         FuseRotaryEmbedding,
@@ -104,12 +104,12 @@ def default_passes() -> list[PassFactory]:
         FuseRecurrent,
         JoinDirections,
         FoldBatchNorm,
-        _plain(RemoveDeadNodes),
+        RemoveDeadNodes,
         OrderFeatures,
         SelectEarly,
         MergeReshapes,
         MergeReductions,
-        _plain(RemoveDeadNodes),
+        RemoveDeadNodes,
         _plain(RemoveUnusedFunctionsPass),
     ]
 
