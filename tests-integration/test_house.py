@@ -194,6 +194,21 @@ def test_rooms_are_passed_in_one_direction(package: str) -> None:
     TopologicalSorter(rooms).prepare()  # raises CycleError
 
 
+def test_only_the_editor_and_the_trail_know_where_values_come_from() -> None:
+    """A pass changes the record of origins through the editor; `Trail` begins and reads it."""
+    readers = {
+        str(file.relative_to(ROOT))
+        for package in SOURCES.values()
+        for file in modules(package)
+        for module, member, _ in imported(file)
+        if "jax2onnx_graph.build.origins" in (module, f"{module}.{member}")
+    }
+    assert readers == {
+        "packages/jax2onnx-core/src/jax2onnx_core/lowering/_trail.py",
+        "packages/jax2onnx-graph/src/jax2onnx_graph/rewrite/editor.py",
+    }
+
+
 @pytest.mark.parametrize("package", SOURCES)
 def test_no_package_imports_private_names_of_another(package: str) -> None:
     found = [
