@@ -32,7 +32,7 @@ def array_fingerprint(array: Array) -> Hashable:
 
 
 def fingerprint(value: object, special: Callable[[object], Hashable | None]) -> Hashable:
-    """What is equal for values of equal type and content, and different for 0.0 and -0.0, or 1, 1.0 and True.
+    """A key that is equal for values of equal type and content, and different for 0.0 and -0.0, or 1, 1.0 and True.
 
     Numbers are compared by their bits, arrays by their bytes, containers and dataclasses by their members, other
     hashable objects as they compare themselves, and those that are not hashable by identity.
@@ -63,7 +63,7 @@ def fingerprint(value: object, special: Callable[[object], Hashable | None]) -> 
 
 
 def _members(value: object) -> list[object] | None:
-    """What a container consists of, in order; None if it is none."""
+    """The members of a container, in order; None for a value that is none."""
     if isinstance(value, (list, tuple)):
         return list(value)
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Labels: the names of symbolic dimensions that a model shows, whether they are whole, and the table of its symbols."""
+"""Labels, the names of symbolic dimensions that a model shows: checking them, reading them, and the table of symbols."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def declare_versions(model: ir.Model, target: Target, *, keep_opset: bool) -> No
 
 
 def opset_lines(model: ir.Model, target: Target) -> Iterator[str]:
-    """What holds the opset of a finished model up: for each version above the lowest the operators that need it."""
+    """For each version above the lowest a line about the operators of a finished model that need it, the newest first."""
     opset = opset_of(model)
     needing: dict[int, dict[str, list[ir.Node]]] = {}
     for node in all_nodes(model):

@@ -1,4 +1,4 @@
-"""Facts about element types: which hold all values of which others, and from which opset on ONNX has them."""
+"""Facts about element types: whether one holds all values of another, and the first opset that has each."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ def _has_string(attribute: str, value: str) -> Callable[[ir.Node], bool]:
     return lambda node: node.attributes.get_string(attribute, "") == value
 
 
-# What newer versions changed.
+# Changes by newer versions.
 _CASTS_OF_INFINITY = (Change(24, _saturates_to_float8),)  # the largest number in the types "fnuz" too
 _DEFAULT_AXIS_OF_DFT = (Change(20),)
 _NAMES_OF_MODES = (Change(20),)  # "linear" was "bilinear"

@@ -1,4 +1,4 @@
-"""Element types of an operator's results, and which operands share them, from ONNX's own schemas."""
+"""Element types of an operator's results, and the operands that share them, from ONNX's own schemas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["element_inputs", "output_types", "value_inputs"]
 
 _Inputs = Sequence[ir.Value | None]
 _Attributes = Mapping[str, object]
-# What one output's type is taken from.
+# Finds the type of one output.
 _Source = Callable[[_Inputs, _Attributes], ir.DataType | None]
 
 

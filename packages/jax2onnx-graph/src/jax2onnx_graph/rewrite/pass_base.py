@@ -126,7 +126,13 @@ class NodePass(GraphPass, Generic[M]):
 
     @abc.abstractmethod
     def rewrite(self, node: ir.Node, match: M, editor: GraphEditor) -> None:
-        """Put the new nodes in the place of the formula that was matched."""
+        """Put new nodes in the place of the formula that was matched.
+
+        Args:
+          node: the node at which the formula ends.
+          match: the formula, as `match` read it.
+          editor: the graph.
+        """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
         operators = self.operators

@@ -1,4 +1,4 @@
-"""Reading a graph backwards as formulas, so that one pass recognises all ways of writing the same thing."""
+"""Patterns: nodes, numbers, products and squares read backwards from a value, in all ways of writing them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def is_floating(value: ir.Value | None) -> bool:
 
 
 def is_read_once(value: ir.Value | None) -> bool:
-    """Whether `value` is one operand of one node whose results are used, and no output of the graph."""
+    """Whether `value` is read once, by a node whose results are used, and is no output of the graph."""
     if value is None or value.is_graph_output():
         return False
     living = (user for user, _ in value.uses() if any(o.uses() or o.is_graph_output() for o in user.outputs))

@@ -122,9 +122,12 @@ def write_stream(path: Path, pieces: Iterable[Piece]) -> None:
 
 @contextlib.contextmanager
 def new_file(file: Path, pieces: Iterable[Piece], mode: int | None) -> Iterator[None]:
-    """A new file with this content, on disk, locked during the block.
+    """A new file, on disk, locked during the block.
 
-    Its permissions are `mode`, or those that the process gives new files.
+    Args:
+      file: its path.
+      pieces: its content.
+      mode: its permissions; None for those that the process gives new files.
     """
     descriptor = _create(file, mode)
     with contextlib.ExitStack() as stack:
