@@ -14,7 +14,7 @@ __all__ = ["ByIdentity", "array_fingerprint", "fingerprint"]
 
 
 class ByIdentity:
-    """Equal to no other but that of the very same object, which it keeps alive: the id of a dead one is given again."""
+    """A key that is equal only to that of the same object, which it keeps alive, because the id of a dead object is reused."""
 
     def __init__(self, value: object) -> None:
         self._value = value
@@ -27,7 +27,7 @@ class ByIdentity:
 
 
 def array_fingerprint(array: Array) -> Hashable:
-    """Dtype, shape and bytes: -0.0 is not 0.0, and NaN is equal to NaN of the same bits."""
+    """A key of dtype, shape and bytes: -0.0 differs from 0.0, and NaN is equal to NaN of the same bits."""
     return array.dtype, array.shape, array.tobytes()
 
 

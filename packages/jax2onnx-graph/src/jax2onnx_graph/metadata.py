@@ -37,7 +37,7 @@ class SymbolInfo:
 
 @dataclasses.dataclass(frozen=True)
 class StatePair:
-    """An input and the output that is its next value; along the axis `grows`, if there is one, it becomes longer."""
+    """A state: an input, the output that is its next value, and the axis along which it grows, if it does."""
 
     input: str
     output: str

@@ -32,6 +32,6 @@ def share_origins(old: ir.Value, new: ir.Value) -> None:
 
 
 def drop_origins(values: Iterable[ir.Value]) -> None:
-    """Record that the values hold no results any more, because their elements are others or in another order."""
+    """Record that values hold no results any more, because their elements or the order of these changed."""
     for value in values:
         value.meta.pop(_KEY, None)

@@ -80,7 +80,7 @@ class IdentityIf(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class ResultType:
-    """Where a result's element type comes from, if not from a type variable: the first of these that is given."""
+    """The source of a result's element type, if it is no type variable: the first of these that is given."""
 
     attribute: str = ""
     """The attribute that names the type, or is a tensor of it."""
@@ -92,7 +92,7 @@ class ResultType:
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A version of an operator that nodes of the version before cannot take the place of, though its schema allows them.
+    """A version of an operator that changes the meaning of nodes, though its schema allows nodes of the version before.
 
     It gives them another meaning, or is the first to know a value of one of their attributes.
     """
@@ -151,7 +151,7 @@ class OperatorFacts:
     element_type: str = ""
     """The type variable of its main operands, where that is not the one of the first input."""
     result_type: ResultType | None = None
-    """Where the element type of its results comes from, if not from a type variable."""
+    """The source of the element type of its results, if that is no type variable."""
     has_subgraphs: bool = False
     """Whether graphs are among its attributes."""
     changes: tuple[Change, ...] = ()

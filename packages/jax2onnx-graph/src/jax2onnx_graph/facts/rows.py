@@ -40,7 +40,7 @@ class Rows:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the axis has nothing but the rows."""
+        """Whether no other dimension was merged into the axis."""
         return not self.outer and not self.inner
 
     def before(self, dims: _Dims) -> _Dims:
@@ -53,7 +53,7 @@ class Rows:
 
 
 def operand_rows(node: ir.Node, rows: Rows) -> Sequence[Rows | None] | None:
-    """The rows of the operands of which the rows of the node's results are made, one by one.
+    """The rows of the operands from which rows of a node's results are computed, one from one.
 
     Row i of a result then depends on rows i of these operands, and on the others as a whole; so the node computes of
     some rows, in any order, what it computes of them among all.
@@ -97,7 +97,7 @@ def _elementwise(inputs: _Inputs, alignment: Elementwise, dims: _Dims, axis: int
 
 
 def _broadcast(inputs: _Inputs, dims: _Dims, axis: int) -> _RowAxes | None:
-    """Rows of the operands that have the axis; all of those that are broadcast along it."""
+    """Rows of the operands that have the axis; all rows of the operands that are broadcast along it."""
     axes: list[int | None] = []
     for value in inputs:
         own = dims_of(value)
@@ -114,7 +114,7 @@ def _broadcast(inputs: _Inputs, dims: _Dims, axis: int) -> _RowAxes | None:
 
 
 def _before_view(source: _Dims | None, target: _Dims, rows: Rows) -> Rows | None:
-    """The rows of `source` that are those of its view as `target`; None where they are not whole, or may be several.
+    """The rows of a tensor of the dimensions `source` that become rows of its view as `target`; None where that is not clear.
 
     >>> _before_view((2, 3, 4, 5), (6, 4, 5), Rows(1))
     Rows(axis=2, outer=(), inner=())
@@ -149,7 +149,7 @@ def _size(dims: Sequence[LabelledDim]) -> tuple[int, Counter[str]]:
 
 
 def _along_others(node: ir.Node, facts: OperatorFacts, axis: int) -> _RowAxes | None:
-    """An operator that computes along the axes that it names, one result for each index of the others."""
+    """Rows of an operator that computes along the axes that it names, separately for each index of the others."""
     rank = rank_of(node.inputs[0])
     if rank is None:
         return None
@@ -164,7 +164,7 @@ def _along_others(node: ir.Node, facts: OperatorFacts, axis: int) -> _RowAxes | 
 
 
 def _normalisation(node: ir.Node, dims: _Dims, axis: int) -> _RowAxes | None:
-    """One that normalises all axes from one on; its scale and bias are shaped like these."""
+    """Rows of an operator that normalises the axes from one on, and whose scale and bias have these axes."""
     first = axis_of(node, len(dims))
     ranks = [rank_of(value) for value in node.inputs[1:] if value is not None]
     if axis >= first or any(rank is None or rank > len(dims) - first for rank in ranks):

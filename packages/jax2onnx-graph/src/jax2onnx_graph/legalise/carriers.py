@@ -136,5 +136,5 @@ def _integer_candidates(use: ValueUse, dtype: ir.DataType) -> list[Carrier]:
 
 
 def _wider(dtype: ir.DataType, carriers: Sequence[ir.DataType]) -> list[ir.DataType]:
-    """Those of the carriers that hold every value of a narrower type."""
+    """The carriers among some that hold every value of a narrower type."""
     return [wide for wide in carriers if wide != dtype and is_exact_cast(dtype, wide)]

@@ -14,7 +14,7 @@ __all__ = ["GuaranteeTable", "concerns"]
 
 
 def concerns(kept: Property, element: ir.DataType) -> bool:
-    """Whether numbers of this type can show the property: only floats are NaN, only integers wrap around."""
+    """Whether a property means something for numbers of a type: only floats are NaN, only integers wrap around."""
     if kept in ("empty", "order"):
         return True
     return element.is_integer() if kept == "wraps" else element.is_floating_point()

@@ -85,7 +85,7 @@ def bindings(node: ir.Node, found: Signature) -> dict[str, ir.DataType]:
 
 
 class KernelTable:
-    """The element types with which a runtime computes operators: what was measured.
+    """The element types with which a runtime was measured to compute operators.
 
     Args:
       kernels: operator, with its reduction where it has one ("ScatterND_add") → opset → type variable → short names of element

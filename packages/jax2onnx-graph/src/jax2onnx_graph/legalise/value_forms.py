@@ -51,7 +51,7 @@ class ValueForms:
         )
 
     def note_cast(self, value: ir.Value, result: ir.Value) -> None:
-        """Remember a Cast of the model's own, which changes no number."""
+        """Record a Cast of the model's own that changes no number."""
         if value.dtype is None or result.dtype is None:
             return
         self._forms.setdefault(result, {})[value.dtype, Embedding.EXACT] = value
@@ -93,7 +93,7 @@ class ValueForms:
         return result
 
     def _cast(self, value: ir.Value, dtype: ir.DataType, reader: ir.Node, missing: ir.DataType) -> ir.Value:
-        """`value` in another type, since the runtime lacks what `reader` does for the type `missing`."""
+        """A Cast of `value`, with the reason for the report: the runtime has no kernel of `reader` for the type `missing`."""
         editor = self._editors[_home(value)]
         builder = editor.after(value, reader)
         if dtype in _FLOAT8:  # saturation would turn infinities into the largest number

@@ -73,7 +73,7 @@ class GraphEditor:
         return _BeforeNode(self, node)
 
     def after(self, value: ir.Value, origin: ir.Node | None = None) -> InsertionPoint:
-        """A builder whose nodes go, one after another, to the first place where `value` is available.
+        """A builder whose nodes go, one after another, right behind the node that makes `value`, or to the front of the graph.
 
         They take metadata and the beginning of their names from `origin`, by default the node that makes `value`.
         """
@@ -154,7 +154,7 @@ class GraphEditor:
         return self._root.derived(source, tensor, what)
 
     def discard(self, node: ir.Node) -> None:
-        """Take a node out of use now; it leaves the graph when the pass is done."""
+        """Let a node read nothing from now on, and remove it from the graph when the pass is done."""
         for index in range(len(node.inputs)):
             node.replace_input_with(index, None)
         self._dead[node] = None

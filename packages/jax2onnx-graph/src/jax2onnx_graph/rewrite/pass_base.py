@@ -22,7 +22,7 @@ M = TypeVar("M")
 
 @dataclasses.dataclass(frozen=True)
 class Declined:
-    """Why a pass left a node as it is, though the node looks like the end of a formula that the pass rewrites.
+    """The reason why a pass left a node as it is, though it looks like the end of a formula that the pass rewrites.
 
     Attributes:
       reason: the end of the sentence "Attention was not formed at model.py:31: …": "the probabilities have a second reader".

@@ -95,7 +95,7 @@ def product(value: ir.Value | None) -> Product:
 
 
 def square_of(value: ir.Value | None) -> ir.Value | None:
-    """x where `value` is x²."""
+    """The value x where `value` is x², by Mul or Pow; else None."""
     node = operation(value, "Mul", "Pow")
     if node is None:
         return None
@@ -104,7 +104,7 @@ def square_of(value: ir.Value | None) -> ir.Value | None:
 
 
 def _factors(value: ir.Value | None, depth: int) -> Iterator[tuple[ir.Value | None, float]]:
-    """(None, number) for a number, (factor, exponent) for anything else."""
+    """The factors of a product: (None, number) for a number, (factor, exponent) for any other."""
     if value is None:
         return
     node = operation(value, "Mul", "Neg", "Div", "Pow") if depth else None

@@ -300,7 +300,7 @@ class _Region:
         return self._transpose(source, perm)
 
     def _share_entry(self, value: ir.Value) -> None:
-        """Let Transposes outside that make what the region made for itself vanish."""
+        """Remove Transposes outside of the region whose results it has made for itself."""
         fitted = self._fitted[value]
         for node in self._readers(value).exits:
             if permutation_of(node) == self.undo and node.outputs[0] is not fitted:

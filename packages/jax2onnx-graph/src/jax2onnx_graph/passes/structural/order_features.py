@@ -84,7 +84,7 @@ class _Region:
         self._nodes: dict[ir.Node, bool] = {}
 
     def gather(self, features: ir.Value) -> bool:
-        """Collect what belongs to these features; whether all of it can be adapted."""
+        """Collect the values and nodes connected to these features; returns whether all of them can be adapted."""
         stack = [features]
         while stack:
             value = stack.pop()
@@ -126,7 +126,7 @@ class _Region:
         return self._is_elementwise(user, stack)
 
     def _is_elementwise(self, node: ir.Node, stack: list[ir.Value]) -> bool:
-        """Whether a node computes each feature of the same feature of its operands; these join the region."""
+        """Whether a node computes each feature from the same feature of its operands, which join the region then."""
         if node not in self._nodes:
             elementwise = facts_of(node.op_type).elementwise
             operands = range(1 if elementwise is Elementwise.UNARY else len(node.inputs))
@@ -151,7 +151,7 @@ class _Region:
         return True
 
     def _order_constants(self, node: ir.Node, places: Sequence[tuple[int, int]]) -> bool:
-        """Note the operands and axes of a node that are to be ordered; whether these operands, as far as it has them, are constant."""
+        """Note the operands and axes of a node that are to be ordered; returns whether all of these that it has are constants."""
         for index, axis in places:
             value = node.inputs[index] if index < len(node.inputs) else None
             if value is None:
@@ -164,7 +164,7 @@ class _Region:
         return True
 
     def _may_be_ordered(self, place: tuple[ir.Node, int, int]) -> bool:
-        """Whether a constant is not stored twice afterwards, but for small ones."""
+        """Whether a constant can be ordered without being stored twice; small ones always can."""
         node, index, axis = place
         value, tensor = node.inputs[index], constant_tensor(node.inputs[index])
         assert value is not None
@@ -236,7 +236,7 @@ def _split(view: ir.Node) -> _View | None:
 
 
 def _view(view: ir.Node, node: ir.Node | None, between: Sequence[ir.Node], *, is_join: bool) -> _View | None:
-    """A view and what stands on its other side behind unary nodes, if that is a Transpose of the axes that are features together."""
+    """The `_View` of a view and the node behind unary nodes, if that is a Transpose of just the axes that are joined to features."""
     if node is None or node.graph is not view.graph or node.op_type != "Transpose" or node.domain:
         return None
     axes, features = (view.inputs[0], view.outputs[0]) if is_join else (view.outputs[0], view.inputs[0])

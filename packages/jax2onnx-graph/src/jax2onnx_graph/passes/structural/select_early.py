@@ -107,7 +107,7 @@ def _selection(node: ir.Node) -> _Selection | None:
 
 
 def _leaves_fewer(selection: _Selection) -> bool:
-    """Whether there are certainly no more rows afterwards, and fewer as far as sizes are known."""
+    """Whether a selection certainly takes no more rows than there are, and fewer as far as sizes are known."""
     rows, before = selection.rows, selection.source[selection.axis]
     is_bounded = selection.node.op_type == "Slice" or rows == 1 or (isinstance(rows, int) and isinstance(before, int))
     return is_bounded and _size([rows]) < _size([before])
@@ -147,7 +147,7 @@ def _product(dims: Sequence[LabelledDim]) -> LabelledDim | None:
 
 
 class _Region:
-    """The nodes of which only some rows are used, the same of all.
+    """The nodes whose results are only read by selections of the same rows, directly or through each other.
 
     Attributes:
       nodes: the nodes, each with the rows of its results and those of its operands.
@@ -163,7 +163,7 @@ class _Region:
         self._taken: dict[tuple[ir.Value, Rows], ir.Value] = {}
 
     def gather(self) -> None:
-        """Collect the nodes: as many as leave selections to be made of whole axes alone."""
+        """Collect the nodes, without those whose operands would need selections of rows that are merged into an axis."""
         self._collect()
         while torn := {user for user, _, rows in self._entries() if not rows.is_whole}:
             self._banned |= torn
@@ -197,7 +197,7 @@ class _Region:
                     visit(value)
 
     def _rows_read(self, node: ir.Node) -> Rows | None:
-        """The rows of the node's results that all readers take no other than; None if some take others."""
+        """The rows of the node's results that all readers take; None if readers take different ones."""
         if any(output.is_graph_output() for output in node.outputs):
             return None
         read = {self._rows_read_by(user, index) for output in node.outputs for user, index in output.uses()}
@@ -222,7 +222,7 @@ class _Region:
         return not self.one.batch or all(self._keeps_rows(node, axis, operands) for axis in range(rows.axis))
 
     def _keeps_rows(self, node: ir.Node, axis: int, operands: Sequence[Rows | None]) -> bool:
-        """Whether the rows along an axis of the batch are made of the same of those operands of which rows are taken."""
+        """Whether the node computes each index along an axis of the batch from the same index of the operands whose rows are taken."""
         along = operand_rows(node, Rows(axis))
         return along is not None and all(
             own == Rows(axis) for own, taken in zip(along, operands, strict=True) if taken is not None
@@ -262,7 +262,7 @@ class _Region:
         return before - after + sum(map(self._saved, self.nodes))
 
     def _entries(self) -> Iterator[tuple[ir.Node, ir.Value, Rows]]:
-        """The operands that come from outside, of which rows are to be taken, each with its reader."""
+        """The operands from outside of the region whose rows are to be taken: reader, operand, rows."""
         for node, (_, operands) in self.nodes.items():
             for value, rows in zip(node.inputs, operands, strict=True):
                 if value is not None and rows is not None and value.producer() not in self.nodes:
@@ -282,7 +282,7 @@ class _Region:
     # The rewriting.
 
     def apply(self) -> None:
-        """Select the rows of what comes from outside, and let the nodes compute these."""
+        """Select the rows of operands from outside of the region, and let its nodes compute these rows alone."""
         self._prepare()
         for node in sorted(self.nodes, key=self._place):
             self._take_rows(node)
@@ -297,7 +297,7 @@ class _Region:
                 self.editor.replace(node, value)
 
     def _prepare(self) -> None:
-        """Write what the selections read beside the tensors, in the form that keeps the axis; the nodes come behind it."""
+        """Write the bounds or indices of the selections in the form that keeps the axis, and move the nodes behind them."""
         node = self.one.node
         self._operands = list(node.inputs[1:])
         values = [value for value in self._operands if value is not None]
