@@ -210,6 +210,21 @@ def public_names(name: str) -> set[str]:
     return {*below, *(str(text) for value in lists for text in ast.literal_eval(value))}
 
 
+def test_only_the_editor_and_the_trail_know_where_values_come_from() -> None:
+    """A pass changes the record of origins through the editor; `Trail` begins and reads it."""
+    readers = {
+        str(file.relative_to(ROOT))
+        for package in SOURCES.values()
+        for file in modules(package)
+        for module, member, _ in imported(file)
+        if "jax2onnx_graph.build.origins" in (module, f"{module}.{member}")
+    }
+    assert readers == {
+        "packages/jax2onnx-core/src/jax2onnx_core/lowering/_trail.py",
+        "packages/jax2onnx-graph/src/jax2onnx_graph/rewrite/editor.py",
+    }
+
+
 @pytest.mark.parametrize("package", SOURCES)
 def test_what_a_package_imports_of_another_is_public(package: str) -> None:
     """A name in `__all__` of a module without an underscore in its path: what the reference pages show."""

@@ -35,7 +35,15 @@ class RuleError(ConversionError):
 
 
 def located(error: Exception, primitive: str, rule: str | None, owner: str, line: str | None) -> Exception:
-    """The error of a rule of `owner`, or of what it called, with the equation's line, said once for nested equations."""
+    """An error that was raised in a lowering rule as one that names the rule and the user's line.
+
+    Args:
+      error: the error; returned as it is if it belongs to the project and needs no place, or has one already.
+      primitive: the primitive that was lowered.
+      rule: the name of the rule; None where it is not known.
+      owner: the distribution that the rule is from.
+      line: the user's line of the equation, if it has one.
+    """
     if isinstance(error, Jax2OnnxError) and not (isinstance(error, RuleError) and not error.is_located):
         return error
     what = f"{error}" if isinstance(error, RuleError) else f"{type(error).__name__}: {error}."

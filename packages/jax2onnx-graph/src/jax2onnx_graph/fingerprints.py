@@ -14,7 +14,7 @@ __all__ = ["ByIdentity", "array_fingerprint", "fingerprint"]
 
 
 class ByIdentity:
-    """Equal to no other but that of the very same object, which it keeps alive: the id of a dead one is given again."""
+    """A key that is equal only to that of the same object, which it keeps alive, because the id of a dead object is reused."""
 
     def __init__(self, value: object) -> None:
         self._value = value
@@ -27,12 +27,12 @@ class ByIdentity:
 
 
 def array_fingerprint(array: Array) -> Hashable:
-    """Dtype, shape and bytes: -0.0 is not 0.0, and NaN is equal to NaN of the same bits."""
+    """A key of dtype, shape and bytes: -0.0 differs from 0.0, and NaN is equal to NaN of the same bits."""
     return array.dtype, array.shape, array.tobytes()
 
 
 def fingerprint(value: object, special: Callable[[object], Hashable | None]) -> Hashable:
-    """What is equal for values of equal type and content, and different for 0.0 and -0.0, or 1, 1.0 and True.
+    """A key that is equal for values of equal type and content, and different for 0.0 and -0.0, or 1, 1.0 and True.
 
     Numbers are compared by their bits, arrays by their bytes, containers and dataclasses by their members, other
     hashable objects as they compare themselves, and those that are not hashable by identity.
@@ -63,7 +63,7 @@ def fingerprint(value: object, special: Callable[[object], Hashable | None]) -> 
 
 
 def _members(value: object) -> list[object] | None:
-    """What a container consists of, in order; None if it is none."""
+    """The members of a container, in order; None for a value that is none."""
     if isinstance(value, (list, tuple)):
         return list(value)
     if isinstance(value, np.ndarray):

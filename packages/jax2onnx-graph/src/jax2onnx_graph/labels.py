@@ -1,4 +1,4 @@
-"""Labels: the names of symbolic dimensions that a model shows, whether they are whole, and the table of its symbols."""
+"""Labels, the names of symbolic dimensions that a model shows: checking them, reading them, and the table of symbols."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"\b\d+\b")
 def symbol_table(
     labels: Mapping[str, Sequence[str | None]], minimum: Callable[[str], int], values: Mapping[str, int]
 ) -> dict[str, SymbolInfo]:
-    """Symbol → what is known of it.
+    """The table of the symbols in the labels of inputs: symbol → its least value, its number if it was fixed, and its axes.
 
     Args:
       labels: for each input, the labels of its dimensions, None for numbers that were never symbolic.

@@ -1,4 +1,4 @@
-"""What a model keeps about itself for those who run or read it: its symbols, its states, its layouts, and, in memory only, why nodes are there."""
+"""Metadata of a model for those who run or read it: symbols, states, layouts and, in memory only, the reasons of nodes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SymbolInfo:
 
 @dataclasses.dataclass(frozen=True)
 class StatePair:
-    """An input and the output that is its next value; along the axis `grows`, if there is one, it becomes longer."""
+    """A state: an input, the output that is its next value, and the axis along which it grows, if it does."""
 
     input: str
     output: str
@@ -50,7 +50,7 @@ class StatePair:
 
 @dataclasses.dataclass(frozen=True)
 class ModelMetadata:
-    """What a model file says of itself; what is None stays as it is.
+    """The fields by which a model file describes itself; those that are None stay as they are.
 
     Args:
       name: the name of the graph.
@@ -84,7 +84,7 @@ class ModelMetadata:
                 raise OptionError(f"metadata: {key!r} is written by the export; choose another name.")
 
     def write(self, model: ir.Model) -> None:
-        """Let a model say so of itself."""
+        """Write these fields into a model."""
         model.graph.name = model.graph.name if self.name is None else self.name
         model.model_version = model.model_version if self.version is None else self.version
         model.doc_string = model.doc_string if self.doc_string is None else self.doc_string
@@ -94,7 +94,13 @@ class ModelMetadata:
 
 
 def write_symbols(model: ir.Model, table: Mapping[str, SymbolInfo], constraints: Sequence[str]) -> None:
-    """Keep the symbol table and the constraints in the model's metadata, for other tools."""
+    """Keep the symbols of a model in its metadata, for other tools.
+
+    Args:
+      model: the model; nothing is written where the table is empty.
+      table: symbol → what is known of it.
+      constraints: comparisons that hold for the symbols: "T >= 2".
+    """
     if table:
         entry = {"symbols": [dataclasses.asdict(info) for info in table.values()], "constraints": list(constraints)}
         model.metadata_props[SYMBOLS_KEY] = json.dumps(entry)
@@ -107,7 +113,7 @@ def read_symbols(model: ir.Model) -> list[SymbolInfo]:
 
 
 def read_constraints(model: ir.Model) -> list[str]:
-    """What the metadata of a model say that is known of its symbols."""
+    """The constraints on symbols in the metadata of a model: comparisons such as "T >= 2"; none where it has no table."""
     return list(json.loads(model.metadata_props.get(SYMBOLS_KEY, "{}")).get("constraints", []))
 
 
@@ -123,7 +129,7 @@ def read_states(model: ir.Model) -> list[StatePair]:
 
 
 def write_layouts(model: ir.Model, layouts: Mapping[str, str]) -> None:
-    """Keep in the model's metadata in which order the axes of inputs and outputs are, if not in that of the function."""
+    """Keep in the model's metadata the inputs and outputs whose axes have another order than the function's: "NHWC->NCHW"."""
     if layouts:
         model.metadata_props[LAYOUTS_KEY] = json.dumps(layouts)
 
@@ -134,13 +140,13 @@ def read_layouts(model: ir.Model) -> dict[str, str]:
 
 
 def note_reason(value: ir.Value, reason: str) -> None:
-    """Remember why the node that makes a value was inserted; the file does not hold it."""
+    """Record the reason why the node that makes a value was inserted; it is not written to the file."""
     node = value.producer()
     if node is not None:
         node.meta[_REASON] = reason
 
 
 def reason_of(node: ir.Node) -> str:
-    """Why a node was inserted; empty if it stands for something that the function does."""
+    """The reason why a node was inserted; empty for one that stands for something that the function does."""
     reason: str = node.meta.get(_REASON, "")
     return reason

@@ -22,7 +22,7 @@ _FIRST_WITH_METADATA = 10
 
 
 def check_opset(opset: int | None, target: Target) -> None:
-    """Raise OptionError for an opset that is none that a model for the target can be made of; None is left to the target."""
+    """Raise OptionError for an opset that no model for the target can have; None, the choice of the target, is fine."""
     supported = range(standard_target.opsets.start, target.opsets.stop)
     if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or opset not in supported):
         raise OptionError(f"opset={opset!r} is not supported; choose one from {supported[0]} to {supported[-1]}.")
@@ -55,7 +55,7 @@ def declare_versions(model: ir.Model, target: Target, *, keep_opset: bool) -> No
 
 
 def opset_lines(model: ir.Model, target: Target) -> Iterator[str]:
-    """What holds the opset of a finished model up: for each version above the lowest the operators that need it."""
+    """For each version above the lowest a line about the operators of a finished model that need it, the newest first."""
     opset = opset_of(model)
     needing: dict[int, dict[str, list[ir.Node]]] = {}
     for node in all_nodes(model):
@@ -80,7 +80,7 @@ def _needed_opset(node: ir.Node, opset: int, target: Target) -> int:
 
 
 def _is_unchanged(node: ir.Node, opset: int, lower: int) -> bool:
-    """Whether the standard says the same of an operator at a lower opset."""
+    """Whether the standard defines an operator at a lower opset by the same schema."""
     schema = schema_of(node.op_type, opset)
     return schema is not None and schema.since_version <= lower
 

@@ -17,14 +17,14 @@ Listener = Callable[[str, int, int], None]
 
 
 @dataclasses.dataclass
-class _Ear:
-    """A listener, and whether it is being told of a stage: stages inside of that are its own business."""
+class _Listening:
+    """A listener, and whether it is being told of a stage; stages inside of another are not told."""
 
     listener: Listener
     is_busy: bool = False
 
 
-_EAR: contextvars.ContextVar[_Ear | None] = contextvars.ContextVar("jax2onnx_progress", default=None)
+_LISTENING: contextvars.ContextVar[_Listening | None] = contextvars.ContextVar("jax2onnx_progress", default=None)
 
 
 @contextlib.contextmanager
@@ -33,25 +33,25 @@ def progress_to(listener: Listener) -> Iterator[None]:
 
     Stages are "lower" and "optimise" of an export, "verify", "calibrate" and "save". They come one after another.
     """
-    token = _EAR.set(_Ear(listener))
+    token = _LISTENING.set(_Listening(listener))
     try:
         yield
     finally:
-        _EAR.reset(token)
+        _LISTENING.reset(token)
 
 
 def steps(stage: str, items: Sequence[_T]) -> Iterable[_T]:
     """The items, of which each is a step of a stage that is done when the next is asked for."""
-    ear = _EAR.get()
-    return items if ear is None or ear.is_busy else _told(ear, stage, items)
+    listening = _LISTENING.get()
+    return items if listening is None or listening.is_busy else _told(listening, stage, items)
 
 
-def _told(ear: _Ear, stage: str, items: Sequence[_T]) -> Iterator[_T]:
-    ear.is_busy = True
+def _told(listening: _Listening, stage: str, items: Sequence[_T]) -> Iterator[_T]:
+    listening.is_busy = True
     try:
         for done, item in enumerate(items):
-            ear.listener(stage, done, len(items))
+            listening.listener(stage, done, len(items))
             yield item
-        ear.listener(stage, len(items), len(items))
+        listening.listener(stage, len(items), len(items))
     finally:
-        ear.is_busy = False
+        listening.is_busy = False

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
+import numpy as np
 import onnx
 import pytest
 from jax2onnx_graph.facts.operators import (
@@ -20,6 +22,7 @@ from jax2onnx_graph.facts.operators import (
 )
 from jax2onnx_graph.facts.schemas import value_inputs
 from jax2onnx_graph.traversal import HAS_SUBGRAPHS
+from onnx.reference import ReferenceEvaluator
 
 SCHEMAS = {schema.name: schema for schema in onnx.defs.get_all_schemas() if schema.domain == ""}
 
@@ -31,7 +34,7 @@ def test_every_operator_exists_in_onnx():
 def test_an_operator_without_an_entry_has_the_default_facts():
     assert facts_of("NoSuchOperator") == facts_of("Conv")
     assert facts_of("Conv").use is ValueUse.FLOAT
-    assert facts_of("Conv").layout_operands is Operands.NONE
+    assert facts_of("Conv").permutable_operands is Operands.NONE
 
 
 def test_facts_cannot_be_changed():
@@ -108,16 +111,90 @@ def test_operators_of_one_operand_that_are_the_identity_are_variadic():
     assert found == {"Concat", "Identity", "Max", "Mean", "Min", "Sum"}
 
 
-def test_elementwise_operators_work_in_any_layout():
+def test_the_axes_of_elementwise_operators_can_be_permuted():
     unary = operators_where(lambda facts: facts.elementwise is Elementwise.UNARY)
     broadcast = operators_where(lambda facts: facts.elementwise is Elementwise.BROADCAST)
-    assert all(facts_of(op_type).layout_operands is Operands.FIRST for op_type in unary)
-    assert all(facts_of(op_type).layout_operands is Operands.ALL for op_type in broadcast)
+    assert all(facts_of(op_type).permutable_operands is Operands.FIRST for op_type in unary)
+    assert all(facts_of(op_type).permutable_operands is Operands.ALL for op_type in broadcast)
     assert {"Cast", "Clip", "Exp"} <= unary
     assert {"Add", "Where", "BitwiseXor"} <= broadcast
 
 
 def test_a_fact_that_elementwise_operators_imply_is_not_noted_twice():
-    twice = operators_where(lambda f: f.elementwise is not None and (f.keeps_shape or f.layout is not Operands.NONE))
+    twice = operators_where(
+        lambda f: f.elementwise is not None and (f.keeps_shape or f.permutable is not Operands.NONE)
+    )
     assert twice == frozenset()
     assert operators_where(lambda facts: facts.is_view and facts.identity is not None) == frozenset()
+
+
+def _example(op_type):
+    """Operands of a binary operator, and its attributes."""
+    types = SCHEMAS[op_type].inputs[0].types
+    dtype = next(t for name, t in (("int32", np.int32), ("uint32", np.uint32), ("float", np.float32), ("bool", np.bool_))
+                 if f"tensor({name})" in types)  # fmt: skip
+    low, high = (0, 2) if dtype == np.bool_ else (1, 9)
+    x, y = (np.random.default_rng(seed).integers(low, high, 20).astype(dtype) for seed in (0, 1))
+    return x, y, {"direction": "LEFT"} if op_type == "BitShift" else {}
+
+
+def _computed(op_type, x, y, attributes):
+    schema, dtype = SCHEMAS[op_type], onnx.helper.np_dtype_to_tensor_dtype(x.dtype)
+    given = [onnx.helper.make_tensor_value_info(name, dtype, None) for name in "xy"]
+    result = onnx.helper.make_tensor_value_info("z", onnx.TensorProto.UNDEFINED, None)
+    node = onnx.helper.make_node(op_type, ["x", "y"], ["z"], **attributes)
+    graph = onnx.helper.make_graph([node], "g", given, [result])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", schema.since_version)])
+    return ReferenceEvaluator(model).run(None, {"x": x, "y": y})[0]
+
+
+BINARY = sorted(operators_where(lambda facts: facts.elementwise is Elementwise.BROADCAST) - {"Where"})
+
+
+@pytest.mark.parametrize("op_type", BINARY)
+def test_the_operands_of_just_the_commutative_operators_can_be_exchanged(op_type):
+    x, y, attributes = _example(op_type)
+    is_same = np.array_equal(_computed(op_type, x, y, attributes), _computed(op_type, y, x, attributes))
+    assert is_same == facts_of(op_type).is_commutative
+
+
+@pytest.mark.parametrize("op_type", sorted(operators_where(lambda facts: facts.neutral is not None)))
+def test_a_neutral_operand_leaves_the_other_as_it_is(op_type):
+    x, _, attributes = _example(op_type)
+    neutral = np.full_like(x, facts_of(op_type).neutral)
+    np.testing.assert_array_equal(_computed(op_type, x, neutral, attributes), x)
+    if facts_of(op_type).is_commutative:
+        np.testing.assert_array_equal(_computed(op_type, neutral, x, attributes), x)
+
+
+def test_operators_that_draw_random_numbers_are_those_with_a_seed():
+    assert operators_where(lambda facts: facts.is_random) == {n for n, s in SCHEMAS.items() if "seed" in s.attributes}
+
+
+def test_operators_with_indices_are_those_with_an_operand_of_that_name():
+    found = {
+        n: [i.name for i in s.inputs].index("indices")
+        for n, s in SCHEMAS.items()
+        if "indices" in [i.name for i in s.inputs]
+    }
+    found.pop("Scatter")  # deprecated
+    assert {name: facts_of(name).indices_input for name in found} == found
+    assert operators_where(lambda facts: facts.indices_input is not None) == found.keys()
+
+
+def test_operators_that_convert_are_elementwise_and_take_their_type_from_elsewhere():
+    converting = operators_where(lambda facts: facts.converts)
+    assert converting == {"Cast", "CastLike"}
+    assert all(facts_of(op_type).elementwise is Elementwise.UNARY for op_type in converting)
+    assert all(facts_of(op_type).result_type is not None for op_type in converting)
+
+
+@pytest.mark.parametrize("op_type", sorted(operators_where(lambda facts: facts.is_matrix_product)))
+def test_the_documentation_of_a_matrix_product_says_so(op_type):
+    assert re.search(r"matrix product|matrix multiplication|Einstein summation", SCHEMAS[op_type].doc, re.IGNORECASE)
+
+
+def test_operators_that_ask_for_no_change_can_also_change():
+    found = operators_where(lambda facts: facts.identity_if is IdentityIf.NOTHING_TO_DO)
+    assert found == {"Pad", "Slice", "Transpose"}
+    assert all(facts_of(op_type).use is ValueUse.MOVE for op_type in found)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 import pytest
-from jax2onnx_graph.errors import Declined
+from jax2onnx_graph.build.origins import add_origin, origins_of
+from jax2onnx_graph.errors import Declined, RuleError
 from jax2onnx_graph.facts.operators import OPERATORS
 from jax2onnx_graph.rewrite.editor import GraphEditor
 
@@ -101,3 +102,93 @@ def test_numbers_of_float_are_attributes():
     editor = edited()
     builder = editor.after(editor.graph.inputs[0])
     assert builder.make_node("Elu", [editor.graph.inputs[0]], attributes={"alpha": 0.1}).op_type == "Elu"
+
+
+# -- where values come from ---------------------------------------------------------------------------
+
+
+def chain() -> GraphEditor:
+    """`y = Neg(Abs(x))`, whose values hold the results "a" and "y"."""
+    text = '<ir_version: 10, opset_import: ["" : 23]> g (float[N] x) => (float[N] y) { a = Abs(x) y = Neg(a) }'
+    editor = GraphEditor(ir.from_onnx_text(text).graph, opset=23)
+    for node in editor.graph:
+        node.outputs[0].type = editor.graph.inputs[0].type
+        add_origin(node.outputs[0], node.outputs[0].name)
+    return editor
+
+
+def test_a_value_in_the_place_of_a_node_holds_what_that_held():
+    editor = chain()
+    new = editor.before(editor.graph[0]).op.Relu(editor.graph.inputs[0])
+    editor.replace(editor.graph[1], new)
+    assert origins_of(new) == ("a",)
+    node = editor.put(editor.graph[2], "Exp", [new])
+    assert origins_of(node.outputs[0]) == ("y",)
+
+
+def test_a_value_that_replaces_an_output_takes_its_name_and_what_it_holds():
+    editor = chain()
+    a, y = (node.outputs[0] for node in editor.graph)
+    editor.replace_value(y, a)
+    assert (editor.graph.outputs[0], a.name, origins_of(a)) == (a, "y", ("a", "y"))
+
+
+def test_a_rerouted_value_hands_over_what_it_holds():
+    editor = chain()
+    a = editor.graph[0].outputs[0]
+    new = editor.reroute(a, lambda value: editor.after(value).op.Relu(value))
+    assert (origins_of(new), origins_of(a), new.name) == (("a",), (), "a")
+
+
+def test_a_copy_stands_in_for_a_value_whose_contents_change():
+    editor = chain()
+    a = editor.graph[0].outputs[0]
+    copy = editor.after(a).op.Transpose(a)
+    editor.stand_in(a, copy)
+    editor.modified = False
+    editor.set_contents([a])
+    assert (origins_of(copy), origins_of(a), editor.modified) == (("a",), (), True)
+
+
+# -- symbolic dimensions -------------------------------------------------------------------------------
+
+LABELLED = """<ir_version: 10, opset_import: ["" : 23]>
+g (float[N,M,4] x) => (float[N,M,4] y) { y = Abs(x) }"""
+
+
+def labelled_editor() -> tuple[GraphEditor, ir.Value]:
+    editor = GraphEditor(ir.from_onnx_text(LABELLED).graph, opset=23)
+    return editor, editor.graph.inputs[0]
+
+
+@pytest.mark.parametrize(
+    ("write", "dims"),
+    [
+        (lambda b, x: b.op.Exp(x), "[N,M,4]"),
+        (lambda b, x: b.transpose(x, (2, 0, 1)), "[4,N,M]"),
+        (lambda b, x: b.unsqueeze(x, (1,)), "[N,1,M,4]"),
+        (lambda b, x: b.op.ReduceSum(x, b.ints([1]), keepdims=0), "[N,4]"),
+        (lambda b, x: b.op.Softmax(x), "[N,M,4]"),
+        (lambda b, x: b.op.Concat(x, x, axis=0), "?"),  # labels are not computed with
+    ],
+)
+def test_the_results_of_an_insertion_point_are_labelled(write, dims):
+    editor, x = labelled_editor()
+    result = write(editor.after(x), x)
+    assert ("?" if result.shape is None else str(result.shape).replace(" ", "")) == dims
+
+
+def test_a_pass_cannot_compute_a_symbolic_shape():
+    editor, x = labelled_editor()
+    with pytest.raises(RuleError, match=r"A pass cannot compute the shape .*: labels have no values\."):
+        editor.after(x).shape([1, ir.SymbolicDim("N")])
+
+
+def test_a_variant_has_other_operands_and_lacks_attributes():
+    text = TEXT.replace("y = Abs(x)", "y = ReduceSum<keepdims = 1>(x)")
+    editor = GraphEditor(ir.from_onnx_text(text).graph, opset=23)
+    node, builder = editor.graph[0], editor.before(editor.graph[0])
+    value = builder.variant(node, [builder.op.Neg(editor.graph.inputs[0])], dims=[1], without=["keepdims"])
+    made = value.producer()
+    assert made is not None
+    assert (made.op_type, dict(made.attributes), value.shape) == ("ReduceSum", {}, ir.Shape([1]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
-from jax2onnx_graph.build.origins import drop_origins, share_origins
 from jax2onnx_graph.facts.operators import ValueUse, facts_of, value_use
 from jax2onnx_graph.legalise.kernels import operator_key
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint
@@ -59,10 +58,10 @@ class UnsignedPass(ir.passes.InPlacePass):
         unsigned.update(dict.fromkeys([_cast_input(editor, value) for value in given]))
         for value in results:
             result = editor.after(value).op("Cast", value, to=T.UINT32)
-            share_origins(value, result)
+            editor.stand_in(value, result)
             editor.hand_over_output(value, result)
         _Writer(unsigned).graph(editor)
-        drop_origins(value for value in unsigned if value not in given)
+        editor.set_contents(value for value in unsigned if value not in given)
         return ir.passes.PassResult(model, modified=True)
 
 

@@ -1,4 +1,4 @@
-"""What a graph says of what to run it on: sizes at which it may go wrong, and inputs that are indices."""
+"""Sizes at which a model may go wrong, and inputs that are indices, read from its graph: what to test a model with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import collections
 from collections.abc import Iterator, Sequence
 
 from jax2onnx_graph import ir
-from jax2onnx_graph.facts.operators import ValueUse, facts_of
+from jax2onnx_graph.facts.axes import axis_of
+from jax2onnx_graph.facts.operators import facts_of
+from jax2onnx_graph.facts.schemas import element_inputs
 from jax2onnx_graph.facts.values import known
 from jax2onnx_graph.labels import numbers_in, symbols_in
 from jax2onnx_graph.traversal import all_graphs, subgraphs
@@ -16,12 +18,6 @@ __all__ = ["Extent", "critical_sizes", "index_extents"]
 #: The size of an axis: a number, or the label of a symbolic dimension.
 Extent = int | str
 
-# The operand with indices into axes of the first operand, and for OneHot into the new axis.
-_INDICES = {"Gather": 1, "GatherElements": 1, "GatherND": 1, "ScatterElements": 1, "ScatterND": 1, "OneHot": 0}
-# The operands whose elements the result has, where that is not the first alone.
-_MOVED = {"Where": (1, 2), "ScatterElements": (0, 2), "ScatterND": (0, 2), "OneHot": ()}
-_MOVED_OF_ALL = {"Concat", "Max", "Min"}
-_KEEP_INDICES = {"Cast", "Clip", "Max", "Min"}
 # A larger size costs more than the chance that it matters is worth.
 _LARGEST_CRITICAL = 64
 
@@ -116,15 +112,18 @@ def _passed_on(model: ir.Model, node: ir.Node, place: int) -> Sequence[ir.Value]
     if node.op_identifier() in model.functions:
         return [model.functions[node.op_identifier()].inputs[place]]
     inner = [graph.inputs[place] for graph in subgraphs(node) if place < len(graph.inputs)]
-    keeps = facts_of(node.op_type).use is ValueUse.MOVE or node.op_type in _KEEP_INDICES
-    moves = keeps and (node.op_type in _MOVED_OF_ALL or place in _MOVED.get(node.op_type, (0,)))
-    return [*inner, *(node.outputs if moves else ())]
+    held = (
+        []
+        if node.domain
+        else [place in element_inputs(node.op_type, len(node.inputs), i) for i in range(len(node.outputs))]
+    )
+    return [*inner, *(output for output, holds in zip(node.outputs, held, strict=False) if holds)]
 
 
 def _indexed(indices: ir.Value) -> Iterator[Extent]:
     """The extents of the axes that a value indexes."""
     for node, place in indices.uses():
-        if _INDICES.get(node.op_type) != place:
+        if node.domain or facts_of(node.op_type).indices_input != place:
             continue
         if node.op_type == "OneHot":
             depth = known(node.inputs[1])
@@ -136,8 +135,7 @@ def _indexed(indices: ir.Value) -> Iterator[Extent]:
 
 def _axes_indexed(node: ir.Node, indices: ir.Value, sizes: Sequence[Extent | None]) -> Sequence[Extent | None]:
     if not node.op_type.endswith("ND"):
-        axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
-        return [sizes[axis]]
+        return [sizes[axis_of(node, len(sizes))]]
     batched = node.attributes["batch_dims"].as_int() if "batch_dims" in node.attributes else 0
     depth = None if indices.shape is None else indices.shape[-1]
     return sizes[batched:] if not isinstance(depth, int) else sizes[batched : batched + depth]

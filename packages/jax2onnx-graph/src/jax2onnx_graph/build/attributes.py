@@ -1,4 +1,4 @@
-"""Python values as attributes of nodes."""
+"""`attributes_of` and its inverse: Python values as attributes of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`GraphBuilder`: what rules and passes write nodes with."""
+"""`GraphBuilder`: the class by which rules and passes write nodes."""
 
 from __future__ import annotations
 
@@ -70,12 +70,22 @@ class Operators:
         self, op_type: str, *inputs: Value | None, outputs: int, domain: str = "",
         dtype: Sequence[DtypeLike] | None = None, dims: Sequence[Dim] | None = None, **attributes: Attribute,
     ) -> tuple[Value, ...]:  # fmt: skip
-        """Emit one node and return its results, `outputs` many; `dims` is the shape of the first."""
+        """Emit one node and return its results.
+
+        Args:
+          op_type: the name of the operator.
+          *inputs: its operands; None for one that is left out.
+          outputs: the number of results.
+          domain: the operator's domain, empty for the standard operators.
+          dtype: the element types of the results, where the schema leaves them open.
+          dims: the shape of the first result (of all results of Split), where it does not follow from the operands.
+          **attributes: its attributes; None for one that is left out.
+        """
         return self._builder.emit(op_type, inputs, domain, outputs, dtype, dims, attributes)
 
 
 class GraphBuilder(abc.ABC):
-    """Writes nodes at one place of one graph, and what everyone needs around them.
+    """Writes nodes, constants and a few generic operations at one place of one graph.
 
     The helpers (`reshape`, `cast`, `transpose`, …) emit nothing where there is nothing to do.
 
@@ -129,7 +139,22 @@ class GraphBuilder(abc.ABC):
         self, op_type: str, inputs: Sequence[Value | None], domain: str, outputs: int,
         dtype: Sequence[DtypeLike] | None, dims: Sequence[Dim] | None, attributes: dict[str, Attribute],
     ) -> tuple[Value, ...]:  # fmt: skip
-        """Emit one node; see `Operators`."""
+        """Emit one node and return its results.
+
+        Args:
+          op_type: the name of the operator.
+          inputs: its operands; None for one that is left out.
+          domain: the operator's domain, empty for the standard operators.
+          outputs: the number of results.
+          dtype: the element types of the results; None where they follow from the schema.
+          dims: the shape of the first result (of all results of Split); None to infer it from the operands.
+          attributes: its attributes; None for one that is left out.
+
+        Raises:
+          RuleError: the schema does not allow the node, or leaves a type open.
+          ConversionError: the opset or the target does not know an element type.
+          Declined: an attribute cannot hold a number of float64.
+        """
         node = self.make_node(op_type, inputs, domain, outputs, dtype, attributes)
         self._insert(node)
         if dims is None and not domain:
@@ -143,7 +168,7 @@ class GraphBuilder(abc.ABC):
         self, op_type: str, inputs: Sequence[Value | None], domain: str = "", outputs: int = 1,
         dtype: Sequence[DtypeLike] | None = None, attributes: dict[str, Attribute] | None = None,
     ) -> ir.Node:  # fmt: skip
-        """A node with named, typed outputs, not yet in any graph."""
+        """A node with named, typed outputs, not yet in any graph; the arguments and errors are those of `emit`."""
         attributes = attributes or {}
         if not domain:
             check_operands(op_type, self.opset, inputs)
@@ -184,7 +209,14 @@ class GraphBuilder(abc.ABC):
     def constant(
         self, value: object, dtype: DtypeLike | None = None, *, like: Value | None = None, name: str = "const"
     ) -> Value:
-        """A constant; its element type is `dtype`, that of the value `like`, or that of the array."""
+        """A constant; equal small ones are one value.
+
+        Args:
+          value: anything that NumPy makes an array of.
+          dtype: its element type, by default that of the array.
+          like: a value whose element type it has, in the place of `dtype`.
+          name: the beginning of its name in the model.
+        """
         if like is not None:
             dtype = self.dtype(like)
         array = np.asarray(value)
@@ -202,9 +234,14 @@ class GraphBuilder(abc.ABC):
         self, function: Callable[..., Array], *operands: Value, dims: Sequence[int], dtype: DtypeLike | None = None,
         name: str = "const",
     ) -> Value | None:  # fmt: skip
-        """The constant of these dimensions that `function` makes of the arrays of `operands`; None if one is no constant.
+        """A constant that is computed of constants at export, or when absent weights are given; None if an operand is no constant.
 
-        It is computed when the weights are there, and has the element type `dtype` or that of the first operand.
+        Args:
+          function: takes the arrays of the operands and returns the array of the result.
+          *operands: the operands.
+          dims: the dimensions of the result.
+          dtype: the element type of the result, by default that of the first operand.
+          name: the beginning of its name in the model.
         """
         tensors = [tensor for x in operands if (tensor := constant_tensor(x)) is not None]
         if len(tensors) < len(operands):
@@ -242,7 +279,13 @@ class GraphBuilder(abc.ABC):
         return self.target.supports(op_type, np.dtype(dtype), self.opset)
 
     def guarantees(self, op_type: str, dtype: DtypeLike, kept: Property) -> bool:
-        """Whether the target keeps this part of the operator's meaning, such as "nan" or "empty"."""
+        """Whether the target keeps a part of an operator's meaning.
+
+        Args:
+          op_type: a standard operator.
+          dtype: the element type of its main operand.
+          kept: the part of the meaning, such as "nan" or "empty".
+        """
         return self.target.guarantees(op_type, np.dtype(dtype), kept)
 
     def prefers(self, *forms: Form) -> Form:
@@ -303,7 +346,13 @@ class GraphBuilder(abc.ABC):
         return [self.reshape(self.constant(np.zeros(0), dtype), dims) for dtype, dims in types]
 
     def broadcast_in_dim(self, x: Value, dims: Sequence[Dim], broadcast_dimensions: Sequence[int]) -> Value:
-        """XLA's broadcast: axis i of `x` becomes axis `broadcast_dimensions[i]` of the result."""
+        """XLA's broadcast: axes of `x` are placed among those of the result, and it is repeated along the others.
+
+        Args:
+          x: a value whose dimensions are known.
+          dims: the dimensions of the result.
+          broadcast_dimensions: for each axis of `x`, in ascending order, the axis of the result that it becomes.
+        """
         old = self.known_dims(x)
         aligned: list[Dim] = [1] * len(dims)
         for size, axis in zip(old, broadcast_dimensions, strict=True):
@@ -355,7 +404,16 @@ class GraphBuilder(abc.ABC):
         self, x: Value, starts: Sequence[Dim] | Value, ends: Sequence[Dim] | Value, axes: Sequence[int],
         steps: Sequence[int] | None = None, *, dims: Sequence[Dim] | None = None,
     ) -> Value:  # fmt: skip
-        """ONNX's Slice; bounds are dimensions or int64 vectors, `dims` the result's shape if it is to be known."""
+        """ONNX's Slice: the elements of `x` from `starts` to before `ends` along some axes.
+
+        Args:
+          x: the value.
+          starts: one bound for each of `axes`: dimensions, or an int64 vector.
+          ends: likewise.
+          axes: the axes.
+          steps: one step for each of `axes`; None for steps of 1.
+          dims: the dimensions of the result, where they are known.
+        """
         bounds = [b if isinstance(b, Value) else self.shape(b) for b in (starts, ends)]
         operands = [x, *bounds, self.ints(axes)]
         if steps is not None and any(s != 1 for s in steps):

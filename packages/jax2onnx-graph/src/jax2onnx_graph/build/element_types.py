@@ -1,4 +1,4 @@
-"""Element types compared with what a model is made for."""
+"""`check_element_types`: element types are compared with the opset and the target of a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ __all__ = ["check_element_types"]
 
 
 def check_element_types(opset: int, target: Target, dtypes: Iterable[ir.DataType | None]) -> None:
-    """Raise ConversionError for an element type that the operators of the opset, or the target, do not know."""
+    """Check that a model for an opset and a target can hold tensors of some element types.
+
+    Args:
+      opset: the version of the standard operators.
+      target: the runtime that the model is for.
+      dtypes: the element types; None for one that is not known.
+
+    Raises:
+      ConversionError: the operators of the opset, or the target, do not know one of them.
+    """
     for dtype in dtypes:
         first = 0 if dtype is None else first_opset(dtype)
         if dtype is None or not first:

@@ -29,7 +29,7 @@ def common_name(weights: Sequence[ir.Value]) -> str:
 
 
 def _shared(paths: Sequence[Sequence[str]]) -> list[str]:
-    """What all paths begin with."""
+    """The longest beginning that all paths share."""
     return [parts[0] for parts in itertools.takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))]
 
 

@@ -1,4 +1,4 @@
-"""`Names`: deterministic, unique names for values and nodes, and `Origin`: what nodes are named after."""
+"""`Names`: deterministic, unique names for values and nodes, and `Origin`: the place in the function that nodes are named after."""
 
 from __future__ import annotations
 
@@ -30,7 +30,13 @@ def _escaped(character: str) -> str:
 
 
 def check_names(option: str, names: Sequence[str], defaults: Sequence[str], *, apart_from: Sequence[str] = ()) -> None:
-    """Check the names that somebody gives in place of `defaults`, those of inputs to differ from the outputs `apart_from`.
+    """Check names that the user gives for inputs or outputs.
+
+    Args:
+      option: the name of the option that takes them, for the error.
+      names: the names.
+      defaults: the names that they replace, one by one.
+      apart_from: names that they have to differ from: those of the outputs where inputs are named.
 
     Raises:
       OptionError: they are none, too few or too many, or the same.
@@ -110,7 +116,7 @@ def renamed(node: str, op_type: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """What nodes are named after, and the user's line, if the model is to tell it.
+    """The place in the exported function that nodes are named after, and the user's line where the model keeps lines.
 
     Nodes are called `<name stack>/<operator>`, those outside of any named scope `<operation>.<operator>`.
     """
@@ -120,7 +126,13 @@ class Origin:
     line: str | None = None
 
     def within(self, stack: str, operation: str, line: str | None) -> Origin:
-        """The origin of an operation in a jaxpr that has this origin; `stack` is its own name stack there."""
+        """The origin of an operation in a jaxpr that has this origin.
+
+        Args:
+          stack: the name stack of the operation in the jaxpr, joined by dots.
+          operation: its primitive.
+          line: the user's line; None where it has none of its own.
+        """
         return Origin(".".join(part for part in (self.stack, stack) if part), operation, line or self.line)
 
     def node_name(self, op_type: str) -> str:

@@ -1,4 +1,7 @@
-"""The origins of a value: what of the exported function it holds, kept while passes rewrite the graph."""
+"""The origins of a value: the results of the exported function that it holds, recorded while passes rewrite the graph.
+
+Passes do not import this module: `GraphEditor` keeps the record for them.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +15,23 @@ _KEY = "jax2onnx.origins"
 
 
 def origins_of(value: ir.Value) -> tuple[object, ...]:
-    """What the value holds, as it was given to `add_origin`; empty where nothing is known."""
+    """The results that the value holds, as they were given to `add_origin`; none where nothing is recorded."""
     found: tuple[object, ...] = value.meta.get(_KEY, ())
     return found
 
 
 def add_origin(value: ir.Value, origin: object) -> None:
-    """Say that the value holds `origin`, besides what it holds already."""
+    """Record that the value holds the result `origin`, besides those that it holds already."""
     value.meta[_KEY] = (*origins_of(value), origin)
 
 
 def share_origins(old: ir.Value, new: ir.Value) -> None:
-    """Let `new`, which equals `old`, hold what `old` holds."""
+    """Record that `new`, which equals `old`, holds the same results."""
     if held := origins_of(old):
         new.meta[_KEY] = (*origins_of(new), *held)
 
 
 def drop_origins(values: Iterable[ir.Value]) -> None:
-    """The values no longer hold their origins, because their layout or their number of rows changed."""
+    """Record that values hold no results any more, because their elements or the order of these changed."""
     for value in values:
         value.meta.pop(_KEY, None)

@@ -1,1 +1,1 @@
-"""What is true of ONNX's operators and element types, and of the values of a graph, whatever the model."""
+"""Facts about ONNX's operators and element types, and about the values of a graph, that hold in any model."""

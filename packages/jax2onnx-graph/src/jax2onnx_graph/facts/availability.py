@@ -1,4 +1,4 @@
-"""Which operators a version of the standard has, and with which element types."""
+"""`schema_of` and `is_allowed`: the operators that a version of the standard has, and their element types."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ __all__ = ["is_allowed", "main_value", "schema_of"]
 
 @functools.cache
 def is_allowed(op_type: str, dtype: Dtype, opset: int) -> bool:
-    """Whether the schema of the operator allows its main operand this element type.
+    """Whether the schema of an operator allows its main operand an element type.
 
-    An operator with a `reduction` may carry it in its name: "ScatterND_add".
+    Args:
+      op_type: a standard operator; one with a `reduction` may carry it in its name: "ScatterND_add".
+      dtype: the element type.
+      opset: the version of the standard operators; False where it has no such operator.
     """
     name, _ = split_reduction(op_type)
     schema = schema_of(name, opset)

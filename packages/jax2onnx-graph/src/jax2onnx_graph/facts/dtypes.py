@@ -1,4 +1,4 @@
-"""Facts about element types: which hold all values of which others, and from which opset on ONNX has them."""
+"""Facts about element types: whether one holds all values of another, and the first opset that has each."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _float_fits(source: ir.DataType, target: ir.DataType) -> bool:
 
 @functools.cache
 def _special_values(dtype: ir.DataType) -> frozenset[str]:
-    """Those of infinity, NaN, zero and minus zero that a float type has."""
+    """The values among infinity, NaN, zero and minus zero that a float type has."""
     kept = np.array([np.inf, np.nan, 0.0, -0.0]).astype(dtype.numpy()).astype(np.float64)
     found = {
         "infinity": np.isinf(kept[0]), "nan": np.isnan(kept[1]), "zero": kept[2] == 0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["MAX_ELEMENTS", "evaluate"]
+__all__ = ["EVALUATED", "MAX_ELEMENTS", "evaluate"]
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -162,3 +162,6 @@ _EVALUATORS: Mapping[str, Callable[..., np.ndarray | None]] = {
     "Transpose": _transpose,
     "Identity": lambda node, x: x,
 }
+
+#: The operators that `evaluate` knows.
+EVALUATED = frozenset(_EVALUATORS)

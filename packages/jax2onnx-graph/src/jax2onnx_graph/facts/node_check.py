@@ -1,4 +1,4 @@
-"""A node compared with the schema of its operator."""
+"""`check_node` and `check_operands`: a node is compared with the schema of its operator."""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ _Types = tuple[ir.DataType | None, ...]
 
 
 class _Form(NamedTuple):
-    """What the schema of an operator says of its nodes.
+    """The form that the schema of an operator prescribes for nodes.
 
-    `optional` tells of each formal operand whether it may be left out in the middle; `attributes` are names and types.
+    Attributes:
+      operands, results: the smallest and the greatest number of them.
+      optional: for each formal operand whether it may be left out in the middle.
+      attributes: name → type.
+      required: the names of the attributes that have to be given.
     """
 
     operands: tuple[int, int]
@@ -32,7 +36,16 @@ class _Form(NamedTuple):
 
 
 def check_operands(op_type: str, opset: int, operands: Sequence[object]) -> None:
-    """Raise RuleError where the schema of an operator does not allow the number or kind of a node's operands."""
+    """Check the operands of a node that is to be made.
+
+    Args:
+      op_type: a standard operator.
+      opset: the version of the standard operators.
+      operands: the operands, None for those left out.
+
+    Raises:
+      RuleError: one is no value of a graph, or the schema does not allow their number or that one is left out.
+    """
     for index, value in enumerate(operands):
         if value is not None and not isinstance(value, ir.Value):
             raise RuleError(
@@ -48,9 +61,16 @@ def check_operands(op_type: str, opset: int, operands: Sequence[object]) -> None
 
 
 def check_node(node: ir.Node, opset: int, computes: Callable[[ir.Node, int], bool]) -> None:
-    """Raise RuleError where the schema of a standard operator does not allow a node's attributes, results or types.
+    """Check the attributes, results and element types of a node.
 
-    An element type that the schema does not allow may be one that the target `computes` all the same, after legalisation.
+    Args:
+      node: a node of a standard operator whose operands were checked.
+      opset: the version of the standard operators.
+      computes: tells whether the target runs a node at an opset; then an element type that the schema does not allow is
+        accepted, because legalisation mends it.
+
+    Raises:
+      RuleError: the schema does not allow one of them.
     """
     _check_form(node, opset)
     problem = _type_problem(node.op_type, opset, *_types_of(node))
@@ -115,7 +135,7 @@ def _form(op_type: str, opset: int) -> _Form:
 
 
 class _TypeProblem(NamedTuple):
-    """What is wrong with the element types of a node, and whether legalisation can mend it."""
+    """A fault in the element types of a node, and whether legalisation can mend it."""
 
     text: str
     may_be_carried: bool

@@ -27,7 +27,7 @@ from jax2onnx_graph._ir import ir
 
 
 class ValueUse(enum.Enum):
-    """What an operator does with the values of its main operands.
+    """The kind of computation that an operator does with the values of its main operands.
 
     * `MOVE`: results are some of the operands' values (Gather, Where, Pad).
     * `RING`: sums and products, which commute with reduction modulo 2ⁿ (Add, ReduceSum, CumSum, BitwiseAnd).
@@ -46,7 +46,7 @@ class ValueUse(enum.Enum):
 
 
 class Elementwise(enum.Enum):
-    """How the operands of an elementwise operator are aligned.
+    """The alignment of the operands of an elementwise operator.
 
     `UNARY`: the result has the shape of the first operand, any others are scalars (Clip) or types (CastLike).
     `BROADCAST`: all operands broadcast to the result. `BROADCAST_TO_FIRST`: to the shape of the first (PRelu).
@@ -66,15 +66,21 @@ class Operands(enum.Enum):
 
 
 class IdentityIf(enum.Enum):
-    """When an operator returns its first operand as it is: where it keeps the shape, or has no other operand."""
+    """The condition under which an operator returns its first operand as it is.
+
+    `SAME_SHAPE`: the result has the shape of the operand. `ONE_OPERAND`: there is no other operand.
+    `NOTHING_TO_DO`: the other operands and the attributes ask for no change: a Slice of everything, a Pad of nothing, a
+    Transpose that leaves the axes in order.
+    """
 
     SAME_SHAPE = enum.auto()
     ONE_OPERAND = enum.auto()
+    NOTHING_TO_DO = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True)
 class ResultType:
-    """Where a result's element type comes from, if not from a type variable: the first of these that is given."""
+    """The source of a result's element type, if it is no type variable: the first of these that is given."""
 
     attribute: str = ""
     """The attribute that names the type, or is a tensor of it."""
@@ -86,43 +92,56 @@ class ResultType:
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A version of an operator that nodes of the version before cannot take the place of, though its schema allows them.
+    """A version of an operator that changes the meaning of nodes, though its schema allows nodes of the version before.
 
     It gives them another meaning, or is the first to know a value of one of their attributes.
     """
 
     version: int
     concerns: Callable[[ir.Node], bool] = lambda _: True
-    """Whether it is so for a node; for all of them by default."""
+    """Tells the nodes whose meaning changes; all of them by default."""
 
 
 @dataclasses.dataclass(frozen=True)
 class OperatorFacts:
-    """What is true of an operator of the standard domain in any model; the defaults hold for most."""
+    """Properties of an operator of the standard domain that hold in any model; the defaults are those of most operators."""
 
     use: ValueUse = ValueUse.FLOAT
-    """What it does with the values of its main operands."""
+    """The kind of computation on the values of its main operands."""
     has_reduction: bool = False
     """Whether an attribute `reduction` may make it combine values that meet at one place (see `REDUCTIONS`)."""
     elementwise: Elementwise | None = None
-    """How its operands are aligned if each element of the result depends on one element of each operand."""
+    """The alignment of its operands if each element of the result depends on one element of each; None otherwise."""
     keeps_shape: bool = False
     """Whether its first result has the shape of its first operand; not set for elementwise operators."""
-    layout: Operands = Operands.NONE
+    permutable: Operands = Operands.NONE
     """The operands whose axes may be permuted if those of the results are, once the axes that it names are
     renamed; not set for elementwise operators."""
+    is_commutative: bool = False
+    """Whether its operands can be exchanged."""
+    neutral: int | None = None
+    """The second operand that makes the result the first operand, up to the sign of zero; for a commutative operator
+    also the other way round."""
     axis: int | None = None
     """The default of its attribute `axis` (0 where it must be given)."""
     axes_input: int | None = None
     """The input that lists axes."""
     per_axis_inputs: tuple[int, ...] = ()
     """The inputs that hold one number per axis of the first operand, or several times that many."""
+    indices_input: int | None = None
+    """The input that holds indices: into axes of the first input, those of OneHot into the new axis."""
     reduces: bool = False
     """Whether it removes the axes that it names or, with `keepdims`, leaves them with size 1."""
     is_view: bool = False
     """Whether its result has the elements of its first operand in the same order, in another shape."""
     identity: IdentityIf | None = None
-    """When it returns its first operand as it is; not set for views."""
+    """The condition under which it returns its first operand as it is; not set for views."""
+    converts: bool = False
+    """Whether its result is the same numbers in another element type, as far as that has them."""
+    is_random: bool = False
+    """Whether it may draw random numbers, which are others at each call."""
+    is_matrix_product: bool = False
+    """Whether it sums products of elements of its first two operands along axes that these share."""
     count_outputs: tuple[int, ...] = ()
     """The results that are sizes or positions in tensors."""
     keeps_float_type: bool = False
@@ -132,17 +151,17 @@ class OperatorFacts:
     element_type: str = ""
     """The type variable of its main operands, where that is not the one of the first input."""
     result_type: ResultType | None = None
-    """Where the element type of its results comes from, if not from a type variable."""
+    """The source of the element type of its results, if that is no type variable."""
     has_subgraphs: bool = False
     """Whether graphs are among its attributes."""
     changes: tuple[Change, ...] = ()
     """The versions from 19 on that change the meaning of nodes; all others only add types, attributes or operands."""
 
     @property
-    def layout_operands(self) -> Operands:
+    def permutable_operands(self) -> Operands:
         """The operands whose axes may be permuted if those of the results are, once named axes are renamed."""
         if self.elementwise is None:
-            return self.layout
+            return self.permutable
         return Operands.FIRST if self.elementwise is Elementwise.UNARY else Operands.ALL
 
     @property
@@ -152,7 +171,7 @@ class OperatorFacts:
 
     @property
     def identity_if(self) -> IdentityIf | None:
-        """When it returns its first operand as it is."""
+        """The condition under which it returns its first operand as it is."""
         return IdentityIf.SAME_SHAPE if self.is_view else self.identity
 
 
@@ -177,7 +196,7 @@ def split_reduction(key: str) -> tuple[str, str]:
 
 
 def value_use(key: str) -> ValueUse:
-    """What an operator, or one with a reduction ("ScatterND_add"), does with the values of its main operands."""
+    """The kind of computation of an operator, or of one with a reduction ("ScatterND_add"), on its main operands."""
     op_type, reduction = split_reduction(key)
     return REDUCTIONS[reduction] if reduction else facts_of(op_type).use
 
@@ -207,7 +226,7 @@ def _has_string(attribute: str, value: str) -> Callable[[ir.Node], bool]:
     return lambda node: node.attributes.get_string(attribute, "") == value
 
 
-# What newer versions changed.
+# Changes by newer versions.
 _CASTS_OF_INFINITY = (Change(24, _saturates_to_float8),)  # the largest number in the types "fnuz" too
 _DEFAULT_AXIS_OF_DFT = (Change(20),)
 _NAMES_OF_MODES = (Change(20),)  # "linear" was "bilinear"
@@ -220,20 +239,25 @@ _WRAPPING = (Change(19, _has_string("mode", "wrap")),)
 # Facts that several operators share.
 _DEFAULT = OperatorFacts()
 _FUNCTION = OperatorFacts(elementwise=_UNARY)
-_CONVERSION = OperatorFacts(elementwise=_UNARY, type_bound=True)
+_CONVERSION = OperatorFacts(elementwise=_UNARY, type_bound=True, converts=True)
 _ROUNDING = OperatorFacts(elementwise=_UNARY, keeps_float_type=True)
-_ARITHMETIC = OperatorFacts(_RING, elementwise=_BROADCAST)
+_ARITHMETIC = OperatorFacts(_RING, elementwise=_BROADCAST, is_commutative=True)
+_ZERO_IS_NEUTRAL = OperatorFacts(_RING, elementwise=_BROADCAST, is_commutative=True, neutral=0)
+_LOGIC = OperatorFacts(elementwise=_BROADCAST, is_commutative=True, neutral=0)
 _DIVISION = OperatorFacts(_VALUE, elementwise=_BROADCAST)
 _COMPARISON = OperatorFacts(_ORDER, elementwise=_BROADCAST)
-_EXTREMUM = OperatorFacts(_ORDER, elementwise=_BROADCAST, identity=IdentityIf.ONE_OPERAND)
-_ALONG_AXIS = OperatorFacts(keeps_shape=True, axis=-1, layout=_FIRST)
-_CUMULATION = OperatorFacts(_RING, keeps_shape=True, axes_input=1, layout=_FIRST)
-_REDUCTION = OperatorFacts(reduces=True, axes_input=1, layout=_FIRST)
-_ARG_EXTREMUM = OperatorFacts(_ORDER, reduces=True, axis=0, layout=_FIRST, count_outputs=(0,))
+_EXTREMUM = OperatorFacts(_ORDER, elementwise=_BROADCAST, is_commutative=True, identity=IdentityIf.ONE_OPERAND)
+_ALONG_AXIS = OperatorFacts(keeps_shape=True, axis=-1, permutable=_FIRST)
+_CUMULATION = OperatorFacts(_RING, keeps_shape=True, axes_input=1, permutable=_FIRST)
+_REDUCTION = OperatorFacts(reduces=True, axes_input=1, permutable=_FIRST)
+_ARG_EXTREMUM = OperatorFacts(_ORDER, reduces=True, axis=0, permutable=_FIRST, count_outputs=(0,))
 _MOVEMENT = OperatorFacts(_MOVE)
 _SIZE = OperatorFacts(_MOVE, count_outputs=(0,))
 _NORMALIZATION = OperatorFacts(keeps_shape=True)
-_SCATTERING = OperatorFacts(_MOVE, has_reduction=True, keeps_shape=True)
+_SCATTERING = OperatorFacts(_MOVE, has_reduction=True, keeps_shape=True, indices_input=1)
+_MATRIX_PRODUCT = OperatorFacts(_RING, is_matrix_product=True)
+_DRAW = OperatorFacts(type_bound=True, is_random=True, result_type=_DTYPE)
+_DRAW_LIKE = OperatorFacts(keeps_shape=True, type_bound=True, is_random=True, result_type=_DTYPE_OR_FIRST)
 _WINDOW = OperatorFacts(type_bound=True, result_type=ResultType("output_datatype", default=ir.DataType.FLOAT))
 
 OPERATORS: Mapping[str, OperatorFacts] = MappingProxyType({
@@ -245,7 +269,7 @@ OPERATORS: Mapping[str, OperatorFacts] = MappingProxyType({
     "Asinh": _FUNCTION,
     "Atan": _FUNCTION,
     "Atanh": _FUNCTION,
-    "BitCast": dataclasses.replace(_CONVERSION, result_type=ResultType("to")),
+    "BitCast": OperatorFacts(elementwise=_UNARY, type_bound=True, result_type=ResultType("to")),
     "BitwiseNot": OperatorFacts(_RING, elementwise=_UNARY),
     "Cast": dataclasses.replace(_CONVERSION, result_type=ResultType("to"), changes=_CASTS_OF_INFINITY),
     "CastLike": dataclasses.replace(_CONVERSION, result_type=ResultType(operand=1), changes=_CASTS_OF_INFINITY),
@@ -254,7 +278,7 @@ OPERATORS: Mapping[str, OperatorFacts] = MappingProxyType({
     "Clip": OperatorFacts(_ORDER, elementwise=_UNARY),
     "Cos": _FUNCTION,
     "Cosh": _FUNCTION,
-    "Dropout": _FUNCTION,
+    "Dropout": OperatorFacts(elementwise=_UNARY, is_random=True),
     "Elu": _FUNCTION,
     "Erf": _FUNCTION,
     "Exp": _FUNCTION,
@@ -287,30 +311,30 @@ OPERATORS: Mapping[str, OperatorFacts] = MappingProxyType({
     "Tanh": _FUNCTION,
     "ThresholdedRelu": _FUNCTION,
     # Elementwise, of several tensors.
-    "Add": _ARITHMETIC,
-    "And": OperatorFacts(elementwise=_BROADCAST),
-    "BitShift": _DIVISION,
+    "Add": _ZERO_IS_NEUTRAL,
+    "And": dataclasses.replace(_LOGIC, neutral=1),
+    "BitShift": dataclasses.replace(_DIVISION, neutral=0),
     "BitwiseAnd": _ARITHMETIC,
-    "BitwiseOr": _ARITHMETIC,
-    "BitwiseXor": _ARITHMETIC,
-    "Div": _DIVISION,
-    "Equal": _COMPARISON,
+    "BitwiseOr": _ZERO_IS_NEUTRAL,
+    "BitwiseXor": _ZERO_IS_NEUTRAL,
+    "Div": dataclasses.replace(_DIVISION, neutral=1),
+    "Equal": dataclasses.replace(_COMPARISON, is_commutative=True),
     "Greater": _COMPARISON,
     "GreaterOrEqual": _COMPARISON,
     "Less": _COMPARISON,
     "LessOrEqual": _COMPARISON,
     "Max": _EXTREMUM,
-    "Mean": OperatorFacts(elementwise=_BROADCAST, identity=IdentityIf.ONE_OPERAND),
+    "Mean": OperatorFacts(elementwise=_BROADCAST, is_commutative=True, identity=IdentityIf.ONE_OPERAND),
     "Min": _EXTREMUM,
     "Mod": _DIVISION,
-    "Mul": _ARITHMETIC,
-    "Or": OperatorFacts(elementwise=_BROADCAST),
-    "Pow": OperatorFacts(elementwise=_BROADCAST),
+    "Mul": dataclasses.replace(_ARITHMETIC, neutral=1),
+    "Or": _LOGIC,
+    "Pow": OperatorFacts(elementwise=_BROADCAST, neutral=1),
     "PRelu": OperatorFacts(elementwise=Elementwise.BROADCAST_TO_FIRST),
-    "Sub": _ARITHMETIC,
-    "Sum": OperatorFacts(_RING, elementwise=_BROADCAST, identity=IdentityIf.ONE_OPERAND),
+    "Sub": OperatorFacts(_RING, elementwise=_BROADCAST, neutral=0),
+    "Sum": dataclasses.replace(_ZERO_IS_NEUTRAL, identity=IdentityIf.ONE_OPERAND),
     "Where": OperatorFacts(_MOVE, elementwise=_BROADCAST, element_type="T"),
-    "Xor": OperatorFacts(elementwise=_BROADCAST),
+    "Xor": _LOGIC,
     # Along axes.
     "ArgMax": _ARG_EXTREMUM,
     "ArgMin": _ARG_EXTREMUM,
@@ -329,7 +353,7 @@ OPERATORS: Mapping[str, OperatorFacts] = MappingProxyType({
     "ReduceSum": dataclasses.replace(_REDUCTION, use=_RING),
     "ReduceSumSquare": dataclasses.replace(_REDUCTION, use=_RING),
     "Softmax": _ALONG_AXIS,
-    "TopK": OperatorFacts(_ORDER, axis=-1, layout=_FIRST, count_outputs=(1,)),
+    "TopK": OperatorFacts(_ORDER, axis=-1, permutable=_FIRST, count_outputs=(1,)),
     # Normalization and pooling.
     "AveragePool": OperatorFacts(changes=_WINDOWS_IN_PADDING),
     "BatchNormalization": _NORMALIZATION,
@@ -346,33 +370,36 @@ OPERATORS: Mapping[str, OperatorFacts] = MappingProxyType({
     "Attention": OperatorFacts(changes=_SHORT_MASKS),
     "ConvInteger": OperatorFacts(type_bound=True),
     "DFT": OperatorFacts(changes=_DEFAULT_AXIS_OF_DFT),
-    "Einsum": OperatorFacts(_RING),
-    "MatMul": OperatorFacts(_RING),
-    "MatMulInteger": OperatorFacts(type_bound=True),
+    "Einsum": _MATRIX_PRODUCT,
+    "Gemm": OperatorFacts(is_matrix_product=True),
+    "MatMul": _MATRIX_PRODUCT,
+    "MatMulInteger": OperatorFacts(type_bound=True, is_matrix_product=True),
     # Movement of elements.
     "CenterCropPad": _MOVEMENT,
     "Compress": _MOVEMENT,
-    "Concat": OperatorFacts(_MOVE, axis=0, layout=Operands.ALL, identity=IdentityIf.ONE_OPERAND),
+    "Concat": OperatorFacts(_MOVE, axis=0, permutable=Operands.ALL, identity=IdentityIf.ONE_OPERAND),
     "DepthToSpace": _MOVEMENT,
-    "Expand": OperatorFacts(_MOVE, per_axis_inputs=(1,), layout=_FIRST, identity=IdentityIf.SAME_SHAPE),
+    "Expand": OperatorFacts(_MOVE, per_axis_inputs=(1,), permutable=_FIRST, identity=IdentityIf.SAME_SHAPE),
     "Flatten": OperatorFacts(_MOVE, is_view=True, axis=1),
-    "Gather": OperatorFacts(_MOVE, axis=0),
-    "GatherElements": OperatorFacts(_MOVE, axis=0, layout=Operands.ALL),
-    "GatherND": _MOVEMENT,
+    "Gather": OperatorFacts(_MOVE, axis=0, indices_input=1),
+    "GatherElements": OperatorFacts(_MOVE, axis=0, permutable=Operands.ALL, indices_input=1),
+    "GatherND": OperatorFacts(_MOVE, indices_input=1),
     "GridSample": OperatorFacts(changes=_NAMES_OF_MODES),
-    "Pad": OperatorFacts(_MOVE, axes_input=3, per_axis_inputs=(1,), layout=_FIRST, changes=_WRAPPING),
+    "Pad": OperatorFacts(
+        _MOVE, axes_input=3, per_axis_inputs=(1,), permutable=_FIRST, identity=IdentityIf.NOTHING_TO_DO, changes=_WRAPPING
+    ),
     "Reshape": OperatorFacts(_MOVE, is_view=True),
-    "Resize": OperatorFacts(per_axis_inputs=(1, 2, 3), layout=_FIRST, changes=_SYMMETRIC_PIXELS),
+    "Resize": OperatorFacts(per_axis_inputs=(1, 2, 3), permutable=_FIRST, changes=_SYMMETRIC_PIXELS),
     "ReverseSequence": OperatorFacts(_MOVE, keeps_shape=True),
-    "ScatterElements": dataclasses.replace(_SCATTERING, axis=0, layout=Operands.ALL),
+    "ScatterElements": dataclasses.replace(_SCATTERING, axis=0, permutable=Operands.ALL),
     "ScatterND": _SCATTERING,
-    "Slice": OperatorFacts(_MOVE, axes_input=3, layout=_FIRST),
+    "Slice": OperatorFacts(_MOVE, axes_input=3, permutable=_FIRST, identity=IdentityIf.NOTHING_TO_DO),
     "SpaceToDepth": _MOVEMENT,
-    "Split": OperatorFacts(_MOVE, axis=0, layout=_FIRST),
-    "Squeeze": OperatorFacts(_MOVE, is_view=True, axes_input=1, layout=_FIRST),
+    "Split": OperatorFacts(_MOVE, axis=0, permutable=_FIRST),
+    "Squeeze": OperatorFacts(_MOVE, is_view=True, axes_input=1, permutable=_FIRST),
     "TensorScatter": OperatorFacts(_MOVE, keeps_shape=True, axis=-2),
-    "Tile": OperatorFacts(_MOVE, per_axis_inputs=(1,), layout=_FIRST, identity=IdentityIf.SAME_SHAPE),
-    "Transpose": _MOVEMENT,
+    "Tile": OperatorFacts(_MOVE, per_axis_inputs=(1,), permutable=_FIRST, identity=IdentityIf.SAME_SHAPE),
+    "Transpose": OperatorFacts(_MOVE, identity=IdentityIf.NOTHING_TO_DO),
     "Trilu": OperatorFacts(_MOVE, keeps_shape=True),
     "Unique": OperatorFacts(_ORDER, count_outputs=(1, 2, 3)),
     "Unsqueeze": OperatorFacts(_MOVE, is_view=True, axes_input=1),
@@ -382,19 +409,20 @@ OPERATORS: Mapping[str, OperatorFacts] = MappingProxyType({
     ),
     "EyeLike": OperatorFacts(keeps_shape=True, type_bound=True, element_type="T2", result_type=_DTYPE_OR_FIRST),
     "NonZero": OperatorFacts(ValueUse.TRUTH, count_outputs=(0,)),
-    "OneHot": OperatorFacts(_MOVE, axis=-1, element_type="T3"),
+    "OneHot": OperatorFacts(_MOVE, axis=-1, indices_input=0, element_type="T3"),
     "Range": OperatorFacts(_VALUE),
     "Shape": _SIZE,
     "Size": _SIZE,
     # Random numbers and windows.
-    "Bernoulli": OperatorFacts(keeps_shape=True, type_bound=True, result_type=_DTYPE_OR_FIRST),
+    "Bernoulli": _DRAW_LIKE,
     "BlackmanWindow": _WINDOW,
     "HammingWindow": _WINDOW,
     "HannWindow": _WINDOW,
-    "RandomNormal": OperatorFacts(type_bound=True, result_type=_DTYPE),
-    "RandomNormalLike": OperatorFacts(keeps_shape=True, type_bound=True, result_type=_DTYPE_OR_FIRST),
-    "RandomUniform": OperatorFacts(type_bound=True, result_type=_DTYPE),
-    "RandomUniformLike": OperatorFacts(keeps_shape=True, type_bound=True, result_type=_DTYPE_OR_FIRST),
+    "Multinomial": dataclasses.replace(_DRAW, result_type=ResultType("dtype", default=ir.DataType.INT32)),
+    "RandomNormal": _DRAW,
+    "RandomNormalLike": _DRAW_LIKE,
+    "RandomUniform": _DRAW,
+    "RandomUniformLike": _DRAW_LIKE,
     # Quantisation.
     "DequantizeLinear": OperatorFacts(
         keeps_shape=True, axis=1, type_bound=True, result_type=ResultType("output_dtype", 1)

@@ -1,4 +1,4 @@
-"""Which operators compute each row of their results of the same rows of their operands.
+"""`operand_rows`: the rows of a node's operands of which one row of its results is computed.
 
 A row is what one index along an axis leaves of a tensor; any axis has rows.
 """
@@ -40,7 +40,7 @@ class Rows:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the axis has nothing but the rows."""
+        """Whether no other dimension was merged into the axis."""
         return not self.outer and not self.inner
 
     def before(self, dims: _Dims) -> _Dims:
@@ -53,7 +53,7 @@ class Rows:
 
 
 def operand_rows(node: ir.Node, rows: Rows) -> Sequence[Rows | None] | None:
-    """The rows of the operands of which the rows of the node's results are made, one by one.
+    """The rows of the operands from which rows of a node's results are computed, one from one.
 
     Row i of a result then depends on rows i of these operands, and on the others as a whole; so the node computes of
     some rows, in any order, what it computes of them among all.
@@ -74,19 +74,15 @@ def operand_rows(node: ir.Node, rows: Rows) -> Sequence[Rows | None] | None:
 
 def _row_axes(node: ir.Node, dims: _Dims, axis: int) -> _RowAxes | None:
     facts = facts_of(node.op_type)
-    if node.op_type in _DRAWING:
+    if facts.is_random:
         return None
     if facts.elementwise is not None:
         return _elementwise(node.inputs, facts.elementwise, dims, axis)
     if node.op_type in _RULES:
         return _RULES[node.op_type](node, dims, axis)
-    if facts.layout is Operands.NONE or facts.per_axis_inputs:
+    if facts.permutable is Operands.NONE or facts.per_axis_inputs:
         return None
     return _along_others(node, facts, axis)
-
-
-#: Elementwise, but of other numbers in each call.
-_DRAWING = frozenset({"Dropout"})
 
 
 def _alone(axis: int | None, node: ir.Node) -> _RowAxes | None:
@@ -101,7 +97,7 @@ def _elementwise(inputs: _Inputs, alignment: Elementwise, dims: _Dims, axis: int
 
 
 def _broadcast(inputs: _Inputs, dims: _Dims, axis: int) -> _RowAxes | None:
-    """Rows of the operands that have the axis; all of those that are broadcast along it."""
+    """Rows of the operands that have the axis; all rows of the operands that are broadcast along it."""
     axes: list[int | None] = []
     for value in inputs:
         own = dims_of(value)
@@ -118,7 +114,7 @@ def _broadcast(inputs: _Inputs, dims: _Dims, axis: int) -> _RowAxes | None:
 
 
 def _before_view(source: _Dims | None, target: _Dims, rows: Rows) -> Rows | None:
-    """The rows of `source` that are those of its view as `target`; None where they are not whole, or may be several.
+    """The rows of a tensor of the dimensions `source` that become rows of its view as `target`; None where that is not clear.
 
     >>> _before_view((2, 3, 4, 5), (6, 4, 5), Rows(1))
     Rows(axis=2, outer=(), inner=())
@@ -153,7 +149,7 @@ def _size(dims: Sequence[LabelledDim]) -> tuple[int, Counter[str]]:
 
 
 def _along_others(node: ir.Node, facts: OperatorFacts, axis: int) -> _RowAxes | None:
-    """An operator that computes along the axes that it names, one result for each index of the others."""
+    """Rows of an operator that computes along the axes that it names, separately for each index of the others."""
     rank = rank_of(node.inputs[0])
     if rank is None:
         return None
@@ -164,11 +160,11 @@ def _along_others(node: ir.Node, facts: OperatorFacts, axis: int) -> _RowAxes | 
         axis = [place for place in range(rank) if place not in named][axis]
     if axis in named:
         return None
-    return [axis] * len(node.inputs) if facts.layout is Operands.ALL else _alone(axis, node)
+    return [axis] * len(node.inputs) if facts.permutable is Operands.ALL else _alone(axis, node)
 
 
 def _normalisation(node: ir.Node, dims: _Dims, axis: int) -> _RowAxes | None:
-    """One that normalises all axes from one on; its scale and bias are shaped like these."""
+    """Rows of an operator that normalises the axes from one on, and whose scale and bias have these axes."""
     first = axis_of(node, len(dims))
     ranks = [rank_of(value) for value in node.inputs[1:] if value is not None]
     if axis >= first or any(rank is None or rank > len(dims) - first for rank in ranks):
@@ -212,15 +208,15 @@ def _einsum(node: ir.Node, dims: _Dims, axis: int) -> _RowAxes | None:
     terms = operands.split(",")
     if not arrow or "." in operands or len(result) != len(dims) or len(terms) != len(node.inputs):
         return None
-    label = result[axis]
+    letter = result[axis]
     sizes = [
-        own[term.index(label)]
+        own[term.index(letter)]
         for term, v in zip(terms, node.inputs, strict=True)
-        if (own := dims_of(v)) and label in term
+        if (own := dims_of(v)) and letter in term
     ]
-    if any(term.count(label) > 1 for term in terms) or not all(same_dim(size, dims[axis]) for size in sizes):
+    if any(term.count(letter) > 1 for term in terms) or not all(same_dim(size, dims[axis]) for size in sizes):
         return None
-    return [term.index(label) if label in term else None for term in terms]
+    return [term.index(letter) if letter in term else None for term in terms]
 
 
 _RULES: Mapping[str, Callable[[ir.Node, _Dims, int], _RowAxes | None]] = {

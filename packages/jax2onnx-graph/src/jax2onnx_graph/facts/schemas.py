@@ -1,4 +1,4 @@
-"""Element types of an operator's results, and which operands share them, from ONNX's own schemas."""
+"""Element types of an operator's results, and the operands that share them, from ONNX's own schemas."""
 
 from __future__ import annotations
 
@@ -9,22 +9,32 @@ import onnx
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import RuleError
-from jax2onnx_graph.facts.operators import ResultType, facts_of
+from jax2onnx_graph.facts.operators import ResultType, ValueUse, facts_of
 
-__all__ = ["output_types", "value_inputs"]
+__all__ = ["element_inputs", "output_types", "value_inputs"]
 
 _Inputs = Sequence[ir.Value | None]
 _Attributes = Mapping[str, object]
-# What one output's type is taken from.
+# Finds the type of one output.
 _Source = Callable[[_Inputs, _Attributes], ir.DataType | None]
 
 
 def output_types(
     op_type: str, domain: str, opset: int, inputs: _Inputs, attributes: _Attributes, count: int
 ) -> list[ir.DataType]:
-    """The element types of the first `count` outputs; raises RuleError when the schema leaves one open.
+    """The element types of the first outputs of a node.
 
-    Attributes that name an element type are numbers (`onnx.TensorProto.FLOAT`), tensors are `ir` tensors.
+    Args:
+      op_type: the operator.
+      domain: its domain, empty for the standard operators.
+      opset: the version of the standard operators.
+      inputs: the operands, None for those left out.
+      attributes: name → value; those that name an element type are numbers (`onnx.TensorProto.FLOAT`), tensors are `ir`
+        tensors.
+      count: the number of outputs.
+
+    Raises:
+      RuleError: the opset has no such operator, or its schema leaves a type open.
     """
     sources = _sources(op_type, domain, opset)
     types = []
@@ -42,9 +52,17 @@ def output_types(
 
 @functools.cache
 def value_inputs(op_type: str, count: int, output: int = 0) -> tuple[int, ...]:
-    """Which of the first `count` inputs share the type variable of an output of a standard operator.
+    """The inputs of a standard operator that share the type variable of an output.
 
     They hold the values that the output is made of; the other inputs are shapes, axes, indices, conditions.
+
+    Args:
+      op_type: the operator.
+      count: the number of inputs.
+      output: the index of the output.
+
+    Returns:
+      Indices of inputs.
 
     >>> value_inputs("Where", 3), value_inputs("Concat", 4), value_inputs("Shape", 1)
     ((1, 2), (0, 1, 2, 3), ())
@@ -58,6 +76,27 @@ def value_inputs(op_type: str, count: int, output: int = 0) -> tuple[int, ...]:
     if not inputs or variable not in variables:
         return ()
     return tuple(i for i in range(count) if inputs[min(i, len(inputs) - 1)].type_str == variable)
+
+
+@functools.cache
+def element_inputs(op_type: str, count: int, output: int = 0) -> tuple[int, ...]:
+    """The operands whose elements an output of a standard operator holds: moved, chosen among, or converted.
+
+    Args:
+      op_type: the operator, without a `reduction`.
+      count: the number of operands.
+      output: the index of the output.
+
+    Returns:
+      Indices of operands; none where the output holds new numbers.
+
+    >>> element_inputs("Where", 3), element_inputs("Cast", 1), element_inputs("Add", 2)
+    ((1, 2), (0,), ())
+    """
+    facts = facts_of(op_type)
+    if facts.converts:
+        return (0,)
+    return value_inputs(op_type, count, output) if facts.use in (ValueUse.MOVE, ValueUse.ORDER) else ()
 
 
 @functools.cache

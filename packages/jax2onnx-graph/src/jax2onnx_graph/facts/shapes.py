@@ -138,7 +138,7 @@ def _split(dims: Dims, inputs: _Inputs, attributes: _Attributes) -> Dims | None:
 
 
 def _reshape(dims: Dims, inputs: _Inputs, attributes: _Attributes) -> Dims | None:
-    """Where the target is constant, and the size that it leaves open follows from numbers."""
+    """The target where it is constant, and the size that it leaves open follows from numbers; else None."""
     target = _constant(inputs, 1)
     if target is None or (0 in target and _int(attributes, "allowzero", 0)):
         return None if target is None else tuple(target)

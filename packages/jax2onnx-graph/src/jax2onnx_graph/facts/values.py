@@ -1,4 +1,4 @@
-"""What a graph says of a value: the constant behind it, its labelled dimensions."""
+"""`known` and `dims_of`: the constant behind a value of a graph, and its labelled dimensions."""
 
 from __future__ import annotations
 

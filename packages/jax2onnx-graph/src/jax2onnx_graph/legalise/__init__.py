@@ -1,1 +1,1 @@
-"""Legalisation: running every operator at an element type that a runtime computes, by measured tables."""
+"""Legalisation: every operator runs at an element type that a runtime computes, by measured tables."""

@@ -1,4 +1,4 @@
-"""Through which wider type an operator may be computed without changing its values.
+"""`find_carrier`: the wider type through which an operator is computed without a change of its values.
 
 What a carrier must preserve depends on what the operator does with its operands (`ValueUse`):
 
@@ -30,7 +30,7 @@ T = ir.DataType
 
 
 class Embedding(enum.Enum):
-    """How a value of the narrow type stands in the carrier.
+    """The map from values of the narrow type to values of the carrier.
 
     `EXACT`: the same number. `RESIDUE`: a number congruent to it modulo 2ⁿ, n its width.
     `FLIPPED`: its bits with the sign bit inverted, which maps unsigned order to signed order.
@@ -42,7 +42,7 @@ class Embedding(enum.Enum):
 
 
 class Carrier(NamedTuple):
-    """A carrier type, how operands must stand in it, and how results then do."""
+    """A carrier type, the embeddings that operands may have in it, and the embedding that results then have."""
 
     dtype: ir.DataType
     operands: tuple[Embedding, ...]
@@ -58,7 +58,16 @@ _CARRYING_FLOATS = (T.FLOAT, T.FLOAT16, T.BFLOAT16, T.DOUBLE)
 
 
 def use_of(key: str, variable: str, opset: int) -> ValueUse | None:
-    """What the operator does with the values of a type variable; None where no carrier is known to be safe."""
+    """The kind of computation that an operator does on the operands of one type variable.
+
+    Args:
+      key: the operator, with its reduction where it has one ("ScatterND_add").
+      variable: the type variable, as the schema calls it: "T".
+      opset: the version of the standard operators.
+
+    Returns:
+      The kind; None where no carrier is known to be safe.
+    """
     found = signature(key, opset)
     if found is None or facts_of(key).type_bound:
         return None
@@ -70,9 +79,19 @@ def use_of(key: str, variable: str, opset: int) -> ValueUse | None:
 
 @functools.cache
 def find_carrier(table: KernelTable, key: str, variable: str, dtype: ir.DataType, opset: int) -> Carrier | None:
-    """How to run the operator on `dtype` through a type that it has a kernel for, or None.
+    """A type with a kernel through which an operator is computed on another type, without a change of values.
 
-    Limits: a maximum or minimum over no elements is that of the carrier, not of the narrow type.
+    A maximum or minimum over no elements is that of the carrier, not of the narrow type.
+
+    Args:
+      table: the kernels of the runtime.
+      key: the operator, with its reduction where it has one ("ScatterND_add").
+      variable: the type variable that is bound to `dtype`.
+      dtype: the element type that lacks a kernel.
+      opset: the version of the standard operators.
+
+    Returns:
+      The first carrier in order of preference; None where there is none.
     """
     use, native = use_of(key, variable, opset), table.types(key, variable, opset)
     if use is None or native is None or dtype not in (table.types("Cast", "T1", opset) or ()):
@@ -117,5 +136,5 @@ def _integer_candidates(use: ValueUse, dtype: ir.DataType) -> list[Carrier]:
 
 
 def _wider(dtype: ir.DataType, carriers: Sequence[ir.DataType]) -> list[ir.DataType]:
-    """Those of the carriers that hold every value of a narrower type."""
+    """The carriers among some that hold every value of a narrower type."""
     return [wide for wide in carriers if wide != dtype and is_exact_cast(dtype, wide)]

@@ -1,4 +1,4 @@
-"""What the kernels of a runtime keep of an operator's meaning: measured tables."""
+"""`GuaranteeTable`: the parts of operators' meanings that the kernels of a runtime were measured to keep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["GuaranteeTable", "concerns"]
 
 
 def concerns(kept: Property, element: ir.DataType) -> bool:
-    """Whether numbers of this type can show the property: only floats are NaN, only integers wrap around."""
+    """Whether a property means something for numbers of a type: only floats are NaN, only integers wrap around."""
     if kept in ("empty", "order"):
         return True
     return element.is_integer() if kept == "wraps" else element.is_floating_point()
@@ -36,7 +36,15 @@ class GuaranteeTable:
         self._answers: dict[tuple[str, Dtype, Property], bool] = {}
 
     def keeps(self, op_type: str, dtype: Dtype, kept: Property) -> bool:
-        """Whether the kernel keeps a property of an operator; see `Target.guarantees`.
+        """Whether the kernel keeps a property of an operator.
+
+        Args:
+          op_type: a standard operator.
+          dtype: the element type of its main operand.
+          kept: the property, such as "nan".
+
+        Returns:
+          What `Target.guarantees` answers.
 
         A type that the operator has no kernel for is computed in a wider one, and the answer is that of the wider type;
         where there is none either, nothing is guaranteed. What was not measured is taken to be kept.

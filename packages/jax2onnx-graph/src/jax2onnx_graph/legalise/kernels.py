@@ -1,4 +1,4 @@
-"""Which element types operators run with: measured tables, and the type variables of operators."""
+"""`KernelTable`: the element types that the kernels of a runtime were measured to take; the type variables of operators."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def bindings(node: ir.Node, found: Signature) -> dict[str, ir.DataType]:
 
 
 class KernelTable:
-    """The element types with which a runtime computes operators: what was measured.
+    """The element types with which a runtime was measured to compute operators.
 
     Args:
       kernels: operator, with its reduction where it has one ("ScatterND_add") → opset → type variable → short names of element
@@ -102,9 +102,15 @@ class KernelTable:
         return key in self._kernels
 
     def types(self, key: str, variable: str, opset: int) -> frozenset[ir.DataType] | None:
-        """The element types with which the operator `key` runs natively when `variable` is bound to them.
+        """The element types with which an operator has a kernel.
 
-        None where nothing was measured.
+        Args:
+          key: the operator, with its reduction where it has one ("ScatterND_add").
+          variable: the type variable that is bound to the element type.
+          opset: the version of the standard operators.
+
+        Returns:
+          The element types; None where nothing was measured.
         """
         asked = key, variable, opset
         if asked not in self._types:

@@ -1,4 +1,4 @@
-"""`Legalisation`: what a runtime computes by itself, and how what it does not compute is written with what it does."""
+"""`Legalisation`: the kernels of a runtime, and the ways to write what has none by what has."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _never(_key: str, _magnitude: Magnitude) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Legalisation:
-    """How a runtime computes operators exactly: by kernels, through wider types, or by other operators.
+    """The ways by which a runtime computes operators exactly: by kernels, through wider types, or by other operators.
 
     Attributes:
       table: its kernels.
@@ -44,10 +44,15 @@ class Legalisation:
         return rewrite if dtype in dtypes else None
 
     def supports(self, op_type: str, dtype: Dtype, opset: int) -> bool:
-        """Whether the operator is computed exactly on `dtype`, natively or after legalisation.
+        """Whether an operator is computed exactly, by a kernel or after legalisation.
 
-        `dtype` is that of the operator's main operand (the values of `Where`, the data of `Gather`, the
-        result of `ConstantOfShape`). An operator that was not measured is taken to run as the standard allows.
+        An operator that was not measured is taken to run as the standard allows.
+
+        Args:
+          op_type: a standard operator, with its reduction where it has one ("ScatterND_add").
+          dtype: the element type of its main operand (the values of `Where`, the data of `Gather`, the result of
+            `ConstantOfShape`).
+          opset: the version of the standard operators.
         """
         element, found = element_type(dtype), signature(op_type, opset)
         if element is None or found is None:

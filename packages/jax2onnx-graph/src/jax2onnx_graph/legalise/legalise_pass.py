@@ -1,4 +1,4 @@
-"""The pass that makes a model run on the kernels of a runtime without changing its values."""
+"""`LegalisePass`: a model runs on the kernels of a runtime without a change of its values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large an integer value can be: what may run on kernels that are right for small numbers only."""
+"""`Magnitudes`: bounds of the integers of a model, some of which are small enough for kernels that are right for those only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGEST_SIZE = 1 << 28
 
 @dataclasses.dataclass(frozen=True)
 class Magnitude:
-    """What is known about all elements of an integer value; nothing by default.
+    """Bounds that hold for all elements of an integer value; by default those of 64 bits.
 
     Attributes:
       limit: they are between -limit - 1 and limit.
@@ -74,14 +74,14 @@ class Magnitudes:
         self._known: dict[ir.Value, Magnitude] = {}
 
     def of(self, value: ir.Value) -> Magnitude:
-        """What is known about a value."""
+        """The bounds of a value."""
         known = self._known.get(value)
         if known is None:
             known = self._known[value] = self._of_constant(value)
         return known
 
     def of_all(self, values: Iterable[ir.Value | None]) -> Magnitude:
-        """What is known about all of several values."""
+        """The bounds that hold for all of several values."""
         found = [self.of(value) for value in values if value is not None]
         return Magnitude(max((m.limit for m in found), default=0), all(m.is_size for m in found))
 
@@ -121,7 +121,7 @@ class Magnitudes:
 
 
 def _cast(known: Magnitude, source: ir.DataType | None, target: ir.DataType | None) -> Magnitude:
-    """What is known after a Cast; numbers that do not fit wrap around."""
+    """The bounds after a Cast; numbers that do not fit wrap around."""
     limit, largest = min(known.limit, _limit_of_type(source)), _limit_of_type(target)
     return Magnitude(limit, known.is_size) if limit <= largest else Magnitude(largest)
 

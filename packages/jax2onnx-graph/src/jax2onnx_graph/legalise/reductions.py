@@ -56,13 +56,13 @@ def accumulated(reduction: Literal["add", "mul"]) -> Rewrite:
 
 
 def _with_one(b: GraphBuilder, value: ir.Value, axis: int) -> Dims | None:
-    """The dimensions that `value` has when one place along `axis` is left."""
+    """The dimensions of `value` with size 1 along `axis`."""
     dims = b.dims(value)
     return None if dims is None else tuple(1 if i == axis % len(dims) else d for i, d in enumerate(dims))
 
 
 def _without_axes(b: GraphBuilder, node: ir.Node, value: ir.Value, axes: Sequence[int]) -> ir.Value:
-    """The result of a reduction whose axes have size 1 in `value`."""
+    """`value`, in which the reduced axes have size 1, with or without these axes, as the reduction has it."""
     if axes and not node.attributes.get_int("keepdims", 1):
         return b.op("Squeeze", value, b.ints(axes))
     return value if value is not node.inputs[0] else b.op("Identity", value)

@@ -1,4 +1,4 @@
-"""Special values that the kernels of a runtime lose: the results are put right behind the operator."""
+"""`RepairsPass`: special values that the kernels of a runtime lose are put right behind the operator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ Repair = Callable[[GraphBuilder, list[ir.Value], ir.Value], ir.Value]
 
 
 class Loss(NamedTuple):
-    """What a kernel may lose, and how the result is put right; with `result` only where that is the type of the result."""
+    """A part of an operator's meaning that a kernel may lose.
+
+    Attributes:
+      kept: the part.
+      repair: writes the right result.
+      result: the element type of results that are concerned; None for all.
+    """
 
     kept: Property
     repair: Repair
@@ -55,7 +61,13 @@ class RepairsPass(GraphPass):
 
 
 def with_nan(b: GraphBuilder, operands: list[ir.Value], result: ir.Value) -> ir.Value:
-    """A NaN among the operands is the result; known constants without NaN are not looked at."""
+    """The result of a kernel that loses NaN, with a NaN wherever an operand has one.
+
+    Args:
+      b: writes the nodes.
+      operands: the operands, floats that broadcast to the result; known constants without NaN are left out.
+      result: what the kernel gives.
+    """
     dims = b.dims(result)
     for value in operands:
         array = known(value, limit=None)

@@ -1,4 +1,4 @@
-"""The forms in which the values of a graph are there: as themselves, and cast to carrier types, each cast written once."""
+"""`ValueForms`: the casts of the values of a graph to carrier types and back, each written once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ValueForms:
         )
 
     def note_cast(self, value: ir.Value, result: ir.Value) -> None:
-        """Remember a Cast of the model's own, which changes no number."""
+        """Record a Cast of the model's own that changes no number."""
         if value.dtype is None or result.dtype is None:
             return
         self._forms.setdefault(result, {})[value.dtype, Embedding.EXACT] = value
@@ -59,7 +59,16 @@ class ValueForms:
             self._forms.setdefault(value, {})[result.dtype, Embedding.EXACT] = result
 
     def carried(self, value: ir.Value, carrier: Carrier, reader: ir.Node) -> tuple[ir.Value, Embedding]:
-        """`value` in a carrier type, and how it stands there; a new cast is written on behalf of `reader`."""
+        """A value in a carrier type; a cast is written where there is none yet.
+
+        Args:
+          value: the value, of the narrow type.
+          carrier: the carrier, which says the embeddings that will do.
+          reader: the node that needs it, which the new cast takes its place and metadata from.
+
+        Returns:
+          The value in the carrier, and its embedding.
+        """
         forms = self._forms.setdefault(value, {})
         for embedding in carrier.operands:
             known = forms.get((carrier.dtype, embedding))
@@ -84,7 +93,7 @@ class ValueForms:
         return result
 
     def _cast(self, value: ir.Value, dtype: ir.DataType, reader: ir.Node, missing: ir.DataType) -> ir.Value:
-        """`value` in another type, since the runtime lacks what `reader` does for the type `missing`."""
+        """A Cast of `value`, with the reason for the report: the runtime has no kernel of `reader` for the type `missing`."""
         editor = self._editors[_home(value)]
         builder = editor.after(value, reader)
         if dtype in _FLOAT8:  # saturation would turn infinities into the largest number
@@ -108,9 +117,13 @@ class ValueForms:
     # -- computing a value in another type --------------------------------------------------------
 
     def cast_back(self, value: ir.Value, carrier: Carrier, embedding: Embedding | None, maker: ir.Node) -> None:
-        """Let `maker` compute `value` in the carrier; whoever reads it gets the cast of that, under its name.
+        """Let a node compute its result in a carrier; its readers read the cast back, which takes the name.
 
-        `embedding` is how the result stands in the carrier, None where it has to be rounded first.
+        Args:
+          value: the result, so far of the narrow type.
+          carrier: the carrier.
+          embedding: the embedding of the result in the carrier; None where it has to be rounded before other nodes read it.
+          maker: the node.
         """
         narrow, editor = value.dtype, self._editors[_home(value)]
         assert narrow is not None
@@ -153,7 +166,7 @@ class ValueForms:
 
 
 def _embedding(value: ir.Value, carrier: Carrier) -> Embedding:
-    """How a value stands in the carrier when it is cast to it."""
+    """The embedding that a value has in the carrier when it is cast to it."""
     if Embedding.FLIPPED in carrier.operands:
         return Embedding.FLIPPED
     assert value.dtype is not None

@@ -1,4 +1,4 @@
-"""The pipeline of passes: structural ones, those that recover operators from formulas, contributed ones, the target's."""
+"""The pipeline of passes: structural ones, fusions, contributed ones, the target's."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def default_passes() -> list[PassFactory]:
     cells in loops, and the factors behind convolutions once transposes have settled.
     """
     return [
-        _plain(RemoveDeadNodes),
+        RemoveDeadNodes,
         MergeReshapes,
         FoldConstants,
         FoldCasts,
         ImplicitBroadcast,
-        _plain(EliminateCommonSubexpressions),
+        EliminateCommonSubexpressions,
         FoldNeutral,
         FuseMod,
         FuseRelu,
@@ -95,7 +95,7 @@ def default_passes() -> list[PassFactory]:
         FuseLayerNorm,
         FuseRmsNorm,
         FuseGelu,
-        _plain(RemoveDeadNodes),
+        RemoveDeadNodes,
         FuseAttention,
         FoldTransposes,
         FuseRotaryEmbedding,
@@ -104,12 +104,12 @@ def default_passes() -> list[PassFactory]:
         FuseRecurrent,
         JoinDirections,
         FoldBatchNorm,
-        _plain(RemoveDeadNodes),
+        RemoveDeadNodes,
         OrderFeatures,
         SelectEarly,
         MergeReshapes,
         MergeReductions,
-        _plain(RemoveDeadNodes),
+        RemoveDeadNodes,
         _plain(RemoveUnusedFunctionsPass),
     ]
 
@@ -142,7 +142,7 @@ def optimise(model: ir.Model, target: Target, contributed: Sequence[ContributedP
 
 
 def make_names_unique(model: ir.Model) -> None:
-    """Give each value a name of its own, as ONNX wants it of a graph with its subgraphs, and passes do not."""
+    """Give each value of a graph and its subgraphs a name of its own, as ONNX requires; passes name them within one graph."""
     graphs: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     for graph in graphs:
         _make_names_unique(graph)
@@ -181,7 +181,7 @@ def _contributed(
 
 
 def _checked(graph_pass: ir.passes.PassBase, ran: Sequence[type[ir.passes.PassBase]], owner: str) -> ir.passes.PassBase:
-    """The pass, if those that it says have to run before it have. Raises PassError."""
+    """The pass, once it is checked that those have run which it names as `after`. Raises PassError."""
     if isinstance(graph_pass, GraphPass):
         _check_order(graph_pass.after, ran, f"The graph pass {type(graph_pass).__name__} of {owner}")
     return graph_pass
@@ -217,7 +217,7 @@ def _run(model: ir.Model, graph_pass: ir.passes.PassBase, owner: str) -> None:
 
 
 def _make_names_unique(graph: ir.Graph | ir.Function) -> None:
-    """Values that passes made in subgraphs were named within their own graph; ONNX wants one name once in all."""
+    """See `make_names_unique`."""
     kept = {*graph.inputs, *graph.outputs}
     taken = {v.name for v in kept}
     if isinstance(graph, ir.Graph):

@@ -1,1 +1,1 @@
-"""Editing graphs: walks, patterns, the editor, the base class of passes."""
+"""Editing graphs: the editor, the base classes of passes, patterns, permutations of axes."""

@@ -25,9 +25,11 @@ __all__ = ["GraphEditor", "InsertionPoint", "labelled"]
 
 
 class GraphEditor:
-    """One graph being rewritten.
+    """One graph that a pass rewrites.
 
-    Its constants belong to the main graph or function that it is, or is nested in.
+    Constants belong to the main graph or function that it is, or is nested in. The editor keeps the record of which values
+    hold which results of the exported function: `replace`, `replace_value` and `reroute` carry it on by themselves; a pass
+    that changes nodes in place says so by `stand_in` and `set_contents`.
 
     Attributes:
       graph: the graph.
@@ -56,7 +58,13 @@ class GraphEditor:
         return self.target.supports(op_type, value.dtype.numpy(), self.opset)
 
     def guarantees(self, op_type: str, value: ir.Value | None, kept: Property) -> bool:
-        """Whether the target keeps this part of the operator's meaning at the element type of `value`."""
+        """Whether the target keeps a part of an operator's meaning.
+
+        Args:
+          op_type: a standard operator.
+          value: the operand at whose element type it is asked; False for one without a type.
+          kept: the part of the meaning, such as "nan".
+        """
         if value is None or value.dtype is None:
             return False
         return self.target.guarantees(op_type, value.dtype.numpy(), kept)
@@ -74,7 +82,7 @@ class GraphEditor:
         return _BeforeNode(self, node)
 
     def after(self, value: ir.Value, origin: ir.Node | None = None) -> InsertionPoint:
-        """A builder whose nodes go, one after another, to the first place where `value` is available.
+        """A builder whose nodes go, one after another, right behind the node that makes `value`, or to the front of the graph.
 
         They take metadata and the beginning of their names from `origin`, by default the node that makes `value`.
         """
@@ -87,7 +95,14 @@ class GraphEditor:
         inputs: Sequence[ir.Value | None],
         attributes: Mapping[str, Attribute] | None = None,
     ) -> ir.Node:
-        """Put one operator in the place of `node`, with its name, type and shape; `node` is discarded."""
+        """Put one operator in the place of a node, with its name, metadata, type and shape; the node is discarded.
+
+        Args:
+          node: a node with one output.
+          op_type: a standard operator.
+          inputs: its operands, None for those left out.
+          attributes: its attributes, those that are None left out.
+        """
         old = node.outputs[0]
         output = ir.Value(type=old.type, shape=old.shape)
         new = ir.Node(
@@ -138,11 +153,17 @@ class GraphEditor:
         return self._root.own(tensor, sources)
 
     def derived(self, source: ir.Value, tensor: ir.TensorProtocol, what: str) -> ir.Value:
-        """The constant `tensor` made from the constant `source`, shared within the root graph and named after it."""
+        """A constant made from another, shared within the root graph.
+
+        Args:
+          source: the constant that it is made from, and named after.
+          tensor: its numbers.
+          what: a word for what was done, which tells it from others made from the same; the end of its name.
+        """
         return self._root.derived(source, tensor, what)
 
     def discard(self, node: ir.Node) -> None:
-        """Take a node out of use now; it leaves the graph when the pass is done."""
+        """Let a node read nothing from now on, and remove it from the graph when the pass is done."""
         for index in range(len(node.inputs)):
             node.replace_input_with(index, None)
         self._dead[node] = None
@@ -168,7 +189,10 @@ class GraphEditor:
         return True
 
     def reroute(self, value: ir.Value, convert: Callable[[ir.Value], ir.Value]) -> ir.Value:
-        """Let all that reads `value` now read `convert(value)`, which also takes its name, and return that."""
+        """Let all present readers of `value` read `convert(value)`, which also takes its name, and return that.
+
+        `value` itself holds something else afterwards.
+        """
         readers = value.uses()
         new = convert(value)
         for user, index in readers:
@@ -180,7 +204,10 @@ class GraphEditor:
         return new
 
     def replace_value(self, old: ir.Value, new: ir.Value) -> None:
-        """Let all that reads `old` read the equal `new`, which also becomes the graph output that `old` may be."""
+        """Let all readers of `old` read the equal `new`, which takes its name and place among the graph's outputs.
+
+        The node of `old` stays; `discard` it where it has no other use.
+        """
         share_origins(old, new)
         for user, index in old.uses():
             user.replace_input_with(index, new)
@@ -189,11 +216,15 @@ class GraphEditor:
         self.modified = True
 
     def stand_in(self, value: ir.Value, copy: ir.Value) -> None:
-        """Say that `copy` equals what `value` is before its node changes."""
+        """Record that `copy` holds what `value` holds now, before the pass changes the node of `value` in place."""
         share_origins(value, copy)
 
     def set_contents(self, values: Iterable[ir.Value]) -> None:
-        """Say that these values, results of nodes that the pass changed in place, hold other rows or another layout than before."""
+        """Record that values hold something else than before: the pass changed their nodes in place.
+
+        They have other rows, another order of axes, or another element type, and stand for no result of the exported
+        function any more; a copy that does is told by `stand_in` before.
+        """
         drop_origins(values)
         self.modified = True
 
@@ -272,7 +303,14 @@ class InsertionPoint(GraphBuilder):
     def variant(
         self, node: ir.Node, inputs: Sequence[Value | None], *, dims: Sequence[Dim], without: Collection[str] = ()
     ) -> Value:
-        """The result of a node like `node` with other operands, and without some of its attributes."""
+        """The result of a new node like another one.
+
+        Args:
+          node: the other node, with one output.
+          inputs: the operands of the new one.
+          dims: the dimensions of its result.
+          without: the attributes that it does not take over.
+        """
         attributes = {name: value for name, value in attribute_values(node).items() if name not in without}
         (value,) = self.emit(node.op_type, inputs, node.domain, 1, None, dims, attributes)
         return value

@@ -22,7 +22,7 @@ M = TypeVar("M")
 
 @dataclasses.dataclass(frozen=True)
 class Declined:
-    """Why a pass left a node as it is, though the node looks like the end of a formula that the pass rewrites.
+    """The reason why a pass left a node as it is, though it looks like the end of a formula that the pass rewrites.
 
     Attributes:
       reason: the end of the sentence "Attention was not formed at model.py:31: …": "the probabilities have a second reader".
@@ -61,11 +61,13 @@ class GraphPass(ir.passes.InPlacePass):
       produces: operators that the pass makes and a graph need not have had before. Where the target has none of
         them at the model's opset, the pass does nothing. Each rewriting asks `editor.supports` about its own.
       after: the passes that have to run before it. The pipeline refuses an order that breaks this.
+      visits_subgraphs: whether `rewrite_graph` is called for the subgraphs of a graph, too, once for each, after the graph.
       declined: the nodes that the last run left alone, with reasons.
     """
 
     produces: ClassVar[frozenset[str]] = frozenset()
     after: ClassVar[tuple[type[ir.passes.PassBase], ...]] = ()
+    visits_subgraphs: ClassVar[bool] = True
 
     def __init__(self, target: Target = standard_target) -> None:
         self.target = target
@@ -99,7 +101,7 @@ class GraphPass(ir.passes.InPlacePass):
     def _all(self, editor: GraphEditor) -> bool:
         self.rewrite_graph(editor)
         modified = editor.finish()
-        for nested in editor.nested():
+        for nested in editor.nested() if self.visits_subgraphs else ():
             modified |= self._all(nested)
         return modified | editor.modified
 
@@ -108,10 +110,10 @@ class NodePass(GraphPass, Generic[M]):
     """A pass that looks at the nodes of some operators, one after another: `match` reads, `rewrite` writes.
 
     Attributes:
-      operators: the standard operators at whose nodes `match` is asked.
+      operators: the standard operators at whose nodes `match` is asked; None for all of them.
     """
 
-    operators: ClassVar[frozenset[str]]
+    operators: ClassVar[frozenset[str] | None]
 
     @abc.abstractmethod
     def match(self, node: ir.Node, editor: GraphEditor) -> M | Declined | None:
@@ -124,11 +126,18 @@ class NodePass(GraphPass, Generic[M]):
 
     @abc.abstractmethod
     def rewrite(self, node: ir.Node, match: M, editor: GraphEditor) -> None:
-        """Put the new nodes in the place of the formula that was matched."""
+        """Put new nodes in the place of the formula that was matched.
+
+        Args:
+          node: the node at which the formula ends.
+          match: the formula, as `match` read it.
+          editor: the graph.
+        """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
+        operators = self.operators
         for node in editor.nodes():
-            if node.op_type not in self.operators or node.domain:
+            if node.domain or (operators is not None and node.op_type not in operators):
                 continue
             found = self.match(node, editor)
             if isinstance(found, Declined):

@@ -1,4 +1,4 @@
-"""Reading a graph backwards as formulas, so that one pass recognises all ways of writing the same thing."""
+"""Patterns: nodes, numbers, products and squares read backwards from a value, in all ways of writing them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def is_floating(value: ir.Value | None) -> bool:
 
 
 def is_read_once(value: ir.Value | None) -> bool:
-    """Whether `value` is one operand of one node whose results are used, and no output of the graph."""
+    """Whether `value` is read once, by a node whose results are used, and is no output of the graph."""
     if value is None or value.is_graph_output():
         return False
     living = (user for user, _ in value.uses() if any(o.uses() or o.is_graph_output() for o in user.outputs))
@@ -95,7 +95,7 @@ def product(value: ir.Value | None) -> Product:
 
 
 def square_of(value: ir.Value | None) -> ir.Value | None:
-    """x where `value` is x²."""
+    """The value x where `value` is x², by Mul or Pow; else None."""
     node = operation(value, "Mul", "Pow")
     if node is None:
         return None
@@ -104,7 +104,7 @@ def square_of(value: ir.Value | None) -> ir.Value | None:
 
 
 def _factors(value: ir.Value | None, depth: int) -> Iterator[tuple[ir.Value | None, float]]:
-    """(None, number) for a number, (factor, exponent) for anything else."""
+    """The factors of a product: (None, number) for a number, (factor, exponent) for any other."""
     if value is None:
         return
     node = operation(value, "Mul", "Neg", "Div", "Pow") if depth else None

@@ -1,4 +1,4 @@
-"""Recognising Python's `%` of integers, which JAX writes as a truncated remainder whose sign is corrected."""
+"""`floored_remainder`: Python's `%` of integers, which JAX writes as a truncated remainder whose sign is corrected."""
 
 from __future__ import annotations
 

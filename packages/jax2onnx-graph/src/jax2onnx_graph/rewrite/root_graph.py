@@ -15,7 +15,7 @@ __all__ = ["RootGraph"]
 
 
 class RootGraph:
-    """What the editors of a root graph and of its subgraphs share.
+    """The constants and names that the editors of a main graph or function and of its subgraphs share.
 
     In the main graph constants are initializers; a function, which has none, gets Constant nodes.
     """
@@ -46,7 +46,13 @@ class RootGraph:
         return value
 
     def derived(self, source: ir.Value, tensor: ir.TensorProtocol, what: str) -> ir.Value:
-        """The constant `tensor` made from the constant `source`, stored once and named after it."""
+        """A constant made from another, stored once for each `source` and `what`.
+
+        Args:
+          source: the constant that it is made from, and named after.
+          tensor: its numbers.
+          what: a word for what was done, the end of its name.
+        """
         if (source, what) not in self._derived:
             value = self._derived[source, what] = self.own(tensor)
             name = f"{source.name}.{what}"

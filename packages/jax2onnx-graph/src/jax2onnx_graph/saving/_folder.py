@@ -42,7 +42,13 @@ class Folder:
 
     @contextlib.contextmanager
     def data_file(self, stem: str, pieces: Iterable[Piece], mode: int | None) -> Iterator[Path]:
-        """A new data file, of a name that no model can be using. It stays if a model refers to it after the block."""
+        """A new data file, which stays if a model refers to it after the block.
+
+        Args:
+          stem: the beginning of its name; the rest is random, so that no model can be using it.
+          pieces: its content.
+          mode: its permissions; None for those that the process gives new files.
+        """
         file = self.directory / f"{_shortened(stem)}.{secrets.token_hex(8)}.data"
         with self._kept_if_used(file), new_file(file, pieces, mode):
             yield file
@@ -75,14 +81,20 @@ class Folder:
             )
 
     def replace_data(self, name: str, pieces: Iterable[Piece], mode: int | None) -> None:
-        """Write a data file under a name that was checked, and to which no model refers at the moment."""
+        """Write a data file in the place of an older one.
+
+        Args:
+          name: its name, which `check_data_name` accepted, and to which no model refers at the moment.
+          pieces: its content.
+          mode: its permissions; None for those that the process gives new files.
+        """
         temporary = self._temporary()
         with self._kept_if_used(temporary), new_file(temporary, pieces, mode):
             os.replace(temporary, self.directory / name)
         synchronise(self.directory)
 
     def remove_leftovers(self, *stems: str) -> None:
-        """Remove what killed saves left: temporary files, and data files of these stems to which no model refers."""
+        """Remove the leftovers of killed saves: temporary files, and data files of these stems to which no model refers."""
         shortened = {_shortened(stem) for stem in stems}
         data = [file for file in self._files(_DATA) if _stem(file) in shortened]
         self._remove_unused([*self._files(_TEMPORARY), *data], are_finished=False)

@@ -29,7 +29,7 @@ _DAY = 86_400.0
 
 @dataclass(frozen=True)
 class Destination:
-    """Where a model goes.
+    """The file that a path leads to, with its permissions and kind.
 
     Attributes:
       path: the path as it was given.
@@ -45,7 +45,7 @@ class Destination:
 
     @classmethod
     def at(cls, path: str | os.PathLike[str]) -> Destination:
-        """Raises SaveError or OSError if no file can be written there."""
+        """The destination of a path; raises SaveError or OSError if no file can be written there."""
         path = checked_path(path)
         mode = _mode(path)
         if not path.parent.is_dir():
@@ -112,7 +112,7 @@ def check_name(name: str, use: str) -> None:
 
 
 def write_stream(path: Path, pieces: Iterable[Piece]) -> None:
-    """Write into a pipe or a device."""
+    """Write pieces into a pipe or a device, which is no regular file."""
     descriptor = os.open(path, os.O_WRONLY | _BINARY)
     try:
         _write(descriptor, pieces)
@@ -122,9 +122,12 @@ def write_stream(path: Path, pieces: Iterable[Piece]) -> None:
 
 @contextlib.contextmanager
 def new_file(file: Path, pieces: Iterable[Piece], mode: int | None) -> Iterator[None]:
-    """A new file with this content, on disk, locked during the block.
+    """A new file, on disk, locked during the block.
 
-    Its permissions are `mode`, or those that the process gives new files.
+    Args:
+      file: its path.
+      pieces: its content.
+      mode: its permissions; None for those that the process gives new files.
     """
     descriptor = _create(file, mode)
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""A model as pieces of a file: bytes, and the large tensors themselves, which are not copied into a message first."""
+"""`model_pieces`: a model as pieces of a file, bytes and the large tensors themselves, which are not copied first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
     "LARGE",
     "LARGEST_FILE",
     "Piece",
-    "Place",
+    "Segment",
     "large_tensors",
     "lay_out",
     "model_pieces",
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 Piece = bytes | ir.TensorProtocol
-Place = tuple[int, int]
+Segment = tuple[int, int]
 """Offset and length in a data file."""
 
 # Smaller tensors stay in the message, where shape inference and constant folding see them.
@@ -96,28 +96,31 @@ def large_tensors(model: ir.Model, at_least: int = LARGE) -> dict[str, ir.Tensor
     }
 
 
-def lay_out(tensors: Mapping[_Key, ir.TensorProtocol]) -> tuple[list[Piece], dict[_Key, Place]]:
-    """A data file of these tensors, and the place of each in it."""
+def lay_out(tensors: Mapping[_Key, ir.TensorProtocol]) -> tuple[list[Piece], dict[_Key, Segment]]:
+    """A data file of these tensors, and the segment of each in it."""
     pieces: list[Piece] = []
-    places: dict[_Key, Place] = {}
+    segments: dict[_Key, Segment] = {}
     end = 0
     for key, tensor in tensors.items():
         padding = -end % _ALIGNMENT
-        places[key] = (end + padding, tensor.nbytes)
+        segments[key] = (end + padding, tensor.nbytes)
         pieces += [bytes(padding), tensor]
         end += padding + tensor.nbytes
-    return pieces, places
+    return pieces, segments
 
 
 def model_pieces(
-    model: ir.Model, data_file: str = "", places: Mapping[str, Place] = MappingProxyType({})
+    model: ir.Model, data_file: str = "", segments: Mapping[str, Segment] = MappingProxyType({})
 ) -> list[Piece]:
-    """The model's file: the bytes of its serialised message, in which the initializers with a place point into a data file.
+    """The content of a model file. The model itself is left alone, so that threads may save it at the same time.
 
-    The model itself is left alone, so that threads may save it at the same time.
+    Args:
+      model: the model.
+      data_file: the name of the data file beside it, empty for none.
+      segments: initializer → its segment of the data file; all others are in the model file.
     """
-    inside = {name: tensor for name, tensor in large_tensors(model).items() if name not in places}
-    message = _with_references(model, data_file, {**dict.fromkeys(inside, (0, 0)), **places})
+    inside = {name: tensor for name, tensor in large_tensors(model).items() if name not in segments}
+    message = _with_references(model, data_file, {**dict.fromkeys(inside, (0, 0)), **segments})
     graph, nested = message.graph, onnx.GraphProto.INITIALIZER_FIELD_NUMBER
     initializers = [_field(nested, _tensor_pieces(t, inside.get(t.name))) for t in graph.initializer]
     graph_pieces = _with_field(graph, nested, itertools.chain.from_iterable(initializers))
@@ -125,10 +128,10 @@ def model_pieces(
     return _with_field(message, outer, _field(outer, graph_pieces))
 
 
-def _with_references(model: ir.Model, location: str, places: Mapping[str, Place]) -> onnx.ModelProto:
+def _with_references(model: ir.Model, location: str, segments: Mapping[str, Segment]) -> onnx.ModelProto:
     graph = model.graph
     initializers = [
-        _pointing(value, location, *places[name]) if name in places else value
+        _pointing(value, location, *segments[name]) if name in segments else value
         for name, value in graph.initializers.items()
     ]
     view = ir.GraphView(
@@ -142,7 +145,7 @@ def _with_references(model: ir.Model, location: str, places: Mapping[str, Place]
 
 def _pointing(value: ir.Value, location: str, offset: int, length: int) -> ir.Value:
     tensor = value.const_value
-    assert tensor is not None, "it has a place because it has a tensor"
+    assert tensor is not None, "it has a segment because it has a tensor"
     shape = ir.Shape(tensor.shape.numpy())
     external = ir.ExternalTensor(location, offset, length, tensor.dtype, shape=shape, name=value.name or "")
     pointing = ir.Value(

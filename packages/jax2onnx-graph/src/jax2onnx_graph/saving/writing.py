@@ -21,7 +21,7 @@ from jax2onnx_graph.saving.serialization import (
     LARGE,
     LARGEST_FILE,
     Piece,
-    Place,
+    Segment,
     large_tensors,
     lay_out,
     model_pieces,
@@ -119,9 +119,9 @@ def _save_with_data(model: ir.Model, destination: Destination, tensors: Mapping[
     destination.check_takes_data()
     file, mode, folder = destination.file, destination.mode, _folder(destination)
     folder.remove_leftovers(file.name)
-    data_pieces, places = lay_out(tensors)
+    data_pieces, segments = lay_out(tensors)
     with folder.data_file(file.name, steps("save", data_pieces), mode) as data:
-        folder.replace({file: (_model_pieces(model, destination, data.name, places), mode)})
+        folder.replace({file: (_model_pieces(model, destination, data.name, segments), mode)})
 
 
 def _save_with_named_data(
@@ -130,14 +130,14 @@ def _save_with_named_data(
     """The older model may have its data under that name, so the new one refers to a copy until the name is free."""
     destination.check_takes_data()
     file, mode, folder = destination.file, destination.mode, _folder(destination)
-    data_pieces, places = lay_out(tensors)
+    data_pieces, segments = lay_out(tensors)
     with locked(folder.directory):
         folder.check_data_name(name, file)
         folder.remove_leftovers(file.name, name)
         with folder.data_file(name, steps("save", data_pieces), mode) as data:
-            folder.replace({file: (_model_pieces(model, destination, data.name, places), mode)})
+            folder.replace({file: (_model_pieces(model, destination, data.name, segments), mode)})
             folder.replace_data(name, data_pieces, mode)
-        folder.replace({file: (_model_pieces(model, destination, name, places), mode)})
+        folder.replace({file: (_model_pieces(model, destination, name, segments), mode)})
 
 
 def save_sharing_weights(
@@ -145,8 +145,13 @@ def save_sharing_weights(
 ) -> list[Path]:
     """Write variants of a model as `<name>.onnx` into a directory, their weights once, into `weights.<16 digits>.data`.
 
-    `make` gives the model of each. Weights are the same where they hold the same array. Older models of these names are
-    replaced when everything has been written; other models in the directory keep their own weights.
+    Weights are the same where they hold the same array. Older models of these names are replaced when everything has been
+    written; other models in the directory keep their own weights.
+
+    Args:
+      directory: the directory, which exists.
+      variants: name → a value that stands for the variant.
+      make: makes the model of a variant.
 
     Raises:
       SaveError: a name is none, or writing failed. Each model that was there is whole.
@@ -177,7 +182,7 @@ def _save_together(models: Sequence[tuple[Destination, ir.Model]]) -> None:
     large = [large_tensors(model) for _, model in models]
     contents = [{name: _content(tensor) for name, tensor in tensors.items()} for tensors in large]
     different = {contents[i][name]: tensor for i, tensors in enumerate(large) for name, tensor in tensors.items()}
-    data_pieces, places = lay_out(different)
+    data_pieces, segments = lay_out(different)
     modes = [destination.mode for destination, _ in models if destination.mode is not None]
     # Who may not read one of the models does not get to read its weights either.
     mode = functools.reduce(operator.and_, modes) if modes else None
@@ -190,15 +195,18 @@ def _save_together(models: Sequence[tuple[Destination, ir.Model]]) -> None:
     ):
         new = {}
         for (destination, model), found in zip(models, contents, strict=True):
-            own = {name: places[content] for name, content in found.items()}
+            own = {name: segments[content] for name, content in found.items()}
             new[destination.file] = _model_pieces(model, destination, data.name, own), destination.mode
         folder.replace(new)
 
 
 def _model_pieces(
-    model: ir.Model, destination: Destination, data_file: str = "", places: Mapping[str, Place] = MappingProxyType({})
+    model: ir.Model,
+    destination: Destination,
+    data_file: str = "",
+    segments: Mapping[str, Segment] = MappingProxyType({}),
 ) -> list[Piece]:
-    pieces = model_pieces(model, data_file, places)
+    pieces = model_pieces(model, data_file, segments)
     if (needed := size(pieces)) > LARGEST_FILE:
         raise SaveError(
             f"Cannot save to {destination.path}: the file would take {needed / _GIB:.2f} GiB, but an ONNX file holds at "

@@ -52,7 +52,7 @@ class SafetensorsFiles(WeightSource):
 
     @classmethod
     def at(cls, path: Path) -> SafetensorsFiles:
-        """Those of a file, or of the files that an index names (`model.safetensors.index.json`)."""
+        """The tensors of a file, or of the files that an index names (`model.safetensors.index.json`)."""
         if path.name.endswith(INDEX):
             try:
                 places = json.loads(path.read_text())["weight_map"]

@@ -53,7 +53,7 @@ class _Part(WeightSource):
 
 @runtime_checkable
 class ArrayLike(Protocol):
-    """What has the type of an array."""
+    """A value that has the element type and the shape of an array."""
 
     @property
     def dtype(self) -> Dtype: ...

@@ -28,7 +28,7 @@ class WeightType(NamedTuple):
 
 
 class Weights:
-    """Where the numbers of weights come from."""
+    """The numbers of weights, read by name."""
 
     def array(self, name: str) -> Array:
         """The array of a weight."""
@@ -87,7 +87,13 @@ class StreamedTensor(ir.LazyTensor):
 
 
 def absent_weight(name: str, dtype: Dtype, shape: Sequence[int]) -> AbsentTensor:
-    """The tensor of a weight that is not there yet."""
+    """A tensor for a weight that is given when the model is saved or run.
+
+    Args:
+      name: the name under which the weight is read.
+      dtype: its element type.
+      shape: its shape.
+    """
     return AbsentTensor(
         ir.DataType.from_numpy(dtype), shape, [name], lambda weights: weights.array(name), is_weight=True, name=name
     )
@@ -96,7 +102,14 @@ def absent_weight(name: str, dtype: Dtype, shape: Sequence[int]) -> AbsentTensor
 def computed(
     function: Callable[..., Array], tensors: Sequence[ir.TensorProtocol], dtype: ir.DataType, shape: Sequence[int]
 ) -> ir.TensorProtocol:
-    """What `function` makes of the arrays of tensors, of this type and shape; large ones when they are asked for."""
+    """The tensor that a function computes of others: at once if it is small, else when it is read.
+
+    Args:
+      function: takes the arrays of `tensors` and returns an array of `shape`.
+      tensors: its operands; where one is an `AbsentTensor`, so is the result.
+      dtype: the element type of the result.
+      shape: the shape of the result.
+    """
     absent = [tensor for tensor in tensors if isinstance(tensor, AbsentTensor)]
 
     def now() -> ir.TensorProtocol:

@@ -1,4 +1,4 @@
-"""Giving a model the weights that it lacks."""
+"""`GivenWeights` and `bound_model`: weights from a source, given to a model that lacks them."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _fits(found: WeightType, wanted: WeightType) -> bool:
 
 @functools.cache
 def _kind(dtype: Dtype) -> str:
-    """What types that are converted to each other have in common."""
+    """The kind of an element type: types of one kind are converted to each other."""
     if dtype.kind in "cb":
         return dtype.kind
     return "integer" if "int" in dtype.name else "float"

@@ -1,1 +1,1 @@
-"""Passes that rewrite graphs by what operators are."""
+"""Structural passes: they rewrite graphs by the facts of operators and know no formula of any layer."""

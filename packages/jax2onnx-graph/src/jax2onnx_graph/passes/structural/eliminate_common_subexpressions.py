@@ -1,51 +1,43 @@
-"""Let one node stand for all that compute the same."""
+"""`EliminateCommonSubexpressions`: one node stands for all that compute the same."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.build.origins import share_origins
+from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.fingerprints import array_fingerprint, fingerprint
+from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.pass_base import GraphPass
 
 __all__ = ["EliminateCommonSubexpressions"]
 
 # Tensors of more elements are weights, which are stored once anyway.
 _MOST_ELEMENTS = 10
-_RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 
 
-class EliminateCommonSubexpressions(ir.passes.InPlacePass):
-    """What `onnx_ir`'s pass of this name does, which takes 0.0 and -0.0, or 1 and 1.0, for equal attributes.
+class EliminateCommonSubexpressions(GraphPass):
+    """Merge equal nodes. (`onnx_ir`'s pass of this name takes 0.0 and -0.0, or 1 and 1.0, for equal attributes.)
 
-    1. A node gives way to an earlier one of its graph with the same operator, operands and attributes.
+    1. A node of the main graph or a function gives way to an earlier one with the same operator, operands and attributes.
     2. Nodes with subgraphs or large tensors, and those that draw random numbers, are kept.
     3. An output of the graph takes its name to the node that remains; a second output goes through Identity.
     """
 
-    def call(self, model: ir.Model) -> ir.passes.PassResult:
-        graphs = [model.graph, *(function.graph for function in model.functions.values())]
-        modified = [_merge(graph) for graph in graphs]
-        return ir.passes.PassResult(model, any(modified))
+    visits_subgraphs = False
 
-
-def _merge(graph: ir.Graph) -> bool:
-    seen: dict[Hashable, ir.Node] = {}
-    modified = False
-    for node in graph:
-        key = _key(node)
-        if key is None:
-            continue
-        first = seen.setdefault(key, node)
-        if first is not node:
-            _replace(graph, node, first)
-            modified = True
-    return modified
+    def rewrite_graph(self, editor: GraphEditor) -> None:
+        seen: dict[Hashable, ir.Node] = {}
+        for node in editor.nodes():
+            key = _key(node)
+            first = node if key is None else seen.setdefault(key, node)
+            if first is not node:
+                _merge(editor, node, first)
 
 
 def _key(node: ir.Node) -> Hashable | None:
-    """What is equal for nodes that compute the same; None for one that has to stay."""
-    if not node.domain and node.op_type in _RANDOM:
+    """A key that is equal for nodes that compute the same; None for a node that has to stay."""
+    if not node.domain and facts_of(node.op_type).is_random:
         return None
     attributes: list[Hashable] = []
     for name, attribute in sorted(node.attributes.items()):
@@ -62,17 +54,12 @@ def _of_tensor(value: object) -> Hashable | None:
     return array_fingerprint(value.numpy()) if isinstance(value, ir.TensorProtocol) else None
 
 
-def _replace(graph: ir.Graph, node: ir.Node, first: ir.Node) -> None:
-    """Let the results of `first` be used in place of those of `node`, which leaves the graph."""
+def _merge(editor: GraphEditor, node: ir.Node, first: ir.Node) -> None:
+    """Let the results of `first` be read in the place of those of `node`, which is discarded."""
     for old, new in zip(node.outputs, first.outputs, strict=True):
-        for index, output in enumerate(graph.outputs):
-            if output is old and (new.is_graph_output() or new.is_graph_input()):
-                copy = ir.Value(name=old.name, type=old.type, shape=old.shape)
-                graph.insert_before(node, ir.Node("", "Identity", [new], outputs=[copy]))
-                graph.outputs[index] = copy
-            elif output is old:
-                new.name = old.name
-                graph.outputs[index] = new
-        ir.convenience.replace_all_uses_with(old, new)
-        share_origins(old, new)
-    graph.remove(node, safe=True)
+        if old.is_graph_output() and (new.is_graph_output() or new.is_graph_input()):
+            copy = ir.Value(type=old.type, shape=old.shape)
+            editor.insert_before(node, ir.Node("", "Identity", [new], outputs=[copy]))
+            editor.hand_over_output(old, copy)
+        editor.replace_value(old, new)
+    editor.discard(node)

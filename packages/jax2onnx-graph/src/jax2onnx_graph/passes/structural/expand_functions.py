@@ -1,4 +1,4 @@
-"""Write operators that the target lacks as ONNX's own schemas define them by others."""
+"""`ExpandFunctions`: operators that the target lacks are written as ONNX's own schemas define them by others."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.facts.definitions import definition_of
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import NodePass
 
 
-class ExpandFunctions(GraphPass):
+class ExpandFunctions(NodePass[ir.Function]):
     """Replace operators by the functions that define them.
 
     1. A standard operator that the target does not compute at the element type of its main operand becomes the body of
@@ -22,30 +22,28 @@ class ExpandFunctions(GraphPass):
     2. A body whose operators mean something else at the opset of the model, or that holds a graph, is not used.
     """
 
-    def rewrite_graph(self, editor: GraphEditor) -> None:
-        """Expand each node that the target lacks."""
-        for node in list(editor.nodes()):
-            body = None if editor.target.computes(node, editor.opset) else definition_of(node, editor.opset)
-            if body is not None:
-                _expand(editor, node, body)
+    operators = None
 
+    def match(self, node: ir.Node, editor: GraphEditor) -> ir.Function | None:
+        """The function that defines an operator which the target lacks."""
+        return None if editor.target.computes(node, editor.opset) else definition_of(node, editor.opset)
 
-def _expand(editor: GraphEditor, node: ir.Node, body: ir.Function) -> None:
-    builder = editor.before(node)
-    values: dict[ir.Value | None, ir.Value | None] = {None: None}
-    values.update(zip(body.inputs, [*node.inputs, *[None] * len(body.inputs)], strict=False))
-    for inner in body:
-        _bind_references(inner, node)
-        if inner.op_type == "Constant":
-            values[inner.outputs[0]] = editor.constant(_constant(inner))
-            continue
-        operands = [values[v] for v in inner.inputs]
-        results = builder.emit(inner.op_type, operands, "", len(inner.outputs), None, None, attribute_values(inner))
-        values.update(zip(inner.outputs, results, strict=True))
-    result = values[body.outputs[0]]
-    assert result is not None, "a function computes its result"
-    result.shape = node.outputs[0].shape
-    editor.replace(node, result)
+    def rewrite(self, node: ir.Node, match: ir.Function, editor: GraphEditor) -> None:
+        builder = editor.before(node)
+        values: dict[ir.Value | None, ir.Value | None] = {None: None}
+        values.update(zip(match.inputs, [*node.inputs, *[None] * len(match.inputs)], strict=False))
+        for inner in match:
+            _bind_references(inner, node)
+            if inner.op_type == "Constant":
+                values[inner.outputs[0]] = editor.constant(_constant(inner))
+                continue
+            operands = [values[v] for v in inner.inputs]
+            results = builder.emit(inner.op_type, operands, "", len(inner.outputs), None, None, attribute_values(inner))
+            values.update(zip(inner.outputs, results, strict=True))
+        result = values[match.outputs[0]]
+        assert result is not None, "a function computes its result"
+        result.shape = node.outputs[0].shape
+        editor.replace(node, result)
 
 
 def _bind_references(inner: ir.Node, node: ir.Node) -> None:

@@ -1,4 +1,4 @@
-"""Evaluate small integer arithmetic on shapes at export."""
+"""`FoldConstants`: small integer arithmetic on shapes is evaluated at export."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.evaluate import MAX_ELEMENTS, evaluate
+from jax2onnx_graph.facts.evaluate import EVALUATED, MAX_ELEMENTS, evaluate
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import NodePass
+
+_OF_SHAPE = frozenset({"Shape", "Size", "Gather", "Slice"})
 
 
-class FoldConstants(GraphPass):
+class FoldConstants(NodePass[np.ndarray]):
     """Replace integer and boolean nodes whose results are known by constants.
 
     1. `Shape(x)` and `Size(x)` where the dimensions asked for are static.
@@ -23,16 +25,17 @@ class FoldConstants(GraphPass):
     3. Every operator that `evaluate` knows on integer or boolean constants of at most `MAX_ELEMENTS` elements.
     """
 
-    def rewrite_graph(self, editor: GraphEditor) -> None:
-        for node in editor.nodes():
-            if node.domain or len(node.outputs) != 1:
-                continue
-            result = _of_shape(node) if node.op_type in _OF_SHAPE else _of_constants(node)
-            if result is not None and result.size <= MAX_ELEMENTS:
-                editor.replace(node, editor.constant(result))
+    operators = _OF_SHAPE | EVALUATED
 
+    def match(self, node: ir.Node, editor: GraphEditor) -> np.ndarray | None:
+        """The result of the node."""
+        if len(node.outputs) != 1:
+            return None
+        result = _of_shape(node) if node.op_type in _OF_SHAPE else _of_constants(node)
+        return result if result is not None and result.size <= MAX_ELEMENTS else None
 
-_OF_SHAPE = frozenset({"Shape", "Size", "Gather", "Slice"})
+    def rewrite(self, node: ir.Node, match: np.ndarray, editor: GraphEditor) -> None:
+        editor.replace(node, editor.constant(match))
 
 
 def _of_shape(node: ir.Node) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""Keep whole regions of a graph in the layout that makes the transposes around them disappear."""
+"""`FoldTransposes`: whole regions of a graph keep the order of axes that makes the transposes around them disappear."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from collections.abc import Iterable
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.build.origins import drop_origins, share_origins
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known, same_dims
 from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcast
 from jax2onnx_graph.passes.structural.merge_reshapes import view_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
-from jax2onnx_graph.rewrite.layouts import (
-    Layout,
-    compose,
-    inverse,
-    layout_agnostic_inputs,
-    moves_only_ones,
-    permuted,
-    remaining,
-    rewrite_axes,
-)
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation, permutation_of
+from jax2onnx_graph.rewrite.permutations import (
+    Permutation,
+    compose,
+    inverse,
+    moves_only_ones,
+    permutable_inputs,
+    permuted,
+    remaining_permutation,
+    rewrite_axes,
+)
 from jax2onnx_graph.weights.absent import computed
 
 _TYPICAL = 16  # what a symbolic dimension counts for in the size of a tensor
@@ -40,14 +39,14 @@ class FoldTransposes(GraphPass):
 
     1. `Transpose(Transpose(x))` is one Transpose; `Transpose` of a small constant is a constant. So is `Transpose(v(Transpose(x)))`,
        where the view v adds or removes axes of size 1 and has no other reader: views stand beside the one Transpose.
-    2. A *region* is a connected part of the graph whose operators compute the same in any layout
-       (`layouts.layout_agnostic_inputs`): elementwise and broadcasting operators, Concat, Split, Softmax, reductions,
-       Pad, Slice, Resize, … For each permutation of a Transpose at its border, a region is rewritten to
-       that layout where this makes the total size of transposed tensors smaller: Transposes at the
-       border that undo the layout vanish, others merge, new ones appear where an operand comes or a
-       result leaves in its own layout.
-    3. Constants and operands of lower rank that broadcast in a region are laid out to fit.
-    4. A reduction that removes axes takes its operand in the region's layout.
+    2. A *region* is a connected part of the graph whose operators compute the same on tensors with permuted axes
+       (`permutations.permutable_inputs`): elementwise and broadcasting operators, Concat, Split, Softmax, reductions,
+       Pad, Slice, Resize, … For each permutation of a Transpose at its border, the tensors of a region are kept permuted
+       by it where this makes the total size of transposed tensors smaller: Transposes at the border that undo the
+       permutation vanish, others merge, new ones appear where an operand comes or a result leaves with its own order
+       of axes.
+    3. Constants and operands of lower rank that broadcast in a region are permuted to fit.
+    4. A reduction that removes axes takes its operand permuted as the region keeps it.
     """
 
     after = (ImplicitBroadcast,)
@@ -57,12 +56,12 @@ class FoldTransposes(GraphPass):
         for node in transposes:
             _merge(editor, node)
         transposes = [node for node in editor.nodes() if node.op_type == "Transpose" and not node.domain]
-        counts: Counter[Layout] = Counter()
+        counts: Counter[Permutation] = Counter()
         for node in transposes:
             if node.inputs[0] is not None:
                 counts.update((permutation_of(node), inverse(permutation_of(node))))
-        for layout, _ in counts.most_common():
-            _apply_layout(editor, transposes, layout)
+        for perm, _ in counts.most_common():
+            _permute_regions(editor, transposes, perm)
 
 
 def _merge(editor: GraphEditor, node: ir.Node) -> None:
@@ -101,7 +100,7 @@ def _merge_around_view(editor: GraphEditor, node: ir.Node) -> None:
     editor.replace(node, builder.unsqueeze(result, new))
 
 
-def _retarget(editor: GraphEditor, node: ir.Node, source: ir.Value | None, perm: Layout) -> None:
+def _retarget(editor: GraphEditor, node: ir.Node, source: ir.Value | None, perm: Permutation) -> None:
     """Make the Transpose `node` compute `Transpose(source, perm)`, or nothing where that is `source`."""
     assert source is not None
     editor.modified = True
@@ -112,22 +111,21 @@ def _retarget(editor: GraphEditor, node: ir.Node, source: ir.Value | None, perm:
         node.attributes.clear()
 
 
-def _apply_layout(editor: GraphEditor, transposes: Iterable[ir.Node], layout: Layout) -> None:
-    """Rewrite every region at these transposes to the layout, where that transposes fewer elements."""
+def _permute_regions(editor: GraphEditor, transposes: Iterable[ir.Node], perm: Permutation) -> None:
+    """Keep every region at these Transposes permuted by `perm`, where that transposes fewer elements."""
     visited: set[ir.Value] = set()
-    undo = inverse(layout)
     for node in transposes:
         source, result = node.inputs[0], node.outputs[0]
         if source is None or node.op_type != "Transpose":
             continue
-        for seed, perm in ((result, layout), (source, undo)):
+        for seed, own in ((result, perm), (source, inverse(perm))):
             is_read = result.uses() or result.is_graph_output()
-            if is_read and permutation_of(node) == perm and seed not in visited:
-                region = _Region(editor, layout)
+            if is_read and permutation_of(node) == own and seed not in visited:
+                region = _Region(editor, perm)
                 region.gather(seed)
                 visited.update(region.values)
                 if region.nodes and region.gain() > 0:
-                    region.apply_layout()
+                    region.permute()
 
 
 def _size(dims: Iterable[LabelledDim]) -> int:
@@ -135,7 +133,7 @@ def _size(dims: Iterable[LabelledDim]) -> int:
     return math.prod(dim if isinstance(dim, int) else _TYPICAL for dim in dims)
 
 
-def _cost(dims: tuple[LabelledDim, ...] | None, perm: Layout) -> int:
+def _cost(dims: tuple[LabelledDim, ...] | None, perm: Permutation) -> int:
     """The elements that `Transpose(x, perm)` moves for x of these dimensions: all, or none where the order stays."""
     return 0 if dims is None or moves_only_ones(dims, perm) else _size(dims)
 
@@ -156,23 +154,23 @@ class _Readers:
 
 
 class _Region:
-    """A connected set of nodes that compute the same in any layout.
+    """A connected set of nodes that compute the same on tensors whose axes are permuted.
 
     Attributes:
-      layout: the permutation from the layout that values shall be kept in to the one that they have.
+      perm: the permutation that values shall be kept by: from the order of axes that they get to the one that they have.
       undo: its inverse.
-      values: the operands and results of the nodes that shall be kept in the layout.
-      nodes: the nodes, each with the places of its operands that take the layout.
+      values: the operands and results of the nodes that shall be kept permuted.
+      nodes: the nodes, each with the places of its operands that are taken permuted.
     """
 
-    def __init__(self, editor: GraphEditor, layout: Layout) -> None:
+    def __init__(self, editor: GraphEditor, perm: Permutation) -> None:
         self.editor = editor
-        self.layout = layout
-        self.undo = inverse(layout)
+        self.perm = perm
+        self.undo = inverse(perm)
         self.values: dict[ir.Value, None] = {}
         self.nodes: dict[ir.Node, range] = {}
         self._fitted: dict[ir.Value, ir.Value] = {}
-        self._laid_out: dict[tuple[ir.Value, bool], ir.Value] = {}
+        self._permuted_operands: dict[tuple[ir.Value, bool], ir.Value] = {}
 
     def gather(self, seed: ir.Value) -> None:
         """Collect the region that `seed` belongs to."""
@@ -193,20 +191,20 @@ class _Region:
         """Add `node`, a neighbour of the value `through`, to the region if it fits; returns the values it brings."""
         if node in self.nodes or node.graph is not self.editor.graph:
             return []
-        indices = layout_agnostic_inputs(node, self.layout, self.editor.target)
+        indices = permutable_inputs(node, self.perm, self.editor.target)
         if indices is None:
             return []
-        values = [value for i in indices if (value := node.inputs[i]) is not None and self._has_layout(value)]
+        values = [value for i in indices if (value := node.inputs[i]) is not None and self._can_be_permuted(value)]
         if not values or not any(value is through for value in (*values, *node.outputs)):
             return []
         values += node.outputs
         self.nodes[node] = indices
         return values
 
-    def _has_layout(self, value: ir.Value) -> bool:
-        """Whether a value has the rank of the layout and is not a constant, which can be laid out in any way."""
+    def _can_be_permuted(self, value: ir.Value) -> bool:
+        """Whether a value has the rank of the permutation and is no constant, which is permuted when it is read."""
         dims = dims_of(value)
-        return dims is not None and len(dims) == len(self.layout) and constant_tensor(value) is None
+        return dims is not None and len(dims) == len(self.perm) and constant_tensor(value) is None
 
     def _made_inside(self, value: ir.Value) -> bool:
         return value.producer() in self.nodes
@@ -220,7 +218,7 @@ class _Region:
                 readers.others.append((user, index))
             elif user.op_type == "Transpose":
                 readers.exits.append(user)
-            elif remaining(user, self.layout) is not None:
+            elif remaining_permutation(user, self.perm) is not None:
                 readers.removing.append(user)
             else:
                 readers.others.append((user, index))
@@ -229,32 +227,32 @@ class _Region:
     # What the rewriting would save, in elements transposed.
 
     def gain(self) -> int:
-        """Elements transposed now, minus those transposed with the region in its layout."""
+        """The elements transposed now, minus those transposed with the region permuted."""
         values = sum(
             self._gain_inside(value) if self._made_inside(value) else self._gain_entry(value) for value in self.values
         )
         return values - sum(self._loss_operands(node, indices) for node, indices in self.nodes.items())
 
     def _gain_inside(self, value: ir.Value) -> int:
-        """What a value that the region makes contributes to the gain."""
+        """The elements less to transpose because of a value that the region makes."""
         readers = self._readers(value)
-        cost = _cost(dims_of(value), self.layout)
+        cost = _cost(dims_of(value), self.perm)
         gain = cost * sum(1 for node in readers.exits if permutation_of(node) == self.undo)
         for node in readers.removing:
-            perm = remaining(node, self.layout)
+            perm = remaining_permutation(node, self.perm)
             assert perm is not None
             gain -= _cost(dims_of(node.outputs[0]), perm)
         return gain - (cost if readers.others or value.is_graph_output() else 0)
 
     def _gain_entry(self, value: ir.Value) -> int:
-        """What a value that is made outside of the region contributes to the gain."""
+        """The elements less to transpose because of a value that is made outside of the region."""
         readers = self._readers(value)
-        cost = _cost(dims_of(value), self.layout)
+        cost = _cost(dims_of(value), self.perm)
         entry = operation(value, "Transpose")
         if entry is not None and entry.inputs[0] in self.values:
             return -cost
         alone = not (readers.exits or readers.removing or readers.others or value.is_graph_output())
-        if entry is not None and permutation_of(entry) == self.layout:
+        if entry is not None and permutation_of(entry) == self.perm:
             return cost if alone else 0
         if entry is not None and alone:
             return 0
@@ -267,13 +265,13 @@ class _Region:
         for index in indices:
             value = node.inputs[index]
             if value is not None and value not in self.values and constant_tensor(value) is None:
-                loss += _cost(self._full_dims(value), self.layout)
+                loss += _cost(self._full_dims(value), self.perm)
         return loss
 
     # The rewriting.
 
-    def apply_layout(self) -> None:
-        """Rewrite the region to its layout."""
+    def permute(self) -> None:
+        """Keep the values of the region permuted."""
         self.editor.modified = True
         inside = [value for value in self.values if self._made_inside(value)]
         entries = [value for value in self.values if not self._made_inside(value)]
@@ -286,13 +284,13 @@ class _Region:
         for value in inside:
             self._leave(value)
         for node in self.nodes:
-            rewrite_axes(self.editor, node, self.layout)
+            rewrite_axes(self.editor, node, self.perm)
         for value in inside:
             value.shape = ir.Shape(permuted(dims_of(value) or (), self.undo))
-        drop_origins(inside)
+        self.editor.set_contents(inside)
 
     def _enter(self, value: ir.Value) -> ir.Value:
-        """`value`, made outside, in the region's layout."""
+        """`value`, made outside, permuted as the region keeps its own."""
         entry = operation(value, "Transpose")
         source, perm = value, self.undo
         if entry is not None and entry.inputs[0] is not None:
@@ -302,25 +300,25 @@ class _Region:
         return self._transpose(source, perm)
 
     def _share_entry(self, value: ir.Value) -> None:
-        """Let Transposes outside that make what the region made for itself vanish."""
+        """Remove Transposes outside of the region whose results it has made for itself."""
         fitted = self._fitted[value]
         for node in self._readers(value).exits:
             if permutation_of(node) == self.undo and node.outputs[0] is not fitted:
                 self.editor.replace(node, fitted)
 
     def _fit_operands(self, node: ir.Node, indices: range) -> None:
-        """Replace the operands of `node` that are made outside of the region by those laid out to fit."""
+        """Replace the operands of `node` that are made outside of the region by those permuted to fit."""
         for index in indices:
             value = node.inputs[index]
             if value is not None and not (value in self.values and self._made_inside(value)):
                 node.replace_input_with(index, self._fit(value, facts_of(node.op_type).elementwise is not None))
 
     def _leave(self, value: ir.Value) -> None:
-        """Serve the readers of `value` outside the region, which is about to change its layout."""
+        """Let the readers of `value` outside of the region, which is about to permute it, read it with its own order of axes."""
         readers = self._readers(value)
         if readers.others or value.is_graph_output():
-            own = self._transpose(value, self.layout, permuted(dims_of(value) or (), self.undo))
-            share_origins(value, own)
+            own = self._transpose(value, self.perm, permuted(dims_of(value) or (), self.undo))
+            self.editor.stand_in(value, own)
             if value.is_graph_output():
                 self.editor.hand_over_output(value, own)
             for user, index in readers.others:
@@ -328,13 +326,13 @@ class _Region:
         for node in readers.removing:
             self._leave_removing(node)
         for node in readers.exits:
-            _retarget(self.editor, node, value, compose(self.layout, permutation_of(node)))
+            _retarget(self.editor, node, value, compose(self.perm, permutation_of(node)))
 
     def _leave_removing(self, node: ir.Node) -> None:
-        """Let a node that removes axes take its operand in the layout, and transpose its result back."""
-        perm = remaining(node, self.layout)
+        """Let a node that removes axes take its operand permuted, and transpose its result back."""
+        perm = remaining_permutation(node, self.perm)
         assert perm is not None
-        rewrite_axes(self.editor, node, self.layout)
+        rewrite_axes(self.editor, node, self.perm)
         if perm == tuple(range(len(perm))):
             return
         output = node.outputs[0]
@@ -346,29 +344,29 @@ class _Region:
         for user, index in users:
             user.replace_input_with(index, own)
         output.shape = ir.Shape(dims)
-        share_origins(output, own)
-        drop_origins([output])
+        self.editor.stand_in(output, own)
+        self.editor.set_contents([output])
 
-    def _transpose(self, source: ir.Value, perm: Layout, dims: tuple[LabelledDim, ...] | None = None) -> ir.Value:
+    def _transpose(self, source: ir.Value, perm: Permutation, dims: tuple[LabelledDim, ...] | None = None) -> ir.Value:
         """`Transpose(source, perm)`; `dims` are those of `source` if they are about to change."""
-        laid_out = permuted(dims or dims_of(source) or (), perm)
-        return self.editor.after(source).op.Transpose(source, perm=perm, dims=labelled(laid_out))
+        result = permuted(dims or dims_of(source) or (), perm)
+        return self.editor.after(source).op.Transpose(source, perm=perm, dims=labelled(result))
 
     def _full_dims(self, value: ir.Value) -> tuple[LabelledDim, ...]:
-        """The dimensions of `value` with leading axes of size 1 up to the rank of the layout."""
+        """The dimensions of `value` with leading axes of size 1 up to the rank of the permutation."""
         dims = dims_of(value) or ()
-        return (1,) * (len(self.layout) - len(dims)) + dims
+        return (1,) * (len(self.perm) - len(dims)) + dims
 
     def _fit(self, value: ir.Value, broadcasts: bool) -> ir.Value:
-        """An operand made outside the region, laid out to go with values of the region."""
+        """An operand made outside of the region, permuted to go with values of the region."""
         if value in self._fitted:
             return self._fitted[value]
         key = (value, broadcasts)
-        if key not in self._laid_out:
-            self._laid_out[key] = self._lay_out(value, broadcasts)
-        return self._laid_out[key]
+        if key not in self._permuted_operands:
+            self._permuted_operands[key] = self._permuted_operand(value, broadcasts)
+        return self._permuted_operands[key]
 
-    def _lay_out(self, value: ir.Value, broadcasts: bool) -> ir.Value:
+    def _permuted_operand(self, value: ir.Value, broadcasts: bool) -> ir.Value:
         """See `_fit`: a constant anew, a view, or a Transpose; without leading axes of size 1 if it broadcasts."""
         own, full = dims_of(value) or (), self._full_dims(value)
         dims = permuted(full, self.undo)
@@ -378,7 +376,7 @@ class _Region:
             return value
         tensor = constant_tensor(value)
         if tensor is not None:
-            return self.editor.own(_laid_out(tensor, full, self.undo, dims), [value])
+            return self.editor.own(_permuted_constant(tensor, full, self.undo, dims), [value])
         builder, view = self.editor.after(value), view_of(own, dims) if views else None
         if view is not None:
             return builder.op(view[0], value, builder.ints(view[1]), dims=labelled(dims))
@@ -391,8 +389,8 @@ def _trimmed(dims: tuple[LabelledDim, ...]) -> tuple[LabelledDim, ...]:
     return dims[first:]
 
 
-def _laid_out(
-    tensor: ir.TensorProtocol, full: tuple[LabelledDim, ...], perm: Layout, dims: tuple[LabelledDim, ...]
+def _permuted_constant(
+    tensor: ir.TensorProtocol, full: tuple[LabelledDim, ...], perm: Permutation, dims: tuple[LabelledDim, ...]
 ) -> ir.TensorProtocol:
     """The constant `tensor` as of shape `full`, transposed, reshaped to `dims`."""
     shape, result = ir.Shape(full).numpy(), ir.Shape(dims).numpy()

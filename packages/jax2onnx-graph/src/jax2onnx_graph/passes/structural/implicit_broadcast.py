@@ -1,24 +1,44 @@
-"""Let operators broadcast by themselves instead of through Expand."""
+"""`ImplicitBroadcast`: operators broadcast by themselves instead of through Expand."""
 
 from __future__ import annotations
 
 __all__ = ["ImplicitBroadcast"]
 
+import dataclasses
 import functools
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.operators import Elementwise, facts_of
+from jax2onnx_graph.facts.operators import Elementwise, facts_of, operators_where
 from jax2onnx_graph.facts.shapes import broadcast_dims
-from jax2onnx_graph.facts.values import dims_of, same_dims
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dims
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import NodePass
 from jax2onnx_graph.rewrite.patterns import operation
+from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_graph.weights.absent import computed
 
+_BROADCASTING = operators_where(lambda facts: facts.elementwise is Elementwise.BROADCAST)
 
-class ImplicitBroadcast(GraphPass):
+_Inputs = list[ir.Value | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Narrowed:
+    """Operands that a node may read without what broadcasts them.
+
+    Attributes:
+      operands: place → the value that is broadcast.
+      weights: place → the shape of a weight without its leading axes of size 1.
+    """
+
+    operands: Mapping[int, ir.Value]
+    weights: Mapping[int, tuple[int, ...]]
+
+
+class ImplicitBroadcast(NodePass[_Narrowed]):
     """Drop Expand where the operator that reads it broadcasts and its result keeps its shape.
 
     1. `Add(Expand(x), y)` is `Add(x, y)`, likewise for each operator that broadcasts all its operands
@@ -30,50 +50,82 @@ class ImplicitBroadcast(GraphPass):
     5. Weights lose leading axes of size 1 likewise, so that runtimes can join `MatMul` with the `Add` of a bias [C].
     """
 
+    operators = frozenset({"Expand", "MatMul"}) | _BROADCASTING
+
+    def __init__(self, target: Target = standard_target) -> None:
+        super().__init__(target)
+        self._needed: dict[ir.Value, bool] = {}
+
     def rewrite_graph(self, editor: GraphEditor) -> None:
-        needed: dict[ir.Value, bool] = {}  # whether a view has a reader that needs it
-        for node in editor.nodes():
-            if node.domain or len(node.outputs) != 1:
-                continue
-            if node.op_type == "Expand":
-                _merge_expand(editor, node)
-            elif _matrix_axes(node) is not None:
-                _drop_expands(editor, node, needed)
-            if facts_of(node.op_type).elementwise is Elementwise.BROADCAST:
-                _strip_weights(editor, node)
+        self._needed.clear()  # views that have a reader which needs them, decided when they are first met
+        super().rewrite_graph(editor)
+
+    def match(self, node: ir.Node, editor: GraphEditor) -> _Narrowed | None:
+        if len(node.outputs) != 1:
+            return None
+        inputs: _Inputs = list(node.inputs)
+        weights: dict[int, tuple[int, ...]] = {}
+        if node.op_type == "Expand":
+            inputs[0] = _inner_operand(node)
+        else:
+            self._skip_broadcasts(node, inputs)
+        if node.op_type in _BROADCASTING:
+            weights = _stripped_shapes(node, inputs)
+        operands = {
+            place: new
+            for place, (new, old) in enumerate(zip(inputs, node.inputs, strict=True))
+            if new is not None and new is not old
+        }
+        return _Narrowed(operands, weights) if operands or weights else None
+
+    def rewrite(self, node: ir.Node, match: _Narrowed, editor: GraphEditor) -> None:
+        for place, value in match.operands.items():
+            node.replace_input_with(place, value)
+        for place, shape in match.weights.items():
+            node.replace_input_with(place, _stripped(editor, node.inputs[place], shape))
+        editor.modified = True
+
+    def _skip_broadcasts(self, node: ir.Node, inputs: _Inputs) -> None:
+        """Rules 1 to 3: put the values that are broadcast in the place of those operands in `inputs` that need not be."""
+        for place in range(len(inputs)):
+            while (value := inputs[place]) is not None:
+                source = _before_broadcast(value)
+                if source is None or not _keeps_shape(node, inputs, place, source):
+                    break
+                if operation(value, "Expand") is None and self._is_needed(value, source, node, inputs):
+                    break
+                inputs[place] = source
+
+    def _is_needed(self, value: ir.Value, source: ir.Value, node: ir.Node, inputs: _Inputs) -> bool:
+        """Whether `value`, a view of `source`, has a reader that needs it, once `node` reads `inputs`."""
+        if value not in self._needed:
+            others = [(use.node, use.idx) for use in value.uses() if use.node is not node]
+            readers = [one for one in others if not _is_view(one[0]) and not _is_unread(one[0], node, inputs)]
+            readers += [(node, place) for place, operand in enumerate(inputs) if operand is value]
+            reads_twice = len({reader for reader, _ in readers}) < len(readers)
+            self._needed[value] = reads_twice or not all(
+                _keeps_shape(reader, inputs if reader is node else reader.inputs, place, source)
+                for reader, place in readers
+            )
+        return self._needed[value]
 
 
 def _matrix_axes(node: ir.Node) -> int | None:
-    """How many of the last axes of its operands an operator does not broadcast; None for one that does not broadcast at all."""
+    """The number of last axes of its operands that an operator does not broadcast; None for one that broadcasts nothing."""
     if node.domain:
         return None
     if node.op_type == "MatMul":
         return 2
-    return 0 if facts_of(node.op_type).elementwise is Elementwise.BROADCAST else None
+    return 0 if node.op_type in _BROADCASTING else None
 
 
-def _drop_expands(editor: GraphEditor, node: ir.Node, needed: dict[ir.Value, bool]) -> None:
-    for index, value in enumerate(node.inputs):
-        while value is not None:
-            source = _before_broadcast(value)
-            if source is None or not _keeps_shape(node, index, source) or _is_needed(value, source, needed):
-                break
-            node.replace_input_with(index, source)
-            editor.modified = True
-            value = source
-
-
-def _is_needed(value: ir.Value, source: ir.Value, needed: dict[ir.Value, bool]) -> bool:
-    """Whether `value`, a view of `source`, has a reader that needs it."""
-    if value not in needed:
-        uses = [use for use in value.uses() if not _is_view(use.node) and not _is_dead(use.node)]
-        readers = [use.node for use in uses]
-        needed[value] = len(set(readers)) < len(readers) or not all(_keeps_shape(*use, source) for use in uses)
-    return needed[value] and operation(value, "Expand") is None
-
-
-def _is_dead(node: ir.Node) -> bool:
-    return not any(output.uses() or output.is_graph_output() for output in node.outputs)
+def _is_unread(one: ir.Node, node: ir.Node, inputs: _Inputs) -> bool:
+    """Whether nothing reads the results of a node, once `node` reads `inputs`."""
+    return not any(output.is_graph_output() for output in one.outputs) and all(
+        user is node and inputs[place] is not user.inputs[place]
+        for output in one.outputs
+        for user, place in output.uses()
+    )
 
 
 def _is_view(node: ir.Node) -> bool:
@@ -99,48 +151,56 @@ def _before_broadcast(value: ir.Value) -> ir.Value | None:
     return source if leading else None
 
 
-def _keeps_shape(node: ir.Node, index: int, source: ir.Value) -> bool:
-    """Whether the result of a node has the same dimensions with `source` in the place of an operand."""
+def _keeps_shape(node: ir.Node, inputs: Sequence[ir.Value | None], place: int, source: ir.Value) -> bool:
+    """Whether the result of a node that reads `inputs` has the same dimensions with `source` in the place of one of them."""
     matrix_axes, dims = _matrix_axes(node), dims_of(node.outputs[0])
     if matrix_axes is None or dims is None:
         return False
-    shapes = [dims_of(source if position == index else value) for position, value in enumerate(node.inputs)]
+    shapes = [dims_of(source if position == place else value) for position, value in enumerate(inputs)]
     if any(shape is None or len(shape) < matrix_axes for shape in shapes):
         return False
     known_shapes = [shape for shape in shapes if shape is not None]
     if matrix_axes:
-        before = dims_of(node.inputs[index])
-        if before is None or not same_dims(before[-matrix_axes:], known_shapes[index][-matrix_axes:]):
+        before = dims_of(inputs[place])
+        if before is None or not same_dims(before[-matrix_axes:], known_shapes[place][-matrix_axes:]):
             return False
         known_shapes = [shape[:-matrix_axes] for shape in known_shapes]
         dims = dims[:-matrix_axes]
     return same_dims(broadcast_dims(known_shapes), dims)
 
 
-def _strip_weights(editor: GraphEditor, node: ir.Node) -> None:
-    """Drop the leading axes of size 1 of the node's weights."""
+def _inner_operand(expand: ir.Node) -> ir.Value | None:
+    """Rule 4: the operand that an Expand may expand at once."""
+    source = expand.inputs[0]
+    inner = operation(source, "Expand")
+    value = source if inner is None else inner.inputs[0]
+    first, dims = dims_of(value), dims_of(expand.outputs[0])
+    is_enough = first is not None and dims is not None and same_dims(broadcast_dims([first, dims]), dims)
+    return value if is_enough else source
+
+
+def _stripped_shapes(node: ir.Node, inputs: Sequence[ir.Value | None]) -> dict[int, tuple[int, ...]]:
+    """Rule 5: place → the shape of a weight among `inputs` without leading axes of size 1."""
+    found: dict[int, tuple[int, ...]] = {}
     dims = dims_of(node.outputs[0])
-    for index, value in enumerate(node.inputs):
+    shapes: list[Sequence[LabelledDim] | None] = [dims_of(value) for value in inputs]
+    for place, value in enumerate(inputs):
         tensor = value.const_value if value is not None and value.producer() is None else None
         if value is None or tensor is None or tensor.size == 1 or tensor.shape[0] != 1:
             continue
         full = tensor.shape.numpy()
-        shape = full[next(axis for axis, dim in enumerate(full) if dim != 1) :]
-        shapes = [shape if position == index else dims_of(v) for position, v in enumerate(node.inputs)]
-        known_shapes = [shape for shape in shapes if shape is not None]
-        if len(known_shapes) < len(shapes) or not same_dims(broadcast_dims(known_shapes), dims):
-            continue
-        stripped = computed(functools.partial(np.reshape, shape=shape), [tensor], tensor.dtype, shape)
-        node.replace_input_with(index, editor.derived(value, stripped, "squeeze"))
-        editor.modified = True
+        shape = tuple(full[next(axis for axis, dim in enumerate(full) if dim != 1) :])
+        rest = [*shapes[:place], shape, *shapes[place + 1 :]]
+        known_shapes = [dims for dims in rest if dims is not None]
+        if len(known_shapes) == len(rest) and same_dims(broadcast_dims(known_shapes), dims):
+            found[place] = shapes[place] = shape
+    return found
 
 
-def _merge_expand(editor: GraphEditor, node: ir.Node) -> None:
-    source = node.inputs[0]
-    producer = source.producer() if source is not None else None
-    if producer is None or producer.domain or producer.op_type != "Expand":
-        return
-    inner, dims = dims_of(producer.inputs[0]), dims_of(node.outputs[0])
-    if inner is not None and dims is not None and same_dims(broadcast_dims([inner, dims]), dims):
-        node.replace_input_with(0, producer.inputs[0])
-        editor.modified = True
+def _stripped(editor: GraphEditor, value: ir.Value | None, shape: tuple[int, ...]) -> ir.Value:
+    """A weight in another shape."""
+    assert value is not None, "the operand is a weight"
+    tensor = value.const_value
+    assert tensor is not None, "the operand is a weight"
+    stripped = computed(functools.partial(np.reshape, shape=shape), [tensor], tensor.dtype, shape)
+    return editor.derived(value, stripped, "squeeze")

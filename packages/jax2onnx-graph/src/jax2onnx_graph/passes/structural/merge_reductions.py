@@ -1,24 +1,53 @@
-"""Merge reductions with views of their results, and with reductions of them."""
+"""`MergeReductions`: reductions are merged with views of their results, and with reductions of them."""
 
 from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.facts.axes import axis_of, named_axes
 from jax2onnx_graph.facts.operators import facts_of
-from jax2onnx_graph.facts.values import dims_of, same_dims
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dims
 from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import NodePass
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation
 
 __all__ = ["MergeReductions"]
 
-_VIEWS = ("Unsqueeze", "Reshape")
-_REPEATABLE = ("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
+_VIEWS = frozenset({"Unsqueeze", "Reshape"})
+_REPEATABLE = frozenset({"ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"})
 
 
-class MergeReductions(GraphPass):
+@dataclasses.dataclass(frozen=True)
+class _Kept:
+    """A view that puts back the axes which a reduction removed.
+
+    Attributes:
+      reduction: the reduction.
+      dims: the dimensions of the view.
+    """
+
+    reduction: ir.Node
+    dims: Sequence[LabelledDim]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Nested:
+    """A reduction of a reduction.
+
+    Attributes:
+      operand: the operand of the inner one.
+      axes: the axes that both reduce, counted in the operand.
+    """
+
+    operand: ir.Value
+    axes: Sequence[int]
+
+
+class MergeReductions(NodePass[_Kept | _Nested]):
     """Where nothing else reads the result of a reduction:
 
     1. With an Unsqueeze or Reshape that puts the axes back that it removed, it becomes a reduction that keeps them (`keepdims`).
@@ -27,45 +56,47 @@ class MergeReductions(GraphPass):
     """
 
     after = (MergeReshapes,)
+    operators = _VIEWS | _REPEATABLE
 
-    def rewrite_graph(self, editor: GraphEditor) -> None:
-        for node in editor.nodes():
-            if node.domain or not node.inputs or not is_read_once(node.inputs[0]):
-                continue
-            if node.op_type in _VIEWS:
-                _keep_axes(editor, node)
-            elif node.op_type in _REPEATABLE:
-                _reduce_at_once(editor, node)
+    def match(self, node: ir.Node, editor: GraphEditor) -> _Kept | _Nested | None:
+        if not node.inputs or not is_read_once(node.inputs[0]):
+            return None
+        return _kept(node) if node.op_type in _VIEWS else _nested(node)
+
+    def rewrite(self, node: ir.Node, match: _Kept | _Nested, editor: GraphEditor) -> None:
+        if isinstance(match, _Kept):
+            reduction = match.reduction
+            builder, dims = editor.before(reduction), labelled(match.dims)
+            editor.replace(node, builder.variant(reduction, reduction.inputs, dims=dims, without=("keepdims",)))
+            return
+        attributes = {name: value for name, value in attribute_values(node).items() if name != "noop_with_empty_axes"}
+        editor.put(node, node.op_type, [match.operand, editor.ints(match.axes)], attributes)
 
 
-def _keep_axes(editor: GraphEditor, view: ir.Node) -> None:
+def _kept(view: ir.Node) -> _Kept | None:
     """Rule 1."""
-    reduced = view.inputs[0]
-    node = None if reduced is None else reduced.producer()
-    if reduced is None or node is None or node.domain or node.graph is not view.graph or _keeps_axes(node):
-        return
-    axes, dims = _axes(node), dims_of(node.inputs[0])
+    value = view.inputs[0]
+    node = None if value is None else value.producer()
+    if node is None or node.domain or node.graph is not view.graph or _keeps_axes(node):
+        return None
+    axes, dims = _axes(node), dims_of(node.inputs[0]) if node.inputs else None
     if axes is None or dims is None:
-        return
+        return None
     kept = [1 if axis in axes else dim for axis, dim in enumerate(dims)]
-    if not same_dims(kept, dims_of(view.outputs[0])):
-        return
-    builder = editor.before(node)
-    editor.replace(view, builder.variant(node, node.inputs, dims=labelled(kept), without=("keepdims",)))
+    return _Kept(node, kept) if same_dims(kept, dims_of(view.outputs[0])) else None
 
 
-def _reduce_at_once(editor: GraphEditor, node: ir.Node) -> None:
+def _nested(node: ir.Node) -> _Nested | None:
     """Rule 2."""
     inner = operation(node.inputs[0], node.op_type)
     if inner is None or inner.graph is not node.graph or _keeps_axes(inner) != _keeps_axes(node):
-        return
-    first, second, dims = _axes(inner), _axes(node), dims_of(inner.inputs[0])
-    if first is None or second is None or dims is None:
-        return
+        return None
+    first, second, operand = _axes(inner), _axes(node), inner.inputs[0]
+    dims = dims_of(operand)
+    if first is None or second is None or operand is None or dims is None:
+        return None
     left = list(range(len(dims))) if _keeps_axes(inner) else [axis for axis in range(len(dims)) if axis not in first]
-    axes = sorted({*first, *(left[axis] for axis in second)})
-    attributes = {name: value for name, value in attribute_values(node).items() if name != "noop_with_empty_axes"}
-    editor.put(node, node.op_type, [inner.inputs[0], editor.ints(axes)], attributes)
+    return _Nested(operand, sorted({*first, *(left[axis] for axis in second)}))
 
 
 def _keeps_axes(node: ir.Node) -> bool:

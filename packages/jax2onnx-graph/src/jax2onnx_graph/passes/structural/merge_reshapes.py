@@ -1,22 +1,36 @@
-"""Remove operators that return their operand as it is, and merge chains of reshapes."""
+"""`MergeReshapes`: operators that return their operand as it is are removed, chains of views are merged."""
 
 from __future__ import annotations
 
 __all__ = ["MergeReshapes", "become_view", "view_of"]
 
+import dataclasses
 from collections.abc import Sequence
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.operators import IdentityIf, facts_of
+from jax2onnx_graph.facts.operators import IdentityIf, facts_of, operators_where
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim, same_dims
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import NodePass
 
-# The identity in some cases that `_is_identity` tells.
-_SOMETIMES_IDENTITY = frozenset({"Slice", "Pad", "Transpose"})
+#: The operator and the int64 operand of a view: ("Unsqueeze", axes), ("Squeeze", axes) or ("Reshape", shape).
+View = tuple[str, list[int]]
 
 
-class MergeReshapes(GraphPass):
+@dataclasses.dataclass(frozen=True)
+class _ViewOf:
+    """A node as a view of a tensor that it need not read through other views.
+
+    Attributes:
+      root: the tensor.
+      view: the operator and its operand; None for a Reshape to a shape that is computed, which stays what it is.
+    """
+
+    root: ir.Value
+    view: View | None
+
+
+class MergeReshapes(NodePass[ir.Value | _ViewOf]):
     """Views of one tensor are made directly from it, and only where they differ from it.
 
     A view is Reshape, Squeeze, Unsqueeze, Flatten, or a Transpose that moves only axes of size 1.
@@ -30,20 +44,28 @@ class MergeReshapes(GraphPass):
     Shapes are equal where all numbers and labels are.
     """
 
-    def rewrite_graph(self, editor: GraphEditor) -> None:
-        for node in editor.nodes():
-            if node.domain or len(node.outputs) != 1 or not _is_candidate(node):
-                continue
-            source = node.inputs[0]
-            if source is None:
-                continue
-            if _is_identity(node, source):
-                editor.replace(node, source)
-            elif _is_view(node):
-                _merge(editor, node, source)
+    operators = operators_where(lambda facts: facts.identity_if is not None)
+
+    def match(self, node: ir.Node, editor: GraphEditor) -> ir.Value | _ViewOf | None:
+        """The value that the node returns as it is, or the tensor that it is a view of."""
+        source = node.inputs[0]
+        if source is None or len(node.outputs) != 1:
+            return None
+        if _is_identity(node, source):
+            return source
+        return _viewed(node, source) if _is_view(node) else None
+
+    def rewrite(self, node: ir.Node, match: ir.Value | _ViewOf, editor: GraphEditor) -> None:
+        if isinstance(match, ir.Value):
+            editor.replace(node, match)
+        elif match.view is not None:
+            become_view(editor, node, match.root, match.view)
+        else:
+            node.replace_input_with(0, match.root)
+            editor.modified = True
 
 
-def view_of(source: Sequence[LabelledDim], target: Sequence[LabelledDim]) -> tuple[str, list[int]] | None:
+def view_of(source: Sequence[LabelledDim], target: Sequence[LabelledDim]) -> View | None:
     """The operator and its int64 operand that view dimensions `source` as `target`, if one can.
 
     >>> view_of([2, 3], [2, 1, 3])
@@ -69,8 +91,15 @@ def view_of(source: Sequence[LabelledDim], target: Sequence[LabelledDim]) -> tup
     return None if ambiguous else ("Reshape", shape)
 
 
-def become_view(editor: GraphEditor, node: ir.Node, root: ir.Value | None, view: tuple[str, list[int]]) -> None:
-    """Make `node` the view of `root` that `view_of` found."""
+def become_view(editor: GraphEditor, node: ir.Node, root: ir.Value | None, view: View) -> None:
+    """Make a node a view, in its place.
+
+    Args:
+      editor: the graph.
+      node: the node, with one output.
+      root: the tensor that it becomes a view of.
+      view: the operator and its int64 operand, as `view_of` gives them.
+    """
     op_type, operand = view
     node.op_type = op_type
     node.attributes.clear()
@@ -94,10 +123,6 @@ def _inserted_ones(short: Sequence[LabelledDim], long: Sequence[LabelledDim]) ->
         else:
             return None
     return axes if position == len(short) and axes else None
-
-
-def _is_candidate(node: ir.Node) -> bool:
-    return facts_of(node.op_type).identity_if is not None or node.op_type in _SOMETIMES_IDENTITY
 
 
 def _is_identity(node: ir.Node, source: ir.Value) -> bool:
@@ -131,22 +156,19 @@ def _is_view(node: ir.Node) -> bool:
     return kept == sorted(kept)
 
 
-def _merge(editor: GraphEditor, node: ir.Node, source: ir.Value) -> None:
+def _viewed(node: ir.Node, source: ir.Value) -> ir.Value | _ViewOf | None:
+    """Rules 3 and 4 for a view of `source`."""
     root = _root(source)
     source_dims, dims = dims_of(root), dims_of(node.outputs[0])
     if source_dims is None or dims is None:
-        return
+        return None
     if same_dims(source_dims, dims):
-        editor.replace(node, root)
-        return
+        return root
     if root is source and node.op_type != "Transpose":
-        return
+        return None
     view = view_of(source_dims, dims)
-    if view is not None:
-        become_view(editor, node, root, view)
-    elif node.op_type == "Reshape" and known(node.inputs[1]) is None:
-        node.replace_input_with(0, root)
-        editor.modified = True
+    stays = view is None and not (node.op_type == "Reshape" and known(node.inputs[1]) is None)
+    return None if stays else _ViewOf(root, view)
 
 
 def _root(value: ir.Value) -> ir.Value:

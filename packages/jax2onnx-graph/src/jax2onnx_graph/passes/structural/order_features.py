@@ -1,4 +1,4 @@
-"""Let weights take the order in which axes are flattened to features, in the place of a Transpose."""
+"""`OrderFeatures`: weights take the order in which axes are flattened to features, in the place of a Transpose."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.build.origins import drop_origins
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
 from jax2onnx_graph.facts.values import SMALL, LabelledDim, constant_tensor, dims_of, known
 from jax2onnx_graph.passes.fusion.fold_batch_norm import FoldBatchNorm
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.layouts import inverse
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import permutation_of
+from jax2onnx_graph.rewrite.permutations import inverse
 from jax2onnx_graph.weights.absent import computed
 
 __all__ = ["OrderFeatures"]
@@ -85,7 +84,7 @@ class _Region:
         self._nodes: dict[ir.Node, bool] = {}
 
     def gather(self, features: ir.Value) -> bool:
-        """Collect what belongs to these features; whether all of it can be adapted."""
+        """Collect the values and nodes connected to these features; returns whether all of them can be adapted."""
         stack = [features]
         while stack:
             value = stack.pop()
@@ -127,7 +126,7 @@ class _Region:
         return self._is_elementwise(user, stack)
 
     def _is_elementwise(self, node: ir.Node, stack: list[ir.Value]) -> bool:
-        """Whether a node computes each feature of the same feature of its operands; these join the region."""
+        """Whether a node computes each feature from the same feature of its operands, which join the region then."""
         if node not in self._nodes:
             elementwise = facts_of(node.op_type).elementwise
             operands = range(1 if elementwise is Elementwise.UNARY else len(node.inputs))
@@ -152,7 +151,7 @@ class _Region:
         return True
 
     def _order_constants(self, node: ir.Node, places: Sequence[tuple[int, int]]) -> bool:
-        """Note the operands and axes of a node that are to be ordered; whether these operands, as far as it has them, are constant."""
+        """Note the operands and axes of a node that are to be ordered; returns whether all of these that it has are constants."""
         for index, axis in places:
             value = node.inputs[index] if index < len(node.inputs) else None
             if value is None:
@@ -165,7 +164,7 @@ class _Region:
         return True
 
     def _may_be_ordered(self, place: tuple[ir.Node, int, int]) -> bool:
-        """Whether a constant is not stored twice afterwards, but for small ones."""
+        """Whether a constant can be ordered without being stored twice; small ones always can."""
         node, index, axis = place
         value, tensor = node.inputs[index], constant_tensor(node.inputs[index])
         assert value is not None
@@ -181,7 +180,7 @@ class _Region:
             self._join_in_order(node, view)
         for node, view in self.splits.items():
             self._split_in_order(node, view)
-        drop_origins([*self.values])
+        self.editor.set_contents(self.values)
 
     def _ordered(self, value: ir.Value | None, axis: int) -> ir.Value:
         tensor = constant_tensor(value)
@@ -193,7 +192,7 @@ class _Region:
         """Let a view join axes as they are before its Transpose."""
         source = view.transpose.inputs[0]
         (*view.between, node)[0].replace_input_with(0, source)
-        _reshape([one.outputs[0] for one in view.between], source)
+        self._reshape([one.outputs[0] for one in view.between], source)
         self.editor.discard(view.transpose)
 
     def _split_in_order(self, node: ir.Node, view: _View) -> None:
@@ -202,18 +201,18 @@ class _Region:
         assert shape is not None
         node.replace_input_with(1, self.editor.ints([int(shape[axis]) for axis in permutation_of(view.transpose)]))
         results = [one.outputs[0] for one in (node, *view.between)]
-        _reshape(results, view.transpose.outputs[0])
+        self._reshape(results, view.transpose.outputs[0])
         self.editor.replace(view.transpose, results[-1])
 
-
-def _reshape(values: Sequence[ir.Value], like: ir.Value | None) -> None:
-    for value in values:
-        value.shape = None if like is None else like.shape
-    drop_origins(values)
+    def _reshape(self, values: Sequence[ir.Value], like: ir.Value | None) -> None:
+        """Let values have the dimensions of `like`, in which their elements stand in another order than before."""
+        for value in values:
+            value.shape = None if like is None else like.shape
+        self.editor.set_contents(values)
 
 
 def _join(view: ir.Node) -> _View | None:
-    """What joins axes to features by this node."""
+    """The view that joins axes to features by this node; None where it does not."""
     if view.op_type not in ("Reshape", "Flatten") or view.domain:
         return None
     between: list[ir.Node] = []
@@ -225,7 +224,7 @@ def _join(view: ir.Node) -> _View | None:
 
 
 def _split(view: ir.Node) -> _View | None:
-    """What splits features into axes by this node."""
+    """The view that splits features into axes by this node; None where it does not."""
     if view.op_type != "Reshape" or view.domain or known(view.inputs[1]) is None:
         return None
     between: list[ir.Node] = []
@@ -237,7 +236,7 @@ def _split(view: ir.Node) -> _View | None:
 
 
 def _view(view: ir.Node, node: ir.Node | None, between: Sequence[ir.Node], *, is_join: bool) -> _View | None:
-    """A view and what stands on its other side behind unary nodes, if that is a Transpose of the axes that are features together."""
+    """The `_View` of a view and the node behind unary nodes, if that is a Transpose of just the axes that are joined to features."""
     if node is None or node.graph is not view.graph or node.op_type != "Transpose" or node.domain:
         return None
     axes, features = (view.inputs[0], view.outputs[0]) if is_join else (view.outputs[0], view.inputs[0])

@@ -1,4 +1,4 @@
-"""Select rows before they are computed instead of after."""
+"""`SelectEarly`: rows are selected before they are computed instead of after."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.build.origins import drop_origins
 from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.rows import Rows, operand_rows
@@ -25,7 +24,6 @@ from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 
 _TYPICAL = 16  # what a symbolic dimension counts for in the size of a tensor
-_PRODUCTS = frozenset({"Einsum", "Gemm", "MatMul"})
 
 _Dims = tuple[LabelledDim, ...]
 
@@ -77,7 +75,7 @@ class _Selection:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What is equal for selections of the same rows."""
+        """A key that selections of the same rows share."""
         bounds = (
             [*self.node.inputs[1:3], *self.node.inputs[4:]] if self.node.op_type == "Slice" else self.node.inputs[1:]
         )
@@ -90,7 +88,7 @@ class _Selection:
 
     @property
     def rows(self) -> LabelledDim:
-        """How many rows there are of the result."""
+        """The number of rows of the result."""
         dims = dims_of(self.node.outputs[0])
         return 1 if self.drops or dims is None else dims[self.axis]
 
@@ -109,7 +107,7 @@ def _selection(node: ir.Node) -> _Selection | None:
 
 
 def _leaves_fewer(selection: _Selection) -> bool:
-    """Whether there are certainly no more rows afterwards, and fewer as far as sizes are known."""
+    """Whether a selection certainly takes no more rows than there are, and fewer as far as sizes are known."""
     rows, before = selection.rows, selection.source[selection.axis]
     is_bounded = selection.node.op_type == "Slice" or rows == 1 or (isinstance(rows, int) and isinstance(before, int))
     return is_bounded and _size([rows]) < _size([before])
@@ -149,7 +147,7 @@ def _product(dims: Sequence[LabelledDim]) -> LabelledDim | None:
 
 
 class _Region:
-    """The nodes of which only some rows are used, the same of all.
+    """The nodes whose results are only read by selections of the same rows, directly or through each other.
 
     Attributes:
       nodes: the nodes, each with the rows of its results and those of its operands.
@@ -165,7 +163,7 @@ class _Region:
         self._taken: dict[tuple[ir.Value, Rows], ir.Value] = {}
 
     def gather(self) -> None:
-        """Collect the nodes: as many as leave selections to be made of whole axes alone."""
+        """Collect the nodes, without those whose operands would need selections of rows that are merged into an axis."""
         self._collect()
         while torn := {user for user, _, rows in self._entries() if not rows.is_whole}:
             self._banned |= torn
@@ -199,7 +197,7 @@ class _Region:
                     visit(value)
 
     def _rows_read(self, node: ir.Node) -> Rows | None:
-        """The rows of the node's results that all readers take no other than; None if some take others."""
+        """The rows of the node's results that all readers take; None if readers take different ones."""
         if any(output.is_graph_output() for output in node.outputs):
             return None
         read = {self._rows_read_by(user, index) for output in node.outputs for user, index in output.uses()}
@@ -224,7 +222,7 @@ class _Region:
         return not self.one.batch or all(self._keeps_rows(node, axis, operands) for axis in range(rows.axis))
 
     def _keeps_rows(self, node: ir.Node, axis: int, operands: Sequence[Rows | None]) -> bool:
-        """Whether the rows along an axis of the batch are made of the same of those operands of which rows are taken."""
+        """Whether the node computes each index along an axis of the batch from the same index of the operands whose rows are taken."""
         along = operand_rows(node, Rows(axis))
         return along is not None and all(
             own == Rows(axis) for own, taken in zip(along, operands, strict=True) if taken is not None
@@ -242,7 +240,7 @@ class _Region:
         return self._dims(dims_of(value) or (), rows) or ()
 
     def _view(self, node: ir.Node, rows: Rows, operands: Sequence[Rows | None]) -> tuple[str, list[int]] | None:
-        """How the selected rows of a view are a view of the selected rows."""
+        """The operator and operand that make the selected rows of a view from the selected rows of its operand; see `view_of`."""
         return view_of(self._dims_of(node.inputs[0], operands[0]), self._dims_of(node.outputs[0], rows))
 
     # What the rewriting would save, in elements computed.
@@ -265,7 +263,7 @@ class _Region:
         return before - after + sum(map(self._saved, self.nodes))
 
     def _entries(self) -> Iterator[tuple[ir.Node, ir.Value, Rows]]:
-        """The operands that come from outside, of which rows are to be taken, each with its reader."""
+        """The operands from outside of the region whose rows are to be taken: reader, operand, rows."""
         for node, (_, operands) in self.nodes.items():
             for value, rows in zip(node.inputs, operands, strict=True):
                 if value is not None and rows is not None and value.producer() not in self.nodes:
@@ -278,14 +276,14 @@ class _Region:
         values = [*zip(node.inputs, operands, strict=True), (node.outputs[0], rows)]
         before = [_size(dims_of(value) or ()) for value, _ in values]
         after = [_size(self._dims_of(value, taken)) for value, taken in values]
-        if node.op_type in _PRODUCTS and len(before) > 2:  # m·k·n of [m, k], [k, n] and [m, n]
+        if facts_of(node.op_type).is_matrix_product and len(before) > 2:  # m·k·n of [m, k], [k, n] and [m, n]
             return math.isqrt(before[0] * before[1] * before[-1]) - math.isqrt(after[0] * after[1] * after[-1])
         return before[-1] - after[-1]
 
     # The rewriting.
 
     def apply(self) -> None:
-        """Select the rows of what comes from outside, and let the nodes compute these."""
+        """Select the rows of operands from outside of the region, and let its nodes compute these rows alone."""
         self._prepare()
         for node in sorted(self.nodes, key=self._place):
             self._take_rows(node)
@@ -300,7 +298,7 @@ class _Region:
                 self.editor.replace(node, value)
 
     def _prepare(self) -> None:
-        """Write what the selections read beside the tensors, in the form that keeps the axis; the nodes come behind it."""
+        """Write the bounds or indices of the selections in the form that keeps the axis, and move the nodes behind them."""
         node = self.one.node
         self._operands = list(node.inputs[1:])
         values = [value for value in self._operands if value is not None]
@@ -339,7 +337,7 @@ class _Region:
                 node.replace_input_with(index, self._selected(value, taken, node))
         for output in node.outputs:
             output.shape = ir.Shape(self._dims_of(output, rows))
-        drop_origins(node.outputs)
+        self.editor.set_contents(node.outputs)
         if view is not None:
             become_view(self.editor, node, node.inputs[0], view)
 

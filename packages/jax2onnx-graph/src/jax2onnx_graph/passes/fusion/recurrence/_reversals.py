@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
-from jax2onnx_graph.rewrite.layouts import compose
 from jax2onnx_graph.rewrite.patterns import operation, permutation_of
+from jax2onnx_graph.rewrite.permutations import compose
 
 _FAR = -(2**31)
 

@@ -38,3 +38,15 @@ def test_outputs_keep_their_names():
     EliminateCommonSubexpressions()(model)
     assert [output.name for output in model.graph.outputs] == ["y", "z"]
     assert [node.op_type for node in model.graph] == ["Sin", "Identity"]
+
+
+def test_dropout_may_draw_random_numbers_and_stays():
+    text = "g (float[3] x) => (float[3] y) { a = Dropout(x) b = Dropout(x) y = Add(a, b) }"
+    assert _operators(text) == (False, ["Dropout", "Dropout", "Add"])
+
+
+def test_two_equal_inputs_of_a_model_stay_two():
+    model = ir.from_onnx_text(HEAD + "g (float[3] x) => (float[3] y, float[3] z) { y = Identity(x) z = Identity(x) }")
+    EliminateCommonSubexpressions()(model)
+    assert [output.name for output in model.graph.outputs] == ["y", "z"]
+    assert [[value.name for value in node.inputs] for node in model.graph] == [["x"], ["y"]]

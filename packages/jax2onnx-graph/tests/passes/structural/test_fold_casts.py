@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 from jax2onnx_graph.passes.structural.fold_casts import FoldCasts
-from jax2onnx_graph.passes.structural.fold_constants import FoldConstants
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
 FLOAT, INT8, INT32, INT64, FLOAT16, DOUBLE = 1, 3, 6, 7, 10, 11
@@ -34,26 +33,3 @@ def test_exact_casts_merge_and_others_stay(rewrite, dtype, casts, expected):
 def test_a_cast_back_to_float8_saturates_and_stays(rewrite):
     text = "g (float8e5m2[3] x) => (float8e5m2[3] y) { a = Cast<to = 1>(x) y = Cast<to = 19>(a) }"
     assert rewrite(FoldCasts(), HEAD + text) == ["Cast{19}(Cast{1}(x))"]
-
-
-@pytest.mark.parametrize(
-    ("operators", "shape", "expected"),
-    [
-        ("s = Shape(x)", 3, None),
-        ("s = Shape<start = 1>(x)", 2, "Neg([4, 5])"),
-        ("a = Shape(x) s = Gather(a, last)", 1, "Neg([5])"),
-        ("a = Shape(x) s = Slice(a, one, three)", 2, "Neg([4, 5])"),
-        ("a = Shape<start = 1>(x) s = ReduceProd<keepdims = 1>(a)", 1, "Neg([20])"),
-        ("a = Shape<start = 1>(x) b = Mul(a, three) s = Concat<axis = 0>(b, one)", 3, "Neg([12, 15, 1])"),
-        ("a = Neg(three) b = Div(a, two) c = Mod(a, two) s = Concat<axis = 0>(b, c)", 2, "Neg([-1, 1])"),
-        ("a = Cast<to = 6>(three) b = Cast<to = 7>(a) s = Unsqueeze(b, zero)", "1,1", "Neg([[3]])"),
-        ("a = Greater(three, two) s = Where(a, one, two)", 1, "Neg([1])"),
-    ],
-)
-def test_shape_arithmetic_is_evaluated(rewrite, operators, shape, expected):
-    text = f"""g (float[N,4,5] x) => (int64[{shape}] y)
-      <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] three = {{3}}, int64[1] last = {{-1}}> {{
-      {operators}
-      y = Neg(s)
-    }}"""
-    assert rewrite(FoldConstants(), HEAD + text) == [expected or "Neg(Shape(x))"]

@@ -1,19 +1,19 @@
-"""Which operators compute the same with the axes of their tensors in another order, and how.
+"""Permutations of axes, and the operators that compute the same on tensors whose axes are permuted.
 
-A *layout* `perm` says how a tensor `v` is kept: as `kept` with `v = Transpose(kept, perm)`, so axis `a`
+A tensor `v` is *kept permuted* by `perm` where the graph holds `kept` with `v = Transpose(kept, perm)`, so that axis `a`
 of `v` is axis `perm[a]` of `kept`.
 """
 
 from __future__ import annotations
 
 __all__ = [
-    "Layout",
+    "Permutation",
     "compose",
     "inverse",
-    "layout_agnostic_inputs",
     "moves_only_ones",
+    "permutable_inputs",
     "permuted",
-    "remaining",
+    "remaining_permutation",
     "rewrite_axes",
 ]
 
@@ -29,10 +29,11 @@ from jax2onnx_graph.forms import ALONG_AN_AXIS
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.targets import Target
 
-Layout = tuple[int, ...]
+#: Axis i of the result of a Transpose is axis `perm[i]` of its operand.
+Permutation = tuple[int, ...]
 
 
-def inverse(perm: Sequence[int]) -> Layout:
+def inverse(perm: Sequence[int]) -> Permutation:
     """The permutation that undoes `perm`."""
     result = [0] * len(perm)
     for position, axis in enumerate(perm):
@@ -40,7 +41,7 @@ def inverse(perm: Sequence[int]) -> Layout:
     return tuple(result)
 
 
-def compose(first: Sequence[int], second: Sequence[int]) -> Layout:
+def compose(first: Sequence[int], second: Sequence[int]) -> Permutation:
     """One permutation for `Transpose(Transpose(x, first), second)`."""
     return tuple(first[axis] for axis in second)
 
@@ -56,13 +57,21 @@ def moves_only_ones(dims: Sequence[LabelledDim], perm: Sequence[int]) -> bool:
     return kept == sorted(kept)
 
 
-def layout_agnostic_inputs(node: ir.Node, perm: Layout, target: Target) -> range | None:
-    """The places of the inputs of `node` that may be kept in layout `perm`; None if none may.
+def permutable_inputs(node: ir.Node, perm: Permutation, target: Target) -> range | None:
+    """The inputs of a node that may be kept permuted, if all its outputs are kept so, too.
 
-    All its outputs have that layout then, and `rewrite_axes` makes the rest of the node fit.
+    `rewrite_axes` makes the rest of the node fit.
+
+    Args:
+      node: the node, whose operands are as they are.
+      perm: the permutation, of as many axes as the outputs have.
+      target: decides whether an operator is as fast along another axis.
+
+    Returns:
+      The places of the inputs; None where the node does not compute the same on permuted operands.
     """
     facts = facts_of(node.op_type)
-    if node.domain or facts.layout_operands is Operands.NONE:
+    if node.domain or facts.permutable_operands is Operands.NONE:
         return None
     if any(rank_of(value) != len(perm) for value in node.outputs):
         return None
@@ -72,11 +81,11 @@ def layout_agnostic_inputs(node: ir.Node, perm: Layout, target: Target) -> range
         return None
     if (facts.axes_input is not None or facts.per_axis_inputs) and not _operands_can_be_adapted(node, perm):
         return None
-    return range(len(node.inputs)) if facts.layout_operands is Operands.ALL else range(1)
+    return range(len(node.inputs)) if facts.permutable_operands is Operands.ALL else range(1)
 
 
-def _is_as_fast(node: ir.Node, perm: Layout, target: Target) -> bool:
-    """Whether the operator is as fast along the axis that it would be computed along in layout `perm`."""
+def _is_as_fast(node: ir.Node, perm: Permutation, target: Target) -> bool:
+    """Whether the operator is as fast along the axis that it would be computed along on permuted operands."""
     axis = axis_of(node, len(perm))
     if axis != len(perm) - 1 or perm[axis] == axis:
         return True
@@ -84,7 +93,7 @@ def _is_as_fast(node: ir.Node, perm: Layout, target: Target) -> bool:
     return forms is None or target.prefers(*forms) is forms[0]
 
 
-def _operands_can_be_adapted(node: ir.Node, perm: Layout) -> bool:
+def _operands_can_be_adapted(node: ir.Node, perm: Permutation) -> bool:
     """Whether the operands that name axes, or hold a number for each, are constants that can be rewritten."""
     facts = facts_of(node.op_type)
     if rank_of(node.inputs[0]) != len(perm) or "axes" in node.attributes:
@@ -98,8 +107,14 @@ def _operands_can_be_adapted(node: ir.Node, perm: Layout) -> bool:
     return node.op_type != "Expand" or dims_of(node.inputs[1]) == (len(perm),)
 
 
-def rewrite_axes(editor: GraphEditor, node: ir.Node, perm: Layout) -> None:
-    """Rewrite the axes that `node` names, by attributes or constant operands, for operands kept in layout `perm`."""
+def rewrite_axes(editor: GraphEditor, node: ir.Node, perm: Permutation) -> None:
+    """Rewrite the axes that a node names, by attributes or constant operands, for operands that are kept permuted.
+
+    Args:
+      editor: the graph.
+      node: the node, one that `permutable_inputs` or `remaining_permutation` accepts.
+      perm: the permutation that its operands are kept by.
+    """
     facts = facts_of(node.op_type)
     if facts.axis is not None:
         axis = perm[axis_of(node, len(perm))]
@@ -113,8 +128,8 @@ def rewrite_axes(editor: GraphEditor, node: ir.Node, perm: Layout) -> None:
         _permute_operand(editor, node, index, perm)
 
 
-def remaining(node: ir.Node, perm: Layout) -> Layout | None:
-    """The layout of the result of a node that removes axes of an operand kept in layout `perm`.
+def remaining_permutation(node: ir.Node, perm: Permutation) -> Permutation | None:
+    """The permutation that the result of a node is kept by if its operand, of which it removes axes, is kept by `perm`.
 
     None for a node that does not remove known axes.
     """
@@ -150,10 +165,10 @@ def _set_axes(editor: GraphEditor, node: ir.Node, axes: list[int]) -> None:
     node.replace_input_with(index, editor.constant(np.array(axes[0] if scalar else axes, np.int64)))
 
 
-def _permute_operand(editor: GraphEditor, node: ir.Node, index: int, perm: Layout) -> None:
+def _permute_operand(editor: GraphEditor, node: ir.Node, index: int, perm: Permutation) -> None:
     numbers = known_operand(node, index)
     if numbers is None or numbers.size % len(perm) or not numbers.size:
         return
     order = inverse(perm)
-    laid_out = numbers.reshape(-1, len(perm))[:, order].reshape(-1)
-    node.replace_input_with(index, editor.constant(np.ascontiguousarray(laid_out)))
+    reordered = numbers.reshape(-1, len(perm))[:, order].reshape(-1)
+    node.replace_input_with(index, editor.constant(np.ascontiguousarray(reordered)))

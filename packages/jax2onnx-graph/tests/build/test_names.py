@@ -1,0 +1,54 @@
+"""Names of values and nodes: unique, printable, and after the place in the function."""
+
+from __future__ import annotations
+
+import pytest
+from jax2onnx_graph.build.names import Names, Origin, check_names, title
+from jax2onnx_graph.errors import OptionError
+
+
+def test_a_taken_name_gets_the_next_free_number():
+    names = Names(["x", "x_2"])
+    assert [names.unique(base) for base in ("x", "x", "y", "x_1")] == ["x_1", "x_3", "y", "x_1_1"]
+
+
+def test_reserved_names_are_taken():
+    names = Names()
+    names.reserve(["x"])
+    assert names.unique("x") == "x_1"
+
+
+def test_unprintable_characters_are_escaped():
+    assert Names().unique("a\nb") == "a\\nb"
+
+
+def test_nodes_are_named_after_their_scope_or_else_the_operation():
+    inner = Origin(stack="block").within("norm", "add", "model.py:3")
+    assert (inner.node_name("Add"), inner.line) == ("block.norm/Add", "model.py:3")
+    plain = Origin(line="model.py:2").within("", "add", None)
+    assert (plain.node_name("Add"), plain.line) == ("add.Add", "model.py:2")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("ab", r"names needs a list of names, each a text of printable characters; got 'ab'\."),
+        (["a", ""], r"needs a list of names"),
+        (["a"], r"names needs 2 different names, one for each of \['x', 'y'\]; got \['a'\]\."),
+        (["a", "a"], r"needs 2 different names"),
+        (["a", "z"], r"An input and an output cannot share a name; both are called 'z'\."),
+    ],
+)
+def test_names_that_do_not_fit_are_an_error(names, message):
+    with pytest.raises(OptionError, match=message):
+        check_names("names", names, ["x", "y"], apart_from=["z"])
+
+
+def test_the_title_of_a_model_is_the_name_of_its_function_or_class():
+    class Model:
+        def __call__(self):
+            """Nothing."""
+
+    assert [title(check_names), title(Model()), title(Model().__call__), title(lambda: 0)] == [
+        "check_names", "Model", "Model", "main",
+    ]  # fmt: skip

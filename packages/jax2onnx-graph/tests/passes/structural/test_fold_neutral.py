@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+from jax2onnx_graph.passes.structural.fold_neutral import FoldNeutral
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
+
+
+@pytest.mark.parametrize(
+    ("dtype", "operator", "expected"),
+    [
+        ("float", "Mul(a, one)", "Neg(Abs(x))"),
+        ("float", "Mul(one, a)", "Neg(Abs(x))"),
+        ("float", "Div(a, one)", "Neg(Abs(x))"),
+        ("float", "Div(one, a)", "Neg(Div([1.0], Abs(x)))"),
+        ("float", "Add(a, zero)", "Neg(Add(Abs(x), [0.0]))"),  # -0.0 + 0 is 0.0
+        ("float", "Mul(a, zero)", "Neg(Mul(Abs(x), [0.0]))"),
+        ("int64", "Add(a, zero)", "Neg(Abs(x))"),
+        ("int64", "Add(zero, a)", "Neg(Abs(x))"),
+        ("int64", "Sub(a, zero)", "Neg(Abs(x))"),
+        ("int64", "Sub(zero, a)", "Neg(Sub([0], Abs(x)))"),
+    ],
+)
+def test_neutral_elements_vanish(rewrite, dtype, operator, expected):
+    text = f"g ({dtype}[3] x) => ({dtype}[3] y) <{dtype}[1] one = {{1}}, {dtype}[1] zero = {{0}}> {{ a = Abs(x) s = {operator} y = Neg(s) }}"
+    assert rewrite(FoldNeutral(), HEAD + text) == [expected]
+
+
+def test_a_neutral_element_that_broadcasts_stays(rewrite):
+    text = "g (float[3] x) => (float[2,3] y) <float[2,1] one = {1, 1}> { a = Abs(x) y = Mul(a, one) }"
+    assert rewrite(FoldNeutral(), HEAD + text) == ["Mul(Abs(x), [[1.0], [1.0]])"]
