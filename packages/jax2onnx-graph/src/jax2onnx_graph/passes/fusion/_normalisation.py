@@ -14,6 +14,7 @@ from jax2onnx_graph.build.attributes import Attribute, attribute_values
 from jax2onnx_graph.facts.dtypes import is_exact_attribute
 from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.passes.fusion._row_statistics import RowStatistics
+from jax2onnx_graph.passes.fusion._reasons import no_operator
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import Declined
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation, other_operand, scalar
@@ -52,7 +53,7 @@ def normalised(
       editor: the graph.
     """
     if not editor.supports(op_type, x):
-        return Declined(f"the target has no {op_type} for {x.dtype}", node)
+        return Declined(no_operator(op_type, x), node)
     if not is_exact_attribute(epsilon, x.dtype):
         return Declined(f"epsilon is {epsilon!r}, which the attribute, a float32, cannot hold", node)
     if scale is not None and not _can_be_vector(scale, x):
