@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir
 import pytest
 from jax2onnx_graph.passes.fusion.recurrence.join_directions import JoinDirections
+from jax2onnx_graph.passes.fusion.recurrence.fold_reversals import FoldReversals
 
 WIDTH, HIDDEN = 2, 3
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -39,7 +41,7 @@ def _reversed(result: str, value: str, axis: str = "nought") -> str:
 @pytest.fixture
 def join(recover):
     def run(body: str, y: str = "float[T,B,6] y", x: str = X) -> list[str]:
-        return recover(JoinDirections(), f"{NUMBERS} {body}", x, y)
+        return recover(onnx_ir.passes.PassManager([FoldReversals(), JoinDirections()]), f"{NUMBERS} {body}", x, y)
 
     return run
 
