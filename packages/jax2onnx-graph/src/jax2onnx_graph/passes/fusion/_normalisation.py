@@ -13,8 +13,8 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.attributes import Attribute, attribute_values
 from jax2onnx_graph.facts.dtypes import is_exact_attribute
 from jax2onnx_graph.facts.values import dims_of, known
-from jax2onnx_graph.passes.fusion._row_statistics import RowStatistics
 from jax2onnx_graph.passes.fusion._reasons import no_operator
+from jax2onnx_graph.passes.fusion._row_statistics import RowStatistics
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import Declined
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation, other_operand, scalar

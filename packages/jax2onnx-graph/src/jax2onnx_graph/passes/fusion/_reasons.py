@@ -13,4 +13,6 @@ class UnreadableError(Exception):
 
 def no_operator(op_type: str, value: ir.Value) -> str:
     """The reason that the target lacks the operator for the element type of `value`."""
-    return f"the target has no {op_type} for {'an unknown element type' if value.dtype is None else value.dtype.numpy()}"
+    return (
+        f"the target has no {op_type} for {'an unknown element type' if value.dtype is None else value.dtype.numpy()}"
+    )

@@ -9,19 +9,19 @@ MERGED = """m = Constant<value = int64[3] {0, 0, 8}>() k = Neg(x) kt = Transpose
 HEADS_FIRST = ("float[B,2,T,4] x", "float[B,T,8] y")
 
 
-def test_keys_and_values_with_heads_first_are_not_transposed(recover):
+def test_keys_and_values_with_heads_first_are_not_transposed(fused):
     body = "y = Attention<q_num_heads = 2, kv_num_heads = 2, scale = 0.3>(v3, k3, v3)"
-    operators = recover(AttentionLayout(), MERGED + body, *HEADS_FIRST)
+    operators = fused(AttentionLayout(), MERGED + body, *HEADS_FIRST)
     assert operators == ["Neg", "Attention", "Transpose", "Reshape"]
 
 
-def test_a_merged_query_is_transposed_instead(recover):
+def test_a_merged_query_is_transposed_instead(fused):
     body = "q = Neg(v3) y = Attention<q_num_heads = 2, kv_num_heads = 2, is_causal = 1>(q, k3, v3)"
-    operators = recover(AttentionLayout(), MERGED + body, *HEADS_FIRST)
+    operators = fused(AttentionLayout(), MERGED + body, *HEADS_FIRST)
     assert operators.count("Transpose") == 3  # one of them that of the values, here the query too
     assert operators[-3:] == ["Attention", "Transpose", "Reshape"]
 
 
-def test_merged_keys_stay(recover):
+def test_merged_keys_stay(fused):
     body = "y = Attention<q_num_heads = 2, kv_num_heads = 2>(x, x, x)"
-    assert recover(AttentionLayout(), body, "float[B,5,8] x") == ["Attention"]
+    assert fused(AttentionLayout(), body, "float[B,5,8] x") == ["Attention"]

@@ -36,7 +36,9 @@ class Replacement:
         """Whether nothing has to read the result of the node any more."""
         output = self.node.outputs[0]
         replaced = {view.node for view in self.views if view.is_complete}
-        return self.moves is not None or (not output.is_graph_output() and {user for user, _ in output.uses()} <= replaced)
+        return self.moves is not None or (
+            not output.is_graph_output() and {user for user, _ in output.uses()} <= replaced
+        )
 
 
 def replacement(node: ir.Node, axes: Axes, own: Axes) -> Replacement:
@@ -47,7 +49,9 @@ def replacement(node: ir.Node, axes: Axes, own: Axes) -> Replacement:
     """
     found = _replacement(node, axes, own, tuple(map(size_of, own)))
     if not found.is_complete:
-        raise UnreadableError("the result cannot be arranged as it is read without computing several symbolic dimensions")
+        raise UnreadableError(
+            "the result cannot be arranged as it is read without computing several symbolic dimensions"
+        )
     return found
 
 

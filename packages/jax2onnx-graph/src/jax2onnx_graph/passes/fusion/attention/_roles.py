@@ -117,7 +117,9 @@ def _is_static(axes: Sequence[Axis]) -> bool:
     return all(isinstance(axis.size, int) for axis in axes)
 
 
-def _queries(alone: Sequence[Axis], heads: Group, query: Sequence[Axis], formula: AttentionFormula) -> tuple[Group, Group]:
+def _queries(
+    alone: Sequence[Axis], heads: Group, query: Sequence[Axis], formula: AttentionFormula
+) -> tuple[Group, Group]:
     """The query heads of each key head, and the sequence of the queries, of the axes that the query has alone."""
     repeated = {axis for x in (formula.key, formula.value) for axis in axes_in(x.axes())}
     group = [axis for axis in alone if axis in repeated and isinstance(axis.size, int)]
@@ -140,7 +142,9 @@ def _varied(alone: Sequence[Axis], formula: AttentionFormula) -> list[Axis] | No
     return None
 
 
-def _by_order(alone: list[Axis], heads: Group, query: Sequence[Axis], has_group: bool, formula: AttentionFormula) -> list[Axis]:
+def _by_order(
+    alone: list[Axis], heads: Group, query: Sequence[Axis], has_group: bool, formula: AttentionFormula
+) -> list[Axis]:
     """The sequence of the queries, by where the axes stand in the query."""
     symbolic = [axis for axis in alone if not isinstance(axis.size, int)]
     if symbolic or has_group:

@@ -68,14 +68,18 @@ class HeadsAsRows(NodePass[_Heads]):
         if heads is None or heads.group == 1:
             return None
         if heads.group < _LEAST:
-            return Declined(f"only {heads.group} query heads share a key head, and {_LEAST} are needed to gain time", node)
+            return Declined(
+                f"only {heads.group} query heads share a key head, and {_LEAST} are needed to gain time", node
+            )
         if node.attributes.get_int("is_causal", 0):
             return Declined("it has a causal mask", node)
         if len(node.outputs) != 1 or any(node.inputs[4:]):
             return Declined("it has a past or further results", node)
         mask = _mask_of(node)
         if mask is not None and not _can_be_rows(mask, heads):
-            return Declined("the mask has other heads than the queries, or differs by head and has a symbolic length", node)
+            return Declined(
+                "the mask has other heads than the queries, or differs by head and has a symbolic length", node
+            )
         return heads
 
     def rewrite(self, node: ir.Node, match: _Heads, editor: GraphEditor) -> None:

@@ -11,8 +11,8 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import constant_tensor, dims_of, same_dim
 from jax2onnx_graph.passes.fusion._reasons import UnreadableError
 from jax2onnx_graph.passes.fusion.recurrence._affine import Affine, Batch, Leaf
-from jax2onnx_graph.passes.fusion.recurrence._symbolic import SymbolicEvaluator
 from jax2onnx_graph.passes.fusion.recurrence._formulas import Formula
+from jax2onnx_graph.passes.fusion.recurrence._symbolic import SymbolicEvaluator
 
 _VIEWS = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity")
 _OF_ONE_OPERAND = (*_VIEWS, "Expand", "Split", "Slice", "Gather", "Neg")

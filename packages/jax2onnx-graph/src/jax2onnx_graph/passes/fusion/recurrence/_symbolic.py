@@ -322,7 +322,9 @@ def _general_product(evaluator: SymbolicEvaluator, node: ir.Node, _: ir.Value) -
         product = _swapped(_times(evaluator, formula if flips[1] else _swapped(formula), first.T, node.inputs[0]))
     else:
         raise UnreadableError("the weights are not constant")
-    return product + evaluator.formula(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else product
+    return (
+        product + evaluator.formula(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else product
+    )
 
 
 _RULES: Mapping[str, Rule] = {

@@ -53,7 +53,11 @@ class FoldReversals(GraphPass):
 
     def __init__(self, target: Target = standard_target) -> None:
         super().__init__(target)
-        self._rules: Sequence[NodePass[Any]] = (_TurnOperators(target), _CancelReversals(target), _UseLastStates(target))
+        self._rules: Sequence[NodePass[Any]] = (
+            _TurnOperators(target),
+            _CancelReversals(target),
+            _UseLastStates(target),
+        )
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
         if not recurrences(editor):

@@ -167,9 +167,7 @@ def _concats(forward: ir.Value, backward: ir.Value, axis: int) -> Iterator[_Conc
                     yield _Concat(node, perm)
 
 
-def _first_states(
-    first: ir.Node, both: tuple[ir.Node, ir.Node], graph: ir.Graph
-) -> list[list[_Available]] | None:
+def _first_states(first: ir.Node, both: tuple[ir.Node, ir.Node], graph: ir.Graph) -> list[list[_Available]] | None:
     """The first states of both directions, none where they are zeros; None if some are not there before `first`."""
     position = {node: index for index, node in enumerate(graph)}
     states: list[list[_Available]] = []

@@ -21,8 +21,8 @@ HEADS = ("float[B,T,2,4] x", "float[B,T,2,4] y")
 
 @pytest.mark.parametrize("end", [PLAIN_END, EINSUM_END])
 @pytest.mark.parametrize("logits", ["a = MatMul(qt, kt) l = Mul(a, s)", "qs = Mul(s, qt) l = MatMul(qs, kt)"])
-def test_attention(recover, logits, end):
-    operators = recover(FuseAttention(), QKV + logits + end, *HEADS)
+def test_attention(fused, logits, end):
+    operators = fused(FuseAttention(), QKV + logits + end, *HEADS)
     assert operators == ["Mul", "Add", "Reshape", "Reshape", "Reshape", "Attention", "Reshape"]
 
 
@@ -42,26 +42,26 @@ HEADS_FIRST = """s = Constant<value = float {0.35}>() q = Mul(x, x) v = Add(x, x
         ),
     ],
 )
-def test_attention_on_keys_and_values_with_heads_first(recover, end, expected):
+def test_attention_on_keys_and_values_with_heads_first(fused, end, expected):
     """Caches of [B, N, S, H] are not transposed."""
-    operators = recover(FuseAttention(), HEADS_FIRST + end, "float[B,2,T,4] x", "float[B,2,T,4] y")
+    operators = fused(FuseAttention(), HEADS_FIRST + end, "float[B,2,T,4] x", "float[B,2,T,4] y")
     assert operators == ["Mul", "Add", *expected]
 
 
-def test_attention_of_one_query_whose_transposes_are_reshapes(recover):
+def test_attention_of_one_query_whose_transposes_are_reshapes(fused):
     body = """shape = Constant<value = int64[4] {0, 2, 1, 4}>() column = Constant<value = int64[4] {0, 2, 5, 1}>()
         back = Constant<value = int64[4] {0, 1, 2, 4}>() one = Constant<value = int64[1] {1}>()
         first = Constant<value = int64[1] {0}>() s = Constant<value = float {0.35}>()
         x1 = Slice(x, first, one, one) q = Reshape(x1, shape) k = Transpose<perm = [0,2,3,1]>(x) a = MatMul(q, k)
         l = Mul(a, s) p = Softmax<axis = -1>(l) pt = Reshape(p, column) vt = Transpose<perm = [0,2,3,1]>(x)
         o = MatMul(vt, pt) y = Reshape(o, back)"""
-    operators = recover(FuseAttention(), body, "float[B,5,2,4] x", "float[B,1,2,4] y")
+    operators = fused(FuseAttention(), body, "float[B,5,2,4] x", "float[B,1,2,4] y")
     assert "Attention" in operators
     assert "MatMul" not in operators
 
 
 @pytest.mark.parametrize("where", ["l = Where(f, b, low)", "n = Not(f) l = Where(n, low, b)"])
-def test_attention_with_a_mask_that_hides_whole_rows(recover, where):
+def test_attention_with_a_mask_that_hides_whole_rows(fused, where):
     """The query with the least sum sees no key."""
     mask = """
         last = Constant<value = int64[1] {-1}>() m2 = Constant<value = int64[1] {-2}>() heads = Constant<value = int64[1] {1}>()
@@ -69,18 +69,18 @@ def test_attention_with_a_mask_that_hides_whole_rows(recover, where):
         rows = Unsqueeze(r, last) cols = Unsqueeze(r, m2) g = Greater(rows, cols) f = Unsqueeze(g, heads)
     """
     body = QKV + mask + "a = MatMul(qt, kt) b = Mul(a, s) " + where + " " + PLAIN_END
-    operators = recover(FuseAttention(), body, *HEADS)
+    operators = fused(FuseAttention(), body, *HEADS)
     assert "Attention" in operators
     assert "Softmax" not in operators
 
 
-def test_attention_with_a_bias_of_keys(recover):
+def test_attention_with_a_bias_of_keys(fused):
     bias = """
         axes = Constant<value = int64[2] {2, 3}>() last = Constant<value = int64[1] {-1}>()
         c = ReduceSum<keepdims = 0>(x, axes) middle = Constant<value = int64[2] {1, 2}>() b = Unsqueeze(c, middle)
     """
     body = QKV + bias + "a = MatMul(qt, kt) as = Mul(a, s) l = Add(as, b) " + PLAIN_END
-    operators = recover(FuseAttention(), body, *HEADS)
+    operators = fused(FuseAttention(), body, *HEADS)
     assert "Attention" in operators
     assert "Expand" in operators
 
@@ -92,13 +92,13 @@ GROUPED = """shape = Constant<value = int64[5] {0, 0, 2, 2, 4}>() rows = Constan
     k = Slice(x, first, two, axis)"""
 
 
-def test_attention_of_grouped_heads(recover):
+def test_attention_of_grouped_heads(fused):
     """The query heads of a group are rows of one product, as `einsum` has them."""
     body = f"""{GROUPED} kt = Transpose<perm = [0,2,3,1]>(k) a = MatMul(q, kt) l = Reshape(a, apart) p = Softmax<axis = -1>(l)
         together = Constant<value = int64[4] {{0, 2, 10, 5}}>() pr = Reshape(p, together) kv = Transpose<perm = [0,2,1,3]>(k)
         o = MatMul(pr, kv) out = Constant<value = int64[5] {{0, 2, 2, 5, 4}}>() o5 = Reshape(o, out)
         ot = Transpose<perm = [0,3,1,2,4]>(o5) back = Constant<value = int64[4] {{0, 5, 4, 4}}>() y = Reshape(ot, back)"""
-    operators = recover(FuseAttention(), body, "float[B,5,4,4] x", "float[B,5,4,4] y")
+    operators = fused(FuseAttention(), body, "float[B,5,4,4] x", "float[B,5,4,4] y")
     assert operators == ["Slice", "Reshape", "Reshape", "Reshape", "Attention", "Reshape"]
 
 
@@ -106,11 +106,11 @@ REPEATED = """axis = Constant<value = int64[1] {2}>() wide = Constant<value = in
     e = Expand(u, wide) heads = Constant<value = int64[4] {0, 6, 5, 4}>() k = Reshape(e, heads) q = Neg(k)"""
 
 
-def test_attention_on_keys_and_values_that_are_repeated_for_the_query_heads(recover):
+def test_attention_on_keys_and_values_that_are_repeated_for_the_query_heads(fused):
     body = (
         f"{REPEATED} kt = Transpose<perm = [0,1,3,2]>(k) l = MatMul(q, kt) p = Softmax<axis = -1>(l) y = MatMul(p, k)"
     )
-    operators = recover(FuseAttention(), body, "float[B,2,5,4] x", "float[B,6,5,4] y")
+    operators = fused(FuseAttention(), body, "float[B,2,5,4] x", "float[B,6,5,4] y")
     assert operators == ["Unsqueeze", "Expand", "Reshape", "Neg", "Attention"]  # what is repeated is the query's
 
 
@@ -122,50 +122,50 @@ def test_attention_on_keys_and_values_that_are_repeated_for_the_query_heads(reco
     m = ReduceMax<keepdims = 1>(l, axes) d = Sub(l, m) e = Exp(d) t = ReduceSum<keepdims = 1>(e, axes) p = Div(e, t)""",
     ],
 )
-def test_attention_whose_softmax_goes_over_another_axis_than_the_last(recover, softmax):
+def test_attention_whose_softmax_goes_over_another_axis_than_the_last(fused, softmax):
     body = f"""{QKV} qc = Transpose<perm = [0,1,3,2]>(qt) k = Transpose<perm = [0,2,1,3]>(x) l = MatMul(k, qc) {softmax}
         vt = Transpose<perm = [0,2,3,1]>(v) o = MatMul(vt, p) y = Transpose<perm = [0,3,1,2]>(o)"""
-    operators = recover(FuseAttention(), body, *HEADS)
+    operators = fused(FuseAttention(), body, *HEADS)
     assert operators[-2:] == ["Attention", "Reshape"]
 
 
-def test_attention_with_a_soft_cap(recover):
+def test_attention_with_a_soft_cap(fused):
     cap = "c = Constant<value = float {2}>() b = Div(a, c) t = Tanh(b) l = Mul(t, c) "
-    operators = recover(FuseAttention(), QKV + "a = MatMul(qt, kt) " + cap + PLAIN_END, *HEADS)
+    operators = fused(FuseAttention(), QKV + "a = MatMul(qt, kt) " + cap + PLAIN_END, *HEADS)
     assert "Attention" in operators
     assert "Tanh" not in operators
 
 
-def test_attention_with_a_soft_cap_and_a_mask_where_the_target_masks_before_the_cap(recover, limited):
+def test_attention_with_a_soft_cap_and_a_mask_where_the_target_masks_before_the_cap(fused, limited):
     mask = """h = Constant<value = int64[2] {2, 3}>() r = ReduceSum<keepdims = 0>(x, h)
         axes = Constant<value = int64[2] {1, 2}>() b = Unsqueeze(r, axes) """
     body = QKV + mask + "a = MatMul(qt, kt) t = Tanh(a) l = Add(t, b) " + PLAIN_END
-    assert "Attention" in recover(FuseAttention(), body, *HEADS)
+    assert "Attention" in fused(FuseAttention(), body, *HEADS)
     target = limited(lost=[("Attention", "masked")])
-    assert "Attention" not in recover(FuseAttention(target), body, *HEADS)
+    assert "Attention" not in fused(FuseAttention(target), body, *HEADS)
 
 
-def test_attention_in_half_precision_is_computed_in_single(recover):
+def test_attention_in_half_precision_is_computed_in_single(fused):
     body = """x16 = Cast<to = 10>(x) k = Transpose<perm = [0,2,3,1]>(x16) q = Transpose<perm = [0,2,1,3]>(x16) l = MatMul(q, k)
         l32 = Cast<to = 1>(l) p32 = Softmax<axis = -1>(l32) p = Cast<to = 10>(p32) o = MatMul(p, q)
         o32 = Cast<to = 1>(o) y = Transpose<perm = [0,2,1,3]>(o32)"""
-    operators = recover(FuseAttention(), body, *HEADS, tolerance=5e-3)
+    operators = fused(FuseAttention(), body, *HEADS, tolerance=5e-3)
     assert "Attention" in operators
     assert "MatMul" not in operators
 
 
-def test_attention_whose_logits_are_read_stays(recover):
+def test_attention_whose_logits_are_read_stays(fused):
     end = PLAIN_END.replace("y = Transpose", "z = Transpose")
     more = " all = Constant<value = int64[2] {2,3}>() k = ReduceSum(l, all) kk = Transpose<perm = [0,2,1,3]>(k) y = Add(z, kk)"
-    assert "Attention" not in recover(FuseAttention(), QKV + "l = MatMul(qt, kt) " + end + more, *HEADS)
+    assert "Attention" not in fused(FuseAttention(), QKV + "l = MatMul(qt, kt) " + end + more, *HEADS)
 
 
-def test_attention_with_a_negative_scale_stays(recover):
+def test_attention_with_a_negative_scale_stays(fused):
     body = QKV + "c = Constant<value = float {-0.5}>() a = MatMul(qt, kt) l = Mul(a, c) " + PLAIN_END
-    assert "Attention" not in recover(FuseAttention(), body, *HEADS)
+    assert "Attention" not in fused(FuseAttention(), body, *HEADS)
 
 
-def test_attention_whose_weights_are_read_stays(recover):
+def test_attention_whose_weights_are_read_stays(fused):
     body = (
         QKV
         + "l = MatMul(qt, kt) "
@@ -174,14 +174,14 @@ def test_attention_whose_weights_are_read_stays(recover):
             " all = Constant<value = int64[2] {2,3}>() k = ReduceSum(p, all) kk = Transpose<perm = [0,2,1,3]>(k) y = Add(z, kk)"
         )
     )
-    assert "Attention" not in recover(FuseAttention(), body, *HEADS)
+    assert "Attention" not in fused(FuseAttention(), body, *HEADS)
 
 
-def test_a_target_of_opset_18_gets_no_attention(recover, limited):
+def test_a_target_of_opset_18_gets_no_attention(fused, limited):
     body = QKV + "a = MatMul(qt, kt) l = Mul(a, s)" + PLAIN_END
-    assert "Attention" not in recover(FuseAttention(limited(opset=18)), body, *HEADS)
+    assert "Attention" not in fused(FuseAttention(limited(opset=18)), body, *HEADS)
 
 
-def test_a_target_that_attends_in_half_precision_alone_gets_no_attention_in_single(recover, limited):
+def test_a_target_that_attends_in_half_precision_alone_gets_no_attention_in_single(fused, limited):
     body = QKV + "a = MatMul(qt, kt) l = Mul(a, s)" + PLAIN_END
-    assert "Attention" not in recover(FuseAttention(limited(dtypes=[np.float16])), body, *HEADS)
+    assert "Attention" not in fused(FuseAttention(limited(dtypes=[np.float16])), body, *HEADS)

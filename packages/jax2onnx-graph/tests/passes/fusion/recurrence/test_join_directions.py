@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 import pytest
-from jax2onnx_graph.passes.fusion.recurrence.join_directions import JoinDirections
 from jax2onnx_graph.passes.fusion.recurrence.fold_reversals import FoldReversals
+from jax2onnx_graph.passes.fusion.recurrence.join_directions import JoinDirections
 
 WIDTH, HIDDEN = 2, 3
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -39,9 +39,9 @@ def _reversed(result: str, value: str, axis: str = "nought") -> str:
 
 
 @pytest.fixture
-def join(recover):
+def join(fused):
     def run(body: str, y: str = "float[T,B,6] y", x: str = X) -> list[str]:
-        return recover(onnx_ir.passes.PassManager([FoldReversals(), JoinDirections()]), f"{NUMBERS} {body}", x, y)
+        return fused(onnx_ir.passes.PassManager([FoldReversals(), JoinDirections()]), f"{NUMBERS} {body}", x, y)
 
     return run
 

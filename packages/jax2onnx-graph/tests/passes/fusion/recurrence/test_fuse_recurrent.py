@@ -55,49 +55,49 @@ TWO = ("float[T,B,2] x, float[B,3] h0, float[B,3] c0", "float[B,3] hn, float[B,3
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_a_cell_with_one_state(recover, cell):
-    operators = recover(FuseRecurrent(), _scan(CELLS[cell]), *ONE)
+def test_a_cell_with_one_state(fused, cell):
+    operators = fused(FuseRecurrent(), _scan(CELLS[cell]), *ONE)
     assert operators == ["Unsqueeze", cell[:3], "Squeeze", "Squeeze"]
 
 
-def test_an_lstm_of_joined_weights(recover):
-    operators = recover(FuseRecurrent(), _scan(LSTM, more=True), *TWO)
+def test_an_lstm_of_joined_weights(fused):
+    operators = fused(FuseRecurrent(), _scan(LSTM, more=True), *TWO)
     assert operators == ["Unsqueeze", "Unsqueeze", "LSTM", "Squeeze", "Squeeze", "Squeeze"]
 
 
-def test_a_first_state_of_zeros_is_not_passed_on(recover):
+def test_a_first_state_of_zeros_is_not_passed_on(fused):
     zeros = "h0 = Constant<value = float[3,3] {0, 0, 0, 0, 0, 0, 0, 0, 0}>() "
-    operators = recover(FuseRecurrent(), zeros + _scan(CELLS["RNN"], batch="3"), "float[T,3,2] x", "float[T,3,3] ys")
+    operators = fused(FuseRecurrent(), zeros + _scan(CELLS["RNN"], batch="3"), "float[T,3,2] x", "float[T,3,3] ys")
     assert operators == ["RNN", "Squeeze"]
 
 
-def test_products_that_are_multiplied_out(recover):
+def test_products_that_are_multiplied_out(fused):
     step = f"""{_affine("a")} {_affine("b")} z = Sigmoid(a) r = Sigmoid(b) xc = MatMul(row, wc) hc = MatMul(h, rc)
         rh = Mul(r, hc) n = Add(xc, rh) t = Tanh(n) d = Sub(h, t) zd = Mul(z, d) new = Add(t, zd)"""
-    assert "GRU" in recover(FuseRecurrent(), _scan(step), *ONE)
+    assert "GRU" in fused(FuseRecurrent(), _scan(step), *ONE)
 
 
-def test_another_activation_is_for_targets_that_prefer_it(recover):
-    assert recover(FuseRecurrent(), _scan(f"{_affine('a')} new = Relu(a)"), *ONE) == ["Scan"]
+def test_another_activation_is_for_targets_that_prefer_it(fused):
+    assert fused(FuseRecurrent(), _scan(f"{_affine('a')} new = Relu(a)"), *ONE) == ["Scan"]
 
 
-def test_a_matrix_from_the_left(recover):
+def test_a_matrix_from_the_left(fused):
     step = """ht = Transpose(h) at = MatMul(ra, ht) ha = Transpose(at) xa = MatMul(row, wa) a = Add(ha, xa)
         new = Tanh(a)"""
-    assert "RNN" in recover(FuseRecurrent(), _scan(step), *ONE)
+    assert "RNN" in fused(FuseRecurrent(), _scan(step), *ONE)
 
 
-def test_a_product_before_the_loop(recover):
+def test_a_product_before_the_loop(fused):
     loop = """body = step (float[B,3] h, float[B,3] p) => (float[B,3] new, float[B,3] y) {
         hp = MatMul(h, ra) a = Add(hp, p) new = Tanh(a) y = Identity(new) }"""
     text = f"""{WEIGHTS} xw = MatMul(x, wa) xt = Transpose<perm = [1, 0, 2]>(xw)
         hn, ys = Scan<num_scan_inputs = 1, {loop}>(h0, xt)"""
     batch_first = ("float[B,T,2] x, float[B,3] h0", ONE[1])
-    assert recover(FuseRecurrent(), text, *batch_first) == ["Transpose", "Unsqueeze", "RNN", "Squeeze", "Squeeze"]
+    assert fused(FuseRecurrent(), text, *batch_first) == ["Transpose", "Unsqueeze", "RNN", "Squeeze", "Squeeze"]
 
 
-def test_a_sequence_without_a_batch(recover):
-    operators = recover(
+def test_a_sequence_without_a_batch(fused):
+    operators = fused(
         FuseRecurrent(),
         f"""{WEIGHTS} hn, ys = Scan<num_scan_inputs = 1, body = step (float[3] h, float[2] row) => (float[3] new, float[3] y) {{
             {_affine("a")} new = Tanh(a) y = Identity(new) }}>(h0, x)""",
@@ -107,33 +107,33 @@ def test_a_sequence_without_a_batch(recover):
     assert operators == ["Unsqueeze", "Unsqueeze", "RNN", "Squeeze", "Squeeze"]
 
 
-def test_a_constant_that_differs_between_rows_of_the_batch_stays(recover):
+def test_a_constant_that_differs_between_rows_of_the_batch_stays(fused):
     step = f"{_affine('a')} m = MatMul(ra, rb) d = Add(a, m) new = Tanh(d)"
     three = ("float[T,3,2] x, float[3,3] h0", "float[3,3] hn, float[T,3,3] ys")
-    assert recover(FuseRecurrent(), _scan(step, batch="3"), *three) == ["Scan"]
+    assert fused(FuseRecurrent(), _scan(step, batch="3"), *three) == ["Scan"]
 
 
-def test_a_scan_that_collects_the_cells_stays(recover):
-    assert recover(FuseRecurrent(), _scan(LSTM, more=True, state="c"), *TWO) == ["Scan"]
+def test_a_scan_that_collects_the_cells_stays(fused):
+    assert fused(FuseRecurrent(), _scan(LSTM, more=True, state="c"), *TWO) == ["Scan"]
 
 
-def test_a_cell_with_two_reset_gates_stays(recover):
+def test_a_cell_with_two_reset_gates_stays(fused):
     step = f"{_affine('a')} r = Sigmoid(a) p = Mul(r, ha) hb = MatMul(h, rb) q = Mul(r, hb) n = Add(p, q) t = Tanh(n)"
     step += " u = Sub(one, r) k = Mul(u, t) v = Mul(r, h) new = Add(k, v)"
-    assert recover(FuseRecurrent(), _scan(step), *ONE) == ["Scan"]
+    assert fused(FuseRecurrent(), _scan(step), *ONE) == ["Scan"]
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_a_target_without_the_operator_keeps_the_scan(recover, limited, cell):
+def test_a_target_without_the_operator_keeps_the_scan(fused, limited, cell):
     target = limited(cell[:3], opset=18)
-    assert recover(FuseRecurrent(target), _scan(CELLS[cell]), *ONE) == ["Scan"]
+    assert fused(FuseRecurrent(target), _scan(CELLS[cell]), *ONE) == ["Scan"]
 
 
-def test_each_operator_is_asked_for_by_itself(recover, limited):
+def test_each_operator_is_asked_for_by_itself(fused, limited):
     target = limited("LSTM", opset=18)
-    assert recover(FuseRecurrent(target), _scan(LSTM, more=True), *TWO) == ["Scan"]
-    assert "GRU" in recover(FuseRecurrent(target), _scan(CELLS["GRU"]), *ONE)
+    assert fused(FuseRecurrent(target), _scan(LSTM, more=True), *TWO) == ["Scan"]
+    assert "GRU" in fused(FuseRecurrent(target), _scan(CELLS["GRU"]), *ONE)
 
 
-def test_a_target_may_prefer_the_scan(recover, limited):
-    assert recover(FuseRecurrent(limited(avoided={"RNN"})), _scan(CELLS["RNN"]), *ONE) == ["Scan"]
+def test_a_target_may_prefer_the_scan(fused, limited):
+    assert fused(FuseRecurrent(limited(avoided={"RNN"})), _scan(CELLS["RNN"]), *ONE) == ["Scan"]

@@ -17,26 +17,26 @@ def rows(limited) -> HeadsAsRows:
 
 
 @pytest.mark.parametrize("mask", ["bool[1,5]", "float[1,5]", "bool[B,1,1,5]", "float[1,1,1,5]"])
-def test_heads_of_one_query_become_rows(recover, rows, mask):
-    operators = recover(rows, "y = Attention<softcap = 2.0>(q, k, k, m)", HEADS_FIRST[0].format(mask), HEADS_FIRST[1])
+def test_heads_of_one_query_become_rows(fused, rows, mask):
+    operators = fused(rows, "y = Attention<softcap = 2.0>(q, k, k, m)", HEADS_FIRST[0].format(mask), HEADS_FIRST[1])
     assert operators == ["Expand", "Reshape", "Attention", "Reshape"]
 
 
 @pytest.mark.parametrize("mask", ["bool[8,1,5]", "float[B,8,1,5]"])
-def test_heads_of_the_mask_become_rows(recover, rows, mask):
-    operators = recover(rows, "y = Attention<scale = 0.3>(q, k, k, m)", HEADS_FIRST[0].format(mask), HEADS_FIRST[1])
+def test_heads_of_the_mask_become_rows(fused, rows, mask):
+    operators = fused(rows, "y = Attention<scale = 0.3>(q, k, k, m)", HEADS_FIRST[0].format(mask), HEADS_FIRST[1])
     assert operators == ["Reshape", "Reshape", "Attention", "Reshape"]
 
 
-def test_merged_heads_become_rows(recover, rows):
+def test_merged_heads_become_rows(fused, rows):
     body = "y = Attention<q_num_heads = 8, kv_num_heads = 2>(q, k, k, m)"
-    operators = recover(rows, body, MERGED[0].format("bool[1,5]"), MERGED[1])
+    operators = fused(rows, body, MERGED[0].format("bool[1,5]"), MERGED[1])
     assert operators == ["Expand", "Reshape", "Transpose", "Reshape", "Attention", "Reshape", "Transpose", "Reshape"]
 
 
-def test_calls_with_one_mask_share_its_repetition(recover, rows):
+def test_calls_with_one_mask_share_its_repetition(fused, rows):
     body = "h = Attention(q, k, k, m) y = Attention(h, k, k, m)"
-    operators = recover(rows, body, HEADS_FIRST[0].format("bool[1,5]"), HEADS_FIRST[1])
+    operators = fused(rows, body, HEADS_FIRST[0].format("bool[1,5]"), HEADS_FIRST[1])
     assert operators.count("Expand") == 1
     assert operators.count("Attention") == 2
 
@@ -51,12 +51,12 @@ def test_calls_with_one_mask_share_its_repetition(recover, rows):
         ("y = Attention(q, k, k, m)", "float[B,8,1,3] q, float[B,2,S,3] k, bool[8,1,S] m", "float[B,8,1,3] y"),
     ],
 )
-def test_other_attention_stays(recover, rows, body, inputs, output):
-    assert recover(rows, body, inputs, output) == ["Attention"]
+def test_other_attention_stays(fused, rows, body, inputs, output):
+    assert fused(rows, body, inputs, output) == ["Attention"]
 
 
-def test_a_target_without_a_preference_keeps_heads(recover, limited):
-    attention = recover(
+def test_a_target_without_a_preference_keeps_heads(fused, limited):
+    attention = fused(
         HeadsAsRows(limited()), "y = Attention(q, k, k)", "float[B,8,1,3] q, float[B,2,5,3] k", "float[B,8,1,3] y"
     )
     assert attention == ["Attention"]
