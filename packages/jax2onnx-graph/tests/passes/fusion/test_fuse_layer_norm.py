@@ -70,8 +70,6 @@ def test_a_target_with_layer_norm_in_double_precision_alone_gets_none_in_single(
     assert "LayerNormalization" not in fused(FuseLayerNorm(target), TWO_MOMENTS + "y = Div(d, s)")
 
 
-
-
 @pytest.mark.parametrize(
     ("rest", "signature", "reason"),
     [

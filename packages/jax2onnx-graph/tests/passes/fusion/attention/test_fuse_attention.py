@@ -185,3 +185,166 @@ def test_a_target_of_opset_18_gets_no_attention(fused, limited):
 def test_a_target_that_attends_in_half_precision_alone_gets_no_attention_in_single(fused, limited):
     body = QKV + "a = MatMul(qt, kt) l = Mul(a, s)" + PLAIN_END
     assert "Attention" not in fused(FuseAttention(limited(dtypes=[np.float16])), body, *HEADS)
+
+
+LOGITS = "a = MatMul(qt, kt) l = Mul(a, s) "
+READ_OF = "all = Constant<value = int64[2] {{2, 3}}>() r = ReduceSum({}, all) rt = Transpose<perm = [0,2,1,3]>(r) y = Add(z, rt)"
+READ = PLAIN_END.replace("y = Transpose", "z = Transpose")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (LOGITS + READ + READ_OF.format("p"), "the probabilities have a second reader"),
+        (LOGITS + READ + READ_OF.format("l"), "the logits have a second reader"),
+        (LOGITS + READ + READ_OF.format("a"), "the logits have a second reader"),
+        (
+            "c = Constant<value = float {-0.5}>() a = MatMul(qt, kt) l = Mul(a, c) " + PLAIN_END,
+            "the scale is not positive",
+        ),
+        (
+            LOGITS + PLAIN_END.replace("axis = -1", "axis = 2"),
+            "the softmax does not go over the axis that the values are summed over",
+        ),
+    ],
+)
+def test_reasons(declined, body, reason):
+    assert declined(FuseAttention(), QKV + body, *HEADS) == [reason]
+
+
+BIAS = "b = Constant<value = float[1,1,5,5] {" + ", ".join(["0.5"] * 12 + ["0.25"] * 13) + "}>() "
+
+
+@pytest.mark.parametrize(
+    ("logits", "reason"),
+    [
+        ("a = MatMul(qt, kt) f = Add(a, b) l = Mul(f, s) ", "the logits are scaled after a mask or bias"),
+        ("a = MatMul(qt, kt) f = Add(a, b) l = Tanh(f) ", "the logits are scaled after a mask or bias"),
+        ("a = MatMul(qt, kt) f = Tanh(a) l = Tanh(f) ", "the logits are capped twice"),
+        (
+            "n = Constant<value = float {-2}>() a = MatMul(qt, kt) f = Tanh(a) l = Mul(f, n) ",
+            "the soft cap is negative",
+        ),
+    ],
+)
+def test_reasons_in_the_logits(declined, logits, reason):
+    signature = ("float[B,5,2,4] x", "float[B,5,2,4] y")
+    assert declined(FuseAttention(), QKV + BIAS + logits + PLAIN_END, *signature) == [reason]
+
+
+GEMM = "l = Gemm<transB = 1>(x, k) p = Softmax<axis = -1>(l) y = Gemm(p, v) "
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "output", "reason"),
+    [
+        (
+            GEMM.replace("(x, k)", "(x, k, c)"),
+            "float[3,4] x, float[5,4] k, float[5,4] v, float[5] c",
+            "float[3,4] y",
+            "a product has a summand",
+        ),
+        (
+            GEMM.replace("Gemm(p", "Gemm<alpha = 2.0>(p"),
+            "float[3,4] x, float[5,4] k, float[5,4] v",
+            "float[3,4] y",
+            "the last product has a factor",
+        ),
+        (
+            "l = MatMul(x, k) p = Softmax<axis = -1>(l) y = MatMul(p, v)",
+            "float[3,4] x, float[4,1] k, float[1,4] v",
+            "float[3,4] y",
+            "there is only one key",
+        ),
+        (
+            "l = MatMul(x, k) f = Add(l, m) p = Softmax<axis = -1>(f) y = MatMul(p, v)",
+            "float[1,4] x, float[4,5] k, float[3,5] m, float[5,4] v",
+            "float[3,4] y",
+            "the logits are broadcast to the shape of a mask or bias",
+        ),
+        (
+            "l = MatMul(x, k) f = Add(l, m) p = Softmax<axis = -1>(f) y = MatMul(p, v)",
+            "float[3,4] x, float[4,5] k, float[2,3,5] m, float[5,4] v",
+            "float[2,3,4] y",
+            "the logits are broadcast to the shape of a mask or bias",
+        ),
+        (
+            "l = MatMul(x, k) f = Add(l, m) p = Softmax<axis = -1>(f) y = MatMul(p, v)",
+            "float[3,4] x, float[4,S] k, float[3,R] m, float[S,4] v",
+            "float[3,4] y",
+            "the mask has another size than the logits",
+        ),
+        (
+            "l = MatMul(x, k) p = Softmax<axis = -1>(l) y = MatMul(p, v)",
+            "float[3,H] x, float[H,5] k, float[5,4] v",
+            "float[3,4] y",
+            "the number of heads or of features is not known",
+        ),
+        (
+            "l = MatMul(x, k) p = Softmax<axis = -1>(l) y = MatMul(p, v)",
+            "float[3,4] x, float[2,4,5] k, float[5,4] v",
+            "float[2,3,4] y",
+            "there are axes that are neither batch, heads, sequence nor features",
+        ),
+        (
+            "l = MatMul(x, k) t = Transpose<perm = [1, 2, 0]>(l) p = Softmax<axis = -1>(t) y = MatMul(p, v)",
+            "float[5,1,4] x, float[5,4,1] k, float[5,4] v",
+            "float[1,1,4] y",
+            "the axis of the softmax is not one of key and value alone",
+        ),
+        (
+            "l = MatMul(x, k) p = Softmax<axis = -1>(l) y = MatMul(p, v)",
+            "float[0,4] x, float[4,5] k, float[5,4] v",
+            "float[0,4] y",
+            "a shape is not known, or a tensor is empty",
+        ),
+        (
+            "l = MatMul(x, k) p = Softmax<axis = -1>(l) y = MatMul(p, v)",
+            "float[3,4] x, float[4,S] k, float[R,4] v",
+            "float[3,4] y",
+            "axes of different sizes meet",
+        ),
+        (
+            "l = MatMul(x, k) p = Softmax<axis = -1>(l) y = MatMul(p, v)",
+            "float[T,U,4] x, float[4,5] k, float[5,4] v",
+            "float[T,U,4] y",
+            "a size is a product of symbolic dimensions",
+        ),
+        (
+            """shape = Constant<value = int64[2] {2, 9}>() l = MatMul(x, k) r = Reshape(l, shape) p = Softmax<axis = -1>(r)
+            y = MatMul(p, v)""",
+            "float[3,4] x, float[4,6] k, float[9,4] v",
+            "float[2,4] y",
+            "a reshape mixes axes",
+        ),
+        (
+            "l = MatMul(x, k) p = Softmax<axis = -1>(l) y = MatMul(p, v)",
+            "double[3,4] x, double[4,5] k, double[5,4] v",
+            "double[3,4] y",
+            "it would be computed in float32, not in float64",
+        ),
+    ],
+)
+def test_reasons_of_plain_products(declined, body, inputs, output, reason):
+    assert declined(FuseAttention(), body, inputs, output) == [reason]
+
+
+def test_logits_from_outside_of_a_branch_are_declined(declined):
+    body = """l = MatMul(x, k) y = If<
+        then_branch = one () => (float[3,4] t) { p = Softmax<axis = -1>(l) t = MatMul(p, v) },
+        else_branch = other () => (float[3,4] e) { e = MatMul(x, v4) }>(c)"""
+    inputs = "float[3,4] x, float[4,5] k, float[5,4] v, float[4,4] v4, bool c"
+    reasons = declined(FuseAttention(), body, inputs, "float[3,4] y")
+    assert reasons == ["the logits are computed outside of the loop or branch"]
+
+
+def test_a_cap_and_a_mask_are_declined_where_the_target_masks_before_the_cap(declined, limited):
+    body = QKV + BIAS + "a = MatMul(qt, kt) t = Tanh(a) l = Add(t, b) " + PLAIN_END
+    target = limited(lost=[("Attention", "masked")])
+    reasons = declined(FuseAttention(target), body, "float[B,5,2,4] x", "float[B,5,2,4] y")
+    assert reasons == ["the target gives masked keys a weight where the logits are capped"]
+
+
+@pytest.mark.parametrize("body", ["y = Softmax<axis = -1>(x)", "p = Softmax<axis = -1>(x) y = MatMul(p, w)"])
+def test_without_two_products_there_is_no_reason(declined, body):
+    assert declined(FuseAttention(), body, "float[B,5,8] x, float[8,8] w") == []

@@ -60,3 +60,34 @@ def test_a_target_without_a_preference_keeps_heads(fused, limited):
         HeadsAsRows(limited()), "y = Attention(q, k, k)", "float[B,8,1,3] q, float[B,2,5,3] k", "float[B,8,1,3] y"
     )
     assert attention == ["Attention"]
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "reason"),
+    [
+        (
+            "y = Attention(q, k, k)",
+            "float[B,6,1,3] q, float[B,2,5,3] k",
+            "only 3 query heads share a key head, and 4 are needed to gain time",
+        ),
+        ("y = Attention<is_causal = 1>(q, k, k)", "float[B,8,1,3] q, float[B,2,5,3] k", "it has a causal mask"),
+        (
+            "y, a, b = Attention(q, k, k, , k, k)",
+            "float[B,8,1,3] q, float[B,2,5,3] k",
+            "it has a past or further results",
+        ),
+        (
+            "y = Attention(q, k, k, m)",
+            "float[B,8,1,3] q, float[B,2,S,3] k, bool[8,1,S] m",
+            "the mask has other heads than the queries, or differs by head and has a symbolic length",
+        ),
+    ],
+)
+def test_reasons(declined, rows, body, inputs, reason):
+    output = "float[B,6,1,3] y" if "6" in inputs else "float[B,8,1,3] y"
+    more = ", float[B,2,10,3] a, float[B,2,10,3] b" if "past" in reason else ""
+    assert declined(rows, body, inputs, output + more) == [reason]
+
+
+def test_as_many_key_heads_as_query_heads_have_no_reason(declined, rows):
+    assert declined(rows, "y = Attention(q, k, k)", "float[B,2,1,3] q, float[B,2,5,3] k", "float[B,2,1,3] y") == []

@@ -208,9 +208,10 @@ def _is_view(node: ir.Node) -> bool:
 
 def _is_cast(node: ir.Node) -> bool:
     """Whether the node converts between floating-point types."""
+    if node.domain or node.op_type != "Cast":
+        return False
     source = node.inputs[0]
-    is_between = source is not None and source.dtype in FLOATS and node.outputs[0].dtype in FLOATS
-    return not node.domain and node.op_type == "Cast" and is_between
+    return source is not None and source.dtype in FLOATS and node.outputs[0].dtype in FLOATS
 
 
 def _products_before(value: ir.Value | None, depth: int, obstacle: str) -> Iterator[_Logits]:
@@ -229,11 +230,10 @@ def _products_before(value: ir.Value | None, depth: int, obstacle: str) -> Itera
 
 def _logit_nodes(node: ir.Node) -> Iterator[tuple[ir.Value | None, _LogitNode]]:
     """(the logits before it, the node) for every way to read `node`."""
-    first = node.inputs[0]
     if _is_view(node) or _is_cast(node):
-        yield first, _LogitNode(node, "view")
+        yield node.inputs[0], _LogitNode(node, "view")
     elif node.op_type == "Tanh":
-        yield first, _LogitNode(node, "tanh")
+        yield node.inputs[0], _LogitNode(node, "tanh")
     elif node.op_type in ("Mul", "Div"):
         for operand, number in _scaled(node):
             yield operand, _LogitNode(node, "factor", number=number)
@@ -244,7 +244,7 @@ def _logit_nodes(node: ir.Node) -> Iterator[tuple[ir.Value | None, _LogitNode]]:
         for inverted, index in ((False, 2), (True, 1)):
             hidden = scalar(node.inputs[index], BROADCAST)
             if hidden is not None and hidden <= _SURELY_MASKED:
-                yield node.inputs[3 - index], _LogitNode(node, "mask", first, hidden, inverted)
+                yield node.inputs[3 - index], _LogitNode(node, "mask", node.inputs[0], hidden, inverted)
 
 
 def _operand(value: ir.Value | None, last_multiple: Callable[[ir.Value], _Multiple | None]) -> Operand:
@@ -371,6 +371,8 @@ def _aligned(value: ir.Value, node: ir.Node, axes: Axes) -> list[Candidate]:
     dims, whole = dims_of(value), dims_of(node.outputs[0])
     if dims is None or whole is None or len(whole) != len(axes) or len(dims) > len(axes):
         raise UnreadableError("the logits are broadcast to the shape of a mask or bias")
+    if any(size != 1 and not group for size, group in zip(whole, axes, strict=True)):
+        raise UnreadableError("the logits are broadcast to the shape of a mask or bias")
     candidates = _operand(value, _view_of).candidates
     first = len(axes) - len(dims)
     for own, dim, size, group in zip(candidates[-1].axes, dims, whole[first:], axes[first:], strict=True):
@@ -378,6 +380,4 @@ def _aligned(value: ir.Value, node: ir.Node, axes: Axes) -> list[Candidate]:
             raise UnreadableError("the mask has another size than the logits")
         if own:
             unify(group, own)
-    if any(size != 1 and not group for size, group in zip(whole, axes, strict=True)):
-        raise UnreadableError("the logits are broadcast to the shape of a mask or bias")
     return candidates
