@@ -137,3 +137,123 @@ def test_each_operator_is_asked_for_by_itself(fused, limited):
 
 def test_a_target_may_prefer_the_scan(fused, limited):
     assert fused(FuseRecurrent(limited(avoided={"RNN"})), _scan(CELLS["RNN"]), *ONE) == ["Scan"]
+
+
+RNN = f"{_affine('a')} new = Tanh(a)"
+TANH = "new = Tanh(a)"
+SUM = "xa = MatMul(row, wa) ha = MatMul(h, ra)"
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        (f"{_affine('a')} e = Exp(a) new = Tanh(e)", "its step contains Exp, which is in no gate"),
+        (f"{SUM} s = Add(xa, h) a = Add(s, ha) {TANH}", "a state or an input is added to a gate without weights"),
+        (f"{SUM} s = Mul(h, h) a = Add(s, ha) {TANH}", "states or inputs are multiplied with each other"),
+        (f"{_affine('a')} t = Tanh(a) new = Add(t, h)", "its step is not that of an LSTM, GRU or RNN"),
+        (f"{SUM} a = Gemm<alpha = 2.0>(h, ra) {TANH}", "a matrix product in its step has a factor"),
+        (
+            f"{SUM} t = Tanh(xa) s = Transpose(h) q = MatMul(h, s) u = MatMul(q, t) a = Add(u, ha) {TANH}",
+            "the weights are not constant",
+        ),
+    ],
+)
+def test_reasons_in_the_step(declined, step, reason):
+    assert declined(FuseRecurrent(), _scan(step), *ONE) == [reason]
+
+
+def test_a_step_that_takes_its_batch_apart_is_declined(declined):
+    step = f"""first = Constant<value = int64[1] {{0}}>() one1 = Constant<value = int64[1] {{1}}>()
+        part = Slice(h, first, one1, first) {SUM} p = MatMul(part, rb) s = Add(p, xa) a = Add(s, ha) {TANH}"""
+    assert declined(FuseRecurrent(), _scan(step), *ONE) == ["its step takes a batch apart"]
+
+
+def test_a_scan_that_collects_the_cells_is_declined(declined):
+    reasons = declined(FuseRecurrent(), _scan(LSTM, more=True, state="c"), *TWO)
+    assert reasons == ["it collects something else than the hidden state"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ({"avoided": {"RNN"}}, "the target prefers the Scan"),
+        ({"dtypes": [np.float64]}, "the target has no RNN for float32"),
+    ],
+)
+def test_limits_of_the_target_are_a_reason(declined, limited, limits, reason):
+    assert declined(FuseRecurrent(limited(**limits)), _scan(RNN), *ONE) == [reason]
+
+
+def test_unusual_activations_are_declined_where_the_target_does_not_prefer_them(declined):
+    step = f"{_affine('a')} t = Sigmoid(a) new = Identity(t)"
+    assert declined(FuseRecurrent(), _scan(step), *ONE) == ["the target prefers the Scan"]
+
+
+@pytest.mark.parametrize(
+    ("change", "signature", "reason"),
+    [
+        (
+            ("num_scan_inputs = 1,", "num_scan_inputs = 1, scan_input_axes = [1],"),
+            ("float[B,T,2] x, float[B,3] h0", ONE[1]),
+            "it scans along another axis than the first",
+        ),
+        (
+            ("num_scan_inputs = 1,", "num_scan_inputs = 1, scan_input_directions = [1],"),
+            ONE,
+            "it scans in both directions at once, or no sequence",
+        ),
+    ],
+)
+def test_ways_to_scan_that_are_declined(declined, change, signature, reason):
+    text = _scan(RNN)
+    assert change[0] in text
+    assert declined(FuseRecurrent(), text.replace(*change), *signature) == [reason]
+
+
+def test_a_state_that_is_no_vector_is_declined(declined):
+    text = f"""{WEIGHTS} hn, ys = Scan<num_scan_inputs = 1, body = step (float[2,B,3] h, float[B,2] row) => (float[2,B,3] new, float[2,B,3] y) {{
+        {_affine("a")} new = Tanh(a) y = Identity(new) }}>(h0, x)"""
+    signature = ("float[T,B,2] x, float[2,B,3] h0", "float[2,B,3] hn, float[T,2,B,3] ys")
+    assert declined(FuseRecurrent(), text, *signature) == ["the states are not vectors of one size"]
+
+
+def test_a_count_among_the_states_is_declined(declined):
+    text = f"""{WEIGHTS} hn, cn, ys = Scan<num_scan_inputs = 1, body = step (float[B,3] h, int64 c, float[B,2] row) =>
+        (float[B,3] new, int64 new_c, float[B,3] y) {{ {_affine("a")} new = Tanh(a) new_c = Add(c, c) y = Identity(new) }}>(h0, c0, x)"""
+    signature = ("float[T,B,2] x, float[B,3] h0, int64 c0", "float[B,3] hn, int64 cn, float[T,B,3] ys")
+    assert declined(FuseRecurrent(), text, *signature) == ["its results are not of one floating-point type"]
+
+
+def test_weights_that_are_given_are_declined(declined):
+    weights = _weights("ra", HIDDEN, HIDDEN)
+    text = _scan(RNN)
+    assert weights in text
+    reasons = declined(FuseRecurrent(), text.replace(weights, ""), f"{ONE[0]}, float[3,3] ra", ONE[1])
+    assert reasons == ["the weights are not constant"]
+
+
+def test_a_tensor_from_outside_is_declined(declined):
+    step = f"{SUM} s = Add(xa, ha) a = Add(s, given) {TANH}"
+    reasons = declined(FuseRecurrent(), _scan(step), f"{ONE[0]}, float[B,3] given", ONE[1])
+    assert reasons == ["its step depends on a tensor from outside that is not constant"]
+
+
+def test_a_gate_of_two_inputs_is_declined(declined):
+    text = f"""{WEIGHTS} hn, ys = Scan<num_scan_inputs = 2, body = step (float[B,3] h, float[B,2] row, float[B,2] other) =>
+        (float[B,3] new, float[B,3] y) {{ {SUM} xb = MatMul(other, wb) s = Add(xa, ha) a = Add(s, xb) new = Tanh(a) y = Identity(new) }}>(h0, x, z)"""
+    reasons = declined(FuseRecurrent(), text, f"{ONE[0]}, float[T,B,2] z", ONE[1])
+    assert reasons == ["the gates depend on something else than one input and the hidden state"]
+
+
+@pytest.mark.parametrize("step", ["new = Tanh(h)", "p = MatMul(h, ra) new = Add(p, p)", "new = Add(h, h)"])
+def test_a_scan_without_gates_has_no_reason(declined, step):
+    assert declined(FuseRecurrent(), _scan(step), *ONE) == []
+
+
+def test_a_state_that_is_added_to_the_activation_stays(fused):
+    assert fused(FuseRecurrent(), _scan(f"{_affine('a')} t = Tanh(a) new = Add(t, h)"), *ONE) == ["Scan"]
+
+
+def test_a_cell_that_is_added_to_the_hidden_state_stays(fused):
+    step = LSTM.replace("new = Mul(os, tc)", "m = Mul(os, tc) new = Add(m, c)")
+    assert fused(FuseRecurrent(), _scan(step, more=True), *TWO) == ["Scan"]

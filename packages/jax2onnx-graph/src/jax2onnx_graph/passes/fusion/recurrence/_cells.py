@@ -58,7 +58,7 @@ def _lstm(body: ScanBody, hidden: int, cell: int) -> Iterator[Cell]:
     """c ← f·c + i·g; h ← o·tanh(c)."""
     after = body.after[cell]
     kept, new = _parts(after, body.before[cell])
-    numbers = _parts(body.after[hidden], body.before[cell])[1]
+    numbers = _only_numbers(body.after[hidden])
     forget = _gate(kept)
     for activated, out in _gated(numbers):
         for candidate, gate in _gated(new):
@@ -70,7 +70,7 @@ def _lstm(body: ScanBody, hidden: int, cell: int) -> Iterator[Cell]:
 
 def _simple(body: ScanBody) -> Iterator[Cell]:
     """h ← tanh(n)."""
-    atom = _single(_parts(body.after[0], body.before[0])[1])
+    atom = _single(_only_numbers(body.after[0]))
     if atom is not None and atom.argument.affine is not None:
         yield Cell("RNN", (atom.op_type,), (0,), (atom.argument.affine,))
 
@@ -118,6 +118,14 @@ def _parts(formula: Formula, state: Leaf) -> tuple[_Numbers, _Numbers]:
         elif number is not None:
             parts[1][monomial] = number
     return parts
+
+
+def _only_numbers(formula: Formula) -> _Numbers:
+    """The polynomial that a formula is, whose coefficients are numbers."""
+    numbers = {monomial: number for monomial, affine in formula.terms.items() if (number := affine.number()) is not None}
+    if len(numbers) < len(formula.terms):
+        raise UnreadableError("activations are multiplied with something that is not a number")
+    return numbers
 
 
 def _single(numbers: _Numbers) -> Atom | None:
