@@ -162,6 +162,59 @@ def test_reasons_in_the_step(declined, step, reason):
     assert declined(FuseRecurrent(), _scan(step), *ONE) == [reason]
 
 
+GATES = f"{_affine('a')} {_affine('b')} z = Sigmoid(a) r = Sigmoid(b) xc = MatMul(row, wc)"
+UPDATED = "t = Tanh(n) k = Mul(z, h) u = Sub(one, z) v = Mul(u, t) new = Add(k, v)"
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        (
+            f"""{GATES} rh = Mul(r, h) hc = MatMul(rh, rc) hd = MatMul(h, rd) m = Add(xc, hc) n = Add(m, hd) {UPDATED}""",
+            "the candidate depends on the hidden state with and without the reset gate",
+        ),
+        (
+            f"{GATES} rx = Mul(r, xc) hc = MatMul(h, rc) n = Add(rx, hc) {UPDATED}",
+            "the reset gate multiplies something else than a product of the hidden state",
+        ),
+        (
+            f"""{GATES} p = Add(z, r) ta = Tanh(a) tb = Tanh(b) q = Add(ta, tb) pq = Add(p, q) tc = Tanh(xc) all = Add(pq, tc)
+            more = Add(all, one) new = Mul(more, more)""",
+            "its step is a sum of too many products",
+        ),
+        (
+            f"{SUM} s = Add(xa, ha) at = Constant<value = int64[3] {{0, 1, 7}}>() a = Gather<axis = 1>(s, at) {TANH}",
+            "an index in its step is out of range",
+        ),
+        (
+            f"{SUM} s = Add(xa, ha) a = Gather<axis = 1>(s, given) {TANH}",
+            "indices in its step are not constant",
+        ),
+        (
+            f"""{SUM} s = Add(xa, ha) end = Constant<value = int64[3] {{99, 99, 99}}>() t = Slice(s, given, end)
+            p = MatMul(t, ra) a = Add(p, s) {TANH}""",
+            "the bounds of a slice in its step are not constant",
+        ),
+    ],
+)
+def test_reasons_in_gates(declined, step, reason):
+    assert declined(FuseRecurrent(), _scan(step), f"{ONE[0]}, int64[3] given", ONE[1]) == [reason]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("B,2,3", "a scanned input is not a sequence of vectors with the batch of the states"),
+        ("B,N", "the number of features of a scanned input is not known"),
+    ],
+)
+def test_scanned_inputs_that_are_declined(declined, row, reason):
+    text = f"""{WEIGHTS} hn, ys = Scan<num_scan_inputs = 2, body = step (float[B,3] h, float[B,2] row, float[{row}] other) =>
+        (float[B,3] new, float[B,3] y) {{ {SUM} s = Add(xa, ha) m = ReduceMax(other) a = Add(s, m) new = Tanh(a)
+        y = Identity(new) }}>(h0, x, z)"""
+    assert declined(FuseRecurrent(), text, f"{ONE[0]}, float[T,{row}] z", ONE[1]) == [reason]
+
+
 def test_a_step_that_takes_its_batch_apart_is_declined(declined):
     step = f"""first = Constant<value = int64[1] {{0}}>() one1 = Constant<value = int64[1] {{1}}>()
         part = Slice(h, first, one1, first) {SUM} p = MatMul(part, rb) s = Add(p, xa) a = Add(s, ha) {TANH}"""
