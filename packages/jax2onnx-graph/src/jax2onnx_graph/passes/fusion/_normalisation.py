@@ -1,4 +1,4 @@
-"""Normalisations read from formulas, with the scales and biases around them, for the passes of layer norm and RMS norm."""
+"""`Normalised`: formulas read as normalisations, with the scales and biases around them, for layer norm and RMS norm."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Normalised:
     """A formula read as the normalisation of `x` [*batch, C] over the last axis.
 
     Attributes:
-      x: what is normalised.
+      x: the tensor that is normalised.
       scale: the factor, of shape [C] up to leading axes of size 1; None for ones.
       bias: the summand, likewise; None for none.
       attributes: those of the operator: its axis, and epsilon, which is added to the mean square or the variance.
@@ -47,9 +47,9 @@ def normalised(
     Args:
       node: the product or quotient with which the formula ends.
       op_type: "LayerNormalization" or "RMSNormalization".
-      x: what is normalised, [*batch, C].
+      x: the tensor that is normalised, [*batch, C].
       scale: the factor, [C] up to leading axes of size 1; None for ones.
-      epsilon: what is added to the mean square or the variance.
+      epsilon: the number that is added to the mean square or the variance.
       editor: the graph.
     """
     if not editor.supports(op_type, x):

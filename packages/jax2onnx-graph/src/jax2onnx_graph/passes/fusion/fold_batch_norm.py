@@ -50,7 +50,7 @@ class FoldBatchNorm(NodePass[_Folding]):
     2. `Add` of a constant per output channel goes into the bias; `Sub` likewise.
     3. So it does where a Transpose is between them.
 
-    A constant is per channel if it has one number, or one for each place on the axis of channels. New weights are
+    A constant is per channel if it has one number, or one for each index along the axis of channels. New weights are
     computed when the model is written, so that conversion holds no second copy.
     """
 
@@ -83,7 +83,7 @@ def _convolutions(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Node | None, ir.
 
 
 def _folding(node: ir.Node, operand: ir.Value, transpose: ir.Node | None, conv: ir.Node) -> _Folding | Declined | None:
-    """What `node` does to its `operand`, the result of `conv`, as a folding; None where its constant is not per channel."""
+    """The folding of `node` into `conv`, the convolution that makes its `operand`; None where its constant is not per channel."""
     axis = 1 if transpose is None else permutation_of(transpose).index(1)
     channels, constant = (dims_of(conv.outputs[0]) or (None, None))[1], other_operand(node, operand)
     if not isinstance(channels, int) or (numbers := _per_channel(constant, operand, channels, axis)) is None:
@@ -101,7 +101,7 @@ def _folding(node: ir.Node, operand: ir.Value, transpose: ir.Node | None, conv: 
 
 
 def _put_folded(editor: GraphEditor, op_type: str, found: _Folding) -> ir.Value:
-    """Put a convolution that does `op_type` by itself in the place of the one that was found; returns its result."""
+    """Replace the convolution by one into which the factor or summand is folded, and return its result."""
     conv, numbers, bias = found.conv, found.numbers, found.bias
     weights = _scaled_weights(editor, conv, numbers) if op_type == "Mul" else conv.inputs[1]
     named_after = _namesakes(conv, op_type, found.constant)

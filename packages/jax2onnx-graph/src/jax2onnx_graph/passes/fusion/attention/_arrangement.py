@@ -1,4 +1,4 @@
-"""Arranging the axes of a value in another order and in other groups, by the fewest views and transposes."""
+"""`Arrangement`: the axes of a value in another order and in other groups, by the fewest views and transposes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Candidate:
       value: the value.
       axes: its axes.
       factor: by how much it is multiplied from here on.
-      cost: the cost of what was computed before, and for this alone.
+      cost: the cost of the nodes that compute it, where nothing else needs them.
     """
 
     value: ir.Value

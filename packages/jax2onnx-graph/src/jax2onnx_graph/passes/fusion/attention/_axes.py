@@ -56,7 +56,7 @@ def atoms(axes: Sequence[Axis]) -> tuple[Axis, ...]:
 
 
 def resolved(axes: Axes) -> Axes:
-    """The axes in what is indivisible by now."""
+    """The axes in terms of those that are indivisible by now."""
     return tuple(map(atoms, axes))
 
 
@@ -160,7 +160,7 @@ def _regrouped(flat: Sequence[Axis], dims: Sequence[LabelledDim]) -> Axes:
     while first < end and (taken := _taken(rest, dims[end - 1], last=True)) is not None:
         rest = list(atoms(rest))
         groups[end - 1], rest, end = taken, rest[: len(rest) - len(taken)], end - 1
-    if end - first == 1:  # what one dimension is follows from the number of elements
+    if end - first == 1:  # the number of elements tells the one dimension
         groups[first], rest, first = tuple(rest), [], end
     if rest or first < end:
         raise UnreadableError("a reshape mixes axes")

@@ -188,7 +188,7 @@ def _softmax_before(value: ir.Value | None) -> _Softmax | None:
 
 
 def _softmax(node: ir.Node, views: tuple[ir.Node, ...]) -> _Softmax | None:
-    """The softmax that `node` is, or of which it is the last of the formula."""
+    """The softmax that `node` is, or with whose formula it ends."""
     if node.op_type == "Softmax":
         logits, axis = node.inputs[0], node.attributes.get_int("axis", -1)
         others = not is_read_once(logits)

@@ -1,4 +1,4 @@
-"""The masks and biases of attentions as the one float mask that the operator takes."""
+"""`Masks`: the masks and biases of attentions, each as the one float mask that the operator takes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Mask:
 
 
 class Masks:
-    """The masks of a graph: layers that share a mask share what is made of it."""
+    """The masks of a graph: layers that share a mask share the tensor that is made of it."""
 
     def __init__(self) -> None:
         self._masks: dict[Hashable, Mask] = {}

@@ -1,4 +1,4 @@
-"""The result of an operator in the place of a value with other axes, and of the views of that value."""
+"""`Replacement`: the result of an operator instead of a value with other axes, and of the views of that value."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Replacement:
 
 
 def replacement(node: ir.Node, axes: Axes, own: Axes) -> Replacement:
-    """How an operator, whose result has the axes `own`, takes the place of a node whose result has the axes `axes`.
+    """How an operator, whose result has the axes `own`, replaces a node whose result has the axes `axes`.
 
     Raises:
       UnreadableError: it cannot.

@@ -52,7 +52,7 @@ class _Attention:
       mask: the float mask; None for none.
       attributes: those of the operator.
       dims: the dimensions of its result.
-      result: how that takes the place of the last product.
+      result: how this replaces the last product.
     """
 
     operands: Sequence[Arrangement]

@@ -1,4 +1,4 @@
-"""Arrays whose elements are affine functions of rows: constant matrices times the rows of values, plus constants."""
+"""`Affine`: arrays whose elements are affine functions of rows: constant matrices times rows of values, plus constants."""
 
 from __future__ import annotations
 

@@ -122,7 +122,9 @@ def _parts(formula: Formula, state: Leaf) -> tuple[_Numbers, _Numbers]:
 
 def _only_numbers(formula: Formula) -> _Numbers:
     """The polynomial that a formula is, whose coefficients are numbers."""
-    numbers = {monomial: number for monomial, affine in formula.terms.items() if (number := affine.number()) is not None}
+    numbers = {
+        monomial: number for monomial, affine in formula.terms.items() if (number := affine.number()) is not None
+    }
     if len(numbers) < len(formula.terms):
         raise UnreadableError("activations are multiplied with something that is not a number")
     return numbers

@@ -1,4 +1,4 @@
-"""Recurrent operators and the results of theirs that other nodes read."""
+"""Recurrent operators, their results, and the views of these that other nodes read."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def all_results(editor: GraphEditor, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def views_of_result(result: ir.Value, axis: int) -> Iterator[tuple[ir.Value, tuple[int, ...]]]:
-    """A result itself, without its axes of directions and of a batch of one, and transposed; each with a permutation.
+    """The views of a result, itself among them: without its axes of directions and of a batch of one, and transposed.
 
-    The permutation is one of the axes of the result, after which those that the view lacks, and that of the features, are the
-    last.
+    Each comes with a permutation of the axes of the result: first those that the view has, in its order, then those that it
+    lacks, last the features.
 
     Args:
       result: a result of a recurrent operator.
@@ -65,7 +65,7 @@ def views_of_result(result: ir.Value, axis: int) -> Iterator[tuple[ir.Value, tup
 
 
 def last_kept(node: ir.Node) -> list[int] | None:
-    """The permutation of the axes but the last of a Transpose that leaves that in its place; None for other nodes."""
+    """The permutation of all axes but the last, of a Transpose that does not move the last; None for other nodes."""
     perm = permutation_of(node) if node.op_type == "Transpose" and not node.domain else ()
     return list(perm[:-1]) if perm and perm[-1] == len(perm) - 1 else None
 

@@ -138,7 +138,7 @@ class ScanBody:
 
 
 def _multiplied(whole: ir.Value) -> Iterator[ir.Value]:
-    """The value that is multiplied by a constant matrix on the way to `whole`, and those of which it is a view."""
+    """The value that is multiplied by a constant matrix on the way to `whole`, then the tensors that it is a view of."""
     value, is_multiplied = whole, False
     while True:
         if is_multiplied:

@@ -171,9 +171,10 @@ def _reshaped(evaluator: SymbolicEvaluator, node: ir.Node, value: ir.Value) -> F
 def _grouped(
     factors: Sequence[str | int], dims: Sequence[LabelledDim], sizes: Mapping[str, LabelledDim]
 ) -> Batch | None:
-    """The batch axes that axes of sizes `dims` run over, where `factors` are, in row-major order, batch axes (names) and features (sizes).
+    """The batch axes that each axis of a reshaped array runs over; None where the reshape mixes batch axes with features.
 
-    There are two batch axes at most; so where their product is not known as a number, one axis can be both of them,
+    The array has axes of the sizes `dims`; `factors` are those before, in row-major order: names of batch axes and sizes of
+    features. There are two batch axes at most; so where their product is not known as a number, one axis can be both of them,
     which the number of elements makes certain.
     """
     if not dims:

@@ -72,7 +72,7 @@ def _matrices(cell: Cell, hidden: Hashable) -> list[dict[Hashable, Array]]:
 
 
 def _moved(gate: Mapping[Hashable, Array], gated: Hashable, hidden: Hashable) -> dict[Hashable, Array]:
-    """The matrices of a candidate with that of r·h in the place of that of h."""
+    """The matrices of a candidate, with that of r·h instead of that of h."""
     if hidden in gate:
         raise UnreadableError("the candidate depends on the hidden state with and without the reset gate")
     return {hidden if leaf == gated else leaf: matrix for leaf, matrix in gate.items()}

@@ -41,7 +41,7 @@ class FoldReversals(GraphPass):
 
     1. of a reversed sequence, all readers of whose Y reverse it again or take single steps, is the operator in the
        other direction, of the sequence itself.
-    2. A reversal of a reversal, perhaps with views between, is what is reversed; a step of a reversed sequence is the
+    2. A reversal of a reversal, perhaps with views between, is the sequence itself; a step of a reversed sequence is the
        one counted from the other end.
     3. The step of Y that is computed last is the last hidden state.
 
@@ -127,7 +127,7 @@ class _CancelReversals(NodePass[_Cancelled]):
 
 @dataclasses.dataclass(frozen=True)
 class _LastStep:
-    """A Gather that takes the last hidden state out of Y, and the axes of the state that it has not."""
+    """A Gather that takes the last hidden state out of Y, and the axes of the operator's state that its result lacks."""
 
     gather: ir.Node
     removed: Sequence[int]

@@ -46,7 +46,7 @@ class FuseRecurrent(NodePass[_Recurrence]):
     4. The formulas are compared as polynomials in their activations, so that it does not matter how sums and products
        are ordered or multiplied out; 1 - σ(x) is σ(-x).
     5. A tanh may be σ or Relu instead, where the target prefers that.
-    6. Matrices may multiply from either side, be joined or apart, and what they give may be arranged, split or joined
+    6. Matrices may multiply from either side, be joined or apart, and their products may be arranged, split or joined
        in any way; products that are taken out of the loop are followed to their operand.
     7. States may be [B, H], or [H] of a sequence without a batch.
 
@@ -55,7 +55,7 @@ class FuseRecurrent(NodePass[_Recurrence]):
 
     produces = frozenset({"LSTM", "GRU", "RNN"})
     after = (FuseSilu, FuseRelu, FoldTransposes)
-    forms = "A recurrent operator"
+    forms = "An LSTM, GRU or RNN"
     operators = frozenset({"Scan"})
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
@@ -151,7 +151,7 @@ def _is_from_outside(value: ir.Value | None, body: ir.Graph) -> bool:
 
 
 def _put_operator(editor: GraphEditor, scan: ir.Node, cell: Cell, x: ir.Value, weights: Sequence[ir.Value]) -> None:
-    """Put the operator, which reads `x` [T, I] or [T, B, I], and Squeezes of its results, in the place of the Scan."""
+    """Put the operator, which reads `x` [T, I] or [T, B, I], and Squeezes of its results instead of the Scan."""
     builder = editor.before(scan)
     is_single = len(builder.known_dims(x)) == 2
     if is_single:
@@ -190,7 +190,7 @@ def _initial(builder: InsertionPoint, state: ir.Value | None, is_single: bool) -
 
 
 def _replace(editor: GraphEditor, old: ir.Value, value: ir.Value, axes: Sequence[int], builder: InsertionPoint) -> None:
-    """Let `value` without its `axes` take the place of `old`, if anything reads that."""
+    """Let all that reads `old` read `value` without its `axes`."""
     if old.uses() or old.is_graph_output():
         editor.replace_value(old, builder.op.Squeeze(value, builder.ints(axes), dims=labelled(dims_of(old) or ())))
 

@@ -33,7 +33,7 @@ _NOT_JOINED = frozenset({"activation_alpha", "activation_beta", "layout"})  # at
 
 @dataclasses.dataclass(frozen=True)
 class _Available:
-    """A value that is there before a node, and the Unsqueezes, last first, that are repeated to make a first state of it."""
+    """A value that is computed before a node, and the Unsqueezes, last first, that are repeated to make a first state of it."""
 
     source: ir.Value
     views: Sequence[ir.Node]
@@ -113,7 +113,7 @@ def _is_other_direction(first: ir.Node, second: ir.Node) -> bool:
 
 
 def _directions(first: ir.Node, second: ir.Node, graph: ir.Graph) -> _Directions | Declined:
-    """The two directions of one sequence as one, which takes the place of `first`, the earlier node."""
+    """The two directions of one sequence as one operator; `first` is the earlier node."""
     forward, backward = (first, second) if direction_of(first) == "forward" else (second, first)
     reason = _obstacle(first, second)
     if reason:
@@ -144,7 +144,7 @@ def _obstacle(first: ir.Node, second: ir.Node) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Concat:
-    """A Concat of one result of both operators, which the result of the one operator in both directions takes the place of.
+    """A Concat of one result of both operators, which the result of the joined operator replaces.
 
     Attributes:
       node: the Concat.
@@ -168,7 +168,7 @@ def _concats(forward: ir.Value, backward: ir.Value, axis: int) -> Iterator[_Conc
 
 
 def _first_states(first: ir.Node, both: tuple[ir.Node, ir.Node], graph: ir.Graph) -> list[list[_Available]] | None:
-    """The first states of both directions, none where they are zeros; None if some are not there before `first`."""
+    """The first states of both directions, none where they are zeros; None if some are computed after `first`."""
     position = {node: index for index, node in enumerate(graph)}
     states: list[list[_Available]] = []
     for index in _STATES:
@@ -184,7 +184,7 @@ def _first_states(first: ir.Node, both: tuple[ir.Node, ir.Node], graph: ir.Graph
 
 
 def _available(value: ir.Value, position: Mapping[ir.Node, int], first: ir.Node) -> _Available | None:
-    """`value`, where it is there before `first`, or an Unsqueeze, even later, of what is."""
+    """`value`, where it, or the tensor of which it is an Unsqueeze, is computed before `first`; else None."""
     views: list[ir.Node] = []
     while (node := value.producer()) is not None and position.get(node, -1) >= position[first]:
         if node.op_type != "Unsqueeze" or node.inputs[0] is None:
