@@ -101,3 +101,21 @@ def test_a_page_that_cannot_be_made_leaves_the_old_one(program, tmp_path, monkey
     with pytest.raises(SaveError, match="full"):
         program.save_report(path)
     assert path.read_text() == "old"
+
+
+def attention_with_probabilities(query, key, value):
+    logits = query @ key.T / 2
+    weights = jnp.exp(logits - logits.max(-1, keepdims=True))
+    probabilities = weights / weights.sum(-1, keepdims=True)
+    return probabilities @ value, probabilities
+
+
+def test_the_report_says_why_an_operator_was_not_formed():
+    program = to_onnx(attention_with_probabilities, [(3, 4), (5, 4), (5, 4)], provenance=True)
+    line = attention_with_probabilities.__code__.co_firstlineno + 4
+    sentence = f"Attention was not formed at {__file__}:{line}"
+    assert re.search(rf"{re.escape(sentence)}.*: the probabilities have a second reader", program.report())
+
+
+def test_the_report_of_a_model_without_attention_gives_no_such_reason(program):
+    assert "was not formed" not in program.report()

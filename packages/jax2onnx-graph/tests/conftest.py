@@ -12,6 +12,7 @@ import pytest
 from jax2onnx_graph.facts.availability import is_allowed
 from jax2onnx_graph.facts.values import constant_tensor
 from jax2onnx_graph.forms import Form, Threshold
+from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.targets import Property, Target
 from onnx.reference import ReferenceEvaluator
 from onnx_ir.passes.common import RemoveUnusedNodesPass, ShapeInferencePass
@@ -78,8 +79,8 @@ def rewrite() -> Rewrite:
 
 
 @pytest.fixture(scope="session")
-def recover() -> Rewrite:
-    """`recover(pass_, body, x, y, opset=…)`: the operators of the rewritten model in order, constants aside.
+def fused() -> Rewrite:
+    """`fused(pass_, body, x, y, opset=…)`: the operators of the rewritten model in order, constants aside.
 
     `x` and `y` declare the model's inputs and outputs. It is checked as in `rewrite`, to `tolerance`.
     """
@@ -88,18 +89,46 @@ def recover() -> Rewrite:
         pass_: ir.passes.InPlacePass, body: str, x: str = "float[B,5,8] x", y: str = "float[B,5,8] y", *,
         opset: int = 23, tolerance: float = 2e-5,
     ) -> list[str]:  # fmt: skip
-        head = f'<ir_version: 10, opset_import: ["" : {opset}]>'
-        model = _rewritten(pass_, f"{head} main ({x}) => ({y}) {{ {body} }}", infer=True, tolerance=tolerance)
+        model = _rewritten(pass_, _main(body, x, y, opset), infer=True, tolerance=tolerance)
         return [node.op_type for node in model.graph if node.op_type != "Constant"]
 
     return run
 
 
-def _rewritten(pass_: ir.passes.InPlacePass, text: str, *, infer: bool, tolerance: float) -> ir.Model:
+@pytest.fixture(scope="session")
+def declined() -> Rewrite:
+    """`declined(pass_, body, x, y, opset=…)`: the reasons why the pass left the model as it is.
+
+    `x` and `y` declare the model's inputs and outputs.
+    """
+
+    def run(
+        pass_: GraphPass, body: str, x: str = "float[B,5,8] x", y: str = "float[B,5,8] y", *, opset: int = 23
+    ) -> list[str]:
+        model = _parsed(_main(body, x, y, opset), infer=True)
+        before = ir.to_proto(model)
+        assert not pass_(model).modified
+        assert list(ir.to_proto(model).graph.node) == list(before.graph.node)
+        return [formula.reason for formula in pass_.not_formed()]
+
+    return run
+
+
+def _main(body: str, x: str, y: str, opset: int) -> str:
+    """A model with these nodes, inputs and outputs as text."""
+    return f'<ir_version: 10, opset_import: ["" : {opset}]> main ({x}) => ({y}) {{ {body} }}'
+
+
+def _parsed(text: str, *, infer: bool) -> ir.Model:
     model = ir.from_onnx_text(text)
     if infer:
         model = ShapeInferencePass()(model).model
     RemoveUnusedNodesPass()(model)
+    return model
+
+
+def _rewritten(pass_: ir.passes.InPlacePass, text: str, *, infer: bool, tolerance: float) -> ir.Model:
+    model = _parsed(text, infer=infer)
     before = ir.to_proto(model)
     result = pass_(model)
     RemoveUnusedNodesPass()(model)

@@ -22,6 +22,7 @@ from jax2onnx_graph.passes.fusion.fuse_rms_norm import FuseRmsNorm
 from jax2onnx_graph.passes.fusion.fuse_rotary_embedding import FuseRotaryEmbedding
 from jax2onnx_graph.passes.fusion.fuse_silu import FuseSilu
 from jax2onnx_graph.passes.fusion.fuse_softmax import FuseSoftmax
+from jax2onnx_graph.passes.fusion.recurrence.fold_reversals import FoldReversals
 from jax2onnx_graph.passes.fusion.recurrence.fuse_recurrent import FuseRecurrent
 from jax2onnx_graph.passes.fusion.recurrence.join_directions import JoinDirections
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
@@ -102,6 +103,7 @@ def default_passes() -> list[PassFactory]:
         AttentionLayout,
         HeadsAsRows,
         FuseRecurrent,
+        FoldReversals,
         JoinDirections,
         FoldBatchNorm,
         RemoveDeadNodes,

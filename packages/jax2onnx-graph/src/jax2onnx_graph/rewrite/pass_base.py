@@ -38,7 +38,7 @@ class NotFormed:
     """A formula that a pass left as it is.
 
     Attributes:
-      operators: what the pass would have made of it: "Attention"; of a pass that makes none, its class.
+      operators: what the pass would have made of it: "Attention"; see `GraphPass.forms`.
       place: the user's line where the model keeps lines, else the name of the node.
       reason: why, as the end of a sentence.
     """
@@ -62,12 +62,15 @@ class GraphPass(ir.passes.InPlacePass):
         them at the model's opset, the pass does nothing. Each rewriting asks `editor.supports` about its own.
       after: the passes that have to run before it. The pipeline refuses an order that breaks this.
       visits_subgraphs: whether `rewrite_graph` is called for the subgraphs of a graph, too, once for each, after the graph.
+      forms: what the pass makes of a formula, for the user: "A bidirectional recurrence"; the operators of `produces`, or
+        the name of the pass, where it is empty.
       declined: the nodes that the last run left alone, with reasons.
     """
 
     produces: ClassVar[frozenset[str]] = frozenset()
     after: ClassVar[tuple[type[ir.passes.PassBase], ...]] = ()
     visits_subgraphs: ClassVar[bool] = True
+    forms: ClassVar[str] = ""
 
     def __init__(self, target: Target = standard_target) -> None:
         self.target = target
@@ -90,7 +93,7 @@ class GraphPass(ir.passes.InPlacePass):
 
     def not_formed(self) -> list[NotFormed]:
         """The nodes that the last run left alone, for the user."""
-        made = " or ".join(sorted(self.produces)) or type(self).__name__
+        made = self.forms or " or ".join(sorted(self.produces)) or type(self).__name__
         return [NotFormed(made, place_of(declined.node), declined.reason) for declined in self.declined]
 
     def applies(self, opset: int) -> bool:

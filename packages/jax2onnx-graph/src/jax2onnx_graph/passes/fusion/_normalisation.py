@@ -1,4 +1,4 @@
-"""Normalisations read from formulas, with the scales and biases around them, for the passes of layer norm and RMS norm."""
+"""`Normalised`: formulas read as normalisations, with the scales and biases around them, for layer norm and RMS norm."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.attributes import Attribute, attribute_values
 from jax2onnx_graph.facts.dtypes import is_exact_attribute
 from jax2onnx_graph.facts.values import dims_of, known
+from jax2onnx_graph.passes.fusion._reasons import no_operator
 from jax2onnx_graph.passes.fusion._row_statistics import RowStatistics
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import Declined
@@ -26,7 +27,7 @@ class Normalised:
     """A formula read as the normalisation of `x` [*batch, C] over the last axis.
 
     Attributes:
-      x: what is normalised.
+      x: the tensor that is normalised.
       scale: the factor, of shape [C] up to leading axes of size 1; None for ones.
       bias: the summand, likewise; None for none.
       attributes: those of the operator: its axis, and epsilon, which is added to the mean square or the variance.
@@ -46,13 +47,13 @@ def normalised(
     Args:
       node: the product or quotient with which the formula ends.
       op_type: "LayerNormalization" or "RMSNormalization".
-      x: what is normalised, [*batch, C].
+      x: the tensor that is normalised, [*batch, C].
       scale: the factor, [C] up to leading axes of size 1; None for ones.
-      epsilon: what is added to the mean square or the variance.
+      epsilon: the number that is added to the mean square or the variance.
       editor: the graph.
     """
     if not editor.supports(op_type, x):
-        return Declined(f"the target has no {op_type} for {x.dtype}", node)
+        return Declined(no_operator(op_type, x), node)
     if not is_exact_attribute(epsilon, x.dtype):
         return Declined(f"epsilon is {epsilon!r}, which the attribute, a float32, cannot hold", node)
     if scale is not None and not _can_be_vector(scale, x):

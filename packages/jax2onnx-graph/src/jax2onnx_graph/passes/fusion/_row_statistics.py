@@ -1,4 +1,4 @@
-"""Statistics of the rows of a tensor, along its last axis or another, recognised in a graph."""
+"""`RowStatistics`: statistics of the rows of a tensor, along its last axis or another, recognised in a graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RowStatistics:
     """Recognises values that are statistics of the rows (the vectors along `axis`) of `x` [*batch, C].
 
     A statistic has one number per row: its shape is [*batch] or [*batch, 1], or that of x by expansion. Each method
-    takes a value and returns what it is the statistic of, or None where it is not that statistic.
+    takes a value and returns the tensor of which it is the statistic, or None where it is not that statistic.
     """
 
     def __init__(self, x: ir.Value, axis: int = -1) -> None:

@@ -1,19 +1,19 @@
-"""Fold factors and summands per channel into the convolution before them, as batch norms leave them."""
+"""`FoldBatchNorm`: factors and summands per channel, as batch norms leave them, go into the convolution before them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.build.final_names import common_name
-from jax2onnx_graph.build.origins import drop_origins
 from jax2onnx_graph.facts.values import constant_tensor, dims_of
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation, other_operand, permutation_of
 from jax2onnx_graph.weights.absent import computed
 
@@ -22,76 +22,99 @@ __all__ = ["FoldBatchNorm"]
 _BIASES = {"Mul": np.multiply, "Add": np.add, "Sub": np.subtract}
 
 
-class FoldBatchNorm(GraphPass):
+@dataclasses.dataclass(frozen=True)
+class _Folding:
+    """A factor or summand of the result of a convolution.
+
+    Attributes:
+      conv: the convolution.
+      transpose: the Transpose between them, if there is one.
+      operand: the operand that is the result of the convolution, perhaps transposed.
+      constant: the other operand.
+      numbers: its numbers [C], one for each output channel.
+      bias: the bias [C] that the convolution has so far, zeros where it has none.
+    """
+
+    conv: ir.Node
+    transpose: ir.Node | None
+    operand: ir.Value
+    constant: ir.Value | None
+    numbers: ir.TensorProtocol
+    bias: ir.TensorProtocol
+
+
+class FoldBatchNorm(NodePass[_Folding]):
     """After a `Conv` or `ConvTranspose` with constant weights whose result has no other reader:
 
     1. `Mul` with a constant per output channel goes into weights and bias.
     2. `Add` of a constant per output channel goes into the bias; `Sub` likewise.
     3. So it does where a Transpose is between them.
 
-    A constant is per channel if it has one number, or one for each place on the axis of channels. New weights are
+    A constant is per channel if it has one number, or one for each index along the axis of channels. New weights are
     computed when the model is written, so that conversion holds no second copy.
     """
 
     after = (FoldTransposes,)
+    forms = "A convolution with the scale or bias behind it folded in"
+    operators = frozenset({"Mul", "Add", "Sub"})
 
-    def rewrite_graph(self, editor: GraphEditor) -> None:
-        for node in editor.nodes():
-            if not node.domain and node.op_type in ("Mul", "Add", "Sub"):
-                _fold(editor, node)
+    def match(self, node: ir.Node, editor: GraphEditor) -> _Folding | Declined | None:
+        declined = None
+        for operand, transpose, conv in _convolutions(node):
+            found = _folding(node, operand, transpose, conv)
+            if isinstance(found, _Folding):
+                return found
+            declined = declined or found
+        return declined
+
+    def rewrite(self, node: ir.Node, match: _Folding, editor: GraphEditor) -> None:
+        folded = _put_folded(editor, node.op_type, match)
+        editor.set_contents([match.operand, folded])
+        editor.replace(node, folded if match.transpose is None else match.transpose.outputs[0])
 
 
-def _fold(editor: GraphEditor, node: ir.Node) -> None:
-    """Fold the binary `node` into the convolution that makes one of its operands, if there is one."""
+def _convolutions(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Node | None, ir.Node]]:
+    """(operand, Transpose, convolution) for each operand of the binary `node` that is the, perhaps transposed, result of one."""
     for operand in node.inputs[:1] if node.op_type == "Sub" else node.inputs:
         transpose = operation(operand, "Transpose")
-        result = operand if transpose is None else transpose.inputs[0]
-        conv = operation(result, "Conv", "ConvTranspose")
-        if conv is None or operand is None or not (is_read_once(operand) and is_read_once(result)):
-            continue
-        channels = _channels(conv)
-        if channels is None:
-            continue
-        axis = 1 if transpose is None else permutation_of(transpose).index(1)
-        constant = other_operand(node, operand)
-        values, bias = _per_channel(constant, operand, channels, axis), _bias(conv, channels)
-        if values is not None and bias is not None:
-            folded = _put_folded(editor, conv, node.op_type, values, bias, _namesake(conv, node.op_type, constant))
-            drop_origins([operand, folded])
-            editor.replace(node, folded if transpose is None else transpose.outputs[0])
-            return
+        conv = operation(operand if transpose is None else transpose.inputs[0], "Conv", "ConvTranspose")
+        if conv is not None and operand is not None:
+            yield operand, transpose, conv
 
 
-def _put_folded(
-    editor: GraphEditor, conv: ir.Node, op_type: str, values: ir.TensorProtocol, bias: ir.TensorProtocol,
-    named: Sequence[ir.Value | None],
-) -> ir.Value:  # fmt: skip
-    """Put a convolution that does `op_type` with `values` [C] by itself in the place of `conv`; returns its result.
+def _folding(node: ir.Node, operand: ir.Value, transpose: ir.Node | None, conv: ir.Node) -> _Folding | Declined | None:
+    """The folding of `node` into `conv`, the convolution that makes its `operand`; None where its constant is not per channel."""
+    axis = 1 if transpose is None else permutation_of(transpose).index(1)
+    channels, constant = (dims_of(conv.outputs[0]) or (None, None))[1], other_operand(node, operand)
+    if not isinstance(channels, int) or (numbers := _per_channel(constant, operand, channels, axis)) is None:
+        return None
+    if not (is_read_once(operand) and is_read_once(conv.outputs[0])):
+        return Declined("the result of the convolution has a second reader", node)
+    if constant_tensor(conv.inputs[1]) is None:
+        return Declined("the weights of the convolution are not constant", node)
+    if conv.op_type == "ConvTranspose" and conv.attributes.get_int("group", 1) != 1:
+        return Declined("the transposed convolution is grouped", node)
+    bias = _bias(conv, channels)
+    if bias is None:
+        return Declined("the bias of the convolution is not constant", node)
+    return _Folding(conv, transpose, operand, constant, numbers, bias)
 
-    Its bias is named after `named`.
-    """
-    weights = _scaled_weights(editor, conv, values) if op_type == "Mul" else conv.inputs[1]
-    new_bias = editor.own(computed(_BIASES[op_type], [bias, values], bias.dtype, bias.shape.numpy()), named)
+
+def _put_folded(editor: GraphEditor, op_type: str, found: _Folding) -> ir.Value:
+    """Replace the convolution by one into which the factor or summand is folded, and return its result."""
+    conv, numbers, bias = found.conv, found.numbers, found.bias
+    weights = _scaled_weights(editor, conv, numbers) if op_type == "Mul" else conv.inputs[1]
+    named_after = _namesakes(conv, op_type, found.constant)
+    new_bias = editor.own(computed(_BIASES[op_type], [bias, numbers], bias.dtype, bias.shape.numpy()), named_after)
     new = editor.put(conv, conv.op_type, [conv.inputs[0], weights, new_bias], attribute_values(conv))
     return new.outputs[0]
 
 
-def _namesake(conv: ir.Node, op_type: str, constant: ir.Value | None) -> list[ir.Value | None]:
-    """What a folded bias is named after: the bias of the convolution, or, where it has none with a name, its summand."""
+def _namesakes(conv: ir.Node, op_type: str, constant: ir.Value | None) -> Sequence[ir.Value | None]:
+    """The values after which a folded bias is named: the bias of the convolution, or, where that has no name, the summand."""
     if common_name([v for v in conv.inputs[2:] if v is not None]) != common_name([]):
         return list(conv.inputs[2:])
     return [] if op_type == "Mul" else [constant]
-
-
-def _channels(conv: ir.Node) -> int | None:
-    """The number of output channels, where the weights are constant; None for grouped transposed convolutions."""
-    shape = dims_of(conv.inputs[1])
-    if shape is None or constant_tensor(conv.inputs[1]) is None:
-        return None
-    if conv.op_type == "ConvTranspose" and conv.attributes.get_int("group", 1) != 1:
-        return None
-    count = shape[0] if conv.op_type == "Conv" else shape[1]
-    return count if isinstance(count, int) else None
 
 
 def _per_channel(value: ir.Value | None, result: ir.Value, channels: int, axis: int) -> ir.TensorProtocol | None:

@@ -1,97 +1,131 @@
-"""Recognise `Gelu` in its formulas."""
+"""`FuseGelu`: formulas of gelu, with Erf or with Tanh, become `Gelu`."""
 
 from __future__ import annotations
 
 __all__ = ["FuseGelu"]
 
+import dataclasses
 import math
+from collections.abc import Iterator
+from typing import Literal
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.passes.fusion._reasons import no_operator
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
 from jax2onnx_graph.rewrite.patterns import operation, other_operand, product, scalar
 
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
-_FACTORS = frozenset({"Mul", "Neg", "Div", "Pow"})  # what products are made of
+_MAKE_PRODUCTS = frozenset({"Mul", "Neg", "Div"})
+_LONGEST = 6  # nodes from the curve to the end of the product, as `product` takes it apart
 
 
-class FuseGelu(GraphPass):
+@dataclasses.dataclass(frozen=True)
+class _Gelu:
+    """A product that is the gelu of `x`.
+
+    Attributes:
+      product: the last node of the formula.
+      x: the argument.
+      approximate: the attribute of the operator.
+    """
+
+    product: ir.Node
+    x: ir.Value
+    approximate: Literal["none", "tanh"]
+
+
+class FuseGelu(NodePass[_Gelu]):
     """Where the target has `Gelu` for the element type, accurate to it, and however factors are ordered and grouped:
 
     1. `0.5 · x · (1 + Erf(x / √2))` is `Gelu(x)`; so is `0.5 · x · (1 - Erf(-x / √2))`.
     2. `0.5 · x · (1 + Tanh(√(2/π) · (x + 0.044715 · x³)))` is `Gelu(x)`, approximated.
+
+    The formula is followed from its curve, of which a graph has few, to the product at its end.
 
     D. Hendrycks, K. Gimpel: Gaussian Error Linear Units, 2016.
     """
 
     produces = frozenset({"Gelu"})
     after = (EliminateCommonSubexpressions,)
+    operators = frozenset({"Erf", "Tanh"})
 
-    def rewrite_graph(self, editor: GraphEditor) -> None:
-        reached: set[ir.Value | None] = set()  # what has a factor of the kind that is looked for
-        for node in editor.nodes():
-            if _is_curve(node) or (node.op_type in _FACTORS and not reached.isdisjoint(node.inputs)):
-                reached.add(node.outputs[0])
-            if node.op_type == "Mul" and not node.domain and node.outputs[0] in reached:
-                for approximate in ("none", "tanh"):
-                    x = _gelu(node, approximate)
-                    if x is not None and _is_available(editor, x):
-                        editor.put(node, "Gelu", [x], {"approximate": approximate})
-                        break
+    def match(self, node: ir.Node, editor: GraphEditor) -> _Gelu | Declined | None:
+        declined = None
+        for curve, sign in _one_plus(node):
+            for end in _products(curve, node.graph, _LONGEST):
+                x = _other_factor(end, curve)
+                if x is None:
+                    continue
+                found = _gelu(node, sign, end, x, editor)
+                if isinstance(found, _Gelu):
+                    return found
+                declined = declined or found
+        return declined
 
-
-def _is_curve(node: ir.Node) -> bool:
-    """Whether the node is a sum with an Erf or a Tanh."""
-    return node.op_type in ("Add", "Sub") and any(operation(v, "Erf", "Tanh") is not None for v in node.inputs)
-
-
-def _is_available(editor: GraphEditor, x: ir.Value) -> bool:
-    return editor.supports("Gelu", x) and editor.guarantees("Gelu", x, "accurate")
+    def rewrite(self, node: ir.Node, match: _Gelu, editor: GraphEditor) -> None:
+        editor.put(match.product, "Gelu", [match.x], {"approximate": match.approximate})
 
 
-def _gelu(node: ir.Node, approximate: str) -> ir.Value | None:
-    """x where the node is Gelu(x)."""
-    read = product(node.outputs[0])
-    if not math.isclose(read.coefficient, 0.5, rel_tol=1e-6) or sum(read.factors.values()) != 2:
+def _one_plus(curve: ir.Node) -> Iterator[tuple[ir.Value, int]]:
+    """The results 1 + v and 1 - v, with the sign of v, where v is the result of `curve`."""
+    value = curve.outputs[0]
+    for node, _ in value.uses():
+        if node.op_type not in ("Add", "Sub") or node.domain or node.graph is not curve.graph:
+            continue
+        one = other_operand(node, value) if node.op_type == "Add" else node.inputs[0]
+        if scalar(one) == 1:
+            yield node.outputs[0], 1 if node.op_type == "Add" else -1
+
+
+def _products(value: ir.Value, graph: ir.Graph | ir.Function | None, depth: int) -> Iterator[ir.Node]:
+    """The multiplications of `graph` in whose product `value` is a factor, at most `depth` nodes after it, the nearest first."""
+    for node, _ in value.uses() if depth else ():
+        if node.op_type in _MAKE_PRODUCTS and not node.domain and node.graph is graph:
+            if node.op_type == "Mul":
+                yield node
+            yield from _products(node.outputs[0], graph, depth - 1)
+
+
+def _other_factor(node: ir.Node, curve: ir.Value) -> ir.Value | None:
+    """x where the result of `node` is 0.5 · x · curve."""
+    found = product(node.outputs[0])
+    rest = found.without(curve)
+    if rest is None or not math.isclose(found.coefficient, 0.5, rel_tol=1e-6) or sum(rest.factors.values()) != 1:
         return None
-    for factor in read.factors:
-        argument, sign = _one_plus(factor, "Erf" if approximate == "none" else "Tanh")
-        rest = read.without(factor)
-        if argument is not None and rest is not None and len(rest.factors) == 1:
-            (x,) = rest.factors
-            if (_is_scaled if approximate == "none" else _is_cubic)(argument, x, sign):
-                return x
-    return None
+    return next(iter(rest.factors))
 
 
-def _one_plus(value: ir.Value, op_type: str) -> tuple[ir.Value | None, int]:
-    """(v, ±1) where `value` is 1 ± op_type(v)."""
-    node = operation(value, "Add", "Sub")
-    if node is None:
-        return None, 0
-    for one in node.inputs if node.op_type == "Add" else node.inputs[:1]:
-        function = operation(other_operand(node, one), op_type)
-        if scalar(one) == 1 and function is not None:
-            return function.inputs[0], 1 if node.op_type == "Add" else -1
-    return None, 0
+def _gelu(curve: ir.Node, sign: int, end: ir.Node, x: ir.Value, editor: GraphEditor) -> _Gelu | Declined:
+    """The gelu that ends with the product `end` of 0.5, x and 1 ± the result of `curve`."""
+    argument = curve.inputs[0]
+    if curve.op_type == "Erf" and not _is_scaled(argument, x, sign):
+        return Declined("the argument of Erf is not x / √2, x being the other factor", end)
+    if curve.op_type == "Tanh" and not _is_cubic(argument, x, sign):
+        return Declined("the argument of Tanh is not √(2/π) · (x + 0.044715 · x³), x being the other factor", end)
+    if not editor.supports("Gelu", x):
+        return Declined(no_operator("Gelu", x), end)
+    if not editor.guarantees("Gelu", x, "accurate"):
+        return Declined("the target's Gelu is less accurate than the element type", end)
+    return _Gelu(end, x, "none" if curve.op_type == "Erf" else "tanh")
 
 
-def _is_scaled(value: ir.Value, x: ir.Value, sign: int) -> bool:
+def _is_scaled(value: ir.Value | None, x: ir.Value, sign: int) -> bool:
     """Whether `value` is ±x / √2."""
-    read = product(value)
-    return math.isclose(read.coefficient * sign, math.sqrt(0.5), rel_tol=1e-5) and dict(read.factors) == {x: 1}
+    found = product(value)
+    return math.isclose(found.coefficient * sign, math.sqrt(0.5), rel_tol=1e-5) and dict(found.factors) == {x: 1}
 
 
-def _is_cubic(value: ir.Value, x: ir.Value, sign: int) -> bool:
+def _is_cubic(value: ir.Value | None, x: ir.Value, sign: int) -> bool:
     """Whether `value` is √(2/π) · (x + 0.044715 · x³), or √(2/π) · x · (1 + 0.044715 · x²)."""
-    read = product(value)
-    if not math.isclose(read.coefficient * sign, _SQRT_2_OVER_PI, rel_tol=1e-5):
+    found = product(value)
+    if not math.isclose(found.coefficient * sign, _SQRT_2_OVER_PI, rel_tol=1e-5):
         return False
-    rest = read.without(x)
+    rest = found.without(x)
     factored = rest is not None
-    sums = list((read if rest is None else rest).factors.elements())
+    sums = list((found if rest is None else rest).factors.elements())
     total = operation(sums[0], "Add") if len(sums) == 1 else None
     if total is None:
         return False

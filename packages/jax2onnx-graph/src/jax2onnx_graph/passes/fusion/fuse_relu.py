@@ -1,19 +1,30 @@
-"""Recognise `Relu` and `Clip` in `Max` and `Min`."""
+"""`FuseRelu`: `Max` and `Min` with numbers become `Relu` and `Clip`."""
 
 from __future__ import annotations
 
 __all__ = ["FuseRelu"]
 
+import dataclasses
+
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of, same_dims
 from jax2onnx_graph.forms import Form
+from jax2onnx_graph.passes.fusion._reasons import no_operator
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
 from jax2onnx_graph.rewrite.patterns import is_floating, operation, other_operand, scalar
 
 
-class FuseRelu(GraphPass):
+@dataclasses.dataclass(frozen=True)
+class _Rectified:
+    """Relu(x), or Clip(x, 0, bound) where there is a `bound`."""
+
+    x: ir.Value
+    bound: float | None = None
+
+
+class FuseRelu(NodePass[_Rectified]):
     """Activations that runtimes fuse into the operator before them, unless the target prefers the extrema:
 
     1. `Max(x, 0)` of floats is `Relu(x)`.
@@ -22,34 +33,46 @@ class FuseRelu(GraphPass):
 
     produces = frozenset({"Relu", "Clip"})
     after = (EliminateCommonSubexpressions,)
+    operators = frozenset({"Max", "Min"})
 
-    def rewrite_graph(self, editor: GraphEditor) -> None:
-        for node in editor.nodes():
-            if node.domain or node.op_type not in ("Max", "Min") or len(node.inputs) != 2:
-                continue
-            operand, bound = _operand_and_bound(node)
-            if operand is None or not is_floating(operand):
-                continue
-            if node.op_type == "Max" and bound == 0 and _is_welcome(editor, Form.RELU, operand, Form.MAX):
-                editor.put(node, "Relu", [operand])
-            relu = operation(operand, "Relu")
-            if (
-                node.op_type == "Min"
-                and relu is not None
-                and bound > 0
-                and _is_welcome(editor, Form.CLIP, operand, Form.MIN)
-            ):
-                builder = editor.before(node)
-                limits = [builder.constant(number, like=operand) for number in (0, bound)]
-                editor.put(node, "Clip", [relu.inputs[0], *limits])
+    def match(self, node: ir.Node, editor: GraphEditor) -> _Rectified | Declined | None:
+        if len(node.inputs) != 2:
+            return None
+        operand, bound = _operand_and_bound(node)
+        if operand is None or not is_floating(operand):
+            return None
+        if node.op_type == "Max":
+            return _formed(node, Form.RELU, Form.MAX, _Rectified(operand), editor) if bound == 0 else None
+        relu = operation(operand, "Relu")
+        x = None if relu is None else relu.inputs[0]
+        if x is None:
+            return None
+        if bound <= 0:
+            return Declined("the upper bound of the ReLU is not positive", node)
+        return _formed(node, Form.CLIP, Form.MIN, _Rectified(x, bound), editor)
+
+    def rewrite(self, node: ir.Node, match: _Rectified, editor: GraphEditor) -> None:
+        if match.bound is None:
+            editor.put(node, "Relu", [match.x])
+            return
+        builder = editor.before(node)
+        limits = [builder.constant(number, like=match.x) for number in (0, match.bound)]
+        editor.put(node, "Clip", [match.x, *limits])
 
 
-def _is_welcome(editor: GraphEditor, form: Form, operand: ir.Value, instead_of: Form) -> bool:
-    return editor.supports(form.value, operand) and editor.prefers(form, instead_of) is form
+def _formed(
+    node: ir.Node, form: Form, instead_of: Form, found: _Rectified, editor: GraphEditor
+) -> _Rectified | Declined:
+    """The match, if the target has the operator for it and prefers it to `node`."""
+    if not editor.supports(form.value, found.x):
+        return Declined(no_operator(form.value, found.x), node)
+    if editor.prefers(form, instead_of) is not form:
+        return Declined(f"the target prefers {node.op_type}", node)
+    return found
 
 
 def _operand_and_bound(node: ir.Node) -> tuple[ir.Value | None, float]:
-    """The operand that has the shape of the result, and the number that it is compared with; None if there is none."""
+    """The operand that has the shape of the result, and the number that it is compared with; (None, 0) if there is none."""
     for candidate in node.inputs:
         bound = scalar(candidate)
         operand = other_operand(node, candidate)

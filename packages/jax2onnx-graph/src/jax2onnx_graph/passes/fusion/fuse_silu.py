@@ -1,17 +1,28 @@
-"""Recognise `Sigmoid` in its formula."""
+"""`FuseSilu`: formulas of the logistic function and of silu become `Sigmoid`."""
 
 from __future__ import annotations
 
 __all__ = ["FuseSilu"]
 
+import dataclasses
+
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.passes.fusion._reasons import no_operator
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
 from jax2onnx_graph.rewrite.patterns import operation, other_operand, scalar
 
 
-class FuseSilu(GraphPass):
+@dataclasses.dataclass(frozen=True)
+class _Logistic:
+    """Sigmoid(x), or x · Sigmoid(x) if `is_silu`."""
+
+    x: ir.Value
+    is_silu: bool
+
+
+class FuseSilu(NodePass[_Logistic]):
     """The logistic function, which the formula computes in four operators:
 
     1. `1 / (1 + Exp(-x))` is `Sigmoid(x)`.
@@ -20,18 +31,22 @@ class FuseSilu(GraphPass):
 
     produces = frozenset({"Sigmoid"})
     after = (EliminateCommonSubexpressions,)
+    operators = frozenset({"Div", "Reciprocal"})
 
-    def rewrite_graph(self, editor: GraphEditor) -> None:
-        for node in editor.nodes():
-            if node.domain or node.op_type not in ("Div", "Reciprocal"):
-                continue
-            x = _logistic_argument(node.inputs[-1])
-            if x is None or not editor.supports("Sigmoid", x):
-                continue
-            if node.op_type == "Reciprocal" or scalar(node.inputs[0]) == 1:
-                editor.put(node, "Sigmoid", [x])
-            elif node.inputs[0] is x:
-                editor.put(node, "Mul", [x, editor.before(node).op.Sigmoid(x)])
+    def match(self, node: ir.Node, editor: GraphEditor) -> _Logistic | Declined | None:
+        x = _logistic_argument(node.inputs[-1])
+        if x is None:
+            return None
+        is_silu = node.op_type == "Div" and node.inputs[0] is x
+        if node.op_type == "Div" and not is_silu and scalar(node.inputs[0]) != 1:
+            return Declined("the numerator over 1 + exp(-x) is neither 1 nor x", node)
+        return _Logistic(x, is_silu) if editor.supports("Sigmoid", x) else Declined(no_operator("Sigmoid", x), node)
+
+    def rewrite(self, node: ir.Node, match: _Logistic, editor: GraphEditor) -> None:
+        if match.is_silu:
+            editor.put(node, "Mul", [match.x, editor.before(node).op.Sigmoid(match.x)])
+        else:
+            editor.put(node, "Sigmoid", [match.x])
 
 
 def _logistic_argument(value: ir.Value | None) -> ir.Value | None:
@@ -41,7 +56,7 @@ def _logistic_argument(value: ir.Value | None) -> ir.Value | None:
         return None
     for operand in total.inputs:
         exponential = operation(other_operand(total, operand), "Exp")
-        if scalar(operand) == 1 and exponential is not None:
+        if exponential is not None and scalar(operand) == 1:
             negated = operation(exponential.inputs[0], "Neg")
             return None if negated is None else negated.inputs[0]
     return None

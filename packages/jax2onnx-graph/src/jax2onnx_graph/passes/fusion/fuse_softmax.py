@@ -1,20 +1,33 @@
-"""Recognise `Softmax` and `LogSoftmax` in their formulas."""
+"""`FuseSoftmax`: formulas of softmax and of its logarithm become `Softmax` and `LogSoftmax`."""
 
 from __future__ import annotations
 
 __all__ = ["FuseSoftmax", "softmax_operand"]
 
+import dataclasses
+from typing import Literal
+
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.forms import Form
+from jax2onnx_graph.passes.fusion._reasons import no_operator
 from jax2onnx_graph.passes.fusion._row_statistics import RowStatistics
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
 from jax2onnx_graph.rewrite.patterns import operation
 
 
-class FuseSoftmax(GraphPass):
+@dataclasses.dataclass(frozen=True)
+class _Softmax:
+    """The operator `op_type` of `x` over `axis`, counted from the end."""
+
+    op_type: Literal["Softmax", "LogSoftmax"]
+    x: ir.Value
+    axis: int
+
+
+class FuseSoftmax(NodePass[_Softmax]):
     """Where s = x - max(x), over the last axis, or for the first rule another one where the operator is faster:
 
     1. `Exp(s) / sum(Exp(s))` is `Softmax(x)`.
@@ -26,25 +39,60 @@ class FuseSoftmax(GraphPass):
 
     produces = frozenset({"Softmax", "LogSoftmax"})
     after = (EliminateCommonSubexpressions,)
+    operators = frozenset({"Div", "Sub"})
 
-    def rewrite_graph(self, editor: GraphEditor) -> None:
-        for node in editor.nodes():
-            if node.domain or node.op_type not in ("Div", "Sub"):
-                continue
-            if node.op_type == "Div":
-                op_type, (x, axis) = "Softmax", softmax_operand(node) or (None, -1)
-            else:
-                op_type, x, axis = "LogSoftmax", _log_softmax(node), -1
-            if x is None or not editor.supports(op_type, x) or not editor.guarantees(op_type, x, "inf"):
-                continue
-            if axis == -1 or _is_faster(editor, x, axis):
-                editor.put(node, op_type, [x], {"axis": axis})
+    def match(self, node: ir.Node, editor: GraphEditor) -> _Softmax | Declined | None:
+        found = _softmax(node) if node.op_type == "Div" else _log_softmax(node)
+        if not isinstance(found, _Softmax):
+            return found
+        op_type, x = found.op_type, found.x
+        if not editor.supports(op_type, x):
+            return Declined(no_operator(op_type, x), node)
+        if not editor.guarantees(op_type, x, "inf"):
+            return Declined(f"the target's {op_type} does not give the limit for infinite logits", node)
+        if found.axis != -1 and not _is_faster(editor, x, found.axis):
+            return Declined("the target prefers the formula over an axis that is not the last", node)
+        return found
+
+    def rewrite(self, node: ir.Node, match: _Softmax, editor: GraphEditor) -> None:
+        editor.put(node, match.op_type, [match.x], {"axis": match.axis})
 
 
 def _is_faster(editor: GraphEditor, x: ir.Value, axis: int) -> bool:
     """Whether the target prefers the operator to its formula, over an axis that is not the last."""
     form = Form.SOFTMAX_FIRST_AXIS if axis == -len(dims_of(x) or ()) else Form.SOFTMAX
     return editor.prefers(form, Form.SOFTMAX_BY_FORMULA) is form
+
+
+def softmax_operand(node: ir.Node) -> tuple[ir.Value, int] | None:
+    """(x, axis from the end) where the quotient `node` is the softmax of x over that axis."""
+    axis = _axis_of_quotient(node)
+    if axis is None:
+        return None
+    exponential = operation(node.inputs[0], "Exp")
+    x = None if exponential is None else _shifted(exponential.inputs[0], axis)
+    return None if x is None else (x, axis)
+
+
+def _softmax(node: ir.Node) -> _Softmax | Declined | None:
+    """The softmax that the quotient `node` is."""
+    found = softmax_operand(node)
+    if found is not None:
+        return _Softmax("Softmax", *found)
+    if _axis_of_quotient(node) is None:
+        return None
+    return Declined("the maximum is not taken off, so that the formula overflows where the operator does not", node)
+
+
+def _axis_of_quotient(node: ir.Node) -> int | None:
+    """The axis, counted from the end, over which the quotient `node` is Exp(v) / sum(Exp(v)) for some v."""
+    exponential = node.inputs[0]
+    if exponential is None or operation(exponential, "Exp") is None:
+        return None
+    for axis in range(-1, -1 - len(dims_of(exponential) or ()), -1):
+        if RowStatistics(exponential, axis).reduced(node.inputs[1], "ReduceSum") is exponential:
+            return axis
+    return None
 
 
 def _shifted(value: ir.Value | None, axis: int = -1) -> ir.Value | None:
@@ -56,20 +104,8 @@ def _shifted(value: ir.Value | None, axis: int = -1) -> ir.Value | None:
     return x if RowStatistics(x, axis).reduced(node.inputs[1], "ReduceMax") is x else None
 
 
-def softmax_operand(node: ir.Node) -> tuple[ir.Value, int] | None:
-    """(x, axis from the end) where the quotient `node` is the softmax of x over that axis."""
-    exponential = operation(node.inputs[0], "Exp")
-    if exponential is None or node.inputs[0] is None:
-        return None
-    for axis in range(-1, -1 - len(dims_of(node.inputs[0]) or ()), -1):
-        if RowStatistics(node.inputs[0], axis).reduced(node.inputs[1], "ReduceSum") is node.inputs[0]:
-            x = _shifted(exponential.inputs[0], axis)
-            return None if x is None else (x, axis)
-    return None
-
-
-def _log_softmax(node: ir.Node) -> ir.Value | None:
-    """x where the difference `node` is the logarithm of the softmax of x."""
+def _log_softmax(node: ir.Node) -> _Softmax | None:
+    """The logarithm of a softmax that the difference `node` is."""
     shifted = node.inputs[0]
     x = _shifted(shifted)
     if shifted is None or x is None:
@@ -78,4 +114,5 @@ def _log_softmax(node: ir.Node) -> ir.Value | None:
     logarithm = operation(rows.core(node.inputs[1]), "Log")
     summed = None if logarithm is None else rows.reduced(logarithm.inputs[0], "ReduceSum")
     exponential = operation(summed, "Exp")
-    return x if exponential is not None and exponential.inputs[0] is shifted else None
+    is_it = exponential is not None and exponential.inputs[0] is shifted
+    return _Softmax("LogSoftmax", x, -1) if is_it else None

@@ -1,17 +1,17 @@
-"""Arranging the axes of a value in another order and in other groups, by the fewest views and transposes."""
+"""`Arrangement`: the axes of a value in another order and in other groups, by the fewest views and transposes."""
 
 from __future__ import annotations
 
-__all__ = ["Move", "Place", "arranged", "arrangement", "cheapest", "cost", "cost_of"]
+__all__ = ["Arrangement", "Candidate", "Move", "cheapest", "cost_of", "moved", "moves_between"]
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import LabelledDim, dims_of
-from jax2onnx_graph.passes.fusion.attention._axes import Axes, Axis, UnreadableError, resolved, size_of
+from jax2onnx_graph.passes.fusion._reasons import UnreadableError
+from jax2onnx_graph.passes.fusion.attention._axes import Axes, Axis, resolved, size_of
 from jax2onnx_graph.passes.structural.merge_reshapes import view_of
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
 
@@ -32,14 +32,14 @@ class Move:
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
-    """A value on the way to an operand.
+class Candidate:
+    """A value from which an operand can be made: a tensor, or one of the views and multiples on the way from it.
 
     Attributes:
       value: the value.
       axes: its axes.
       factor: by how much it is multiplied from here on.
-      cost: what was computed before, and for this alone.
+      cost: the cost of the nodes that compute it, where nothing else needs them.
     """
 
     value: ir.Value
@@ -48,39 +48,61 @@ class Place:
     cost: int
 
 
+@dataclasses.dataclass(frozen=True)
+class Arrangement:
+    """The moves that make an operand of a candidate, with their cost and that of the candidate."""
+
+    candidate: Candidate
+    moves: Sequence[Move]
+    cost: int
+
+
 def cost_of(op_type: str) -> int:
-    """What an operator on the way to an operand costs, relative to others."""
+    """The cost of an operator on the way to an operand, relative to others."""
     return {"Transpose": 100, "Reshape": 1, "Squeeze": 1, "Unsqueeze": 1, "Flatten": 1}.get(op_type, 200)
 
 
-def cost(place: Place, target: Axes) -> float:
-    """What it takes to have a place with the axes `target`, infinite if that is impossible."""
+def cheapest(candidates: Sequence[Candidate], target: Axes) -> Arrangement:
+    """The arrangement with the axes `target` that costs least, from the last of equally good candidates.
+
+    Raises:
+      UnreadableError: no candidate can be arranged like that.
+    """
+    found = [_arrangement(candidate, target) for candidate in reversed(candidates)]
+    possible = [arrangement for arrangement in found if isinstance(arrangement, Arrangement)]
+    if possible:
+        return min(possible, key=lambda arrangement: arrangement.cost)
+    raise next(error for error in reversed(found) if isinstance(error, UnreadableError))
+
+
+def _arrangement(candidate: Candidate, target: Axes) -> Arrangement | UnreadableError:
+    dims = dims_of(candidate.value)
+    if dims is None:
+        return UnreadableError("a shape is not known, or a tensor is empty")
     try:
-        moves = arrangement(place.value, place.axes, target)
-    except UnreadableError:
-        return math.inf
-    return place.cost + sum(cost_of(move.op_type) for move in moves)
+        moves = moves_between(dims, candidate.axes, target)
+    except UnreadableError as error:
+        return error
+    return Arrangement(candidate, moves, candidate.cost + sum(cost_of(move.op_type) for move in moves))
 
 
-def cheapest(places: Sequence[Place], target: Axes) -> Place:
-    """The place from which the axes `target` cost least, the last of equally good ones."""
-    return min(reversed(places), key=lambda place: cost(place, target))
+def moves_between(dims: Sequence[LabelledDim], axes: Axes, target: Axes) -> list[Move]:
+    """The nodes that make of a value one with the axes `target`.
 
-
-def arrangement(value: ir.Value, axes: Axes, target: Axes) -> list[Move]:
-    """The nodes that make of `value`, which has these axes, one with the axes `target`.
+    Args:
+      dims: the dimensions of the value.
+      axes: its axes.
+      target: the same axes in another order, or grouped in another way.
 
     Raises:
       UnreadableError: `target` has other axes, or a shape on the way cannot be written.
     """
-    axes, target, dims = resolved(axes), resolved(target), dims_of(value)
-    if dims is None:
-        raise UnreadableError("a shape is not known")
+    axes, target = resolved(axes), resolved(target)
     if axes == target:
         return []
     have, want = _joined(axes), _joined(target)
     if set(have) != set(want):
-        raise UnreadableError("the axes are others")
+        raise UnreadableError("an operand is repeated along axes along which the operator does not take it")
     if have == want:
         return [_view(dims, target)]
     pieces = _pieces(axes, target)
@@ -90,13 +112,9 @@ def arrangement(value: ir.Value, axes: Axes, target: Axes) -> list[Move]:
     return moves if order == list(target) else [*moves, _view(moves[-1].dims, target)]
 
 
-def arranged(builder: InsertionPoint, value: ir.Value, axes: Axes, target: Axes) -> ir.Value:
-    """`value`, which has these axes, with the axes `target`.
-
-    Raises:
-      UnreadableError: see `arrangement`.
-    """
-    for move in arrangement(value, axes, target):
+def moved(builder: InsertionPoint, value: ir.Value, moves: Sequence[Move]) -> ir.Value:
+    """`value` after these moves."""
+    for move in moves:
         if move.op_type == "Transpose":
             value = builder.op.Transpose(value, perm=move.argument, dims=labelled(move.dims))
         else:
@@ -109,12 +127,12 @@ def _joined(axes: Sequence[Sequence[Axis]]) -> list[Axis]:
 
 
 def _pieces(axes: Axes, target: Axes) -> list[tuple[Axis, ...]]:
-    """What moves as one: axes that are next to each other both in a group of `axes` and in one of `target`."""
+    """The axes that move as one: those that are next to each other both in a group of `axes` and in one of `target`."""
     following = {one: other for group in target for one, other in itertools.pairwise(group)}
     pieces: list[tuple[Axis, ...]] = []
     for group in axes:
-        for place, axis in enumerate(group):
-            if place and following.get(group[place - 1]) is axis:
+        for index, axis in enumerate(group):
+            if index and following.get(group[index - 1]) is axis:
                 pieces[-1] = (*pieces[-1], axis)
             else:
                 pieces.append((axis,))
@@ -125,5 +143,5 @@ def _view(dims: Sequence[LabelledDim], axes: Sequence[Sequence[Axis]]) -> Move:
     sizes = tuple(map(size_of, axes))
     view = view_of(dims, sizes)
     if view is None:
-        raise UnreadableError("a shape of several symbols")
+        raise UnreadableError("a view would have to compute several symbolic dimensions")
     return Move(*view, sizes)

@@ -1,4 +1,4 @@
-"""Which axes of tensors are the same: the axes of values as products of indivisible ones, followed through views and products.
+"""Axes of values as products of indivisible ones, followed through views and products, which tells which of them are the same.
 
 An axis of a tensor is a sequence of indivisible axes in row-major order, none if its size is 1. An axis turns out to be
 divisible where a reshape takes it apart, or where a product meets it with a finer one; then it consists of its parts
@@ -10,7 +10,6 @@ from __future__ import annotations
 __all__ = [
     "Axes",
     "Axis",
-    "UnreadableError",
     "atoms",
     "axes_in",
     "axes_of",
@@ -28,11 +27,8 @@ from collections.abc import Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim
+from jax2onnx_graph.passes.fusion._reasons import UnreadableError
 from jax2onnx_graph.rewrite.patterns import permutation_of
-
-
-class UnreadableError(Exception):
-    """The axes of a value cannot be told."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -60,7 +56,7 @@ def atoms(axes: Sequence[Axis]) -> tuple[Axis, ...]:
 
 
 def resolved(axes: Axes) -> Axes:
-    """The axes in what is indivisible by now."""
+    """The axes in terms of those that are indivisible by now."""
     return tuple(map(atoms, axes))
 
 
@@ -88,7 +84,7 @@ def size_of(axes: Sequence[Axis]) -> LabelledDim:
         return axes[0].size
     numbers = [axis.size for axis in axes if isinstance(axis.size, int)]
     if len(numbers) < len(axes):
-        raise UnreadableError("a product of symbols")
+        raise UnreadableError("a size is a product of symbolic dimensions")
     return math.prod(numbers)
 
 
@@ -104,12 +100,12 @@ def unify(one: Sequence[Axis], other: Sequence[Axis]) -> None:
         if x is not y and same_dim(x.size, y.size):
             y.parts = (x,)
         elif x is not y and not (_divide(x, y.size) or _divide(y, x.size)):
-            raise UnreadableError("axes of other sizes meet")
+            raise UnreadableError("axes of different sizes meet")
         left, right = list(atoms(left)), list(atoms(right))
         if left[0] is right[0]:
             left, right = left[1:], right[1:]
     if left or right:
-        raise UnreadableError("axes of other sizes meet")
+        raise UnreadableError("axes of different sizes meet")
 
 
 def _divide(axis: Axis, outer: LabelledDim, *, last: bool = False) -> bool:
@@ -125,7 +121,7 @@ def _divide(axis: Axis, outer: LabelledDim, *, last: bool = False) -> bool:
 def _dims(value: ir.Value | None) -> tuple[LabelledDim, ...]:
     dims = dims_of(value)
     if dims is None or 0 in dims:
-        raise UnreadableError("a shape is not known, or has no elements")
+        raise UnreadableError("a shape is not known, or a tensor is empty")
     return dims
 
 
@@ -136,11 +132,9 @@ def through(node: ir.Node, axes: Axes) -> Axes:
     """The axes of the result of a node that moves, joins, splits or repeats the axes of its first operand.
 
     Raises:
-      UnreadableError: it is another node.
+      UnreadableError: the node is a view that mixes axes.
     """
     result = node.outputs[0]
-    if node.domain:
-        raise UnreadableError("an operator of another domain")
     if node.op_type == "Transpose":
         return tuple(axes[axis] for axis in permutation_of(node))
     if node.op_type in ("Reshape", "Squeeze", "Unsqueeze", "Flatten"):
@@ -154,7 +148,7 @@ def through(node: ir.Node, axes: Axes) -> Axes:
     if node.op_type == "Concat" and len(set(node.inputs)) == 1:
         at = node.attributes["axis"].as_int() % len(axes)
         return (*axes[:at], (Axis(len(node.inputs)), *axes[at]), *axes[at + 1 :])
-    raise UnreadableError(f"{node.op_type} does not move axes")
+    raise ValueError(f"{node.op_type} does not move axes")
 
 
 def _regrouped(flat: Sequence[Axis], dims: Sequence[LabelledDim]) -> Axes:
@@ -166,7 +160,7 @@ def _regrouped(flat: Sequence[Axis], dims: Sequence[LabelledDim]) -> Axes:
     while first < end and (taken := _taken(rest, dims[end - 1], last=True)) is not None:
         rest = list(atoms(rest))
         groups[end - 1], rest, end = taken, rest[: len(rest) - len(taken)], end - 1
-    if end - first == 1:  # what one dimension is follows from the number of elements
+    if end - first == 1:  # the number of elements tells the one dimension
         groups[first], rest, first = tuple(rest), [], end
     if rest or first < end:
         raise UnreadableError("a reshape mixes axes")

@@ -1,20 +1,21 @@
-"""Reading a graph as attention: what two products around a softmax compute, whatever moves their axes on the way."""
+"""`AttentionFormula`: two products around a softmax, read as attention whatever moves their axes on the way."""
 
 from __future__ import annotations
 
-__all__ = ["BROADCAST", "FLOATS", "Addend", "Found", "Operand", "read"]
+__all__ = ["BROADCAST", "FLOATS", "Addend", "AttentionFormula", "Operand", "attention_formula"]
 
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of, same_dim
-from jax2onnx_graph.passes.fusion.attention._arrangement import Place, cost_of
+from jax2onnx_graph.passes.fusion._reasons import UnreadableError
+from jax2onnx_graph.passes.fusion.attention._arrangement import Candidate, cost_of
 from jax2onnx_graph.passes.fusion.attention._axes import (
     Axes,
     Axis,
-    UnreadableError,
     atoms,
     axes_in,
     axes_of,
@@ -24,6 +25,7 @@ from jax2onnx_graph.passes.fusion.attention._axes import (
     unify,
 )
 from jax2onnx_graph.passes.fusion.fuse_softmax import softmax_operand
+from jax2onnx_graph.rewrite.pass_base import Declined
 from jax2onnx_graph.rewrite.patterns import is_read_once, other_operand, scalar
 
 #: Elements of a constant that may be one number, repeated for all logits.
@@ -35,47 +37,50 @@ _SURELY_MASKED = -1e4
 #: (x, node, number): `node` makes of x its view, or its product with the number.
 _Multiple = tuple[ir.Value | None, ir.Node, float]
 
-_OF_FORMULA = frozenset({"ReduceMax", "Abs", "Sub"})  # what reads the logits where a softmax is written out
+_OF_FORMULA = frozenset({"ReduceMax", "Abs", "Sub"})  # readers of the logits where a softmax is written out
 _VIEWS = frozenset({"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Expand", "Identity", "Concat"})
+
+_LONGEST = 16  # nodes from the logits back to the product
+_LONGEST_WITH_READERS = 4  # nodes that are looked at where the formula is known to have other readers
 
 
 @dataclasses.dataclass
 class Operand:
-    """A query, key or value: the places from the tensor that it is a view of to the product."""
+    """A query, key or value: the values from the tensor that it is a view of to the product."""
 
-    places: list[Place]
+    candidates: list[Candidate]
 
     def root(self) -> tuple[Axis, ...]:
         """The axes of the tensor, without those along which it is repeated."""
-        return axes_in(self.places[0].axes)
+        return axes_in(self.candidates[0].axes)
 
     def axes(self) -> Axes:
         """The axes at the product."""
-        return self.places[-1].axes
+        return self.candidates[-1].axes
 
 
 @dataclasses.dataclass
 class Addend:
-    """What is added to the logits, or where they are masked.
+    """A bias that is added to the logits, or a mask.
 
     Attributes:
-      places: the bias, or the mask that is True where a logit stays, and what it is a view of.
-      hidden: what masked logits become; None for a bias.
+      candidates: the bias, or the mask that is True where a logit stays, and the tensors that it is a view of.
+      hidden: the number that masked logits become; None for a bias.
       inverted: whether the mask is False where a logit stays, or the bias is taken off.
     """
 
-    places: list[Place]
+    candidates: list[Candidate]
     hidden: float | None = None
     inverted: bool = False
 
 
 @dataclasses.dataclass
-class Found:
+class AttentionFormula:
     """softmax(cap(scale · query · keyᵀ) + addends) · value.
 
     Attributes:
       query, key, value: the operands; `scale` does not contain their own factors.
-      addends: what is added or masked, in order.
+      addends: the biases and masks, in order.
       cap: c where the logits are c · tanh(logits / c); 0 where they are not.
       keys: the axes S over which the softmax goes.
       features: the axes H that are contracted with the key.
@@ -94,75 +99,107 @@ class Found:
 
 
 @dataclasses.dataclass
-class _Step:
+class _LogitNode:
     """A node between the first product and the softmax.
 
     Attributes:
       node: the node.
       kind: "view", "factor", "tanh", "bias" or "mask".
       operand: the bias or mask.
-      number: the factor, or what masked logits become.
+      number: the factor, or the number that masked logits become.
       inverted: see `Addend`.
     """
 
     node: ir.Node
-    kind: str
+    kind: Literal["view", "factor", "tanh", "bias", "mask"]
     operand: ir.Value | None = None
     number: float = 1.0
     inverted: bool = False
 
 
-def read(node: ir.Node) -> Found | None:
-    """The attention whose last product `node` is, or None."""
+def attention_formula(node: ir.Node) -> AttentionFormula | Declined | None:
+    """The attention whose last product `node` is; None where there are no two products around a softmax."""
+    reason = ""
     for index in (0, 1):
-        path = _path_to_softmax(node.inputs[index])
-        if path is None:
-            continue
-        for product, steps in _logits(path.logits, 16):
-            if product.graph is not node.graph:  # computed once, outside of a loop
-                continue
-            try:
-                return _found(node, index, path, product, steps)
-            except UnreadableError:
-                continue
-    return None
+        softmax = _softmax_before(node.inputs[index])
+        for logits in () if softmax is None else _products_before(softmax.logits, _LONGEST, softmax.obstacle):
+            assert softmax is not None
+            found = _attempt(node, index, softmax, logits)
+            if isinstance(found, AttentionFormula):
+                return found
+            reason = reason or found
+    return Declined(reason, node) if reason else None
+
+
+def _attempt(node: ir.Node, index: int, softmax: _Softmax, logits: _Logits) -> AttentionFormula | str:
+    """The attention of this softmax and these logits; why it is none, if so."""
+    if logits.obstacle:
+        return logits.obstacle
+    if logits.product.graph is not node.graph:
+        return "the logits are computed outside of the loop or branch"
+    try:
+        return _formula(node, index, softmax, logits)
+    except UnreadableError as error:
+        return str(error)
 
 
 # ------------------------------------------------------------------------------- from the end backwards
 
 
 @dataclasses.dataclass(frozen=True)
-class _Path:
-    """The way from logits to a product.
+class _Softmax:
+    """A softmax on the way to a product.
 
     Attributes:
-      logits: what the softmax is of.
+      logits: its operand.
       axis: the axis that it goes over.
       views: the nodes after it, in order.
+      obstacle: why it cannot be part of an operator; empty if nothing forbids it.
     """
 
     logits: ir.Value | None
     axis: int
     views: tuple[ir.Node, ...]
+    obstacle: str
 
 
-def _path_to_softmax(value: ir.Value | None) -> _Path | None:
+@dataclasses.dataclass(frozen=True)
+class _Logits:
+    """A product, the nodes from it to the softmax, and why these cannot be part of an operator, if so."""
+
+    product: ir.Node
+    nodes: tuple[_LogitNode, ...]
+    obstacle: str
+
+
+def _softmax_before(value: ir.Value | None) -> _Softmax | None:
     """The softmax of which `value` is a view."""
     views: tuple[ir.Node, ...] = ()
-    while value is not None and is_read_once(value):
+    while value is not None:
         node = value.producer()
         if node is None or node.domain:
             return None
-        if node.op_type == "Softmax" and is_read_once(node.inputs[0]):
-            return _Path(node.inputs[0], node.attributes.get_int("axis", -1), views)
-        if node.op_type == "Div":
-            formula = softmax_operand(node)
-            is_read_by_it = formula is not None and {user.op_type for user, _ in formula[0].uses()} <= _OF_FORMULA
-            return _Path(*formula, views) if formula is not None and is_read_by_it else None
+        if node.op_type in ("Softmax", "Div"):
+            return _softmax(node, views)
         if not (_is_view(node) or _is_cast(node)):
             return None
         value, views = node.inputs[0], (node, *views)
     return None
+
+
+def _softmax(node: ir.Node, views: tuple[ir.Node, ...]) -> _Softmax | None:
+    """The softmax that `node` is, or with whose formula it ends."""
+    if node.op_type == "Softmax":
+        logits, axis = node.inputs[0], node.attributes.get_int("axis", -1)
+        others = not is_read_once(logits)
+    elif (found := softmax_operand(node)) is not None:
+        logits, axis = found
+        others = not {user.op_type for user, _ in logits.uses()} <= _OF_FORMULA
+    else:
+        return None
+    if not all(is_read_once(each.outputs[0]) for each in (node, *views)):
+        return _Softmax(logits, axis, views, "the probabilities have a second reader")
+    return _Softmax(logits, axis, views, "the logits have a second reader" if others else "")
 
 
 def _is_view(node: ir.Node) -> bool:
@@ -171,61 +208,59 @@ def _is_view(node: ir.Node) -> bool:
 
 def _is_cast(node: ir.Node) -> bool:
     """Whether the node converts between floating-point types."""
+    if node.domain or node.op_type != "Cast":
+        return False
     source = node.inputs[0]
-    is_between = source is not None and source.dtype in FLOATS and node.outputs[0].dtype in FLOATS
-    return not node.domain and node.op_type == "Cast" and is_between
+    return source is not None and source.dtype in FLOATS and node.outputs[0].dtype in FLOATS
 
 
-def _logits(value: ir.Value | None, depth: int) -> Iterator[tuple[ir.Node, list[_Step]]]:
-    """(product, nodes from it to `value`) for every way to read `value` as logits."""
+def _products_before(value: ir.Value | None, depth: int, obstacle: str) -> Iterator[_Logits]:
+    """The products of which `value` may be the logits, by every way to read the nodes between them."""
     node = None if value is None else value.producer()
     if node is None or node.domain or not depth:
         return
     if node.op_type in ("MatMul", "Gemm"):
-        yield node, []
+        yield _Logits(node, (), obstacle)
         return
-    for inner, step in _last_steps(node):
-        if not is_read_once(inner):
-            continue
-        for product, steps in _logits(inner, depth - 1):
-            yield product, [*steps, step]
+    for inner, last in _logit_nodes(node):
+        known = obstacle or ("" if is_read_once(inner) else "the logits have a second reader")
+        for found in _products_before(inner, min(depth - 1, _LONGEST_WITH_READERS) if known else depth - 1, known):
+            yield dataclasses.replace(found, nodes=(*found.nodes, last))
 
 
-def _last_steps(node: ir.Node) -> Iterator[tuple[ir.Value | None, _Step]]:
-    """(what it is applied to, the step) for every step that `node` may be."""
-    first = node.inputs[0]
+def _logit_nodes(node: ir.Node) -> Iterator[tuple[ir.Value | None, _LogitNode]]:
+    """(the logits before it, the node) for every way to read `node`."""
     if _is_view(node) or _is_cast(node):
-        yield first, _Step(node, "view")
+        yield node.inputs[0], _LogitNode(node, "view")
     elif node.op_type == "Tanh":
-        yield first, _Step(node, "tanh")
+        yield node.inputs[0], _LogitNode(node, "tanh")
     elif node.op_type in ("Mul", "Div"):
         for operand, number in _scaled(node):
-            yield operand, _Step(node, "factor", number=number)
+            yield operand, _LogitNode(node, "factor", number=number)
     elif node.op_type in ("Add", "Sub"):
         for operand in node.inputs if node.op_type == "Add" else node.inputs[:1]:
-            yield operand, _Step(node, "bias", other_operand(node, operand), inverted=node.op_type == "Sub")
+            yield operand, _LogitNode(node, "bias", other_operand(node, operand), inverted=node.op_type == "Sub")
     elif node.op_type == "Where":
         for inverted, index in ((False, 2), (True, 1)):
             hidden = scalar(node.inputs[index], BROADCAST)
             if hidden is not None and hidden <= _SURELY_MASKED:
-                yield node.inputs[3 - index], _Step(node, "mask", first, hidden, inverted)
+                yield node.inputs[3 - index], _LogitNode(node, "mask", node.inputs[0], hidden, inverted)
 
 
-def _operand(value: ir.Value | None, last_step: Callable[[ir.Value], _Multiple | None]) -> Operand:
-    """An operand, back to the tensor that it is made of by steps that `last_step` reads."""
-    steps: list[tuple[ir.Node, float]] = []
-    while value is not None and (found := last_step(value)) is not None:
+def _operand(value: ir.Value | None, last_multiple: Callable[[ir.Value], _Multiple | None]) -> Operand:
+    """An operand, back to the tensor that it is made of by the nodes that `last_multiple` reads."""
+    path: list[tuple[ir.Node, float]] = []
+    while value is not None and (found := last_multiple(value)) is not None:
         value, node, number = found
-        steps.append((node, number))
-    if value is None:
-        raise UnreadableError("an operand is missing")
-    axes, factor = axes_of(value), math.prod(number for _, number in steps)
-    places, cost = [Place(value, axes, factor, 0)], 0
-    for node, number in reversed(steps):
+        path.append((node, number))
+    assert value is not None, "products, views and multiples have all their operands"
+    axes, factor = axes_of(value), math.prod(number for _, number in path)
+    candidates, cost = [Candidate(value, axes, factor, 0)], 0
+    for node, number in reversed(path):
         axes, factor = axes if node.op_type in ("Mul", "Div") else through(node, axes), factor / number
         cost += cost_of(node.op_type) if is_read_once(node.outputs[0]) else 0
-        places.append(Place(node.outputs[0], axes, factor, cost))
-    return Operand(places)
+        candidates.append(Candidate(node.outputs[0], axes, factor, cost))
+    return Operand(candidates)
 
 
 def _view_of(value: ir.Value) -> _Multiple | None:
@@ -270,27 +305,33 @@ def _keeps_shape(node: ir.Node, operand: ir.Value | None) -> bool:
 # ------------------------------------------------------------------------------ and forwards, with axes
 
 
-def _found(node: ir.Node, index: int, path: _Path, product: ir.Node, steps: Sequence[_Step]) -> Found:
-    """The attention of these parts; UnreadableError where it is none."""
-    left, right = (_operand(value, _multiple) for value in product.inputs[:2])
-    axes, features = product_axes(product, left.axes(), right.axes())
-    scale, cap, addends, axes = _followed(steps, axes, _factor(product))
-    keys = axes[path.axis]
-    for view in path.views:
+def _formula(node: ir.Node, index: int, softmax: _Softmax, logits: _Logits) -> AttentionFormula:
+    """The attention of these parts.
+
+    Raises:
+      UnreadableError: it is none.
+    """
+    left, right = (_operand(value, _multiple) for value in logits.product.inputs[:2])
+    axes, features = product_axes(logits.product, left.axes(), right.axes())
+    scale, cap, addends, axes = _followed(logits.nodes, axes, _factor(logits.product))
+    keys = axes[softmax.axis]
+    for view in softmax.views:
         axes = through(view, axes)
     value = _operand(node.inputs[1 - index], _multiple)
     both = (value.axes(), axes) if index else (axes, value.axes())
     result, contracted = product_axes(node, *both)
     keys, contracted, features = atoms(keys), atoms(contracted), atoms(features)
-    if keys != contracted or _factor(node) != 1:
+    if _factor(node) != 1:
+        raise UnreadableError("the last product has a factor")
+    if keys != contracted:
         raise UnreadableError("the softmax does not go over the axis that the values are summed over")
-    query, key = (right, left) if keys and set(keys) <= set(left.root()) else (left, right)
-    if not set(keys) <= set(key.root()) or not set(keys) <= set(value.root()) or set(keys) & set(query.root()):
-        raise UnreadableError("the keys are not an axis of key and value alone")
     if not keys:
-        raise UnreadableError("one key")
-    value.places = [place for place in value.places if math.isclose(place.factor, 1)]
-    return Found(query, key, value, addends, scale, cap, keys, features, resolved(result))
+        raise UnreadableError("there is only one key")
+    query, key = (right, left) if set(keys) <= set(left.root()) else (left, right)
+    if not set(keys) <= set(key.root()) or not set(keys) <= set(value.root()) or set(keys) & set(query.root()):
+        raise UnreadableError("the axis of the softmax is not one of key and value alone")
+    value.candidates = [candidate for candidate in value.candidates if math.isclose(candidate.factor, 1)]
+    return AttentionFormula(query, key, value, addends, scale, cap, keys, features, resolved(result))
 
 
 def _factor(product: ir.Node) -> float:
@@ -302,41 +343,41 @@ def _factor(product: ir.Node) -> float:
     return float(product.attributes.get_float("alpha", 1.0))
 
 
-def _followed(steps: Sequence[_Step], axes: Axes, scale: float) -> tuple[float, float, list[Addend], Axes]:
-    """The scale, the cap, what is added, and the axes after these steps."""
+def _followed(nodes: Sequence[_LogitNode], axes: Axes, scale: float) -> tuple[float, float, list[Addend], Axes]:
+    """The scale, the cap, the addends, and the axes after these nodes."""
     inner, cap, addends = scale, 0.0, list[Addend]()
-    for step in steps:
-        if step.kind == "view":
-            axes = through(step.node, axes)
-        elif step.kind in ("factor", "tanh") and addends:
-            raise UnreadableError("a sum is scaled")
-        elif step.kind == "factor":
-            inner, cap = (inner, cap * step.number) if cap else (inner * step.number, 0.0)
-        elif step.kind == "tanh":
+    for each in nodes:
+        if each.kind == "view":
+            axes = through(each.node, axes)
+        elif each.kind in ("factor", "tanh") and addends:
+            raise UnreadableError("the logits are scaled after a mask or bias")
+        elif each.kind == "factor":
+            inner, cap = (inner, cap * each.number) if cap else (inner * each.number, 0.0)
+        elif each.kind == "tanh":
             if cap:
-                raise UnreadableError("two caps")
+                raise UnreadableError("the logits are capped twice")
             cap = 1.0
         else:
-            hidden = step.number if step.kind == "mask" else None
-            assert step.operand is not None
-            addends.append(Addend(_aligned(step.operand, step.node, axes), hidden, step.inverted))
+            hidden = each.number if each.kind == "mask" else None
+            assert each.operand is not None
+            addends.append(Addend(_aligned(each.operand, each.node, axes), hidden, each.inverted))
     if cap < 0:
-        raise UnreadableError("a negative cap")
+        raise UnreadableError("the soft cap is negative")
     return inner * cap if cap else inner, cap, addends, axes
 
 
-def _aligned(value: ir.Value, node: ir.Node, axes: Axes) -> list[Place]:
-    """An operand that broadcasts with logits of these axes in `node`, and what it is a view of."""
+def _aligned(value: ir.Value, node: ir.Node, axes: Axes) -> list[Candidate]:
+    """An operand that broadcasts with logits of these axes in `node`, and the tensors that it is a view of."""
     dims, whole = dims_of(value), dims_of(node.outputs[0])
     if dims is None or whole is None or len(whole) != len(axes) or len(dims) > len(axes):
-        raise UnreadableError("logits broadcast with what is added")
-    places = _operand(value, _view_of).places
+        raise UnreadableError("the logits are broadcast to the shape of a mask or bias")
+    if any(size != 1 and not group for size, group in zip(whole, axes, strict=True)):
+        raise UnreadableError("the logits are broadcast to the shape of a mask or bias")
+    candidates = _operand(value, _view_of).candidates
     first = len(axes) - len(dims)
-    for own, dim, size, group in zip(places[-1].axes, dims, whole[first:], axes[first:], strict=True):
+    for own, dim, size, group in zip(candidates[-1].axes, dims, whole[first:], axes[first:], strict=True):
         if dim != 1 and not same_dim(dim, size):
-            raise UnreadableError("a mask has another size")
+            raise UnreadableError("the mask has another size than the logits")
         if own:
             unify(group, own)
-    if any(size != 1 and not group for size, group in zip(whole, axes, strict=True)):
-        raise UnreadableError("logits broadcast with what is added")
-    return places
+    return candidates

@@ -1,17 +1,19 @@
-"""The masks and biases of attentions as the one float mask that the operator takes."""
+"""`Masks`: the masks and biases of attentions, each as the one float mask that the operator takes."""
 
 from __future__ import annotations
 
-__all__ = ["MASKED", "Masks"]
+__all__ = ["MASKED", "Mask", "Masks"]
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.values import dims_of
-from jax2onnx_graph.passes.fusion.attention._arrangement import arranged, cheapest
-from jax2onnx_graph.passes.fusion.attention._axes import Axes, Axis, UnreadableError, atoms, axes_in, size_of
+from jax2onnx_graph.facts.values import LabelledDim, dims_of
+from jax2onnx_graph.passes.fusion._reasons import UnreadableError
+from jax2onnx_graph.passes.fusion.attention._arrangement import Arrangement, cheapest, moved
+from jax2onnx_graph.passes.fusion.attention._axes import Axes, Axis, atoms, axes_in, size_of
 from jax2onnx_graph.passes.fusion.attention._formula import BROADCAST, Addend
 from jax2onnx_graph.passes.fusion.attention._roles import Roles
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
@@ -21,50 +23,123 @@ from jax2onnx_graph.rewrite.patterns import operation, scalar
 MASKED = float(-0.7 * np.finfo(np.float32).max)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """An addend as [B or 1, heads or 1, T or 1, S or 1], without axes of size 1 in front.
+
+    Attributes:
+      addend: the bias or mask.
+      arrangement: how its axes get there.
+      repetitions: pairs of an axis and the indices that are then gathered along it, since the part varies along some of its
+        heads only.
+    """
+
+    addend: Addend
+    arrangement: Arrangement
+    repetitions: Sequence[tuple[int, list[int]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Mask:
+    """The sum of the addends of an attention, [·, ·, T, S] with the last two in full.
+
+    Attributes:
+      key: equal for masks that are equal tensors.
+      parts: the addends, in order.
+      lengths: T and S.
+    """
+
+    key: Hashable
+    parts: Sequence[_Part]
+    lengths: tuple[LabelledDim, LabelledDim]
+
+
 class Masks:
-    """The float masks of a graph: layers that share a mask share what is made of it."""
+    """The masks of a graph: layers that share a mask share the tensor that is made of it."""
 
     def __init__(self) -> None:
-        self._made: dict[object, ir.Value] = {}
+        self._masks: dict[Hashable, Mask] = {}
+        self._values: dict[Hashable, ir.Value] = {}
 
-    def added(
-        self, builder: InsertionPoint, addends: Sequence[Addend], roles: Roles, operands: Sequence[ir.Value]
-    ) -> ir.Value | None:
-        """The sum of the addends, [·, ·, T, S] with the last two in full; None where there are none.
-
-        Args:
-          builder: where it is made.
-          addends: the biases and masks, in order.
-          roles: the roles of their axes.
-          operands: query and key as the operator takes them, whose lengths it has.
+    def of(self, addends: Sequence[Addend], roles: Roles) -> Mask | None:
+        """The sum of the addends, whose axes have these roles; None where there are none.
 
         Raises:
           UnreadableError: a mask cannot be arranged like that.
         """
         if not addends:
             return None
-        lengths = [size_of(roles.queries), size_of(roles.keys)]
-        identity = (*(_identity(addend, roles) for addend in addends), *map(str, lengths))
-        if identity not in self._made:
-            value = _summed(builder, addends, roles)
-            self._made[identity] = _in_full(builder, value, operands, lengths)
-        return self._made[identity]
+        lengths = size_of(roles.queries), size_of(roles.keys)
+        key = (*(_key(addend, roles) for addend in addends), *map(str, lengths))
+        if key not in self._masks:
+            self._masks[key] = Mask(key, [_part(addend, roles) for addend in addends], lengths)
+        return self._masks[key]
+
+    def value(self, builder: InsertionPoint, mask: Mask, operands: Sequence[ir.Value]) -> ir.Value:
+        """The mask as one float tensor.
+
+        Args:
+          builder: where it is made, if it has not been made before.
+          mask: the mask.
+          operands: query and key as the operator takes them, whose lengths it has.
+        """
+        if mask.key not in self._values:
+            self._values[mask.key] = _in_full(builder, _summed(builder, mask.parts), operands, mask.lengths)
+        return self._values[mask.key]
 
 
-def _identity(addend: Addend, roles: Roles) -> object:
-    """What tells an addend from others, its axes by their roles."""
-    groups = (roles.batch, (*roles.heads, *roles.group), roles.queries, roles.keys)
-    names = {axis: (number, place) for number, group in enumerate(groups) for place, axis in enumerate(group)}
-    root = addend.places[0]
+def _key(addend: Addend, roles: Roles) -> Hashable:
+    """A key that two addends share only if they are equal, their axes told by their roles."""
+    names = {axis: (number, index) for number, group in enumerate(_groups(roles)) for index, axis in enumerate(group)}
+    root = addend.candidates[0]
     own = tuple(tuple(names.get(axis) for axis in atoms(group)) for group in root.axes)
     return root.value, own, addend.hidden == -np.inf, addend.hidden is None, addend.inverted
 
 
-def _summed(builder: InsertionPoint, addends: Sequence[Addend], roles: Roles) -> ir.Value:
+def _groups(roles: Roles) -> Axes:
+    """The axes of the logits as the operator groups them."""
+    return roles.batch, (*roles.heads, *roles.group), roles.queries, roles.keys
+
+
+# ----------------------------------------------------------------------------------------------- reading
+
+
+def _part(addend: Addend, roles: Roles) -> _Part:
+    own, groups = set(axes_in(addend.candidates[0].axes)), _groups(roles)
+    kept = _from_first(tuple(tuple(axis for axis in group if axis in own) for group in groups))
+    arrangement = cheapest(addend.candidates, kept)
+    repetitions = [
+        (index, _repetition(part, group))
+        for index, (part, group) in enumerate(zip(kept, groups[4 - len(kept) :], strict=True))
+        if part and len(part) < len(group)
+    ]
+    return _Part(addend, arrangement, repetitions)
+
+
+def _repetition(part: Sequence[Axis], group: Sequence[Axis]) -> list[int]:
+    """The index along the axes `part` that goes with each along `group`, which has further axes."""
+    sizes = [axis.size for axis in group if isinstance(axis.size, int)]
+    if len(sizes) < len(group):
+        raise UnreadableError("the mask is repeated along an axis whose size is not known")
+    kept = [size if axis in part else 1 for axis, size in zip(group, sizes, strict=True)]
+    indices: list[int] = np.broadcast_to(np.arange(np.prod(kept)).reshape(kept), sizes).reshape(-1).tolist()
+    return indices
+
+
+def _from_first(groups: Axes) -> Axes:
+    """The groups without empty ones in front."""
+    first = next((index for index, group in enumerate(groups) if group), len(groups))
+    return groups[first:]
+
+
+# ----------------------------------------------------------------------------------------------- writing
+
+
+def _summed(builder: InsertionPoint, parts: Sequence[_Part]) -> ir.Value:
     """The sum of the addends, broadcast with each other only."""
     total: ir.Value | None = None
-    for addend in addends:
-        value = _arranged(builder, addend, roles)
+    for part in parts:
+        value, addend = _arranged(builder, part), part.addend
         if addend.hidden is None:
             value = builder.cast(value, np.float32)
             value = builder.op.Neg(value) if addend.inverted else value
@@ -77,39 +152,14 @@ def _summed(builder: InsertionPoint, addends: Sequence[Addend], roles: Roles) ->
     return total
 
 
-def _arranged(builder: InsertionPoint, addend: Addend, roles: Roles) -> ir.Value:
-    """An addend as [B or 1, heads or 1, T or 1, S or 1], without axes of size 1 in front."""
-    own = set(axes_in(addend.places[0].axes))
-    groups = (roles.batch, (*roles.heads, *roles.group), roles.queries, roles.keys)
-    parts = _from_first(tuple(tuple(axis for axis in group if axis in own) for group in groups))
-    value = _placed(builder, addend, parts)
-    for place, (part, group) in enumerate(zip(parts, groups[4 - len(parts) :], strict=True)):
-        if part and len(part) < len(group):
-            value = builder.op.Gather(value, builder.ints(_repetition(part, group)), axis=place)
+def _arranged(builder: InsertionPoint, part: _Part) -> ir.Value:
+    """The value of a part."""
+    value = part.arrangement.candidate.value
+    value = value if part.addend.hidden is not None else _above_limit(builder, value)
+    value = moved(builder, value, part.arrangement.moves)
+    for axis, indices in part.repetitions:
+        value = builder.op.Gather(value, builder.ints(indices), axis=axis)
     return value
-
-
-def _repetition(part: Sequence[Axis], group: Sequence[Axis]) -> list[int]:
-    """Which element along the axes `part` goes with each along `group`, which has further axes."""
-    sizes = [axis.size for axis in group if isinstance(axis.size, int)]
-    if len(sizes) < len(group):
-        raise UnreadableError("a mask is repeated along an axis without a fixed size")
-    kept = [size if axis in part else 1 for axis, size in zip(group, sizes, strict=True)]
-    places: list[int] = np.broadcast_to(np.arange(np.prod(kept)).reshape(kept), sizes).reshape(-1).tolist()
-    return places
-
-
-def _placed(builder: InsertionPoint, addend: Addend, target: Axes) -> ir.Value:
-    """An addend that has all the axes of `target`."""
-    place = cheapest(addend.places, target)
-    value = place.value if addend.hidden is not None else _above_limit(builder, place.value)
-    return arranged(builder, value, place.axes, target)
-
-
-def _from_first(groups: Axes) -> Axes:
-    """The groups without empty ones in front."""
-    first = next((place for place, group in enumerate(groups) if group), len(groups))
-    return groups[first:]
 
 
 def _above_limit(builder: InsertionPoint, bias: ir.Value) -> ir.Value:
@@ -131,7 +181,7 @@ def _above_limit(builder: InsertionPoint, bias: ir.Value) -> ir.Value:
 
 
 def _in_full(
-    builder: InsertionPoint, value: ir.Value, operands: Sequence[ir.Value], lengths: Sequence[int | ir.SymbolicDim]
+    builder: InsertionPoint, value: ir.Value, operands: Sequence[ir.Value], lengths: Sequence[LabelledDim]
 ) -> ir.Value:
     """`value` with rank 4 and the last two dimensions in full, as `Attention` takes them."""
     value = builder.unsqueeze(value, range(4 - len(builder.known_dims(value))))
@@ -143,7 +193,7 @@ def _in_full(
     return builder.op.Expand(value, target, dims=labelled((*dims[:2], *lengths)))
 
 
-def _length(builder: InsertionPoint, operand: ir.Value, length: int | ir.SymbolicDim) -> ir.Value:
+def _length(builder: InsertionPoint, operand: ir.Value, length: LabelledDim) -> ir.Value:
     """The length of a sequence as an int64 vector of one element."""
     if isinstance(length, int):
         return builder.ints([length])

@@ -1,4 +1,4 @@
-"""Which axes of an attention are its batch, heads, sequences and features."""
+"""`Roles`: the batch, the heads, the sequences and the features among the axes of an attention."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from jax2onnx_graph.passes.fusion.attention._axes import Axes, Axis, UnreadableError, atoms, axes_in
-from jax2onnx_graph.passes.fusion.attention._formula import Found
+from jax2onnx_graph.passes.fusion._reasons import UnreadableError
+from jax2onnx_graph.passes.fusion.attention._axes import Axes, Axis, atoms, axes_in
+from jax2onnx_graph.passes.fusion.attention._formula import AttentionFormula
 
 Group = tuple[Axis, ...]
 
@@ -71,7 +72,7 @@ def _count(axes: Sequence[Axis]) -> int:
     return math.prod(axis.size for axis in axes if isinstance(axis.size, int))
 
 
-def roles_of(found: Found) -> Roles:
+def roles_of(formula: AttentionFormula) -> Roles:
     """The roles of the axes.
 
     Where several choices are right, that one is made which fits the order of the axes in query and key.
@@ -79,12 +80,12 @@ def roles_of(found: Found) -> Roles:
     Raises:
       UnreadableError: there are axes that have no role.
     """
-    query, key, value = (operand.root() for operand in (found.query, found.key, found.value))
-    keys, features = atoms(found.keys), atoms(found.features)
+    query, key, value = (operand.root() for operand in (formula.query, formula.key, formula.value))
+    keys, features = atoms(formula.keys), atoms(formula.features)
     common = [axis for axis in key if axis in query and axis in value and axis not in features]
     batch, heads = _parted(common, key.index(keys[0]), key)
     alone = [axis for axis in query if axis not in key]
-    group, queries = _queries(alone, heads, query, found)
+    group, queries = _queries(alone, heads, query, formula)
     width = tuple(axis for axis in value if axis not in common and axis not in keys)
     roles = Roles(batch, heads, group, queries, keys, features, width)
     everything = [*batch, *heads, *group, *queries]
@@ -92,19 +93,19 @@ def roles_of(found: Found) -> Roles:
         (query, [*everything, *features]),
         (key, [*common, *keys, *features]),
         (value, [*common, *keys, *width]),
-        (axes_in(found.result), [*everything, *width]),
+        (axes_in(formula.result), [*everything, *width]),
     )
     if not all(len(axes) == len(wanted) and set(axes) == set(wanted) for axes, wanted in complete):
-        raise UnreadableError("there are axes without a role")
+        raise UnreadableError("there are axes that are neither batch, heads, sequence nor features")
     if not all(isinstance(axis.size, int) for axis in (*heads, *group, *features, *width)):
-        raise UnreadableError("heads and features have no fixed size")
+        raise UnreadableError("the number of heads or of features is not known")
     return roles
 
 
-def _parted(common: Sequence[Axis], place: int, key: Sequence[Axis]) -> tuple[Group, Group]:
+def _parted(common: Sequence[Axis], position: int, key: Sequence[Axis]) -> tuple[Group, Group]:
     """Batch and heads: those before and after the sequence of the keys, or all but the last, and that."""
-    before = tuple(axis for axis in common if key.index(axis) < place)
-    after = tuple(axis for axis in common if key.index(axis) > place)
+    before = tuple(axis for axis in common if key.index(axis) < position)
+    after = tuple(axis for axis in common if key.index(axis) > position)
     if not (before and after):
         is_last = len(before) > 1 or bool(after)
         both = (*before, *after)
@@ -116,30 +117,34 @@ def _is_static(axes: Sequence[Axis]) -> bool:
     return all(isinstance(axis.size, int) for axis in axes)
 
 
-def _queries(alone: Sequence[Axis], heads: Group, query: Sequence[Axis], found: Found) -> tuple[Group, Group]:
+def _queries(
+    alone: Sequence[Axis], heads: Group, query: Sequence[Axis], formula: AttentionFormula
+) -> tuple[Group, Group]:
     """The query heads of each key head, and the sequence of the queries, of the axes that the query has alone."""
-    repeated = {axis for x in (found.key, found.value) for axis in axes_in(x.axes())}
+    repeated = {axis for x in (formula.key, formula.value) for axis in axes_in(x.axes())}
     group = [axis for axis in alone if axis in repeated and isinstance(axis.size, int)]
     rest = [axis for axis in alone if axis not in group]
-    varied = _varied(rest, found)
+    varied = _varied(rest, formula)
     if varied is not None and _is_static([axis for axis in rest if axis not in varied]):
         queries = [axis for axis in rest if axis in varied]
     else:
-        queries = _by_order(rest, heads, query, bool(group), found)
+        queries = _by_order(rest, heads, query, bool(group), formula)
     return (*group, *(axis for axis in rest if axis not in queries)), tuple(queries)
 
 
-def _varied(alone: Sequence[Axis], found: Found) -> list[Axis] | None:
+def _varied(alone: Sequence[Axis], formula: AttentionFormula) -> list[Axis] | None:
     """The axes along which some mask or bias varies, if it does not along all."""
-    for addend in found.addends:
-        own = axes_in(addend.places[0].axes)
+    for addend in formula.addends:
+        own = axes_in(addend.candidates[0].axes)
         varied = [axis for axis in alone if axis in own]
         if varied and len(varied) < len(alone):
             return varied
     return None
 
 
-def _by_order(alone: list[Axis], heads: Group, query: Sequence[Axis], has_group: bool, found: Found) -> list[Axis]:
+def _by_order(
+    alone: list[Axis], heads: Group, query: Sequence[Axis], has_group: bool, formula: AttentionFormula
+) -> list[Axis]:
     """The sequence of the queries, by where the axes stand in the query."""
     symbolic = [axis for axis in alone if not isinstance(axis.size, int)]
     if symbolic or has_group:
@@ -149,7 +154,7 @@ def _by_order(alone: list[Axis], heads: Group, query: Sequence[Axis], has_group:
     if before and after:
         return before
     if len(alone) < 2:
-        key = found.key.root()
-        follows = bool(heads) and key.index(heads[0]) > key.index(atoms(found.keys)[0]) and bool(after)
+        key = formula.key.root()
+        follows = bool(heads) and key.index(heads[0]) > key.index(atoms(formula.keys)[0]) and bool(after)
         return [] if follows else alone
     return alone[-1:] if heads else alone[:1]

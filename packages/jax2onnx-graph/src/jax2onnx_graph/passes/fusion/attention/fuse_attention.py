@@ -1,28 +1,68 @@
-"""Recognise `Attention` in two products around a softmax."""
+"""`FuseAttention`: two products around a softmax become `Attention`."""
 
 from __future__ import annotations
 
 __all__ = ["FuseAttention"]
 
+import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.passes.fusion.attention._arrangement import Place, arranged, cheapest, cost
-from jax2onnx_graph.passes.fusion.attention._axes import Axes, UnreadableError, resolved, size_of, through
-from jax2onnx_graph.passes.fusion.attention._formula import FLOATS, Found, Operand, read
-from jax2onnx_graph.passes.fusion.attention._masks import Masks
+from jax2onnx_graph.build.attributes import Attribute
+from jax2onnx_graph.facts.dims import Dims
+from jax2onnx_graph.passes.fusion._reasons import UnreadableError
+from jax2onnx_graph.passes.fusion.attention._arrangement import Arrangement, cheapest, moved
+from jax2onnx_graph.passes.fusion.attention._axes import size_of
+from jax2onnx_graph.passes.fusion.attention._formula import FLOATS, AttentionFormula, attention_formula
+from jax2onnx_graph.passes.fusion.attention._masks import Mask, Masks
+from jax2onnx_graph.passes.fusion.attention._result import Replacement, put_result, replacement
 from jax2onnx_graph.passes.fusion.attention._roles import Roles, roles_of
 from jax2onnx_graph.passes.fusion.fuse_softmax import FuseSoftmax
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
+from jax2onnx_graph.rewrite.patterns import is_floating
 
 _FLOAT32 = np.dtype(np.float32)
 
 
-class FuseAttention(GraphPass):
+@dataclasses.dataclass(frozen=True)
+class _Form:
+    """Query, key and value as the 3-D form (`merged`) or the 4-D form of the operator takes them."""
+
+    merged: bool
+    operands: Sequence[Arrangement]
+
+    @property
+    def cost(self) -> int:
+        """The cost of the moves; keys and values, of which caches hold many, weigh more."""
+        query, key, value = (operand.cost for operand in self.operands)
+        return 1000 * (key + value) + query
+
+
+@dataclasses.dataclass(frozen=True)
+class _Attention:
+    """An attention with all that the operator takes.
+
+    Attributes:
+      operands: query, key and value.
+      mask: the float mask; None for none.
+      attributes: those of the operator.
+      dims: the dimensions of its result.
+      result: how this replaces the last product.
+    """
+
+    operands: Sequence[Arrangement]
+    mask: Mask | None
+    attributes: dict[str, Attribute]
+    dims: Dims
+    result: Replacement
+
+
+class FuseAttention(NodePass[_Attention]):
     """Where a query, a key and a value meet as softmax(query · keyᵀ · c, ...) · value, with the axes B (batch), K and G
     (key heads, and query heads of each), T and S (sequences) and H (features) in any order in operands, logits and
     result, and the probabilities have no other reader:
@@ -40,96 +80,80 @@ class FuseAttention(GraphPass):
 
     produces = frozenset({"Attention"})
     after = (FuseSoftmax, RemoveDeadNodes)
+    operators = frozenset({"MatMul", "Gemm"})
+
+    def applies(self, opset: int) -> bool:
+        return self.target.supports("Attention", _FLOAT32, opset)
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
-        masks = Masks()
-        if not editor.target.supports("Attention", _FLOAT32, editor.opset):
-            return
-        for node in list(editor.nodes()):
-            if node.op_type not in ("MatMul", "Gemm") or node.domain or node.outputs[0].dtype not in FLOATS:
-                continue
-            found = read(node)
-            if found is None or (found.cap and found.addends and not _masks_after_cap(editor)):
-                continue
-            try:
-                _rewrite(editor, node, found, roles_of(found), masks)
-            except UnreadableError:
-                continue
+        self._masks = Masks()
+        super().rewrite_graph(editor)
+
+    def match(self, node: ir.Node, editor: GraphEditor) -> _Attention | Declined | None:
+        formula = attention_formula(node) if is_floating(node.outputs[0]) else None
+        if not isinstance(formula, AttentionFormula):
+            return formula
+        dtype = node.outputs[0].dtype
+        if dtype is None or dtype not in FLOATS:
+            return Declined(f"it would be computed in float32, not in {dtype and dtype.numpy()}", node)
+        if formula.cap and formula.addends and not editor.target.guarantees("Attention", _FLOAT32, "masked"):
+            return Declined("the target gives masked keys a weight where the logits are capped", node)
+        try:
+            return _attention(node, formula, self._masks)
+        except UnreadableError as error:
+            return Declined(str(error), node)
+
+    def rewrite(self, node: ir.Node, match: _Attention, editor: GraphEditor) -> None:
+        builder, dtype = editor.before(node), node.outputs[0].dtype
+        assert dtype is not None
+        inputs = [_operand(builder, operand) for operand in match.operands]
+        mask = [] if match.mask is None else [self._masks.value(builder, match.mask, inputs[:2])]
+        (result,) = builder.emit("Attention", [*inputs, *mask], "", 1, None, match.dims, match.attributes)
+        put_result(editor, match.result, builder.cast(result, dtype.numpy()))
 
 
-def _masks_after_cap(editor: GraphEditor) -> bool:
-    return editor.target.guarantees("Attention", _FLOAT32, "masked")
+def _attention(node: ir.Node, formula: AttentionFormula, masks: Masks) -> _Attention:
+    """The operator that computes the formula which ends at `node`.
 
-
-def _rewrite(editor: GraphEditor, node: ir.Node, found: Found, roles: Roles, masks: Masks) -> None:
-    """Put `Attention` in the place of the product `node`."""
-    builder, operands = editor.before(node), (found.query, found.key, found.value)
-    merged = _is_merged(operands, roles)
-    targets = roles.operands(merged=merged)
-    places = [cheapest(operand.places, target) for operand, target in zip(operands, targets, strict=True)]
-    scale = found.scale * math.prod(place.factor for place in places)
+    Raises:
+      UnreadableError: it cannot; the message says why.
+    """
+    roles = roles_of(formula)
+    form = _cheapest_form(formula, roles)
+    scale = formula.scale * math.prod(operand.candidate.factor for operand in form.operands)
     if not scale > 0:
         raise UnreadableError("the scale is not positive")
-    inputs = [_taken(builder, place, target) for place, target in zip(places, targets, strict=True)]
-    added = masks.added(builder, found.addends, roles, inputs[:2])
-    axes, features = roles.result(merged=merged), size_of(roles.features)
-    assert isinstance(features, int)
-    result = builder.op.Attention(
-        *inputs,
-        *([] if added is None else [added]),
-        dims=labelled(list(map(size_of, axes))),
-        q_num_heads=roles.query_heads if merged else None,
-        kv_num_heads=roles.key_heads if merged else None,
-        scale=None if math.isclose(scale, features**-0.5, rel_tol=1e-6) else scale,
-        softcap=found.cap or None,
-    )
-    dtype = node.outputs[0].dtype
-    assert dtype is not None
-    _serve(editor, node, found.result, builder.cast(result, dtype.numpy()), axes)
+    mask = masks.of(formula.addends, roles)
+    axes, features = roles.result(merged=form.merged), size_of(roles.features)
+    assert isinstance(features, int), "the roles were told only where the number of features is known"
+    attributes: dict[str, Attribute] = {
+        "q_num_heads": roles.query_heads if form.merged else None,
+        "kv_num_heads": roles.key_heads if form.merged else None,
+        "scale": None if math.isclose(scale, features**-0.5, rel_tol=1e-6) else scale,
+        "softcap": formula.cap or None,
+    }
+    dims = labelled(list(map(size_of, axes)))
+    return _Attention(form.operands, mask, attributes, dims, replacement(node, formula.result, axes))
 
 
-# ------------------------------------------------------------------------------------------- operands
+def _cheapest_form(formula: AttentionFormula, roles: Roles) -> _Form:
+    """The form with fewer transposes, the 3-D one where both have as many.
+
+    Raises:
+      UnreadableError: the operands cannot be arranged for either.
+    """
+    forms, reasons = list[_Form](), list[UnreadableError]()
+    for merged in (True, False):
+        pairs = zip((formula.query, formula.key, formula.value), roles.operands(merged=merged), strict=True)
+        try:
+            forms.append(_Form(merged, [cheapest(operand.candidates, target) for operand, target in pairs]))
+        except UnreadableError as error:
+            reasons.append(error)
+    if not forms:
+        raise reasons[0]
+    return min(forms, key=lambda form: form.cost)
 
 
-def _is_merged(operands: tuple[Operand, ...], roles: Roles) -> bool:
-    """Whether the 3-D form is the one with fewer transposes."""
-
-    def total(merged: bool) -> float:
-        targets = roles.operands(merged=merged)
-        query, key, value = (cost(cheapest(x.places, t), t) for x, t in zip(operands, targets, strict=True))
-        return 1000 * (key + value) + query
-
-    return total(True) <= total(False)
-
-
-def _taken(builder: InsertionPoint, place: Place, target: Axes) -> ir.Value:
-    return arranged(builder, builder.cast(place.value, np.float32), place.axes, target)
-
-
-# --------------------------------------------------------------------------------------------- result
-
-
-def _serve(editor: GraphEditor, node: ir.Node, axes: Axes, result: ir.Value, own: Axes) -> None:
-    """Let all that reads `node`, whose result has these axes, read `result`, which has the axes `own`."""
-    output = node.outputs[0]
-    if resolved(axes) != resolved(own):
-        for user, _ in output.uses():
-            if _is_view(user) and (further := _through(user, axes)) is not None:
-                _serve(editor, user, further, result, own)
-        if not output.uses() and not output.is_graph_output():
-            return
-    try:
-        editor.replace(node, arranged(editor.before(node), result, own, axes))
-    except UnreadableError:
-        return
-
-
-def _is_view(node: ir.Node) -> bool:
-    return not node.domain and node.op_type in ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten")
-
-
-def _through(node: ir.Node, axes: Axes) -> Axes | None:
-    try:
-        return through(node, axes)
-    except UnreadableError:
-        return None
+def _operand(builder: InsertionPoint, operand: Arrangement) -> ir.Value:
+    """A query, key or value in single precision, as the operator takes it."""
+    return moved(builder, builder.cast(operand.candidate.value, np.float32), operand.moves)

@@ -1,1 +1,1 @@
-"""Passes that recognise recurrent layers in loops, and join their directions."""
+"""Passes that make recurrent operators of loops, and fold and join their directions."""

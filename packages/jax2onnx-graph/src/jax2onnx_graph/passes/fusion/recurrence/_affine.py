@@ -1,10 +1,10 @@
-"""Arrays whose elements are affine functions of rows: constant matrices times the rows of values, plus constants."""
+"""`Affine`: arrays whose elements are affine functions of rows: constant matrices times rows of values, plus constants."""
 
 from __future__ import annotations
 
 from jax2onnx_graph.arrays import Array
 
-__all__ = ["Affine", "Batch", "Leaf", "Product", "Term", "UnreadableError", "common_frame"]
+__all__ = ["Affine", "Batch", "Leaf", "Product", "Term", "common_frame"]
 
 import dataclasses
 from collections.abc import Callable, Hashable
@@ -13,13 +13,10 @@ from functools import cached_property
 import numpy as np
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.passes.fusion._reasons import UnreadableError
 
 #: The batch axes that each axis of an array runs over: none for an axis of features, several where axes were merged.
 Batch = tuple[tuple[str, ...], ...]
-
-
-class UnreadableError(Exception):
-    """A value is no formula of what a step is given; the message says why."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -63,7 +60,7 @@ def _spread(source: Leaf | Product, columns: Array, matrix: Array) -> dict[Hasha
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Term:
-    """At each place of an array, `scale` times the column of `source` that `columns` names."""
+    """For each element of an array, `scale` times the column of `source` that `columns` names."""
 
     source: Leaf | Product
     columns: Array
@@ -77,7 +74,7 @@ class Affine:
     Attributes:
       terms: arrays of the shape of `bias`.
       bias: the constants; its batch axes have size 1, as those of the terms have.
-      batch: what the axes run over.
+      batch: the batch axes that each axis runs over.
       biases: the constants of several numbers that `bias` was made from.
     """
 
@@ -105,12 +102,12 @@ class Affine:
 
     @cached_property
     def key(self) -> Hashable:
-        """What two of these have in common only if they are equal."""
+        """A key that two of these share only if they are equal."""
         terms = frozenset((id(t.source), t.columns.tobytes(), t.scale.tobytes()) for t in self.terms)
         return self.batch, self.shape, (self.bias + 0.0).astype(np.float64).tobytes(), terms
 
     def arranged(self, change: Callable[[Array], Array], batch: Batch) -> Affine:
-        """The same elements at other places: `change` rearranges an array."""
+        """The same elements in another order or shape: `change` rearranges an array."""
         terms = tuple(Term(t.source, change(t.columns), change(t.scale)) for t in self.terms)
         return Affine(terms, change(self.bias), batch, self.biases)
 
@@ -166,7 +163,7 @@ class Affine:
         result: dict[Hashable, Array] = {}
         for term in self.terms:
             if isinstance(term.source, Leaf):
-                raise UnreadableError("a row is added without a product")
+                raise UnreadableError("a state or an input is added to a gate without weights")
             scale = term.scale.reshape(-1)
             for leaf, matrix in term.source.rows(term.columns.reshape(-1)).items():
                 scaled = matrix if (scale == 1).all() else matrix * scale.astype(matrix.dtype)
@@ -182,7 +179,7 @@ def _leaves(term: Term) -> set[Hashable]:
 
 
 def common_frame(a: Affine, b: Affine) -> tuple[Batch, tuple[int, ...]]:
-    """What the axes of `a` and `b`, broadcast to each other, run over, and their sizes."""
+    """The batch axes that the axes of `a` and `b`, broadcast to each other, run over, and their sizes."""
     rank = max(len(a.shape), len(b.shape))
     axes = zip(
         *([*[((), 1)] * (rank - len(x.shape)), *zip(x.batch, x.shape, strict=True)] for x in (a, b)), strict=True
@@ -190,9 +187,9 @@ def common_frame(a: Affine, b: Affine) -> tuple[Batch, tuple[int, ...]]:
     batch, shape = [], []
     for (over, size), (other, other_size) in axes:
         if over != other and (other or other_size > 1) and (over or size > 1):
-            raise UnreadableError("features are combined with batches")
+            raise UnreadableError("its step combines features with batches")
         if size != other_size and 1 not in (size, other_size):
-            raise UnreadableError("sizes differ")
+            raise UnreadableError("its step combines arrays of different sizes")
         batch.append(over or other)
         shape.append(max(size, other_size))
     return tuple(batch), tuple(shape)

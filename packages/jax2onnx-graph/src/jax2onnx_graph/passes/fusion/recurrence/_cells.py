@@ -1,4 +1,4 @@
-"""Reading a step as one of ONNX's recurrent cells, whatever order its sums and products are written in."""
+"""`cells`: the cells of ONNX's recurrent operators that the body of a Scan is, in whatever order its sums are written."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import contextlib
 import dataclasses
 from collections.abc import Hashable, Iterator, Mapping
 
-from jax2onnx_graph.passes.fusion.recurrence._affine import Affine, Leaf, UnreadableError
+from jax2onnx_graph.passes.fusion._reasons import UnreadableError
+from jax2onnx_graph.passes.fusion.recurrence._affine import Affine, Leaf
 from jax2onnx_graph.passes.fusion.recurrence._formulas import Atom, Formula, Monomial
-from jax2onnx_graph.passes.fusion.recurrence._step import Step
+from jax2onnx_graph.passes.fusion.recurrence._scan_body import ScanBody
 
 _USUAL = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 
@@ -22,13 +23,13 @@ _ONE: Monomial = frozenset()
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A step read as one of a recurrent operator.
+    """One step of a recurrent operator.
 
     Attributes:
       activations: by ONNX's names, in ONNX's order.
-      states: the places of the Scan's states in the order of the operator's outputs: the hidden state, then the cell.
+      states: the numbers of the Scan's states in the order of the operator's outputs: the hidden state, then the cell.
       gates: the arguments of the gates' activations, in ONNX's order: i, o, f, c of an LSTM; z, r, h of a GRU.
-      inner: what the reset gate of a GRU multiplies, if that is a product with the recurrent weights.
+      inner: the part that the reset gate of a GRU multiplies, if that is a product with the recurrent weights.
       gated: the product of reset gate and hidden state, if the recurrent weights multiply that.
     """
 
@@ -41,23 +42,23 @@ class Cell:
 
     @property
     def unusual_activations(self) -> tuple[str, ...] | None:
-        """The activations; None where they are what the operator has unless told otherwise."""
+        """The activations; None where they are the defaults of the operator."""
         return None if self.activations == _USUAL[self.op_type] else self.activations
 
 
-def cells(step: Step) -> Iterator[Cell]:
-    """All readings of the step."""
-    readings = {1: [_simple(step), _gru(step)], 2: [_lstm(step, 0, 1), _lstm(step, 1, 0)]}
-    for reading in readings.get(len(step.before), []):
-        with contextlib.suppress(UnreadableError):
-            yield from reading
+def cells(body: ScanBody) -> Iterator[Cell]:
+    """All cells that the body is."""
+    candidates = {1: [_simple(body), _gru(body)], 2: [_lstm(body, 0, 1), _lstm(body, 1, 0)]}
+    for found in candidates.get(len(body.before), []):
+        with contextlib.suppress(UnreadableError):  # it is not this cell, but may be another
+            yield from found
 
 
-def _lstm(step: Step, hidden: int, cell: int) -> Iterator[Cell]:
+def _lstm(body: ScanBody, hidden: int, cell: int) -> Iterator[Cell]:
     """c ← f·c + i·g; h ← o·tanh(c)."""
-    after = step.after[cell]
-    kept, new = _parts(after, step.before[cell])
-    numbers = _parts(step.after[hidden], step.before[cell])[1]
+    after = body.after[cell]
+    kept, new = _parts(after, body.before[cell])
+    numbers = _only_numbers(body.after[hidden])
     forget = _gate(kept)
     for activated, out in _gated(numbers):
         for candidate, gate in _gated(new):
@@ -67,36 +68,36 @@ def _lstm(step: Step, hidden: int, cell: int) -> Iterator[Cell]:
                 yield Cell("LSTM", names, (hidden, cell), (gate, out, forget, argument))
 
 
-def _simple(step: Step) -> Iterator[Cell]:
+def _simple(body: ScanBody) -> Iterator[Cell]:
     """h ← tanh(n)."""
-    atom = _single(_parts(step.after[0], step.before[0])[1])
+    atom = _single(_only_numbers(body.after[0]))
     if atom is not None and atom.argument.affine is not None:
         yield Cell("RNN", (atom.op_type,), (0,), (atom.argument.affine,))
 
 
-def _gru(step: Step) -> Iterator[Cell]:
+def _gru(body: ScanBody) -> Iterator[Cell]:
     """h ← (1 - z)·n + z·h."""
-    kept, new = _parts(step.after[0], step.before[0])
+    kept, new = _parts(body.after[0], body.before[0])
     update = _gate(kept)
     for candidate, gate in _gated(new):
         if update is not None and gate.key == (update * -1).key:
             names = "Sigmoid", candidate.op_type
-            yield from _reset_before(step, names, update, candidate.argument)
-            yield from _reset_after(step, names, update, candidate.argument)
+            yield from _reset_before(body, names, update, candidate.argument)
+            yield from _reset_after(body, names, update, candidate.argument)
 
 
-def _reset_before(step: Step, names: tuple[str, ...], update: Affine, argument: Formula) -> Iterator[Cell]:
+def _reset_before(body: ScanBody, names: tuple[str, ...], update: Affine, argument: Formula) -> Iterator[Cell]:
     """The recurrent weights multiply r·h in the argument of the candidate."""
     if argument.affine is None:
         return
     for gated in argument.affine.matrices():
         if isinstance(gated, Formula):
-            reset = _gate(_parts(gated, step.before[0])[0])
-            if reset is not None and gated == Formula.activation("Sigmoid", Formula.of(reset)) * step.row(0):
+            reset = _gate(_parts(gated, body.before[0])[0])
+            if reset is not None and gated == Formula.activation("Sigmoid", Formula.of(reset)) * body.row(0):
                 yield Cell("GRU", names, (0,), (update, reset, argument.affine), gated=gated)
 
 
-def _reset_after(step: Step, names: tuple[str, ...], update: Affine, argument: Formula) -> Iterator[Cell]:
+def _reset_after(body: ScanBody, names: tuple[str, ...], update: Affine, argument: Formula) -> Iterator[Cell]:
     """r multiplies a product with the recurrent weights in the argument of the candidate."""
     plain = argument.terms.get(_ONE)
     for monomial, inner in argument.terms.items():
@@ -111,12 +112,22 @@ def _parts(formula: Formula, state: Leaf) -> tuple[_Numbers, _Numbers]:
     for monomial, coefficient in formula.terms.items():
         multiple, number = coefficient.multiple_of(state), coefficient.number()
         if multiple is None and number is None:
-            raise UnreadableError("activations are multiplied with what is neither the state nor a number")
+            raise UnreadableError("activations are multiplied with something that is neither the state nor a number")
         if multiple is not None:
             parts[0][monomial] = multiple
         elif number is not None:
             parts[1][monomial] = number
     return parts
+
+
+def _only_numbers(formula: Formula) -> _Numbers:
+    """The polynomial that a formula is, whose coefficients are numbers."""
+    numbers = {
+        monomial: number for monomial, affine in formula.terms.items() if (number := affine.number()) is not None
+    }
+    if len(numbers) < len(formula.terms):
+        raise UnreadableError("activations are multiplied with something that is not a number")
+    return numbers
 
 
 def _single(numbers: _Numbers) -> Atom | None:

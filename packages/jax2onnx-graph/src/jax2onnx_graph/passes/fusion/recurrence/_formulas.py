@@ -1,4 +1,4 @@
-"""Formulas: polynomials in activations, whose coefficients are affine in the rows that a step is given."""
+"""`Formula`: polynomials in activations, whose coefficients are affine in rows of values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from jax2onnx_graph.passes.fusion.recurrence._affine import Affine, Batch, UnreadableError, common_frame
+from jax2onnx_graph.passes.fusion._reasons import UnreadableError
+from jax2onnx_graph.passes.fusion.recurrence._affine import Affine, Batch, common_frame
 
 _MOST_TERMS = 16
 
@@ -55,7 +56,7 @@ class Formula:
 
     @cached_property
     def key(self) -> Hashable:
-        """What two formulas have in common only if they are equal."""
+        """A key that two formulas share only if they are equal."""
         return frozenset((monomial, affine.key) for monomial, affine in self.terms.items())
 
     def __eq__(self, other: object) -> bool:
@@ -66,7 +67,7 @@ class Formula:
 
     @property
     def frame(self) -> Affine:
-        """Any of the coefficients: what the axes run over is the same for all."""
+        """One of the coefficients, which all have arrays of the same shape and batch axes."""
         return next(iter(self.terms.values()))
 
     @property
@@ -75,7 +76,7 @@ class Formula:
         return self.terms[_ONE] if set(self.terms) == {_ONE} else None
 
     def arranged(self, change: Callable[[Array], Array], batch: Batch) -> Formula:
-        """The same elements at other places: `change` rearranges an array."""
+        """The same elements in another order or shape: `change` rearranges an array."""
         terms = {
             frozenset((Atom(a.op_type, a.argument.arranged(change, batch)), n) for a, n in m): c.arranged(change, batch)
             for m, c in self.terms.items()
@@ -107,13 +108,13 @@ class Formula:
                 product = _product(affine, other_affine)
                 terms[both] = terms[both] + product if both in terms else product
         if len(terms) > _MOST_TERMS:
-            raise UnreadableError("too many products")
+            raise UnreadableError("its step is a sum of too many products")
         return _without_zeros(terms)
 
 
 def _product(a: Affine, b: Affine) -> Affine:
     if a.terms and b.terms:
-        raise UnreadableError("rows are multiplied with each other")
+        raise UnreadableError("states or inputs are multiplied with each other")
     return a * b.bias if a.terms else b * a.bias
 
 

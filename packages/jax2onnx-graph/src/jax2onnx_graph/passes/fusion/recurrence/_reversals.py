@@ -1,9 +1,18 @@
-"""Sequences that are reversed on the way, and what undoes that."""
+"""Reversals of sequences above and below a node, and the views between them."""
 
 from __future__ import annotations
 
-__all__ = ["is_reversed_again", "reapplied", "reversal_above", "reversed_axis", "same_tensor", "step_of"]
+__all__ = [
+    "Reversal",
+    "index_taken",
+    "is_reversed_again",
+    "reapplied",
+    "reversal_above",
+    "reversed_axis",
+    "same_tensor",
+]
 
+import dataclasses
 from collections.abc import Sequence
 
 from jax2onnx_graph._ir import ir
@@ -13,6 +22,19 @@ from jax2onnx_graph.rewrite.patterns import operation, permutation_of
 from jax2onnx_graph.rewrite.permutations import compose
 
 _FAR = -(2**31)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reversal:
+    """A sequence that is reversed, and then perhaps viewed.
+
+    Attributes:
+      source: the sequence.
+      views: the views that come after its reversal, last first.
+    """
+
+    source: ir.Value
+    views: Sequence[ir.Node]
 
 
 def reversed_axis(node: ir.Node | None) -> int | None:
@@ -31,8 +53,8 @@ def reversed_axis(node: ir.Node | None) -> int | None:
     return axis % len(dims) if step == -1 and is_whole and is_from_end else None
 
 
-def step_of(node: ir.Node) -> tuple[int, int] | None:
-    """The axis and the index of a Gather that takes one known place; None for others."""
+def index_taken(node: ir.Node) -> tuple[int, int] | None:
+    """The axis and the index of a Gather that takes one known index; None for others."""
     if node.op_type != "Gather" or node.domain:
         return None
     index, dims = known(node.inputs[1]), dims_of(node.inputs[0])
@@ -41,12 +63,12 @@ def step_of(node: ir.Node) -> tuple[int, int] | None:
     return node.attributes.get_int("axis", 0) % len(dims), int(index)
 
 
-def reversal_above(value: ir.Value | None, axis: int) -> tuple[ir.Node, list[ir.Node]] | None:
-    """The Slice that reverses what is `axis` of `value`, and the views that made `value` of that, last first."""
+def reversal_above(value: ir.Value | None, axis: int) -> Reversal | None:
+    """The sequence whose reversal along `axis` of `value`, perhaps after views, is `value`."""
     views: list[ir.Node] = []
     while value is not None and (node := value.producer()) is not None:
         if reversed_axis(node) == axis:
-            return node, views
+            return None if node.inputs[0] is None else Reversal(node.inputs[0], views)
         above = _axis_above(node, axis)
         if above is None:
             return None
@@ -57,17 +79,17 @@ def reversal_above(value: ir.Value | None, axis: int) -> tuple[ir.Node, list[ir.
 
 def _axis_above(view: ir.Node, axis: int) -> int | None:
     """The axis of the operand that is `axis` of the result of a Transpose, Squeeze or Unsqueeze."""
-    places = _places(view)
-    return None if places is None else places[axis]
+    axes = _operand_axes(view)
+    return None if axes is None else axes[axis]
 
 
 def _axis_below(view: ir.Node, axis: int) -> int | None:
     """The axis of the result that is `axis` of the operand of a Transpose, Squeeze or Unsqueeze."""
-    places = _places(view)
-    return None if places is None or axis not in places else places.index(axis)
+    axes = _operand_axes(view)
+    return None if axes is None or axis not in axes else axes.index(axis)
 
 
-def _places(view: ir.Node) -> list[int | None] | None:
+def _operand_axes(view: ir.Node) -> list[int | None] | None:
     """For each axis of the result of a Transpose, Squeeze or Unsqueeze, that of the operand; None for other nodes."""
     if view.op_type not in ("Transpose", "Squeeze", "Unsqueeze") or view.domain:
         return None
@@ -86,12 +108,12 @@ def _places(view: ir.Node) -> list[int | None] | None:
 
 
 def is_reversed_again(value: ir.Value, axis: int) -> bool:
-    """Whether all that reads `value` reverses its `axis`, or takes one place of it, perhaps after views."""
+    """Whether all that reads `value` reverses its `axis`, or takes one index of it, perhaps after views."""
     if value.is_graph_output():
         return False
     for node, _ in value.uses():
-        step = step_of(node)
-        if reversed_axis(node) == axis or (step is not None and step[0] == axis):
+        taken = index_taken(node)
+        if reversed_axis(node) == axis or (taken is not None and taken[0] == axis):
             continue
         below = _axis_below(node, axis)
         if below is None or not is_reversed_again(node.outputs[0], below):
@@ -120,6 +142,6 @@ def same_tensor(a: ir.Value | None, b: ir.Value | None) -> bool:
         first is not None
         and second is not None
         and first.op_type == second.op_type
-        and _places(first) == _places(second) is not None
+        and _operand_axes(first) == _operand_axes(second) is not None
         and same_tensor(first.inputs[0], second.inputs[0])
     )

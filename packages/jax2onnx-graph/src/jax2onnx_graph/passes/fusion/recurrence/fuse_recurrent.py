@@ -1,27 +1,26 @@
-"""Recognise `LSTM`, `GRU` and `RNN` in a Scan."""
+"""`FuseRecurrent`: cells written out in a Scan become `LSTM`, `GRU` and `RNN`."""
 
 from __future__ import annotations
 
 __all__ = ["FuseRecurrent"]
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-
-import numpy as np
+import dataclasses
+from collections.abc import Sequence
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.attributes import Attribute
-from jax2onnx_graph.build.origins import share_origins
-from jax2onnx_graph.facts.values import dims_of
+from jax2onnx_graph.facts.dims import Dim
+from jax2onnx_graph.facts.values import constant_tensor, dims_of
 from jax2onnx_graph.forms import Form
+from jax2onnx_graph.passes.fusion._reasons import UnreadableError, no_operator
 from jax2onnx_graph.passes.fusion.fuse_relu import FuseRelu
 from jax2onnx_graph.passes.fusion.fuse_silu import FuseSilu
-from jax2onnx_graph.passes.fusion.recurrence._affine import UnreadableError
 from jax2onnx_graph.passes.fusion.recurrence._cells import Cell, cells
-from jax2onnx_graph.passes.fusion.recurrence._step import Input, Step
+from jax2onnx_graph.passes.fusion.recurrence._scan_body import ScanBody, ScannedTensor
+from jax2onnx_graph.passes.fusion.recurrence._weights import Weights, weights_of
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
 from jax2onnx_graph.rewrite.patterns import is_floating, scalar
 from jax2onnx_graph.targets import Target
 
@@ -33,7 +32,15 @@ _FORMS = {
 }
 
 
-class FuseRecurrent(GraphPass):
+@dataclasses.dataclass(frozen=True)
+class _Recurrence:
+    """A Scan whose steps are those of the operator of `cell`, with its weights."""
+
+    cell: Cell
+    weights: Weights
+
+
+class FuseRecurrent(NodePass[_Recurrence]):
     """With σ the logistic function and i, f, g, o, r, z, n affine in the step's row of one input and the hidden state h,
     a Scan whose step is one of
 
@@ -47,41 +54,61 @@ class FuseRecurrent(GraphPass):
     4. The formulas are compared as polynomials in their activations, so that it does not matter how sums and products
        are ordered or multiplied out; 1 - σ(x) is σ(-x).
     5. A tanh may be σ or Relu instead, where the target prefers that.
-    6. Matrices may multiply from either side, be joined or apart, and what they give may be arranged, split or joined
+    6. Matrices may multiply from either side, be joined or apart, and their products may be arranged, split or joined
        in any way; products that are taken out of the loop are followed to their operand.
     7. States may be [B, H], or [H] of a sequence without a batch.
+
+    Of other Scans those are declined that have gates: a `Tanh` or `Sigmoid`, and a product with weights.
     """
 
     produces = frozenset({"LSTM", "GRU", "RNN"})
     after = (FuseSilu, FuseRelu, FoldTransposes)
+    forms = "An LSTM, GRU or RNN"
+    operators = frozenset({"Scan"})
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
-        inputs: dict[Input, ir.Value] = {}
-        for node in editor.nodes():
-            if node.op_type == "Scan" and not node.domain and _is_plain(node):
-                try:
-                    _recover(editor, node, inputs)
-                except UnreadableError:
-                    continue
+        self._transposed: dict[ScannedTensor, ir.Value] = {}
+        super().rewrite_graph(editor)
+
+    def match(self, node: ir.Node, editor: GraphEditor) -> _Recurrence | Declined | None:
+        try:
+            return _recurrence(node, editor)
+        except UnreadableError as error:
+            return Declined(str(error), node) if _has_gates(node) else None
+
+    def rewrite(self, node: ir.Node, match: _Recurrence, editor: GraphEditor) -> None:
+        sequence, weights = match.weights.sequence, match.weights
+        if sequence not in self._transposed:
+            self._transposed[sequence] = editor.before(node).transpose(sequence.value, sequence.perm)
+        pairs = zip(weights.arrays, weights.sources, strict=True)
+        constants = [editor.own(ir.Tensor(array), sources) for array, sources in pairs]
+        _put_operator(editor, node, match.cell, self._transposed[sequence], constants)
 
 
-def _recover(editor: GraphEditor, scan: ir.Node, inputs: dict[Input, ir.Value]) -> None:
-    """Put the operator that a Scan is in its place; `inputs` are tensors that were transposed for Scans before it.
+# ----------------------------------------------------------------------------------------------- reading
+
+
+def _recurrence(scan: ir.Node, editor: GraphEditor) -> _Recurrence:
+    """The recurrent operator that the Scan is.
 
     Raises:
-      UnreadableError: it is none.
+      UnreadableError: it is none; the message says why.
     """
-    step = Step(scan)
-    for cell in cells(step):
-        if all(y == step.after[cell.states[0]] for y in step.collected) and _is_preferred(cell, editor.target):
-            tensor, *weights = _weights(cell, step)
-            if editor.supports(cell.op_type, tensor.value):
-                if tensor not in inputs:
-                    inputs[tensor] = editor.before(scan).transpose(tensor.value, tensor.perm)
-                sources = _sources(cell, tensor.key, step.before[cell.states[0]].value)
-                constants = [editor.own(ir.Tensor(w), made) for w, made in zip(weights, sources, strict=True)]
-                _rewrite(editor, scan, cell, inputs[tensor], constants)
-            return
+    _check_form(scan)
+    body = ScanBody(scan)
+    found = list(cells(body))
+    if not found:
+        raise UnreadableError("its step is not that of an LSTM, GRU or RNN")
+    found = [cell for cell in found if all(y == body.after[cell.states[0]] for y in body.collected)]
+    if not found:
+        raise UnreadableError("it collects something else than the hidden state")
+    cell = next((cell for cell in found if _is_preferred(cell, editor.target)), None)
+    if cell is None:
+        raise UnreadableError("the target prefers the Scan")
+    weights = weights_of(cell, body)
+    if not editor.supports(cell.op_type, weights.sequence.value):
+        raise UnreadableError(no_operator(cell.op_type, weights.sequence.value))
+    return _Recurrence(cell, weights)
 
 
 def _is_preferred(cell: Cell, target: Target) -> bool:
@@ -92,13 +119,16 @@ def _is_preferred(cell: Cell, target: Target) -> bool:
     return target.prefers(Form.SCAN, unusual) is unusual
 
 
-def _is_plain(scan: ir.Node) -> bool:
-    """Whether all directions are the same, all scan axes the first, and all results of one floating-point type."""
+def _check_form(scan: ir.Node) -> None:
+    """Raise UnreadableError unless all directions are the same, all scan axes the first, and all results of one floating-point type."""
     axes = ("scan_input_axes", "scan_output_axes")
     if any(any(scan.attributes.get_ints(name, ())) for name in axes):
-        return False
+        raise UnreadableError("it scans along another axis than the first")
+    if len({value.dtype for value in scan.outputs}) != 1 or not is_floating(scan.outputs[0]):
+        raise UnreadableError("its results are not of one floating-point type")
     inputs, outputs = _directions(scan)
-    return len({*inputs, *outputs}) == 1 == len({v.dtype for v in scan.outputs}) and is_floating(scan.outputs[0])
+    if len({*inputs, *outputs}) != 1:
+        raise UnreadableError("it scans in both directions at once, or no sequence")
 
 
 def _directions(scan: ir.Node) -> tuple[Sequence[int], Sequence[int]]:
@@ -110,88 +140,57 @@ def _directions(scan: ir.Node) -> tuple[Sequence[int], Sequence[int]]:
     return given[0], given[1]
 
 
-def _weights(cell: Cell, step: Step) -> tuple[Input, Array, Array, Array]:
-    """What the operator reads, its weights [1, G · H, I] and [1, G · H, H] and biases [1, 2 · G · H], of G gates.
-
-    Raises:
-      UnreadableError: the gates depend on something else than one input and the hidden state.
-    """
-    hidden = step.before[cell.states[0]].value
-    gates = [gate.matrices() for gate in cell.gates]
-    if cell.gated is not None:
-        gates[-1] = _moved(gates[-1], cell.gated, hidden)
-    if cell.inner is not None:
-        inner = cell.inner.matrices()
-        if set(inner) != {hidden} or hidden in gates[-1]:
-            raise UnreadableError("the reset gate multiplies something else than a product of the hidden state")
-        gates[-1] = {**gates[-1], **inner}
-    others = {leaf for gate in gates for leaf in gate} - {hidden}
-    found = [tensor for key, tensor in step.inputs.items() if key in others]
-    if len(found) != 1 or len(others) != 1 or found[0].value.dtype is None:
-        raise UnreadableError("the gates depend on something else than one input and the hidden state")
-    (tensor,), dtype = found, found[0].value.dtype.numpy()
-    width = (dims_of(tensor.value) or ())[tensor.perm[-1]]
-    assert isinstance(width, int)
-    w, r = (
-        _stacked([gate.get(leaf) for gate in gates], np.zeros((rows, step.width), dtype))
-        for leaf, rows in ((tensor.key, width), (hidden, step.width))
-    )
-    biases = [*(gate.bias for gate in cell.gates), *[np.zeros(step.width)] * len(gates)]
-    if cell.inner is not None:
-        biases[-1] = cell.inner.bias
-    return tensor, w, r, np.concatenate([bias.reshape(-1) for bias in biases])[None].astype(dtype)
+def _has_gates(scan: ir.Node) -> bool:
+    """Whether the body has a Tanh or Sigmoid, and multiplies by a matrix that is constant or from outside."""
+    body = scan.attributes["body"].as_graph()
+    if not any(node.op_type in ("Tanh", "Sigmoid") and not node.domain for node in body):
+        return False
+    products = (node for node in body if node.op_type in ("MatMul", "Gemm") and not node.domain)
+    return any(_is_from_outside(value, body) for node in products for value in node.inputs[:2])
 
 
-def _sources(cell: Cell, row: Hashable, hidden: Hashable) -> list[list[ir.Value]]:
-    """The constants that each of the weights was made from."""
-    parts = [*cell.gates, *([] if cell.inner is None else [cell.inner])]
-    leaves = ([row], [hidden, *([] if cell.gated is None else [cell.gated])])
-    found = [{weight for part in parts for leaf in group for weight in part.weights(leaf)} for group in leaves]
-    found.append({bias for part in parts for bias in part.biases})
-    return [sorted(sources, key=lambda value: value.name or "") for sources in found]
+def _is_from_outside(value: ir.Value | None, body: ir.Graph) -> bool:
+    if value is None or value in body.inputs:
+        return False
+    producer = value.producer()
+    return constant_tensor(value) is not None or producer is None or producer.graph is not body
 
 
-def _moved(gate: Mapping[Hashable, Array], gated: Hashable, hidden: Hashable) -> dict[Hashable, Array]:
-    """The matrices of a candidate with that of r·h in the place of that of h."""
-    if hidden in gate:
-        raise UnreadableError("the candidate depends on the hidden state with and without the reset gate")
-    return {hidden if leaf == gated else leaf: matrix for leaf, matrix in gate.items()}
+# ----------------------------------------------------------------------------------------------- writing
 
 
-def _stacked(matrices: Iterable[Array | None], zeros: Array) -> Array:
-    """The transposes [H, ·] of matrices [·, H], `zeros` for those that are None, as [1, gates · H, ·]."""
-    whole = np.concatenate([zeros if m is None else m for m in matrices], 1)
-    return np.ascontiguousarray(whole.T, zeros.dtype)[None]
-
-
-def _rewrite(editor: GraphEditor, scan: ir.Node, cell: Cell, x: ir.Value, weights: Sequence[ir.Value]) -> None:
-    """Put the operator, which reads `x` [T, I] or [T, B, I], and Squeezes of its results, in the place of the Scan."""
+def _put_operator(editor: GraphEditor, scan: ir.Node, cell: Cell, x: ir.Value, weights: Sequence[ir.Value]) -> None:
+    """Put the operator, which reads `x` [T, I] or [T, B, I], and Squeezes of its results instead of the Scan."""
     builder = editor.before(scan)
     is_single = len(builder.known_dims(x)) == 2
     if is_single:
         x = builder.unsqueeze(x, [1])
-    length, batch, _ = builder.known_dims(x)
     hidden = builder.known_dims(weights[1])[-1]
     assert isinstance(hidden, int)
-    states = [_initial(builder, scan.inputs[place], is_single) for place in cell.states]
+    states = [_initial(builder, scan.inputs[index], is_single) for index in cell.states]
     operands: list[ir.Value | None] = [x, *weights]
     operands += [None, *states] if any(s is not None for s in states) else []
-    attributes: dict[str, Attribute] = {"hidden_size": hidden}
-    if cell.inner is not None:
-        attributes["linear_before_reset"] = 1
-    if any(_directions(scan)[0]):
-        attributes["direction"] = "reverse"
-    if cell.unusual_activations is not None:
-        attributes["activations"] = list(cell.unusual_activations)
-    whole, *last = builder.emit(
-        cell.op_type, operands, "", 1 + len(states), None, (length, 1, batch, hidden), attributes
-    )
-    for place, state in zip(cell.states, last, strict=True):
+    length, batch, _ = builder.known_dims(x)
+    dims: tuple[Dim, ...] = (length, 1, batch, hidden)
+    attributes = _attributes(cell, hidden, is_reversed=any(_directions(scan)[0]))
+    whole, *last = builder.emit(cell.op_type, operands, "", 1 + len(states), None, dims, attributes)
+    for index, state in zip(cell.states, last, strict=True):
         axes = [0, 1] if is_single else [0]
-        _replace(editor, scan.outputs[place], builder.with_dims(state, (1, batch, hidden)), axes, builder)
+        _replace(editor, scan.outputs[index], builder.with_dims(state, (1, batch, hidden)), axes, builder)
     for output in scan.outputs[len(states) :]:
         _replace(editor, output, whole, [1, 2] if is_single else [1], builder)
     _discard(editor, scan)
+
+
+def _attributes(cell: Cell, hidden: int, *, is_reversed: bool) -> dict[str, Attribute]:
+    """The attributes of the operator of a cell with `hidden` features."""
+    activations = cell.unusual_activations
+    return {
+        "hidden_size": hidden,
+        "linear_before_reset": None if cell.inner is None else 1,
+        "direction": "reverse" if is_reversed else None,
+        "activations": None if activations is None else list(activations),
+    }
 
 
 def _initial(builder: InsertionPoint, state: ir.Value | None, is_single: bool) -> ir.Value | None:
@@ -200,15 +199,9 @@ def _initial(builder: InsertionPoint, state: ir.Value | None, is_single: bool) -
 
 
 def _replace(editor: GraphEditor, old: ir.Value, value: ir.Value, axes: Sequence[int], builder: InsertionPoint) -> None:
-    """Let `value` without its `axes` take the place of `old`, if anything reads that."""
-    if not old.uses() and not old.is_graph_output():
-        return
-    new = builder.op.Squeeze(value, builder.ints(axes), dims=labelled(dims_of(old) or ()))
-    for user, index in old.uses():
-        user.replace_input_with(index, new)
-    share_origins(old, new)
-    if old.is_graph_output():
-        editor.hand_over_output(old, new)
+    """Let all that reads `old` read `value` without its `axes`."""
+    if old.uses() or old.is_graph_output():
+        editor.replace_value(old, builder.op.Squeeze(value, builder.ints(axes), dims=labelled(dims_of(old) or ())))
 
 
 def _discard(editor: GraphEditor, scan: ir.Node) -> None:

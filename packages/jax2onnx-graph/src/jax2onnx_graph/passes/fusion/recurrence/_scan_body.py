@@ -1,17 +1,18 @@
-"""The step of a Scan as formulas of its states and of the rows of what it reads."""
+"""`ScanBody`: the body of a Scan as formulas of its states and of the rows that it is given."""
 
 from __future__ import annotations
 
-__all__ = ["Input", "Step"]
+__all__ = ["ScanBody", "ScannedTensor"]
 
 import dataclasses
 from collections.abc import Iterator
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import constant_tensor, dims_of, same_dim
-from jax2onnx_graph.passes.fusion.recurrence._affine import Affine, Batch, Leaf, UnreadableError
-from jax2onnx_graph.passes.fusion.recurrence._body import Reader
+from jax2onnx_graph.passes.fusion._reasons import UnreadableError
+from jax2onnx_graph.passes.fusion.recurrence._affine import Affine, Batch, Leaf
 from jax2onnx_graph.passes.fusion.recurrence._formulas import Formula
+from jax2onnx_graph.passes.fusion.recurrence._symbolic import SymbolicEvaluator
 
 _VIEWS = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity")
 _OF_ONE_OPERAND = (*_VIEWS, "Expand", "Split", "Slice", "Gather", "Neg")
@@ -19,15 +20,15 @@ _OF_TWO_OPERANDS = ("Add", "Sub", "Mul", "MatMul", "Gemm")
 
 
 @dataclasses.dataclass(frozen=True)
-class Input:
-    """What the steps read row by row: a tensor that `perm` transposes to [T, I] or [T, B, I]."""
+class ScannedTensor:
+    """A tensor of which each step is given one row: `perm` transposes it to [T, I] or [T, B, I]."""
 
     value: ir.Value
     perm: tuple[int, ...]
 
     @property
     def key(self) -> tuple[ir.Value, int]:
-        """What the leaf for its rows stands for: the value, and its axis of features."""
+        """The value, and its axis of features: together they name the leaf that stands for a row."""
         return self.value, self.perm[-1]
 
     @property
@@ -36,19 +37,19 @@ class Input:
         return self.perm == tuple(sorted(self.perm))
 
 
-class Step:
+class ScanBody:
     """The body of a Scan whose scan axes are all the first, with states [H] or [B, H].
 
     Attributes:
       before: the states at the start of a step.
       after: the states at its end.
       collected: the results that the Scan collects.
-      inputs: what the leaves other than the states stand for.
-      batch: what the axes of a state run over.
+      inputs: the tensors of which the leaves other than the states are rows.
+      batch: the batch axes that each axis of a state runs over.
       width: H.
 
     Raises:
-      UnreadableError: the step is more than arithmetic, or its states are of other shapes.
+      UnreadableError: the body is more than arithmetic, or its states are of other shapes; the message says why.
     """
 
     def __init__(self, scan: ir.Node) -> None:
@@ -58,33 +59,33 @@ class Step:
         self._dims = (dims_of(states[0]) if states else None) or ()
         width = self._dims[-1] if self._dims else None
         if len(self._dims) > 2 or not isinstance(width, int) or any(dims_of(s) != self._dims for s in states):
-            raise UnreadableError("the states are no rows, or of different sizes")
+            raise UnreadableError("the states are not vectors of one size")
         self.width = width
         self.batch: Batch = (*(("batch",) if size != 1 else () for size in self._dims[:-1]), ())
         self.before = [Leaf(state, width) for state in states]
-        self.inputs: dict[tuple[ir.Value, int], Input] = {}
+        self.inputs: dict[tuple[ir.Value, int], ScannedTensor] = {}
         self._leaves: dict[tuple[ir.Value, int], Leaf] = {}
-        given = {state: self.row(place) for place, state in enumerate(states)}
-        reader = Reader(given, {"batch": self._dims[0]})
+        given = {state: self.row(index) for index, state in enumerate(states)}
+        evaluator = SymbolicEvaluator(given, {"batch": self._dims[0]})
         for row, whole in zip(rows, scan.inputs[count:], strict=True):
             if row.uses() and whole is not None:
-                reader.given[row] = self._scanned(whole)
-        results = [reader.read(result) for result in graph.outputs]
+                evaluator.given[row] = self._scanned(whole)
+        results = [evaluator.formula(result) for result in graph.outputs]
         self.after, self.collected = results[:count], results[count:]
 
-    def row(self, place: int) -> Formula:
+    def row(self, index: int) -> Formula:
         """A state at the start of a step, as a formula."""
-        return self._row(self.before[place])
+        return self._row(self.before[index])
 
     def _row(self, leaf: Leaf) -> Formula:
         return Formula.of(Affine.row(leaf, self.batch, len(self.batch) - 1))
 
     def _scanned(self, whole: ir.Value) -> Formula:
-        """The row of `whole`, of which each step gets one: where a product was taken out of the loop, of its operand.
+        """The row of `whole` that a step is given, as a formula; where a product was taken out of the loop, of its operand.
 
         An operand that need not be transposed is preferred, then the one from which the others are made.
         """
-        found: tuple[Formula, Input] | None = None
+        found: tuple[Formula, ScannedTensor] | None = None
         for value in _multiplied(whole):
             for axis in range(len(dims_of(value) or ())):
                 try:
@@ -97,34 +98,34 @@ class Step:
                 break
         formula, tensor = found or self._row_itself(whole)
         if self.inputs.setdefault(tensor.key, tensor) != tensor:
-            raise UnreadableError("an input is read in two ways")
+            raise UnreadableError("a sequence is read along different axes")
         return formula
 
-    def _row_itself(self, whole: ir.Value) -> tuple[Formula, Input]:
+    def _row_itself(self, whole: ir.Value) -> tuple[Formula, ScannedTensor]:
         rank = len(dims_of(whole) or ())
-        tensor = self._checked(Input(whole, tuple(range(rank))))
+        tensor = self._checked(ScannedTensor(whole, tuple(range(rank))))
         return self._row(self._leaf(whole, rank - 1)), tensor
 
-    def _row_of_product(self, whole: ir.Value, value: ir.Value, axis: int) -> tuple[Formula, Input]:
+    def _row_of_product(self, whole: ir.Value, value: ir.Value, axis: int) -> tuple[Formula, ScannedTensor]:
         """The row of `whole` as a formula of `value`, whose features are along `axis`."""
         dims = dims_of(value) or ()
         batch = tuple((str(i),) if i != axis and size != 1 else () for i, size in enumerate(dims))
         row = Formula.of(Affine.row(self._leaf(value, axis), batch, axis))
-        read = Reader({value: row}, {str(i): size for i, size in enumerate(dims)}).read(whole)
-        over = [names for names in read.frame.batch if names]
-        if not read.frame.batch[0] or any(len(names) > 1 for names in over):
+        found = SymbolicEvaluator({value: row}, {str(i): size for i, size in enumerate(dims)}).formula(whole)
+        over = [names for names in found.frame.batch if names]
+        if not found.frame.batch[0] or any(len(names) > 1 for names in over):
             raise UnreadableError("batch axes are merged")
         axes = [int(names[0]) for names in over]
         ones = [i for i in range(len(dims)) if i not in axes and i != axis]
-        tensor = self._checked(Input(value, (*axes, *ones, axis)))
-        renamed = tuple(("batch",) if names else () for names in read.frame.batch[1:])
-        return read.arranged(lambda array: array[0], renamed), tensor
+        tensor = self._checked(ScannedTensor(value, (*axes, *ones, axis)))
+        renamed = tuple(("batch",) if names else () for names in found.frame.batch[1:])
+        return found.arranged(lambda array: array[0], renamed), tensor
 
-    def _checked(self, tensor: Input) -> Input:
+    def _checked(self, tensor: ScannedTensor) -> ScannedTensor:
         """`tensor`, if it has the batch of the states."""
         dims = [(dims_of(tensor.value) or ())[axis] for axis in tensor.perm]
         if len(dims) != len(self._dims) + 1 or not all(map(same_dim, dims[1:-1], self._dims)):
-            raise UnreadableError("what a step reads is no row, or of another batch")
+            raise UnreadableError("a scanned input is not a sequence of vectors with the batch of the states")
         return tensor
 
     def _leaf(self, value: ir.Value, axis: int) -> Leaf:
@@ -132,12 +133,12 @@ class Step:
         dims = dims_of(value)
         width = dims[axis] if dims else None
         if not isinstance(width, int):
-            raise UnreadableError("the width of what a step reads is not known")
+            raise UnreadableError("the number of features of a scanned input is not known")
         return self._leaves.setdefault((value, axis), Leaf((value, axis), width))
 
 
 def _multiplied(whole: ir.Value) -> Iterator[ir.Value]:
-    """The value that is multiplied by a constant matrix on the way to `whole`, and those of which it is a view."""
+    """The value that is multiplied by a constant matrix on the way to `whole`, then the tensors that it is a view of."""
     value, is_multiplied = whole, False
     while True:
         if is_multiplied:

@@ -1,0 +1,286 @@
+"""Rotations of pairs of features by angles, in the forms in which they are written, for `FuseRotaryEmbedding`."""
+
+from __future__ import annotations
+
+__all__ = ["Features", "Halves", "Rotation", "rotation_of_halves", "rotation_of_pairs"]
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim
+from jax2onnx_graph.rewrite.pass_base import Declined
+from jax2onnx_graph.rewrite.patterns import operation
+
+_TABLE = 1 << 22  # elements of a constant that is compared or halved
+_POINTWISE = frozenset({"Cos", "Sin", "Cast", "Neg"})
+
+_OTHER_ANGLES = "the cosines and sines vary along the heads, or the number of heads is not known"
+
+
+@dataclasses.dataclass(frozen=True)
+class Features:
+    """The tensor whose pairs of features are rotated.
+
+    Attributes:
+      source: [·, ·, ·, H], or [·, ·, ·, H / 2, 2] with the pairs along the last axis.
+      dims: the dimensions [·, ·, ·, H].
+      interleaved: whether a pair is two neighbouring features, not one of each half.
+    """
+
+    source: ir.Value
+    dims: tuple[LabelledDim, ...]
+    interleaved: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Rotation:
+    """A rotation of `features` by angles that are the same for all heads.
+
+    Attributes:
+      cos, sin: the cosines and sines of the angles, [..., H / 2], or [..., H] where `is_doubled`.
+      is_doubled: whether these hold each angle twice, once for each half of the features.
+      heads_axis: the axis of the heads, 1 or 2.
+    """
+
+    features: Features
+    cos: ir.Value
+    sin: ir.Value
+    is_doubled: bool
+    heads_axis: int
+
+
+def rotation_of_pairs(node: ir.Node) -> Rotation | Declined | None:
+    """The rotation that the Concat `node` ends: of the two rotated halves side by side, or of the rotated pairs stacked."""
+    if len(node.inputs) != 2 or node.attributes["axis"].as_int() not in (-1, len(dims_of(node.outputs[0]) or ()) - 1):
+        return None
+    apart = [_unstacked(value) for value in node.inputs]
+    is_stacked = None not in apart
+    real, imaginary = apart if is_stacked else node.inputs
+    found = _rotated(real, imaginary)
+    if found is None:
+        return None
+    features, cos, sin = found
+    if features.interleaved != is_stacked:
+        return Declined("the rotated features are put together in another order than they were taken apart", node)
+    return _rotation(node, features, cos, sin, is_doubled=False)
+
+
+def rotation_of_halves(node: ir.Node, halves: Halves) -> Rotation | Declined | None:
+    """The rotation x · cos + rotated x · sin, with cosines and sines for both halves, that the Add `node` is."""
+    for addends in (_operands(node.inputs), reversed(_operands(node.inputs))):
+        for (whole, cos), (rotated, sin) in _factorings(tuple(addends)):
+            features = _half_turned(rotated)
+            if features is None or features.interleaved or features.source is not whole:
+                continue
+            found = _rotation(node, features, cos, sin, is_doubled=True)
+            if isinstance(found, Rotation) and (halves.of(cos) is None or halves.of(sin) is None):
+                return Declined("the two halves of the cosines or sines are not known to be equal", node)
+            return found
+    return None
+
+
+def _rotation(
+    node: ir.Node, features: Features, cos: ir.Value, sin: ir.Value, *, is_doubled: bool
+) -> Rotation | Declined:
+    """The rotation that ends at `node`, where `RotaryEmbedding` can take its operands."""
+    dims = features.dims
+    if len(dims) != 4:
+        return Declined(f"the rotated tensor has {len(dims)} axes, not batch, sequence, heads and features", node)
+    width = dims[3] if is_doubled or not isinstance(dims[3], int) else dims[3] // 2
+    axes = {_heads_axis(dims, dims_of(angles), width) for angles in (cos, sin)}
+    axis = axes.pop() if len(axes) == 1 else None
+    return Declined(_OTHER_ANGLES, node) if axis is None else Rotation(features, cos, sin, is_doubled, axis)
+
+
+def _heads_axis(dims: Sequence[LabelledDim], angles: Sequence[LabelledDim] | None, width: LabelledDim) -> int | None:
+    """The axis of the heads, 1 or 2, of x [·, ·, ·, H]: the angles [..., width] do not vary along it, but may along the other.
+
+    None where `angles`, aligned at the right, do not fit x, or vary along both axes.
+    """
+    if angles is None or not 1 <= len(angles) <= 4:
+        return None
+    full: list[LabelledDim] = [*[1] * (4 - len(angles)), *angles]
+    batch, *middle, last = full
+    if last != width or not (batch == 1 or same_dim(batch, dims[0])):
+        return None
+    for heads, sequence in ((2, 1), (1, 2)):
+        varies = middle[heads - 1] != 1 or not same_dim(middle[sequence - 1], dims[sequence])
+        if not varies and isinstance(dims[heads], int):
+            return heads
+    return None
+
+
+def _unstacked(value: ir.Value | None) -> ir.Value | None:
+    """x where `value` is x with an axis of size 1 behind the last."""
+    node = operation(value, "Unsqueeze", "Reshape")
+    if node is None:
+        return None
+    before, after = dims_of(node.inputs[0]) or (), dims_of(value) or ()
+    is_stacked = len(after) == len(before) + 1 and all(map(same_dim, (*before, 1), after))
+    return node.inputs[0] if is_stacked else None
+
+
+def _rotated(real: ir.Value | None, imaginary: ir.Value | None) -> tuple[Features, ir.Value, ir.Value] | None:
+    """(features, c, s) where `real` is x₁·c − x₂·s and `imaginary` is x₂·c + x₁·s."""
+    difference, total = operation(real, "Sub"), operation(imaginary, "Add")
+    if difference is None or total is None:
+        return None
+    for (first, cos), (second, sin) in _factorings(difference.inputs):
+        features = _parts(first, second)
+        if features is None:
+            continue
+        for one, other in (_operands(total.inputs), reversed(_operands(total.inputs))):
+            if _is_product(one, second, cos) and _is_product(other, first, sin):
+                return features, cos, sin
+    return None
+
+
+def _half_turned(value: ir.Value) -> Features | None:
+    """The features x of which `value` is concat(−x₂, x₁), x₁ and x₂ the halves."""
+    turn = operation(value, "Concat")
+    if turn is None or len(turn.inputs) != 2:
+        return None
+    if turn.attributes["axis"].as_int() not in (len(dims_of(value) or ()) - 1, -1):
+        return None
+    negated = operation(turn.inputs[0], "Neg")
+    if negated is None or negated.inputs[0] is None or turn.inputs[1] is None:
+        return None
+    return _parts(turn.inputs[1], negated.inputs[0])
+
+
+def _operands(values: Sequence[ir.Value | None]) -> tuple[ir.Value | None, ir.Value | None]:
+    """The two operands of a binary node."""
+    return values[0], values[1]
+
+
+def _factorings(
+    values: Sequence[ir.Value | None],
+) -> Iterator[tuple[tuple[ir.Value, ir.Value], tuple[ir.Value, ir.Value]]]:
+    """Two products in all orders of their factors: ((factor, other factor) of the first, the same of the second)."""
+    nodes = [operation(value, "Mul") for value in values]
+    sides = [[(a, b), (b, a)] for node in nodes if node is not None for a, b in [node.inputs] if a and b]
+    if len(sides) == 2:
+        yield from ((one, other) for one in sides[0] for other in sides[1])
+
+
+def _is_product(value: ir.Value | None, one: ir.Value, other: ir.Value) -> bool:
+    """Whether `value` is one · other, in either order."""
+    node = operation(value, "Mul")
+    if node is None:
+        return False
+    a, b = node.inputs
+    return (_same(a, one) and _same(b, other)) or (_same(b, one) and _same(a, other))
+
+
+def _same(a: ir.Value | None, b: ir.Value | None) -> bool:
+    """Whether these are one value, or equal constants."""
+    if a is b:
+        return True
+    one, other = known(a, _TABLE), known(b, _TABLE)
+    return one is not None and other is not None and np.array_equal(one, other)
+
+
+# --------------------------------------------------------------------------------- parts of the features
+
+
+def _parts(first: ir.Value, second: ir.Value) -> Features | None:
+    """The tensor of which `first` and `second` are the halves, or the even and the odd features."""
+    one, other = first.producer(), second.producer()
+    if one is None or other is None or one.domain or one.op_type != other.op_type:
+        return None
+    source = one.inputs[0]
+    dims = dims_of(source)
+    if source is None or source is not other.inputs[0] or not dims or not isinstance(dims[-1], int):
+        return None
+    if one.op_type == "Gather" and len(dims) == 5 and dims[4] == 2 and isinstance(dims[3], int):
+        is_pair = (_gathered(one), _gathered(other)) == (0, 1)
+        return Features(source, (*dims[:3], 2 * dims[3]), True) if is_pair else None
+    extent = dims[-1]
+    if extent % 2:
+        return None
+    halves, alternate = (range(extent // 2), range(extent // 2, extent)), (range(0, extent, 2), range(1, extent, 2))
+    taken = (_taken(first, dims), _taken(second, dims))
+    return Features(source, dims, taken != halves) if taken in (halves, alternate) else None
+
+
+def _gathered(node: ir.Node) -> int | None:
+    """The index that a Gather takes along the last of five axes; None if it is not one constant number."""
+    index = known(node.inputs[1])
+    if index is None or index.ndim or node.attributes.get_int("axis", 0) not in (4, -1):
+        return None
+    return int(index)
+
+
+def _taken(value: ir.Value, dims: Sequence[LabelledDim]) -> range | None:
+    """The numbers of the features that `value` takes, by Split or Slice, along the last axis of a tensor of these dimensions."""
+    node, last, extent = value.producer(), len(dims) - 1, dims[-1]
+    assert node is not None and isinstance(extent, int)
+    if node.op_type == "Split":
+        count = (dims_of(value) or (None,))[-1]
+        is_split = node.attributes.get_int("axis", 0) in (last, -1) and len(node.outputs) == 2
+        if not is_split or not isinstance(count, int):
+            return None
+        return range(count) if value is node.outputs[0] else range(extent - count, extent)
+    if node.op_type != "Slice":
+        return None
+    arrays = [known(x) for x in node.inputs[1:]]
+    if len(arrays) < 3 or any(array is None or array.size != 1 for array in arrays):
+        return None
+    start, end, axis, *step = (int(array.flat[0]) for array in arrays if array is not None)
+    return range(*slice(start, end, *step).indices(extent)) if axis in (last, -1) else None
+
+
+# ---------------------------------------------------------------------------------------- doubled angles
+
+#: How the first half of features is had: the value or the constant itself, or the node to be repeated for half an operand.
+Half = ir.Value | ir.Node | Array
+
+
+class Halves:
+    """The halves of values whose two halves of features are equal, remembered for one graph."""
+
+    def __init__(self) -> None:
+        self._found: dict[ir.Value, Half | None] = {}
+
+    def of(self, value: ir.Value | None) -> Half | None:
+        """How the first half of the features of `value` is had; None unless the second half is known to equal it."""
+        if value is None:
+            return None
+        if value not in self._found:
+            self._found[value] = self._half(value)
+        return self._found[value]
+
+    def _half(self, value: ir.Value) -> Half | None:
+        array = known(value, _TABLE)
+        if array is not None:
+            middle = array.shape[-1] // 2 if array.ndim else 0
+            is_doubled = array.ndim > 0 and np.array_equal(array[..., :middle], array[..., middle:])
+            return np.ascontiguousarray(array[..., :middle]) if is_doubled else None
+        maker, dims = value.producer(), dims_of(value)
+        if maker is None or maker.domain or dims is None or not isinstance(dims[-1], int):
+            return None
+        last = len(dims) - 1
+        if maker.op_type == "Concat":
+            is_doubled = len(maker.inputs) == 2 and maker.inputs[0] is maker.inputs[1]
+            return maker.inputs[0] if is_doubled and maker.attributes["axis"].as_int() in (-1, last) else None
+        return maker if _keeps_features(maker, last) and self.of(maker.inputs[0]) is not None else None
+
+
+def _keeps_features(node: ir.Node, last: int) -> bool:
+    """Whether the last axis of the result is that of the operand, feature by feature."""
+    if node.op_type in _POINTWISE:
+        return True
+    if node.op_type == "Unsqueeze":
+        axes = known(node.inputs[1])
+        return axes is not None and last not in axes and -1 not in axes
+    rank = len(dims_of(node.inputs[0]) or ())
+    if node.op_type == "Gather":
+        return node.attributes.get_int("axis", 0) not in (-1, rank - 1)
+    if node.op_type == "Slice":
+        axes = known(node.inputs[3]) if len(node.inputs) > 3 else None
+        return axes is not None and not {-1, last} & set(axes.tolist())
+    return False
