@@ -1,6 +1,6 @@
 """Benchmarks; each prints ratios measured side by side in one run.
 
-Usage: python tools/bench.py [startup] [linear] [large] [memory] [dynamic] [incremental]
+Usage: python tools/bench.py [startup] [models] [linear] [large] [memory] [dynamic] [incremental]
 """
 
 from __future__ import annotations
@@ -74,6 +74,34 @@ def seconds(fn: Callable[[], object], repeats: int = 3) -> float:
         fn()
         times.append(time.perf_counter() - start)
     return min(times)
+
+
+def cpu_seconds(fn: Callable[[], object], repeats: int = 5) -> float:
+    """The least processor time of several calls, which other processes disturb less than the time on the clock."""
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        fn()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def models() -> None:
+    """Conversion of ResNet-50 and GPT-2, in layers and in formulas, beside tracing the same function."""
+    import jax
+    from bench_models import MODELS
+    from jax2onnx_core import to_onnx
+
+    for name, (make, example) in MODELS.items():
+        model = make()
+        actions = {
+            "trace": lambda: jax.make_jaxpr(lambda x: model(x))(example),  # noqa: B023
+            "convert": lambda: to_onnx(model, [example]),  # noqa: B023
+        }
+        [action() for action in actions.values()]  # caches of JAX, and imports
+        spent = {what: cpu_seconds(action) for what, action in actions.items()}
+        ratio = spent["convert"] / spent["trace"]
+        print(f"{name}: {spent['convert'] * 1e3:.0f} ms, {ratio:.1f} times jax.make_jaxpr (at most 3)")
 
 
 def linear() -> None:
@@ -239,7 +267,7 @@ def incremental() -> None:
         print(f"full / incremental, {name}: {times['full'] / times[name]:.2f} (at least 6)")
 
 
-BENCHMARKS = {f.__name__: f for f in (startup, linear, large, memory, dynamic, incremental)}
+BENCHMARKS = {f.__name__: f for f in (startup, models, linear, large, memory, dynamic, incremental)}
 
 
 def main() -> None:

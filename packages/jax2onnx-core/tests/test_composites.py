@@ -75,6 +75,17 @@ def test_a_call_is_one_operation(library, plugin):
     program.verify()
 
 
+def test_an_export_sees_what_a_jitted_function_closes_over_now():
+    scale = [2.0]
+    fn = jax.jit(lambda x: x * scale[0])
+    before = to_onnx(fn, [(3,)])
+    scale[0] = 5.0
+    after = to_onnx(fn, [(3,)])
+    x = np.ones(3, np.float32)
+    np.testing.assert_array_equal(before(x), 2 * x)
+    np.testing.assert_array_equal(after(x), 5 * x)
+
+
 def test_every_name_of_the_function(library, plugin):
     def f(x):
         return library.alias(library.bump(x))

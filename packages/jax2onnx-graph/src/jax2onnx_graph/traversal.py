@@ -48,8 +48,15 @@ def walk(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
 def all_graphs(model: ir.Model) -> Iterator[ir.Graph]:
     """The main graph, the bodies of the functions, and every subgraph of these."""
     for graph in (model.graph, *(function.graph for function in model.functions.values())):
-        yield graph
-        yield from graph.subgraphs()
+        yield from _with_nested(graph)
+
+
+def _with_nested(graph: ir.Graph) -> Iterator[ir.Graph]:
+    yield graph
+    for node in graph:
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                yield from _with_nested(attribute.as_graph())
 
 
 def all_nodes(model: ir.Model) -> Iterator[ir.Node]:

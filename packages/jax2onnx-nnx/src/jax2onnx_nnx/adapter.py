@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -53,7 +54,7 @@ def adapt(module: nnx.Module) -> Adapted:
         weights=weights,
         written=written,
         modules=lambda copy: {_name(path): part for path, part in nnx.iter_modules(copy)},
-        owners=_owners(module, arrays),
+        owners=_Owners(module, arrays),
         states=states,
     )
 
@@ -110,13 +111,25 @@ def _name(path: Path) -> str:
     return ".".join(map(str, path))
 
 
-def _owners(module: nnx.Module, paths: Iterable[Path]) -> dict[str, str]:
-    """The innermost module at or above each path, with its class."""
-    from flax import nnx
+class _Owners(Mapping[str, str]):
+    """The innermost module at or above each path, with its class: found when a message needs one, as the walk takes long."""
 
-    modules = dict(nnx.iter_modules(module))
-    owners = {path: next(path[:n] for n in range(len(path), -1, -1) if path[:n] in modules) for path in paths}
-    return {
-        _name(path): f"{_name(owner)} ({type(modules[owner]).__name__})" if owner else type(module).__name__
-        for path, owner in owners.items()
-    }
+    def __init__(self, module: nnx.Module, paths: Iterable[Path]) -> None:
+        self._module, self._paths = module, {_name(path): path for path in paths}
+
+    @functools.cached_property
+    def _modules(self) -> dict[Path, nnx.Module]:
+        from flax import nnx
+
+        return dict(nnx.iter_modules(self._module))
+
+    def __getitem__(self, name: str) -> str:
+        path = self._paths[name]
+        owner = next(path[:n] for n in range(len(path), -1, -1) if path[:n] in self._modules)
+        return f"{_name(owner)} ({type(self._modules[owner]).__name__})" if owner else type(self._module).__name__
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)

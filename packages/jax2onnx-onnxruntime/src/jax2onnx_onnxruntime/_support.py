@@ -32,8 +32,12 @@ def runs_as_well(node: ir.Node, opset: int, lower: int, version: str = NEWEST) -
     key = operator_key(node)
     found = signature(key, opset)
     types = {} if found is None else bindings(node, found)
-    return not any(
-        dtype in (kernels(key, variable, opset, version) or ())
-        and dtype not in (kernels(key, variable, lower, version) or ())
-        for variable, dtype in types.items()
+    return all(_is_kept(key, variable, dtype, opset, lower, version) for variable, dtype in types.items())
+
+
+@functools.cache
+def _is_kept(key: str, variable: str, dtype: ir.DataType, opset: int, lower: int, version: str) -> bool:
+    """Whether there is a kernel for an element type at a lower opset, if there is one at this opset."""
+    return dtype not in (kernels(key, variable, opset, version) or ()) or dtype in (
+        kernels(key, variable, lower, version) or ()
     )

@@ -31,8 +31,8 @@ class AdaptedCallable:
     """A callable taken apart.
 
     `make()` gives the callable to trace, with fresh copies of the model objects found in it;
-    `names` maps the id of each array found to its name, `arrays` keeps them alive, and `owners` maps names to the parts
-    of models that they belong to; `classes` are those of the objects found. The inputs are arguments of `called`, and,
+    `names` maps the id of each array found to its name, and `arrays` keeps them alive; `classes` are those of the objects
+    found. The inputs are arguments of `called`, and,
     under the keyword `state_keyword`, the `states` that were selected: path → array. `absent` are the weights that are
     given as types only: name → type; `holding` is what is called with arrays for them.
     """
@@ -43,7 +43,6 @@ class AdaptedCallable:
         self._libraries = {"jax", "numpy", *(a.target.partition(".")[0].partition(":")[0] for a in adapters)}
         self.names: dict[int, str] = {}
         self.arrays: list[object] = []
-        self.owners: dict[str, str] = {}
         self.make: Callable[[], Function]
         self.classes: set[type] = set()
         self.called: Function
@@ -69,7 +68,6 @@ class AdaptedCallable:
         for adapter, cls in self._adapters:
             if adapter.claims(value) if adapter.claims else isinstance(value, cls):
                 made = _adapted(adapter, value)
-                self.owners.update(made.owners)
                 self._name_leaves(id(value), made.weights)
                 self._adapted[id(value)] = made
                 # One object found in several places stays one object.
@@ -150,6 +148,10 @@ class AdaptedCallable:
     def written(self) -> dict[str, Any]:
         """What the last copies of the models hold where a call has changed their state: path → array."""
         return {path: array for adapted, copy in self._copies.values() for path, array in adapted.written(copy).items()}
+
+    def owners(self) -> dict[str, str]:
+        """The parts of models that arrays belong to: name → part, as messages call it."""
+        return {name: owner for made in self._adapted.values() for name, owner in made.owners.items()}
 
     def _name_leaves(self, key: int, leaves: Mapping[str, object]) -> None:
         for path, leaf in leaves.items():

@@ -43,7 +43,7 @@ def bind_composite(
     used nothing but the call's operands is traced once for all calls of equal types and params.
     """
     leaves, tree = jax.tree_util.tree_flatten(call.operands)
-    operands = [jnp.asarray(x) for x in leaves]
+    operands = [x if isinstance(x, jax.Array) else jnp.asarray(x) for x in leaves]
     key = None if traced is None else _key(name, call, operands, tree)
     meaning = None if key is None or traced is None else traced.get(key)
     if meaning is None:

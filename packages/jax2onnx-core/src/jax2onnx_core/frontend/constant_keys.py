@@ -14,6 +14,9 @@ __all__ = ["constant_keys"]
 def constant_keys(jaxpr: Jaxpr) -> Iterator[object]:
     """The closed-over arrays that are random keys, or become some, and that the results depend on."""
     inner, consts = open_jaxpr(jaxpr)
+    variables = (*inner.constvars, *(v for eqn in inner.eqns for v in eqn.outvars))
+    if not any(map(_is_key, variables)):  # as in nearly all models; what is used takes long to find
+        return
     used, into_keys = _used(jaxpr)
     for var, const in zip(inner.constvars, consts, strict=True):
         if var in into_keys or (var in used and _is_key(var)):

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.build.attributes import element_type
@@ -95,11 +96,11 @@ class ModelState:
         value = self._weights.get(id(array))
         if value is None:
             name, tensor = self._weight_names.get(id(array)), self._physical(array)
-            if isinstance(tensor, ir.TensorProtocol):
+            if isinstance(tensor, np.ndarray):
+                value = self._pool.weight(tensor, name)
+            else:
                 name = name or tensor.name
                 value = self.tensor(tensor, name or "const")
-            else:
-                value = self._pool.weight(tensor, name)
             self._weights[id(array)] = value
             self._kept.append(array)
             if name is not None:

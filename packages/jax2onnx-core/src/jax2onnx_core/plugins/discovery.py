@@ -62,6 +62,7 @@ class Plugins:
         """These plugins and the given plugin objects, which are not installed anywhere."""
         if isinstance(plugins, str) or not isinstance(plugins, Iterable):
             raise PluginError(f"plugins= takes a list of plugin objects, not {plugins!r:.80}.")
+        # A copy even without plugins: it keys JAX's caches, so that an export sees what changed since the last one.
         registry = self.registry.copy()
         for plugin in {id(plugin): plugin for plugin in plugins}.values():
             named = plugin if isinstance(plugin, (ModuleType, type)) else type(plugin)

@@ -91,8 +91,9 @@ def is_accepted(node: ir.Node, opset: int) -> bool:
 def _check_form(node: ir.Node, opset: int) -> None:
     """Raise RuleError where the schema does not allow a node's attributes or the number of its results."""
     name, form = f"{node.op_type} of opset {opset}", _form(node.op_type, opset)
-    for missing in form.required - node.attributes.keys():
-        raise RuleError(f"{name} needs the attribute {missing}.")
+    for required in form.required:
+        if required not in node.attributes:
+            raise RuleError(f"{name} needs the attribute {required}.")
     for attribute in node.attributes.values():
         expected = form.attributes.get(attribute.name)
         if expected is None:

@@ -43,7 +43,8 @@ def dims_of(value: ir.Value | None) -> tuple[LabelledDim, ...] | None:
 
 def same_dim(a: Dim | LabelledDim, b: Dim | LabelledDim) -> bool:
     """Whether two dimensions are certainly equal: the same number, expression or label."""
-    return a == b and not (isinstance(a, ir.SymbolicDim) and a.value is None)
+    # Numbers first: to ask whether an int is of a class that derives from a protocol takes long.
+    return a == b and (isinstance(a, int) or not (isinstance(a, ir.SymbolicDim) and a.value is None))
 
 
 def same_dims(a: Sequence[LabelledDim] | None, b: Sequence[LabelledDim] | None) -> bool:

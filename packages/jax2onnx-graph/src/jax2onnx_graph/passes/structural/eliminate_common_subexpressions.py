@@ -14,6 +14,8 @@ __all__ = ["EliminateCommonSubexpressions"]
 
 # Tensors of more elements are weights, which are stored once anyway.
 _MOST_ELEMENTS = 10
+# Asked for by type, because a look whether an object has the members of a protocol takes long.
+_TENSORS = {ir.AttributeType.TENSOR, ir.AttributeType.TENSORS}
 
 
 class EliminateCommonSubexpressions(GraphPass):
@@ -46,12 +48,17 @@ def _key(node: ir.Node) -> Hashable | None:
             return None
         if is_tensor and attribute.as_tensor().size > _MOST_ELEMENTS:
             return None
-        attributes.append((name, attribute.type, attribute.ref_attr_name, fingerprint(attribute.value, _of_tensor)))
+        special = _of_tensor if attribute.type in _TENSORS else _of_no_tensor
+        attributes.append((name, attribute.type, attribute.ref_attr_name, fingerprint(attribute.value, special)))
     return node.op_identifier(), len(node.outputs), tuple(node.inputs), tuple(attributes)
 
 
 def _of_tensor(value: object) -> Hashable | None:
     return array_fingerprint(value.numpy()) if isinstance(value, ir.TensorProtocol) else None
+
+
+def _of_no_tensor(_: object) -> Hashable | None:
+    return None
 
 
 def _merge(editor: GraphEditor, node: ir.Node, first: ir.Node) -> None:
