@@ -13,7 +13,7 @@ from jax2onnx_runtime.accuracy import OutputAccuracy, accuracy
 from jax2onnx_runtime.comparison import compare, tolerance
 from jax2onnx_runtime.runtimes import Runtime
 
-__all__ = ["Bisection", "ComparedValue", "Element", "Intermediate", "bisect"]
+__all__ = ["Bisection", "ComparedValue", "Element", "EquationSource", "Intermediate", "bisect"]
 
 _WORST = 3
 _ROWS = 10

@@ -21,14 +21,14 @@ from jax2onnx_graph.saving.files import checked_path
 from jax2onnx_runtime.sizes import SymbolSpace
 from jax2onnx_runtime.states import StatefulModel
 
-__all__ = ["Interface", "ModelSession", "StateSizes", "States", "open_session"]
+__all__ = ["ModelSession", "StateSizes", "States", "StepInterface", "open_session"]
 
 # Between the labels of dimensions, not between the operands in one.
 _SEPARATOR = re.compile(r", (?![^()]*\))")
 
 
-class Interface(Protocol):
-    """How the arguments and results of a function are those of a model."""
+class StepInterface(Protocol):
+    """The arguments and results of one step, as inputs and outputs of a model with states."""
 
     def feeds(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], states: Mapping[str, tuple[int, ...]]
@@ -37,7 +37,7 @@ class Interface(Protocol):
         ...
 
     def result(self, outputs: Sequence[Array]) -> Any:
-        """What the function returns without the new states, from the other outputs."""
+        """The result of the function without the new states, from the other outputs."""
         ...
 
 
@@ -159,7 +159,7 @@ class ModelSession:
     """
 
     def __init__(
-        self, loaded: StatefulModel, interface: Interface, space: SymbolSpace, states: Mapping[str, _State], sizes: StateSizes,
+        self, loaded: StatefulModel, interface: StepInterface, space: SymbolSpace, states: Mapping[str, _State], sizes: StateSizes,
         initial: Mapping[str, Array],
     ) -> None:  # fmt: skip
         self._loaded, self._interface, self._space, self._sizes = loaded, interface, space, sizes
@@ -235,7 +235,7 @@ class ModelSession:
 
 
 def open_session(
-    model: ir.Model, load: Callable[[Sequence[StatePair]], StatefulModel], interface: Interface, space: SymbolSpace,
+    model: ir.Model, load: Callable[[Sequence[StatePair]], StatefulModel], interface: StepInterface, space: SymbolSpace,
     *, initial: Mapping[str, Array], sizes: StateSizes,
 ) -> ModelSession:  # fmt: skip
     """A session of a model with the states that its metadata names.

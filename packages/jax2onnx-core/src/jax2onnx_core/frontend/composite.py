@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jax2onnx_core import _compat
-from jax2onnx_core.fingerprint import params_fingerprint
+from jax2onnx_core._fingerprint import params_fingerprint
 from jax2onnx_core.jax_types import Jaxpr, Primitive, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import Dim, StaticParams
 from jax2onnx_core.plugins.rules import Call, KeepUnderVmap

@@ -15,8 +15,8 @@ from jax2onnx_graph.facts.definitions import definition_of
 
 from jax2onnx_core.jax_types import Aval, Function, Jaxpr, Var
 from jax2onnx_core.jaxprs import Dim, is_literal
+from jax2onnx_core.lowering._operation import Operation
 from jax2onnx_core.lowering._scope import Scope, ScopeBuilder
-from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import physical_array, physical_type
 from jax2onnx_core.plugins.errors import RuleError
 

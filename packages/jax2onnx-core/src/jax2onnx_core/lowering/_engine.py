@@ -15,24 +15,24 @@ from jax2onnx_graph.progress import steps
 from jax2onnx_graph.targets import Target
 
 from jax2onnx_core import _compat
-from jax2onnx_core.fingerprint import jaxpr_fingerprint
+from jax2onnx_core._fingerprint import jaxpr_fingerprint
 from jax2onnx_core.frontend.composite import is_composite
 from jax2onnx_core.jax_types import Atom, Equation, Jaxpr
 from jax2onnx_core.jaxprs import bounds, is_drop_var, is_literal, open_jaxpr
+from jax2onnx_core.lowering._constant_eval import evaluate_equation
+from jax2onnx_core.lowering._dispatch import Dispatcher
 from jax2onnx_core.lowering._functions import FunctionTable
+from jax2onnx_core.lowering._log import LoweringLog
 from jax2onnx_core.lowering._model_state import DimNotation, ModelState
+from jax2onnx_core.lowering._operation import Operation
 from jax2onnx_core.lowering._results import accept_results
 from jax2onnx_core.lowering._scope import Scope
-from jax2onnx_core.lowering.constant_eval import evaluate_equation
 from jax2onnx_core.lowering.context import Context
-from jax2onnx_core.lowering.dispatch import Dispatcher
-from jax2onnx_core.lowering.log import LoweringLog
-from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import is_token, physical_array, physical_type, weight_tensor
 from jax2onnx_core.plugins.errors import RuleError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.plugins.rules import qualified_name
-from jax2onnx_core.symbols.inconclusive_dims import undecided
+from jax2onnx_core.symbols._inconclusive_dims import undecided
 from jax2onnx_core.symbols.symbols import Symbols
 
 __all__ = ["Engine"]

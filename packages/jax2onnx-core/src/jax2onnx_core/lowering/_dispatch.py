@@ -9,15 +9,15 @@ import jax
 from jax2onnx_graph.build.builder import Value
 
 from jax2onnx_core import _compat
-from jax2onnx_core.fingerprint import params_fingerprint
+from jax2onnx_core._fingerprint import params_fingerprint
 from jax2onnx_core.frontend.activation import activation_window
 from jax2onnx_core.jax_types import Aval, Function, Jaxpr
 from jax2onnx_core.jaxprs import open_jaxpr, struct
 from jax2onnx_core.lowering._components import Components
 from jax2onnx_core.lowering._functions import FunctionTable
+from jax2onnx_core.lowering._log import LoweringLog
+from jax2onnx_core.lowering._operation import Operation
 from jax2onnx_core.lowering.context import Context
-from jax2onnx_core.lowering.log import LoweringLog
-from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import component_count, component_struct, has_components, physical_type
 from jax2onnx_core.plugins.errors import Declined, RuleError
 from jax2onnx_core.plugins.registry import Registry
