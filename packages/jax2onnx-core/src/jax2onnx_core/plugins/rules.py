@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
-from jax2onnx_graph.build.builder import GraphBuilder, Value
+from jax2onnx_graph.arrays import Dtype, DtypeLike
+from jax2onnx_graph.build.builder import Operators, Value
+from jax2onnx_graph.targets import Target
 
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.errors import Declined, PluginError
@@ -159,14 +161,24 @@ class Rules:
                 *self.unsupported_names}  # fmt: skip
 
 
+class _Context(Protocol):
+    """The members of `Context` that the rule of an elementwise primitive uses."""
+
+    op: Operators
+    target: Target
+
+    def dtype(self, value: Value) -> Dtype: ...
+    def supports(self, op_type: str, dtype: DtypeLike) -> bool: ...
+
+
 def _elementwise(op_type: str) -> RuleFn:
     """The rule of a primitive that is one operator of the same operands."""
 
-    def rule(builder: GraphBuilder, *operands: Value, **_: object) -> Value:
-        dtype = builder.dtype(operands[0])
-        if not builder.supports(op_type, dtype):
-            raise Declined(f"{builder.target.name} has no {op_type} for {dtype}")
-        return builder.op(op_type, *operands)
+    def rule(ctx: _Context, *operands: Value, **_: object) -> Value:
+        dtype = ctx.dtype(operands[0])
+        if not ctx.supports(op_type, dtype):
+            raise Declined(f"{ctx.target.name} has no {op_type} for {dtype}")
+        return ctx.op(op_type, *operands)
 
     rule.__qualname__ = f"{Rules.elementwise.__qualname__}({op_type})"
     return rule
