@@ -1,4 +1,4 @@
-"""What a graph says of what to run it on: sizes at which it may go wrong, and inputs that are indices."""
+"""Properties of a graph that choose test inputs: sizes at which it may go wrong, and inputs that are indices."""
 
 from __future__ import annotations
 

@@ -33,7 +33,13 @@ class StepInterface(Protocol):
     def feeds(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], states: Mapping[str, tuple[int, ...]]
     ) -> tuple[dict[str, Array], Mapping[str, int]]:
-        """The inputs that are no states, checked together with the shapes of the states, and the sizes of the symbols."""
+        """The inputs that are no states, checked together with the shapes of the states, and the sizes of the symbols.
+
+        Args:
+          args: the positional arguments of the step.
+          kwargs: its keyword arguments.
+          states: the shapes of the states, by the names of their inputs.
+        """
         ...
 
     def result(self, outputs: Sequence[Array]) -> Any:
@@ -43,7 +49,7 @@ class StepInterface(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class StateSizes:
-    """What a session is told about the sizes of its states, by the symbol (or expression) that shows an axis.
+    """The sizes of a session's states, by the symbol (or expression) that shows an axis.
 
     Attributes:
       sizes: those that states begin with.

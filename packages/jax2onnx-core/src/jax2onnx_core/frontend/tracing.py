@@ -49,7 +49,14 @@ class Traced:
 def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Traced:
     """Trace the callable; an error in the user's code passes through with the user's traceback.
 
-    Raises UndecidedDimensionError where the code asks for the number behind a symbolic dimension.
+    Args:
+      adapted: the callable.
+      inputs: its inputs.
+      registry: the composites that its calls are traced as.
+
+    Raises:
+      UndecidedDimensionError: the code asks for the number behind a symbolic dimension.
+      ConversionError: the function returns no array, or containers that are nested too deep.
     """
 
     def call(weights: dict[str, jax.Array], *leaves: jax.Array) -> PyTree:

@@ -152,7 +152,7 @@ class Engine:
 
 
 def _operation(eqn: Equation, operands: Sequence[Value]) -> tuple[Operation, Sequence[Any]]:
-    """What an equation stands for, and the arguments for its rules (a composite's are pytrees)."""
+    """The operation that an equation stands for, and the arguments for its rules (a composite's are pytrees)."""
     avals_in, avals_out = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
     params = eqn.params
     if not is_composite(eqn.primitive):

@@ -48,7 +48,7 @@ class Scope:
         self._dims = self.dim_lowerer(symbol)
 
     def dim_lowerer(self, symbol: Callable[[str], Value]) -> DimLowerer:
-        """What computes dimensions in the prologue from the values of symbols."""
+        """A `DimLowerer` that computes dimensions in the prologue from the values of symbols."""
         notation = self.state.notation
         return DimLowerer(self.prologue_builder(), symbol, terms=notation.terms, bounds=notation.bounds)
 

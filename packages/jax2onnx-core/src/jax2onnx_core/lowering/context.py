@@ -190,7 +190,13 @@ class Context:
         return self.builder.broadcast(x, dims)
 
     def broadcast_in_dim(self, x: Value, dims: Sequence[Dim], broadcast_dimensions: Sequence[int]) -> Value:
-        """XLA's broadcast: axis i of `x` becomes axis `broadcast_dimensions[i]` of the result, whose shape is `dims`."""
+        """XLA's broadcast.
+
+        Args:
+          x: the value.
+          dims: the shape of the result.
+          broadcast_dimensions: the axis of the result for each axis of `x`.
+        """
         return self.builder.broadcast_in_dim(x, dims, broadcast_dimensions)
 
     def cast(self, x: Value, dtype: DtypeLike) -> Value:
@@ -236,7 +242,13 @@ class Context:
         return self.builder.supports(op_type, dtype)
 
     def guarantees(self, op_type: str, dtype: DtypeLike, kept: Property) -> bool:
-        """Whether the target keeps this part of the operator's meaning, such as "nan" or "empty"."""
+        """Whether the target keeps a part of the operator's meaning.
+
+        Args:
+          op_type: the name of the operator.
+          dtype: the element type.
+          kept: the part, such as "nan" or "empty".
+        """
         return self.builder.guarantees(op_type, dtype, kept)
 
     def prefers(self, *forms: str) -> str:
@@ -268,12 +280,18 @@ class Context:
         return tuple(self._engine.lower_jaxpr(self.scope, jaxpr, operands, self.origin))
 
     def jax(self, fn: Function, *operands: Value, **static: Any) -> Value:
-        """Trace the JAX function `fn(*operands, **static)`, of one result, on the operands' types and lower it here."""
+        """Trace a JAX function of one result on the operands' types, and lower it here.
+
+        Args:
+          fn: the function, called as `fn(*operands, **static)`.
+          operands: the values of its arguments.
+          static: its keyword arguments.
+        """
         (result,) = self.jax_several(fn, *operands, **static)
         return result
 
     def jax_several(self, fn: Function, *operands: Value, **static: Any) -> tuple[Value, ...]:
-        """The same for a function of several results, in the order of its pytree's leaves."""
+        """The same as `jax` for a function of several results, in the order of its pytree's leaves."""
         avals = [jax.ShapeDtypeStruct(self.known_dims(x), self.dtype(x)) for x in operands]
         return self.inline(jax.make_jaxpr(lambda *xs: fn(*xs, **static))(*avals), *operands)
 
@@ -285,7 +303,14 @@ class Context:
         return self._operation.body
 
     def operation(self, name: str, jaxpr: Jaxpr, *operands: Value, **params: Any) -> tuple[Value, ...]:
-        """Lower this operation as the one called `name` where some plugin has rules for that, else inline `jaxpr`."""
+        """Lower this operation as another one where some plugin has rules for that, else inline a jaxpr.
+
+        Args:
+          name: the name of the other operation.
+          jaxpr: what it computes.
+          operands: its operands.
+          params: its parameters.
+        """
         named = dataclasses.replace(self._operation, name=name, params=params, body=(jaxpr, operands))
         return tuple(self._engine.lower_named(self, named, operands))
 

@@ -211,9 +211,20 @@ class OnnxProgram:
         self, path: str | os.PathLike[str], *, external_data: bool | None = None, threshold: int = 1024,
         data_file: str | None = None, weights: object = None, rename: Rename | None = None,
     ) -> Path:  # fmt: skip
-        """Write the model to a file, atomically; see `save_model`.
+        """Write the model to a file, atomically.
 
-        `weights` has those that are absent, one of which is in memory at a time; see `with_weights`.
+        Args:
+          path: the file.
+          external_data: whether the weights go to a data file beside it; None: if one file cannot hold them, or if the
+            data file is named.
+          threshold: tensors of at least so many bytes go to the data file.
+          data_file: the name of the data file; see `save_model`. None takes a new name.
+          weights: those that are absent, one of which is in memory at a time; see `with_weights`.
+          rename: the names in `weights` by those of the program, where they differ.
+
+        Raises:
+          SaveError: nothing can be written there.
+          WeightsError: weights are absent, or do not fit.
         """
         if weights is not None:
             complete = self.with_weights(weights, rename=rename)
@@ -287,7 +298,13 @@ class OnnxProgram:
         return self.interface.arguments(named)
 
     def random_calls(self, sizes: Sequence[Sizes] | None, ranges: Ranges, seed: int) -> Iterator[Run]:
-        """Calls with random arguments, at several sizes; see `verify`."""
+        """Calls with random arguments, as `verify` takes them.
+
+        Args:
+          sizes: symbols → numbers, one mapping per run; by default a few of each.
+          ranges: input name → `(low, high)` of its random numbers.
+          seed: that of the random numbers.
+        """
         return self.interface.random_runs(self.model, sizes, ranges, seed)
 
     def profile(self, *args: object, **kwargs: object) -> dict[str, float]:
@@ -454,12 +471,12 @@ class QuantizedProgram:
 
     @property
     def runtime(self) -> Runtime:
-        """What runs the model here."""
+        """The runtime that runs the model here."""
         return self.original.runtime
 
     @property
     def target(self) -> Target:
-        """What the model is made for."""
+        """The target that the model is made for."""
         return self.original.target
 
     @property
@@ -474,7 +491,7 @@ class QuantizedProgram:
 
     @property
     def log(self) -> LoweringLog:
-        """What was lowered how."""
+        """The record of how each operation was lowered."""
         return self.original.log
 
     @property
