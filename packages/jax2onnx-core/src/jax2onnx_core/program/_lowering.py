@@ -18,7 +18,7 @@ from jax2onnx_graph.traversal import check_depth, too_deep
 from jax2onnx_runtime.runtimes import find_runtime
 
 from jax2onnx_core import _compat
-from jax2onnx_core.frontend._static_retrace import TracedFunction
+from jax2onnx_core.frontend._specialized_tracing import SpecializedFunction
 from jax2onnx_core.frontend.adapters import AdaptedCallable
 from jax2onnx_core.frontend.layouts import GivenLayouts, Layouts
 from jax2onnx_core.jax_types import Function
@@ -80,7 +80,7 @@ class _Lowered:
     states: Sequence[StatePair]
 
 
-def lower_program(options: LoweringOptions, function: TracedFunction) -> OnnxProgram:
+def lower_program(options: LoweringOptions, function: SpecializedFunction) -> OnnxProgram:
     """Lower a traced function, optimise and finalise it.
 
     Raises:
@@ -104,7 +104,7 @@ def lower_program(options: LoweringOptions, function: TracedFunction) -> OnnxPro
     )  # fmt: skip
 
 
-def _interface(options: LoweringOptions, function: TracedFunction, lowered: _Lowered) -> Interface:
+def _interface(options: LoweringOptions, function: SpecializedFunction, lowered: _Lowered) -> Interface:
     adapted, names = options.adapted, function.inputs.final_names
     return Interface(
         function.inputs, function.traced, [output.name or "" for output in lowered.model.graph.outputs],
@@ -114,14 +114,14 @@ def _interface(options: LoweringOptions, function: TracedFunction, lowered: _Low
     )  # fmt: skip
 
 
-def _lower_with_provenance(options: LoweringOptions, function: TracedFunction) -> LoweredJaxpr:
+def _lower_with_provenance(options: LoweringOptions, function: SpecializedFunction) -> LoweredJaxpr:
     """Lower a function that was lowered before, to learn which equation each value of the model is the result of."""
     lowered = _lower(ProvenanceEngine, options, function)
     assert isinstance(lowered.engine, ProvenanceEngine)
     return lowered.engine.recorder.finish(lowered.model)
 
 
-def _lower(make: type[Engine], options: LoweringOptions, function: TracedFunction) -> _Lowered:
+def _lower(make: type[Engine], options: LoweringOptions, function: SpecializedFunction) -> _Lowered:
     """Lower a function by an engine of the class `make`, and finish the model."""
     traced, inputs, plugins = function.traced, function.inputs, options.plugins
     # The user's options have had their effect on the trace; how it is lowered does not depend on them.
@@ -146,7 +146,7 @@ def _lower(make: type[Engine], options: LoweringOptions, function: TracedFunctio
     return _Lowered(model, engine, inputs.layouts | layouts, states)
 
 
-def _lower_main_graph(engine: Engine, function: TracedFunction) -> tuple[Scope, list[ir.Value]]:
+def _lower_main_graph(engine: Engine, function: SpecializedFunction) -> tuple[Scope, list[ir.Value]]:
     """The main graph under construction, and the results of the function in it."""
     inputs = function.inputs
     scope = main_scope(engine.state, inputs)

@@ -14,7 +14,7 @@ from jax2onnx_graph.weights.binding import GivenWeights
 from jax2onnx_runtime.bisection import Intermediate
 
 from jax2onnx_core import _compat
-from jax2onnx_core.frontend._static_retrace import specialize_traced
+from jax2onnx_core.frontend._specialized_tracing import specialize_traced
 from jax2onnx_core.jax_types import Function
 from jax2onnx_core.jaxprs import AbsentWeight, open_jaxpr
 from jax2onnx_core.lowering._lowered_equations import LoweredEquation, LoweredJaxpr

@@ -12,7 +12,7 @@ from jax2onnx_graph.metadata import StatePair
 from jax2onnx_graph.opsets import check_opset
 from jax2onnx_graph.targets import find_target
 
-from jax2onnx_core.frontend._static_retrace import trace_inputs
+from jax2onnx_core.frontend._specialized_tracing import trace_inputs
 from jax2onnx_core.frontend.adapters import adapt_callable
 from jax2onnx_core.frontend.inputs import parse_inputs
 from jax2onnx_core.frontend.layouts import GivenLayouts

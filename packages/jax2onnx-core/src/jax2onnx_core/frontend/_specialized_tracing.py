@@ -16,12 +16,12 @@ from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.symbols._jaxpr_rewriter import JaxprRewriter
 from jax2onnx_core.symbols._specialize import fixed_dim, specialization, specialized_aval, specialized_jaxpr
 
-__all__ = ["TracedFunction", "specialize_traced", "trace_inputs"]
+__all__ = ["SpecializedFunction", "specialize_traced", "trace_inputs"]
 
 
 @dataclasses.dataclass(frozen=True)
-class TracedFunction:
-    """A traced function with its inputs.
+class SpecializedFunction:
+    """A traced function and its inputs, with the symbols, perhaps none, that were fixed to numbers.
 
     Attributes:
       traced: the function.
@@ -33,10 +33,10 @@ class TracedFunction:
     inputs: Inputs
     specialized: Mapping[str, int]
 
-    def specialize(self, values: Mapping[str, int]) -> TracedFunction:
+    def specialize(self, values: Mapping[str, int]) -> SpecializedFunction:
         """The function with further symbols fixed, without a second trace. Raises as `trace_inputs` does."""
         values = specialization(self.inputs.avals, self.inputs.symbols, values)
-        return TracedFunction(*specialize_traced(self.traced, self.inputs, values), {**self.specialized, **values})
+        return SpecializedFunction(*specialize_traced(self.traced, self.inputs, values), {**self.specialized, **values})
 
 
 def specialize_traced(traced: Traced, inputs: Inputs, values: Mapping[str, int]) -> tuple[Traced, Inputs]:
@@ -54,7 +54,7 @@ def specialize_traced(traced: Traced, inputs: Inputs, values: Mapping[str, int])
 
 def trace_inputs(
     adapted: AdaptedCallable, inputs: Inputs, registry: Registry, specialize: Mapping[str, int] | None = None
-) -> TracedFunction:
+) -> SpecializedFunction:
     """Trace the callable, with some symbols of its inputs fixed to numbers.
 
     They are fixed after tracing, but for those that the trace asks about: it sees their numbers.
@@ -71,7 +71,7 @@ def trace_inputs(
     """
     values = {} if specialize is None else specialization(inputs.avals, inputs.symbols, specialize)
     if not values:
-        return TracedFunction(trace(adapted, inputs, registry), inputs, {})
+        return SpecializedFunction(trace(adapted, inputs, registry), inputs, {})
     needed: dict[str, int] = {}
     while True:
         try:
@@ -84,7 +84,7 @@ def trace_inputs(
                 raise
             needed.update(more)
     rest = {name: value for name, value in values.items() if name not in needed}
-    return TracedFunction(*specialize_traced(traced, fixed, rest), values)
+    return SpecializedFunction(*specialize_traced(traced, fixed, rest), values)
 
 
 def _trace_with(
