@@ -129,7 +129,7 @@ class CallableModel:
         self.check_complete(done)
         return self._runnable
 
-    @property
+    @functools.cached_property
     def loaded(self) -> LoadedModel:
         """The loaded model: named arrays → outputs in order."""
         return self.runnable().loaded
