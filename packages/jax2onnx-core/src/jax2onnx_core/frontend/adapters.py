@@ -33,17 +33,14 @@ class AdaptedCallable:
       called: the callable whose parameters the inputs are.
       names: id of an array → its name.
       arrays: the arrays themselves, so that their ids stay theirs.
-      owners: name of an array → the part of a model that it belongs to.
       classes: those of the objects found.
       absent: the weights that are given as types only: name → type.
-      states: the states that were selected: path → array.
-      state_keyword: the keyword under which they are arguments, and under which their new values come back.
+      state_keyword: the keyword under which the selected states are arguments.
     """
 
     called: Function
     names: Mapping[int, str]
     arrays: Sequence[object]
-    owners: Mapping[str, str]
     classes: frozenset[type]
     absent: Mapping[str, jax.ShapeDtypeStruct]
     _make: Callable[[_Copies], Function]
@@ -53,7 +50,13 @@ class AdaptedCallable:
     state_keyword: str = ""
 
     @functools.cached_property
+    def owners(self) -> dict[str, str]:
+        """Name of an array → the part of a model that it belongs to, as messages call it."""
+        return {name: owner for adapted in self._models.values() for name, owner in adapted.owners.items()}
+
+    @functools.cached_property
     def states(self) -> dict[str, jax.Array]:
+        """The selected states: path → array."""
         return {path: array for states in self._stateful.values() for path, array in states.arrays.items()}
 
     @property
@@ -172,7 +175,6 @@ class _Search:
         self._absent_names = Names()
         self.names: dict[int, str] = {}
         self.arrays: list[object] = []
-        self.owners: dict[str, str] = {}
         self.classes: set[type] = set()
         self.models: dict[int, Adapted] = {}
         self.absent: dict[str, jax.ShapeDtypeStruct] = {}
@@ -205,7 +207,6 @@ class _Search:
 
     def _model(self, value: object, adapted: Adapted) -> Maker:
         key = id(value)
-        self.owners.update(adapted.owners)
         self._name_leaves(key, adapted.weights)
         self.models[key] = adapted
         self._makers[key] = lambda copies: copies.of(key, adapted)
@@ -296,6 +297,6 @@ def adapt_callable(fn: Function, adapters: Sequence[Adapter]) -> AdaptedCallable
     # The parameters of a model object are those of its copy.
     called = make(_Copies({}, {}, search.absent_paths, {})) if make and search.is_made_whole(fn) else fn
     return AdaptedCallable(
-        called, search.names, search.arrays, search.owners, frozenset(search.classes), search.absent,
+        called, search.names, search.arrays, frozenset(search.classes), search.absent,
         make or (lambda _: fn), search.models, search.absent_paths,
     )  # fmt: skip

@@ -90,7 +90,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     jaxpr = _compat.without_dead_equations(_compat.with_constants(jaxpr, absent))
     found = constant_keys(jaxpr)
     keys = [key.name if isinstance(key, AbsentWeight) else adapted.names.get(id(key), "") for key in found]
-    lost = lost_state(written, keys, adapted.owners)
+    lost = lost_state(written, keys, adapted.owners) if written or keys else None
     return Traced(jaxpr, out_tree, names, avals, adapted.names, lost)
 
 
