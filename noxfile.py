@@ -1,18 +1,19 @@
-"""What can be run here, and what CI runs: `nox -l` lists it."""
+"""What can be run here, and what CI runs: `nox -l` lists it.
+
+Every session has an environment of its own. uv makes one in three seconds, with links into its cache.
+"""
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
-import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import nox
 
-nox.options.sessions = ["tests"]
-nox.options.default_venv_backend = "none"  # sessions of one Python share an environment, see `environment`
+nox.needs_version = ">=2025.10.14"
 
 ROOT = Path(__file__).parent
 INTEGRATION = ROOT / "tests-integration"
@@ -33,16 +34,28 @@ PACKAGES = [
 # Those with cases.
 PLUGINS = ["lax", *FRAMEWORKS, "functions"]
 PRECISIONS = ["f32", "f64"]
-THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+# Those that the packages say they run on.
+PYTHONS = nox.project.python_versions(nox.project.load_toml(ROOT / "packages" / "jax2onnx-core" / "pyproject.toml"))
 # JAX 0.10 is the newest for the first, 0.12 for the second.
 OLDEST_PYTHON, NEWEST_PYTHON = "3.11", "3.13"
 WORKERS = str(min(os.cpu_count() or 1, 4))
 
+nox.options.sessions = ["tests"]
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_venv = "yes"
+# A session without a Python of its own runs on the one that runs nox, and so does not find the environment of another.
+nox.options.envdir = f".nox/{sys.version_info.major}.{sys.version_info.minor}"
+# A session whose Python is not installed is skipped. CI asks for an error.
+nox.options.download_python = "never"
+nox.options.error_on_missing_interpreters = False
+
 BUILD_TOOLS = ["build>=1.2", "hatchling>=1.27", "packaging>=24"]
 RUFF = "ruff>=0.17,<0.18"
-TEST_TOOLS = ["pytest>=8.4", "pytest-xdist>=3.6", "hypothesis>=6.130"]
+TEST_TOOLS = ["pytest>=8.4", "pytest-xdist>=3.6", "hypothesis>=6.130", "onnxruntime>=1.24"]
 # What else the tests and the demo use.
 EXAMPLES = ["optax", "safetensors>=0.8", "scikit-learn"]
+# What some tests need besides, and skip without: a runtime, and libraries whose functions they export.
+TESTED = ["openvino>=2025.0", "diffrax", "lineax", "optimistix"]
 
 
 def package(name: str) -> Path:
@@ -50,188 +63,184 @@ def package(name: str) -> Path:
     return ROOT / "packages" / f"jax2onnx-{name}"
 
 
-def interpreter(version: str) -> str | None:
-    """A runnable Python of this version, or None."""
-    if version == THIS_PYTHON:
-        return sys.executable
-    found = shutil.which(f"python{version}")
-    if found and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0:
-        return found
-    return None
+def install(session: nox.Session, *requirements: str, flags: Sequence[str] = ()) -> None:
+    """Install what the session needs; where all of it is installed and unchanged, this takes a tenth of a second."""
+    if session.venv_backend != "uv":  # nox was installed without uv
+        session.install("uv")
+    # uv builds a folder that is named on its command line each time, and one named in a file only when it has changed.
+    file = Path(session.env_dir) / "requirements.txt"
+    file.write_text("\n".join(requirements))
+    session.run_install("uv", "pip", "install", "-q", *flags, "-r", str(file))
 
 
-def environment(
-    session: nox.Session, name: str, requirements: list[str], version: str = THIS_PYTHON, *flags: str
-) -> str:
-    """The Python of the environment `.nox/<name>-<version>`, made once, brought up to date when its list changes."""
-    base = interpreter(version)
-    if base is None:
-        session.skip(f"Python {version} is not installed")
-    directory = ROOT / ".nox" / f"{name}-{version}"
-    python = str(directory / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
-    stamp = directory / "requirements.txt"
-    wanted = "\n".join([*flags, *requirements])
-    if not stamp.exists() or stamp.read_text() != wanted:
-        shutil.rmtree(directory, ignore_errors=True)
-        session.run(base, "-m", "venv", str(directory), external=True, silent=True)
-        session.run(python, "-m", "pip", "install", "-q", "uv", external=True, silent=True)
-        session.run(
-            python, "-m", "uv", "pip", "install", "-q", "--python", python, *flags, *requirements, external=True
-        )
-        stamp.write_text(wanted)
-    return python
+def install_workspace(session: nox.Session, *further: str) -> None:
+    """Install all packages of this repository, editable, the test tools, and further requirements."""
+    install(session, *editable(), *TEST_TOOLS, *EXAMPLES, *further)
 
 
-def workspace(session: nox.Session, version: str = THIS_PYTHON) -> str:
-    """The Python of the environment that has all packages of this repository, editable, and the test tools."""
-    editable = [part for name in PACKAGES for part in ("-e", str(package(name)))]
-    return environment(session, "workspace", [*editable, *TEST_TOOLS, *EXAMPLES], version)
+def editable() -> list[str]:
+    """The lines of a requirements file for all packages of this repository."""
+    return [f"-e ./{package(name).relative_to(ROOT).as_posix()}" for name in PACKAGES]  # sessions run in ROOT
 
 
-def test_environment(session: nox.Session, python: str) -> dict[str, str]:
+def test_environment(session: nox.Session) -> dict[str, str]:
     """What tests find in their environment: Keras computes with JAX, and XLA compiles quickly.
 
     Compiling takes most of the time of the tests, and what is compiled runs once.
     """
     flags = ["--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_split_count=1"]
-    asked = "from importlib.metadata import version; print(version('jaxlib'))"
-    jaxlib = session.run(python, "-c", asked, external=True, silent=True)
+    jaxlib = session.run(
+        "python", "-c", "from importlib.metadata import version; print(version('jaxlib'))", silent=True
+    )
     if str(jaxlib).startswith("0.10."):  # later versions have no choice of emitters
         flags.append("--xla_cpu_use_fusion_emitters=false")
     return {"KERAS_BACKEND": "jax", "XLA_FLAGS": " ".join(flags), "PYTHONPATH": str(ROOT / "tools")}
 
 
-def tests_of(name: str) -> Path:
-    """The folder of a package's own tests, or of the integration tests."""
-    return INTEGRATION if name == "integration" else package(name) / "tests"
-
-
-def pytest(session: nox.Session, version: str, selected: list[str], posargs: list[str]) -> None:
-    """Run the selected tests on all cores, with further arguments of pytest."""
-    python = workspace(session, version)
+def run_tests(session: nox.Session, selected: list[str], *further: str) -> None:
+    """Run the selected tests on all cores, with the session's further arguments of pytest and requirements."""
+    install_workspace(session, *TESTED, *further)
     # `pytest_progress` of tools/ says how far the tests are, and counts skips by reason; pytest lists failures.
-    shown = ["-q", "-rfEX", "-p", "pytest_progress", "-o", "console_output_style=classic"]
-    command = ["-m", "pytest", *shown, "-n", WORKERS, "--dist=worksteal", *selected, *posargs]
-    session.run(python, *command, external=True, env=test_environment(session, python))
-
-
-@nox.session(python=False)
-def tests(session: nox.Session) -> None:
-    """The tests of all packages, at least one variant of each case, the integration tests: what a change has to pass."""
-    pytest(session, THIS_PYTHON, quick(), session.posargs)
+    # With `pytest_missing`, a test that is skipped because a package is missing fails.
+    plugins = ["-p", "pytest_progress", "-p", "pytest_missing"]
+    shown = ["-q", "-rfEX", "-o", "console_output_style=classic"]
+    command = ["python", "-m", "pytest", *plugins, *shown, "-n", WORKERS, "--dist=worksteal", *selected]
+    session.run(*command, *session.posargs, env=test_environment(session))
 
 
 def quick() -> list[str]:
     """What `tests` selects: all tests, sampled, and at least one variant of each case."""
-    directories = [str(tests_of(name)) for name in [*PACKAGES, "integration"]]
-    return [*directories, "--pyargs", "jax2onnx_testing.suite", "--jax2onnx-quick"]
+    directories = [str(package(name) / "tests") for name in PACKAGES]
+    return [*directories, str(INTEGRATION), "--pyargs", "jax2onnx_testing.suite", "--jax2onnx-quick"]
 
 
-@nox.session(python=False)
-def full(session: nox.Session) -> None:
-    """All tests, every variant and transformation of the cases; `-- lax nnx --precision f64 --python 3.13 -k gelu` chooses."""
-    parser = argparse.ArgumentParser("nox -s full --")
-    parser.add_argument("packages", nargs="*", help=f"of {', '.join([*PACKAGES, 'integration'])}; by default all")
-    parser.add_argument("--precision", choices=PRECISIONS, help="by default both; tests that are no cases run with f32")
-    parser.add_argument("--python", default=THIS_PYTHON)
-    options, posargs = parser.parse_known_args(session.posargs)
-    names = options.packages or [*PACKAGES, "integration"]
-    if unknown := set(names) - {*PACKAGES, "integration"}:
-        parser.error(f"there is no package {', '.join(sorted(unknown))}")
-    selected = [] if options.precision == "f64" else [str(tests_of(name)) for name in names]
-    plugins = [f"--jax2onnx-dist=jax2onnx-{name}" for name in names if name in PLUGINS]
-    if plugins:
-        precision = [f"--jax2onnx-precision={options.precision}"] if options.precision else []
-        selected += ["--pyargs", "jax2onnx_testing.suite", *plugins, *precision]
-    if not selected:
-        session.error(f"{', '.join(names)}: there are no cases, and only these have a precision")
-    pytest(session, options.python, selected, posargs)
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The tests of all packages, at least one variant of each case, the integration tests: what a change has to pass."""
+    run_tests(session, quick())
 
 
-@nox.session(python=False)
+# A session for each Python, by names of their own: `nox -s tests` is the tests on one Python.
+for version in PYTHONS:
+    nox.session(python=version, name=f"tests-{version}", tags=["ci"])(tests)
+
+
+@nox.session(python=PYTHONS, tags=["nightly"])
+@nox.parametrize("name", PACKAGES, ids=PACKAGES)
+def unit(session: nox.Session, name: str) -> None:
+    """All tests of a package that are no cases."""
+    run_tests(session, [str(package(name) / "tests")])
+
+
+@nox.session(python=PYTHONS, tags=["nightly"])
+@nox.parametrize("precision", PRECISIONS, ids=PRECISIONS)
+@nox.parametrize("plugin", PLUGINS, ids=PLUGINS)
+def cases(session: nox.Session, plugin: str, precision: str) -> None:
+    """Every variant and transformation of a package's cases."""
+    chosen = [f"--jax2onnx-dist=jax2onnx-{plugin}", f"--jax2onnx-precision={precision}"]
+    run_tests(session, ["--pyargs", "jax2onnx_testing.suite", *chosen])
+
+
+@nox.session(python=PYTHONS, tags=["nightly"])
+def integration(session: nox.Session) -> None:
+    """All integration tests."""
+    run_tests(session, [str(INTEGRATION)])
+
+
+@nox.session(tags=["nightly"])
 def coverage(session: nox.Session) -> None:
     """Which lines of the packages the tests run; a page of each file goes to htmlcov/."""
-    python = workspace(session)
-    session.run(python, "-m", "uv", "pip", "install", "-q", "--python", python, "pytest-cov>=6", external=True)
     sources = [f"--cov={package(name) / 'src'}" for name in PACKAGES]
-    shown = ["--cov-report=term:skip-covered", "--cov-report=html"]
-    pytest(session, THIS_PYTHON, [*quick(), *sources, *shown], session.posargs)
+    run_tests(session, [*quick(), *sources, "--cov-report=term:skip-covered", "--cov-report=html"], "pytest-cov>=6")
 
 
-@nox.session(python=False)
+GOLDEN = ["python", "-m", "pytest", "-q", str(INTEGRATION / "test_golden.py")]
+
+
+@nox.session
 def golden(session: nox.Session) -> None:
-    """Compare the exported graphs with those in tests-integration/golden; `-- --update` rewrites them."""
-    command = ["-m", "pytest", "-q", str(ROOT / "tests-integration" / "test_golden.py")]
-    if "--update" not in session.posargs:
-        session.run(workspace(session), *command, *session.posargs, external=True)
-        return
-    # The oldest Python has the oldest JAX: its graphs are those that all share. The newest has the newest.
-    posargs = [a for a in session.posargs if a != "--update"]
-    session.run(workspace(session, OLDEST_PYTHON), *command, "--golden=rewrite", *posargs, external=True)
-    if interpreter(NEWEST_PYTHON) is None:
-        session.warn(f"Python {NEWEST_PYTHON} is not installed: the texts of the newest JAX are left as they were")
-        return
-    session.run(workspace(session, NEWEST_PYTHON), *command, "--golden=rewrite-variants", *posargs, external=True)
+    """Compare the exported graphs with those in tests-integration/golden."""
+    install_workspace(session)
+    session.run(*GOLDEN, *session.posargs)
 
 
-@nox.session(python=False)
+@nox.session(python=[OLDEST_PYTHON, NEWEST_PYTHON])
+def golden_update(session: nox.Session) -> None:
+    """Rewrite the golden graphs: with the oldest JAX those that all versions share, with the newest its variants."""
+    install_workspace(session)
+    mode = "rewrite" if session.python == OLDEST_PYTHON else "rewrite-variants"
+    session.run(*GOLDEN, f"--golden={mode}", *session.posargs)
+
+
+@nox.session(tags=["ci"])
 def demo(session: nox.Session) -> None:
     """Train a small network on handwritten digits, export it, and compare the exported model with JAX."""
-    python = workspace(session)
-    session.run(python, str(ROOT / "tests-integration" / "demo.py"), *session.posargs, external=True)
+    install_workspace(session)
+    session.run("python", str(ROOT / "tests-integration" / "demo.py"), *session.posargs)
 
 
-@nox.session(python=False)
+@nox.session(tags=["ci"])
 def generate(session: nox.Session) -> None:
     """Train a small decoder, export it with its cache, in float32 and in int4, and let it write in ONNX Runtime."""
-    python = workspace(session)
-    session.run(python, str(ROOT / "tests-integration" / "generate.py"), *session.posargs, external=True)
+    install_workspace(session)
+    session.run("python", str(ROOT / "tests-integration" / "generate.py"), *session.posargs)
 
 
-@nox.session(python=False)
+@nox.session(tags=["nightly"])
 def sweep(session: nox.Session) -> None:
     """Calls of every public function of JAX through export and ONNX Runtime; writes its part of docs/conformance.md."""
-    session.run(workspace(session), str(ROOT / "tools" / "sweep.py"), *session.posargs, external=True)
+    install_workspace(session)
+    session.run("python", str(ROOT / "tools" / "sweep.py"), *session.posargs)
 
 
-@nox.session(python=False)
+@nox.session(tags=["nightly"])
 def conformance(session: nox.Session) -> None:
     """JAX's own primitive harness through export and ONNX Runtime; writes docs/conformance.md."""
-    python = workspace(session)
-    session.run(python, str(ROOT / "tools" / "conformance.py"), *session.posargs, external=True)
+    install_workspace(session)
+    session.run("python", str(ROOT / "tools" / "conformance.py"), *session.posargs)
 
 
 # What runs there besides the runtime: the packages of this repository that know nothing of JAX.
 RUNTIME_TOOLS = ["ml-dtypes", "onnx", "onnx-ir", "pluggy"]
-# Old versions of ONNX Runtime, which have wheels for old Pythons only; the oldest of them was built for NumPy 1.
+# OpenVINO, and old versions of ONNX Runtime, which have wheels for old Pythons only; the oldest was built for NumPy 1.
 RUNTIMES = {
     "1.18": ["onnxruntime==1.18.*", "numpy<2"],
     "1.20": ["onnxruntime==1.20.*"],
     "1.22": ["onnxruntime==1.22.*"],
     "1.23": ["onnxruntime==1.23.*"],
+    "openvino": ["openvino"],
 }
 
 
-@nox.session(python=False)
+def interpreter_file(session: nox.Session, number: str) -> Path:
+    """Where `runtime` writes the path of its Python, for `targets`."""
+    return session.cache_dir / f"runtime-{number}"
+
+
+@nox.session(python=OLDEST_PYTHON)
+@nox.parametrize("number", list(RUNTIMES), ids=list(RUNTIMES))
+def runtime(session: nox.Session, number: str) -> None:
+    """The environment of an old or another runtime, which `targets` needs."""
+    install(session, *RUNTIMES[number], *RUNTIME_TOOLS)
+    interpreter_file(session, number).write_text(str(shutil.which("python", path=session.bin)))
+
+
+@nox.session(tags=["nightly"], requires=["runtime"])
 def targets(session: nox.Session) -> None:
     """Models and cases in old and other runtimes, each in an environment of its own; writes docs/targets.md."""
-    arguments = []
-    for number, requirements in RUNTIMES.items():
-        python = environment(session, f"onnxruntime-{number}", [*requirements, *RUNTIME_TOOLS], OLDEST_PYTHON)
-        arguments += ["--runtime", f"{number}={python}"]
-    python = environment(session, "openvino", ["openvino", *RUNTIME_TOOLS])
-    arguments += ["--runtime", f"openvino={python}"]
-    tool = str(ROOT / "tools" / "targets.py")
-    session.run(workspace(session), tool, *arguments, *session.posargs, external=True)
+    files = {number: interpreter_file(session, number) for number in RUNTIMES}
+    if not all(file.exists() for file in files.values()):
+        session.skip(f"Python {OLDEST_PYTHON}, which old runtimes need, is not installed")
+    install_workspace(session)
+    arguments = [f"--runtime={number}={file.read_text()}" for number, file in files.items()]
+    session.run("python", str(ROOT / "tools" / "targets.py"), *arguments, *session.posargs)
 
 
-@nox.session(python=False)
+@nox.session(tags=["nightly"])
 def optimisers(session: nox.Session) -> None:
     """What onnxslim, onnxsim and ONNX Runtime's basic optimisations still find in nineteen models, as a table."""
-    python = workspace(session)
-    tools = ["onnxslim>=0.1.90", "onnxsim>=0.8"]
-    session.run(python, "-m", "uv", "pip", "install", "-q", "--python", python, *tools, external=True)
-    session.run(python, str(ROOT / "tools" / "optimisers.py"), *session.posargs, external=True)
+    install_workspace(session, "onnxslim>=0.1.90", "onnxsim>=0.8")
+    session.run("python", str(ROOT / "tools" / "optimisers.py"), *session.posargs)
 
 
 BROWSER = ROOT / "tools" / "browser"
@@ -244,7 +253,7 @@ def browser_packages(session: nox.Session) -> None:
         session.skip("npm is not installed: it comes with Node.js")
     stamp, wanted = BROWSER / "node_modules" / "installed.json", (BROWSER / "package-lock.json").read_text()
     if not stamp.exists() or stamp.read_text() != wanted:
-        session.run(npm, "ci", "--no-audit", "--no-fund", "--prefix", str(BROWSER), external=True, silent=True)
+        session.run_install(npm, "ci", "--no-audit", "--no-fund", "--prefix", str(BROWSER), external=True, silent=True)
         stamp.write_text(wanted)
     found = session.run(
         "node", str(BROWSER / "browser.mjs"), "--find", external=True, silent=True, success_codes=[0, 3]
@@ -253,76 +262,73 @@ def browser_packages(session: nox.Session) -> None:
         session.skip("neither Chromium nor Chrome is installed; CHROMIUM=PATH may name one")
 
 
-@nox.session(python=False)
+@nox.session(tags=["ci"])
 def browser(session: nox.Session) -> None:
     """The page of docs/demo: train and export its models, run it in Chromium, compare with JAX; `-- --serve` serves it."""
-    python = workspace(session)
     browser_packages(session)
-    session.run(python, str(INTEGRATION / "browser_demo.py"), *session.posargs, external=True)
+    install_workspace(session)
+    session.run("python", str(INTEGRATION / "browser_demo.py"), *session.posargs)
 
 
-@nox.session(python=False)
+@nox.session
 def fuzz(session: nox.Session) -> None:
     """Random programs, 5,000 by default, as many processes as cores; `-- --programs 100 --seed 7 --seconds 600`."""
-    python = Path(workspace(session))
-    command = python.with_name("jax2onnx-testing")
+    install_workspace(session)
     defaults = ["--programs", "5000", "--jobs", WORKERS]
-    session.run(str(command), "fuzz", *defaults, *session.posargs, external=True)
+    session.run("jax2onnx-testing", "fuzz", *defaults, *session.posargs)
 
 
-@nox.session(python=False)
+@nox.session(tags=["ci"])
 def wheels(session: nox.Session) -> None:
     """Build all wheels; install each with core only; the third-party example from its wheel."""
+    install(session, *BUILD_TOOLS, "pytest>=8.4", "uv>=0.5")
     directory = built(session, ROOT / "dist", *map(package, PACKAGES))
-    example = built(session, ROOT / ".nox" / "third-party-wheels", INTEGRATION / "third-party")
-    python = environment(session, "wheels", ["pytest>=8.4", "uv>=0.5"])
+    example = built(session, session.cache_dir / "third-party-wheels", INTEGRATION / "third-party")
     session.run(
-        python, "-m", "pytest", "-q", str(ROOT / "tools" / "check_wheels.py"), external=True,
-        env={"JAX2ONNX_WHEELS": str(directory), "JAX2ONNX_EXAMPLE": str(example)},
+        "python", "-m", "pytest", "-q", str(ROOT / "tools" / "check_wheels.py"), *session.posargs,
+        env={"JAX2ONNX_WHEELS": str(directory.resolve()), "JAX2ONNX_EXAMPLE": str(example.resolve())},
     )  # fmt: skip
 
 
 def built(session: nox.Session, directory: Path, *packages: Path) -> Path:
-    """The directory, with nothing but a wheel and an sdist of each of the packages."""
-    python = environment(session, "build", BUILD_TOOLS)
+    """The directory, with nothing but a wheel and an sdist of each of the packages; needs the `BUILD_TOOLS`."""
     shutil.rmtree(directory, ignore_errors=True)
     for path in packages:
-        session.run(python, "-m", "build", "-q", "--no-isolation", "-o", str(directory), str(path), external=True)
+        session.run("python", "-m", "build", "-q", "--no-isolation", "-o", str(directory), str(path))
     return directory
 
 
-@nox.session(python=False)
+@nox.session(tags=["ci"])
 def build(session: nox.Session) -> None:
     """Build a wheel and an sdist of every package into dist/, after the release check."""
-    python = environment(session, "build", BUILD_TOOLS)
-    session.run(python, str(ROOT / "tools" / "check_release.py"), external=True)
+    install(session, *BUILD_TOOLS)
+    session.run("python", str(ROOT / "tools" / "check_release.py"))
     session.log(f"built into {built(session, ROOT / 'dist', *map(package, PACKAGES))}")
 
 
-@nox.session(python=False)
+@nox.session(tags=["nightly"])
 def skew(session: nox.Session) -> None:
     """The last released plugins with today's core, and today's with the oldest core they admit; `-- --only lax -- -k gelu`."""
-    python = environment(session, "skew", [*BUILD_TOOLS, "uv>=0.5"])
-    session.run(python, str(ROOT / "tools" / "skew.py"), *session.posargs, external=True)
+    install(session, *BUILD_TOOLS, "uv>=0.5")
+    session.run("python", str(ROOT / "tools" / "skew.py"), *session.posargs)
 
 
-@nox.session(python=False)
+# Made anew each time: uv leaves what is installed, and a bound that was lowered would not be tried.
+@nox.session(reuse_venv=False, tags=["ci"])
 def minimums(session: nox.Session) -> None:
     """The tests with the lowest versions that the packages declare."""
-    editable = [part for name in PACKAGES for part in ("-e", str(package(name)))]
-    flags = ["--resolution=lowest-direct"]
-    python = environment(session, "minimums", [*editable, *TEST_TOOLS], THIS_PYTHON, *flags)
+    install(session, *editable(), *TEST_TOOLS, flags=["--resolution=lowest-direct"])
     suite = ["--pyargs", "jax2onnx_testing.suite", "--jax2onnx-precision=f32"]
-    session.run(python, "-m", "pytest", "-q", "-n", WORKERS, *suite, *session.posargs, external=True)
+    session.run("python", "-m", "pytest", "-q", "-n", WORKERS, *suite, *session.posargs)
 
 
-@nox.session(python=False)
+@nox.session(tags=["ci"])
 def lint(session: nox.Session) -> None:
     """ruff over everything: the rules, the imports' order, the layout. `nox -s lint -- --fix` mends what it can."""
-    python = environment(session, "lint", [RUFF])
+    install(session, RUFF)
     fix = "--fix" in session.posargs
-    session.run(python, "-m", "ruff", "check", "--no-cache", *session.posargs, str(ROOT), external=True)
-    session.run(python, "-m", "ruff", "format", "--no-cache", *([] if fix else ["--check"]), str(ROOT), external=True)
+    session.run("ruff", "check", "--no-cache", *session.posargs, str(ROOT))
+    session.run("ruff", "format", "--no-cache", *([] if fix else ["--check"]), str(ROOT))
 
 
 # Test functions need no annotation, and onnx_ir's optional attributes no proof: a None in a test is a test that fails.
@@ -333,60 +339,66 @@ TEST_TYPES = [
 ]  # fmt: skip
 
 
-@nox.session(python=False)
+# The annotations of JAX and NumPy differ between their versions: ours are compared with those of one Python.
+@nox.session(python=OLDEST_PYTHON, tags=["ci"])
 def types(session: nox.Session) -> None:
     """mypy: strict over every package and the third-party example; over the tests and tools with fewer demands."""
-    python = workspace(session)
-    session.run(python, "-m", "uv", "pip", "install", "-q", "--python", python, "mypy>=1.18,<3", external=True)
-    mypy = [python, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml")]
+    install_workspace(session, "mypy>=1.18,<3")
+    mypy = ["mypy", "--config-file", str(ROOT / "pyproject.toml")]
     third_party = ROOT / "tests-integration" / "third-party"
-    session.run(*mypy, *[str(package(name) / "src") for name in PACKAGES], str(third_party / "src"), external=True)
+    session.run(*mypy, *[str(package(name) / "src") for name in PACKAGES], str(third_party / "src"))
     for root in [*[package(name) / "tests" for name in PACKAGES], ROOT / "tests-integration", ROOT / "tools"]:
         files = [str(file) for file in sorted(root.rglob("*.py")) if third_party not in file.parents]
-        session.run(*mypy, *TEST_TYPES, *files, env={"MYPYPATH": str(root)}, external=True)
+        session.run(*mypy, *TEST_TYPES, *files, env={"MYPYPATH": str(root)})
 
 
-@nox.session(python=False)
+@nox.session(tags=["ci"])
 def docs(session: nox.Session) -> None:
     """Build the documentation, check its links, run its code blocks."""
-    python = workspace(session)
-    tools = ["mkdocs-material>=9.6", "mkdocstrings[python]>=0.30", RUFF]  # ruff lays the signatures out
-    session.run(python, "-m", "uv", "pip", "install", "-q", "--python", python, *tools, external=True)
+    # ruff lays the signatures out
+    install_workspace(session, "mkdocs-material>=9.6", "mkdocstrings[python]>=0.30", RUFF)
     for table in ("coverage_table.py", "gallery.py"):
-        session.run(python, str(ROOT / "tools" / table), external=True)
-    session.run(python, "-m", "pytest", "-q", str(ROOT / "tools" / "check_docs.py"), external=True)
-    site = ["mkdocs", "build", "-q", "--strict", "-f", str(ROOT / "mkdocs.yml")]
-    session.run(python, "-m", *site, external=True, env={"NO_MKDOCS_2_WARNING": "1"})
+        session.run("python", str(ROOT / "tools" / table))
+    session.run("python", "-m", "pytest", "-q", str(ROOT / "tools" / "check_docs.py"))
+    site = ["build", "-q", "--strict", "-f", str(ROOT / "mkdocs.yml")]
+    session.run("mkdocs", *site, env={"NO_MKDOCS_2_WARNING": "1"})
 
 
-@nox.session(python=False)
+@nox.session(tags=["nightly"])
 def walkthrough(session: nox.Session) -> None:
     """Fifteen steps of a newcomer with the built packages, in an empty directory; writes docs/walkthrough.md."""
+    install(session, *BUILD_TOOLS)
     wheels = built(session, ROOT / "dist", *map(package, PACKAGES))
-    session.run(sys.executable, str(ROOT / "tools" / "walkthrough.py"), str(wheels), external=True)
+    session.run("python", str(ROOT / "tools" / "walkthrough.py"), str(wheels))
 
 
-@nox.session(python=False)
+@nox.session(tags=["nightly"])
 def bench(session: nox.Session) -> None:
     """Benchmarks: start-up, conversion time against model size and tracing, memory of saving; prints ratios."""
-    python = workspace(session)
-    session.run(python, str(ROOT / "tools" / "bench.py"), *session.posargs, external=True)
+    install_workspace(session)
+    session.run("python", str(ROOT / "tools" / "bench.py"), *session.posargs)
 
 
 # PyTorch is installed by pip, which takes a build without CUDA where one is at hand.
 RIVALS = ["torch==2.13.0", "transformers>=5.23,<6", "onnxruntime-genai==0.18.*", "onnxscript"]
 
 
-@nox.session(python=False)
+@nox.session(python=OLDEST_PYTHON)
+def rivals(session: nox.Session) -> None:
+    """Export decoders by torch.onnx and onnxruntime-genai, for `bench_generation`; skipped where they cannot be installed."""
+    install(session, "pip")
+    folder = session.cache_dir / "rivals"
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        session.run_install("python", "-m", "pip", "install", "-q", *RIVALS)
+        session.run("python", str(ROOT / "tools" / "rival_decoders.py"), str(folder))
+    except nox.command.CommandFailed:
+        session.skip("the other exporters cannot be installed or run here")
+
+
+@nox.session(tags=["nightly"], requires=["rivals"])
 def bench_generation(session: nox.Session) -> None:
     """Decoders: one token on caches of several lengths, and a prompt, beside JAX, onnxruntime-genai and torch.onnx."""
-    python, folder = workspace(session), Path(session.create_tmp())
-    rivals = environment(session, "rivals", ["pip"], OLDEST_PYTHON)
-    try:
-        session.run(rivals, "-m", "pip", "install", "-q", *RIVALS, external=True)
-        shutil.rmtree(folder / "rivals", ignore_errors=True)
-        session.run(rivals, str(ROOT / "tools" / "rival_decoders.py"), str(folder / "rivals"), external=True)
-    except nox.command.CommandFailed:
-        session.warn("The other exporters cannot be installed or run here: measured without them")
-    tool = str(ROOT / "tools" / "bench_generation.py")
-    session.run(python, tool, "--rivals", str(folder / "rivals"), *session.posargs, external=True)
+    install_workspace(session)
+    folder = str(session.cache_dir / "rivals")
+    session.run("python", str(ROOT / "tools" / "bench_generation.py"), "--rivals", folder, *session.posargs)

@@ -15,7 +15,7 @@ from golden.models import EXPORTS
 from jax2onnx_testing.graph_text import graph_text
 
 TEXTS = Path(__file__).parent / "golden"
-UPDATE = "nox -s golden -- --update"
+UPDATE = "nox -s golden_update"
 Version = tuple[int, int]
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from jax2onnx_core import to_onnx
 
-diffrax: Any = pytest.importorskip("diffrax", reason="needs a version for this JAX")
-optimistix: Any = pytest.importorskip("optimistix", reason="needs a version for this JAX")
-lineax: Any = pytest.importorskip("lineax", reason="needs a version for this JAX")
+diffrax: Any = pytest.importorskip("diffrax")
+optimistix: Any = pytest.importorskip("optimistix")
+lineax: Any = pytest.importorskip("lineax")
 
 
 def assert_exports(fn: Any, inputs: Any, **options: Any) -> None:

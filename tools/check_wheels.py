@@ -18,7 +18,8 @@ import pytest
 WHEELS = Path(os.environ["JAX2ONNX_WHEELS"])
 EXAMPLE = Path(os.environ["JAX2ONNX_EXAMPLE"])
 FRAMEWORKS = ["nnx", "linen", "equinox", "haiku", "keras"]
-DISTRIBUTIONS = ["graph", "core", "lax", *FRAMEWORKS, "functions", "onnxruntime", "openvino", "testing", "cli"]
+PACKAGES = Path(__file__).parent.parent / "packages"
+DISTRIBUTIONS = sorted(path.parent.name.removeprefix("jax2onnx-") for path in PACKAGES.glob("*/pyproject.toml"))
 # uv's cache has wheels by their versions: an older one of the same version is none of these.
 REFRESH = [part for name in (*DISTRIBUTIONS, "ripple") for part in ("--refresh-package", f"jax2onnx-{name}")]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import flax.nnx  # noqa: F401  (composites of flax are listed only where flax is imported)
-from jax2onnx_core.plugins.cases import Limitation
+from jax2onnx_core import Limitation
 from jax2onnx_core.plugins.discovery import installed_plugins
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_testing.collection import Found, find_cases

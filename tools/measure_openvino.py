@@ -29,7 +29,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import TargetError
 from jax2onnx_onnxruntime import LegalisePass
 from jax2onnx_onnxruntime import load as load_reference
-from jax2onnx_openvino.runner import load
+from jax2onnx_openvino.loading import load
 from measured_tables import write_rows
 from resumable import Entry, remembered, run
 from sampled_calls import agree, in_domain, samples, with_inputs

@@ -2,7 +2,7 @@
 
 Each probe is a model of one operator (or of a few that the runtime fuses into one) with operands that show a property:
 a NaN among numbers, integers that overflow, an array without elements. It is run for each element type. The result is
-the data file of `jax2onnx_onnxruntime.guarantees`:
+the data file of `jax2onnx_onnxruntime._guarantees`:
 
     python tools/measure_ort_guarantees.py             # rewrites the data file
     python tools/measure_ort_guarantees.py --show TopK # prints what was measured for one operator

@@ -3,7 +3,7 @@
 Every operator of the standard domain is built as a model of one node, for each of its versions
 between the lowest and the highest opset asked for and for each element type, loaded without graph
 optimisation and run. What loads and runs is a kernel, unless it computes wrong integers (see PROBES).
-The result is the data file of `jax2onnx_onnxruntime.kernels`:
+The result is the data file of `jax2onnx_onnxruntime._kernels`:
 
     python tools/measure_ort_kernels.py            # rewrites the data file
     python tools/measure_ort_kernels.py --show Add # prints what one operator can do

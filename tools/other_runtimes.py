@@ -17,7 +17,9 @@ from jax2onnx_runtime.runtimes import LoadedModel
 __all__ = ["OtherRuntime"]
 
 ROOT = Path(__file__).parent.parent
-SOURCES = [str(ROOT / "packages" / f"jax2onnx-{name}" / "src") for name in ("graph", "onnxruntime", "openvino")]
+SOURCES = [
+    str(ROOT / "packages" / f"jax2onnx-{name}" / "src") for name in ("graph", "runtime", "onnxruntime", "openvino")
+]
 
 
 class OtherRuntime:
@@ -30,7 +32,7 @@ class OtherRuntime:
     """
 
     def __init__(
-        self, python: str, worker: str = "runtime_worker.py", module: str = "jax2onnx_onnxruntime.runner"
+        self, python: str, worker: str = "runtime_worker.py", module: str = "jax2onnx_onnxruntime.loading"
     ) -> None:
         self.python, self.worker, self.module = python, worker, module
         self._connection: Connection | None = None

@@ -1,7 +1,7 @@
 """Ten ordinary models in every runtime, and all cases in each target's own: writes the tables of docs/targets.md.
 
 Results of cases are kept in `conformance-results/` as they come; `--fresh` forgets them, `--models` leaves the cases out. It fails
-where a case is wrong and `target_cases.KNOWN` does not explain it.
+where a case is wrong and no limitation of the target or its runtime explains it. `--limitations` writes the table of these alone.
 
 `--runtime 1.18=PATH`, any number of times, names the Python of an environment that has this version of ONNX Runtime,
 `--runtime openvino=PATH` that of one with OpenVINO. Browsers run the models where `nox -s browser` has installed what that needs.
@@ -27,12 +27,14 @@ from browser_runtime import BrowserRuntime, installed, version
 from conformance import RESULTS
 from jax2onnx_core import OnnxProgram, errors, to_onnx
 from jax2onnx_core.lowering.physical import physical_array
+from jax2onnx_core.plugins.discovery import installed_plugins
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import TargetError
+from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.targets import standard_target
 from jax2onnx_onnxruntime.runtime import OrtRuntime
 from jax2onnx_runtime.comparison import compare
-from jax2onnx_runtime.runtimes import LoadedModel, reference_runtime
+from jax2onnx_runtime.runtimes import LoadedModel, find_runtime, reference_runtime
 from ordinary_models import ten_models
 from other_runtimes import OtherRuntime
 from resumable import Entry, remembered, run
@@ -59,7 +61,7 @@ def loader(runtime: Runtime) -> Load:
         return BrowserRuntime(runtime.provider).load
     if runtime.python:
         package = runtime.target.partition("==")[0]
-        return OtherRuntime(runtime.python, module=f"jax2onnx_{package}.runner").load
+        return OtherRuntime(runtime.python, module=f"jax2onnx_{package}.loading").load
     return reference_runtime.load if runtime.target == standard_target.name else OrtRuntime().load
 
 
@@ -148,7 +150,7 @@ def run_cases(runtime: Runtime, names: Sequence[str], workers: int) -> list[Entr
 
 
 def results_file(target: str) -> Path:
-    return RESULTS / f"target-{target}.jsonl"
+    return RESULTS / f"cases-{target}.jsonl"
 
 
 def worker(runtime: Runtime, names: list[str]) -> list[Entry]:
@@ -169,7 +171,7 @@ def case_rows(results: Mapping[str, Sequence[Entry]]) -> Iterator[str]:
         grouped: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
         for entry in entries:
             if entry["status"] != "equal":
-                why = target_cases.reason(target, entry) or missing_types(entry["detail"]) or entry["detail"]
+                why = entry["reason"] or missing_types(entry["detail"]) or entry["detail"]
                 grouped[entry["status"], why.replace(f"{ROOT}{os.sep}", "")].append(entry["name"])
         yield f"\n### `{target}`\n" if grouped else ""
         for (status, why), names in sorted(grouped.items()):
@@ -192,8 +194,30 @@ def unexplained(results: Mapping[str, Sequence[Entry]]) -> list[str]:
         f"{target}: {entry['name']}: {entry['detail']}"
         for target, entries in results.items()
         for entry in entries
-        if entry["status"] == "wrong" and target_cases.reason(target, entry) is None
+        if entry["status"] == "wrong" and entry["reason"] is None
     ]
+
+
+def limitations() -> Iterator[tuple[str, Limitation]]:
+    """Each limitation of each installed target in each version, and of its runtime, with the target's name."""
+    registry = installed_plugins().registry
+    for target in sorted(registry.targets.values(), key=lambda target: target.name):
+        runtime = find_runtime(registry.runtimes, target)
+        for found in dict.fromkeys([*map(target.of_version, target.versions), target]):
+            for limitation in (*found.limitations(), *runtime.limitations(found)):
+                yield found.name, limitation
+
+
+def limitation_rows() -> Iterator[str]:
+    """The table of limitations; one that several versions have is one row."""
+    targets: dict[Limitation, list[str]] = {}
+    for target, limitation in limitations():
+        targets.setdefault(limitation, []).append(f"`{target}`")
+    yield "| target | of | dtypes | limitation |"
+    yield "|---|---|---|---|"
+    for one, names in targets.items():
+        dtypes = ", ".join(f"`{dtype}`" for dtype in one.dtypes) or "all"
+        yield f"| {', '.join(dict.fromkeys(names))} | {one.subject} | {dtypes} | {one.reason} |"
 
 
 def replace(part: str, lines: Iterator[str]) -> None:
@@ -209,10 +233,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runtime", action="append", default=[], metavar="VERSION=PYTHON")
     parser.add_argument("--models", action="store_true", help="the ten models alone")
+    parser.add_argument("--limitations", action="store_true", help="the known limitations alone, without any runtime")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results of cases")
     parser.add_argument("--every", type=int, default=1, help="one of so many cases")
     parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 4))
     options = parser.parse_args()
+    replace("limitations", limitation_rows())
+    if options.limitations:
+        return
     runtimes = {"onnx.reference": Runtime(standard_target.name)}
     for number, _, python in (runtime.partition("=") for runtime in options.runtime):
         if number == "openvino":

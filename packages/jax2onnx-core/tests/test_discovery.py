@@ -11,6 +11,7 @@ import pytest
 from jax2onnx_core import Composites, Rules, errors, hookimpl, to_onnx
 from jax2onnx_core.plugins import discovery
 from jax2onnx_core.plugins.discovery import Hooks, load_plugins
+from jax2onnx_graph.rewrite.pass_base import GraphPass
 
 
 class EntryPoint:
@@ -183,10 +184,16 @@ def test_a_pass_that_cannot_be_made_is_left_out_and_named(factory, reason):
     assert f"A graph pass of the inline plugin Plugin {reason} The model was made without it." in program.report()
 
 
-def test_a_pass_after_one_that_does_not_exist():
-    plugin = registering(lambda registry: registry.graph_pass(lambda target: None, after="Nope"))
+class Late(GraphPass):
+    def rewrite_graph(self, editor):
+        pass
+
+
+def test_a_pass_after_one_that_does_not_run():
+    plugin = registering(lambda registry: registry.graph_pass(Late, after=[Late]))
     with pytest.raises(
-        errors.PassError, match="of the inline plugin Plugin is to run after 'Nope', but the default passes are"
+        errors.PassError,
+        match="A graph pass of the inline plugin Plugin has to run after Late, but the passes that have run before it are: RemoveDeadNodes",
     ):
         to_onnx(lambda x: x, [(3,)], plugins=[plugin])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_graph.facts.availability import is_allowed
 from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.forms import Form, Threshold
 from jax2onnx_graph.targets import Property, Target
 from onnx.reference import ReferenceEvaluator
 from onnx_ir.passes.common import RemoveUnusedNodesPass, ShapeInferencePass
@@ -29,14 +30,16 @@ class LimitedTarget(Target):
       lost: pairs of an operator and what the target does not keep of its meaning.
       dtypes: the element types that it computes with; all if there are none.
       opset: the version of the standard operators of which it has the others.
-      avoided: operators that it does not prefer to any other form.
+      avoided: forms that it does not prefer to any other.
+      thresholds: those of its thresholds that are not the ordinary ones.
     """
 
     def __init__(
         self, *missing: str, lost: Collection[tuple[str, Property]] = (), dtypes: Collection[type[np.generic]] = (),
-        opset: int = 26, avoided: Collection[str] = (),
+        opset: int = 26, avoided: Collection[Form] = (), thresholds: Mapping[Threshold, int] | None = None,
     ) -> None:  # fmt: skip
         self.missing, self.lost, self.opset, self.avoided = missing, lost, opset, avoided
+        self.thresholds = thresholds or {}
         self.dtypes = [np.dtype(dtype) for dtype in dtypes]
 
     def supports(self, op_type: str, dtype: np.dtype[Any], opset: int) -> bool:
@@ -47,8 +50,11 @@ class LimitedTarget(Target):
     def guarantees(self, op_type: str, dtype: np.dtype[Any], kept: Property) -> bool:
         return (op_type, kept) not in self.lost
 
-    def prefers(self, *forms: str) -> str:
+    def prefers(self, *forms: Form) -> Form:
         return next(form for form in forms if form not in self.avoided)
+
+    def threshold(self, threshold: Threshold) -> int:
+        return self.thresholds.get(threshold, super().threshold(threshold))
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
-from jax2onnx_onnxruntime.attention_forms import AttentionFormsPass
+from jax2onnx_onnxruntime._attention_forms import AttentionFormsPass
 
 HEADER = '<ir_version: 10, opset_import: ["" : 23]>\n'
 

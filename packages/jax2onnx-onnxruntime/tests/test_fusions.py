@@ -4,8 +4,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from jax2onnx_onnxruntime.fusions import TransposedProductsPass
-from jax2onnx_onnxruntime.runner import load
+from jax2onnx_onnxruntime._fusions import TransposedProductsPass
+from jax2onnx_onnxruntime.loading import load
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_graph.legalise.kernels import element_type
 from jax2onnx_onnxruntime import OnnxRuntime, supports
-from jax2onnx_onnxruntime.kernels import kernels, measured
+from jax2onnx_onnxruntime._kernels import kernels, measured
 
 
 @pytest.mark.parametrize("op_type", ["Add", "Where", "Gather", "MatMul", "Cast", "Max", "ReduceSum"])

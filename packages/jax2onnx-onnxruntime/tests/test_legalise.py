@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_graph.legalise.carriers import find_carrier
 from jax2onnx_onnxruntime import LegalisePass
-from jax2onnx_onnxruntime.kernels import table
+from jax2onnx_onnxruntime._kernels import table
 
 
 def legalised(body: str, opset: int = 23) -> str:

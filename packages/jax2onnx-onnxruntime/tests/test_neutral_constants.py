@@ -4,8 +4,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from jax2onnx_onnxruntime.neutral_constants import NeutralConstantsPass
-from jax2onnx_onnxruntime.runner import load
+from jax2onnx_onnxruntime._neutral_constants import NeutralConstantsPass
+from jax2onnx_onnxruntime.loading import load
 
 
 def _model(op_type: str, number: float, *, first: bool = False) -> ir.Model:

@@ -11,7 +11,7 @@ import onnxruntime as ort
 import pytest
 from jax2onnx_graph.passes import make_names_unique
 from jax2onnx_graph.traversal import all_nodes
-from jax2onnx_onnxruntime.partly_filled import PartlyFilledPass
+from jax2onnx_onnxruntime._partly_filled import PartlyFilledPass
 
 PLACES, HEADS, FEATURES = 1024, 2, 4
 HEADS_FIRST = "float[B,4,T,4] q, float[B,2,1024,4] k, float[B,2,1024,4] v"

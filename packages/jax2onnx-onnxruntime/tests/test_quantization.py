@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.traversal import walk
-from jax2onnx_onnxruntime.runner import load
+from jax2onnx_onnxruntime.loading import load
 from jax2onnx_onnxruntime.runtime import OrtRuntime
 from jax2onnx_onnxruntime.target import OnnxRuntime
 from jax2onnx_runtime.accuracy import accuracy

@@ -7,8 +7,8 @@ import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
-from jax2onnx_onnxruntime.neutral_constants import NeutralConstantsPass
-from jax2onnx_onnxruntime.scalar_fusions import ScalarFusionsPass
+from jax2onnx_onnxruntime._neutral_constants import NeutralConstantsPass
+from jax2onnx_onnxruntime._scalar_fusions import ScalarFusionsPass
 
 LEVELS = [
     ort.GraphOptimizationLevel.ORT_DISABLE_ALL,

@@ -11,8 +11,8 @@ import onnxruntime
 import pytest
 from jax2onnx_graph.errors import OptionError, TargetError
 from jax2onnx_graph.metadata import StatePair
+from jax2onnx_onnxruntime._states import OrtStates, is_updated_in_place
 from jax2onnx_onnxruntime.runtime import OrtRuntime
-from jax2onnx_onnxruntime.states import OrtStates, is_updated_in_place
 from jax2onnx_runtime.states import RuntimeOptions
 
 HEAD = '<ir_version: 11, opset_import: ["" : 24, "com.microsoft": 1]> g '
@@ -81,7 +81,7 @@ def test_one_buffer_gives_what_two_give(operator, monkeypatch):
     model = model_of(UPDATES[operator])
     assert all(is_updated_in_place(model, pair) for pair in states_of(model))
     results, states = steps(model, 60)
-    monkeypatch.setattr("jax2onnx_onnxruntime.states._IN_PLACE", {})
+    monkeypatch.setattr("jax2onnx_onnxruntime._states._IN_PLACE", {})
     assert not any(is_updated_in_place(model, pair) for pair in states_of(model))
     expected, expected_states = steps(model, 60)
     assert all(

@@ -14,10 +14,11 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.errors import TargetError
+from jax2onnx_graph.forms import Form, Threshold
 from jax2onnx_graph.legalise.guarantees import concerns
 from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_onnxruntime import OnnxRuntime
-from jax2onnx_onnxruntime.forms import FORMS
+from jax2onnx_onnxruntime.forms import FORMS, THRESHOLDS
 from jax2onnx_onnxruntime.runtime import OrtRuntime
 
 TARGET, RUNTIME = OnnxRuntime(), OrtRuntime()
@@ -103,27 +104,31 @@ def test_no_type_is_both_kept_and_lost():
 @pytest.mark.parametrize(
     ("forms", "fastest"),
     [
-        (("Swish", "Mul(x, Sigmoid(x))"), "Mul(x, Sigmoid(x))"),
-        (("GroupNormalization", "InstanceNormalization"), "InstanceNormalization"),
-        (("Softmax(axis)", "Softmax(axis=-1)"), "Softmax(axis=-1)"),
-        (("Softmax(axis=0)", "Exp, ReduceSum, Div"), "Exp, ReduceSum, Div"),
-        (("Einsum", "MatMul"), "MatMul"),
-        (("Max", "Relu"), "Relu"),
+        ((Form.SWISH, Form.SILU_BY_SIGMOID), Form.SILU_BY_SIGMOID),
+        ((Form.GROUP_NORMALIZATION, Form.INSTANCE_NORMALIZATION), Form.INSTANCE_NORMALIZATION),
+        ((Form.SOFTMAX, Form.SOFTMAX_LAST_AXIS), Form.SOFTMAX_LAST_AXIS),
+        ((Form.SOFTMAX_FIRST_AXIS, Form.SOFTMAX_BY_FORMULA), Form.SOFTMAX_BY_FORMULA),
+        ((Form.EINSUM, Form.MATMUL), Form.MATMUL),
+        ((Form.MAX, Form.RELU), Form.RELU),
     ],
 )
 def test_the_fastest_form_is_preferred(forms, fastest):
-    assert TARGET.prefers(*forms) == fastest
-    assert standard_target.prefers(*forms) == forms[0]
+    assert TARGET.prefers(*forms) is fastest
+    assert standard_target.prefers(*forms) is forms[0]
 
 
-def test_the_first_form_is_preferred_where_nothing_was_measured():
-    assert TARGET.prefers("Add(axis)", "Add(axis=-1)") == "Add(axis)"
-    assert TARGET.prefers("Einsum", "Swish") == "Einsum"
+def test_the_first_form_is_preferred_where_they_were_not_measured_together():
+    assert TARGET.prefers(Form.EINSUM, Form.SWISH) is Form.EINSUM
 
 
 def test_each_form_is_in_one_group():
-    names = [form for group in FORMS for form in group]
-    assert len(names) == len(set(names))
+    forms = [form for group in FORMS for form in group]
+    assert len(forms) == len(set(forms))
+
+
+def test_each_threshold_was_measured():
+    assert set(THRESHOLDS) == set(Threshold)
+    assert [TARGET.threshold(threshold) for threshold in THRESHOLDS] == list(THRESHOLDS.values())
 
 
 def test_its_passes_take_the_target():

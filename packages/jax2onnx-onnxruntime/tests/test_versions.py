@@ -9,7 +9,7 @@ import pytest
 from jax2onnx_core import errors, to_onnx
 from jax2onnx_graph.legalise.kernels import element_type
 from jax2onnx_onnxruntime import OnnxRuntime
-from jax2onnx_onnxruntime.kernels import kernels, measured_versions
+from jax2onnx_onnxruntime._kernels import kernels, measured_versions
 
 OLD = [version for version, name in measured_versions().items() if name]
 

@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_core import errors, to_onnx
 from jax2onnx_graph.legalise.kernels import bindings, operator_key, signature
-from jax2onnx_onnxruntime.kernels import WEB, measured_opsets, table
+from jax2onnx_onnxruntime._kernels import WEB, measured_opsets, table
 from jax2onnx_onnxruntime.web import Web
 
 

@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from jax2onnx_core import errors, to_onnx
-from jax2onnx_openvino.closed_scans import ClosedScansPass
+from jax2onnx_openvino._closed_scans import ClosedScansPass
 
 X = np.arange(6, dtype=np.float32).reshape(3, 2)
 

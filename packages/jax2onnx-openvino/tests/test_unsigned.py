@@ -8,8 +8,8 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_graph.traversal import all_nodes
 from jax2onnx_openvino import OpenVino
+from jax2onnx_openvino._unsigned import UnsignedPass
 from jax2onnx_openvino.runtime import OpenVinoRuntime
-from jax2onnx_openvino.unsigned import UnsignedPass
 
 TARGET, RUNTIME = OpenVino(), OpenVinoRuntime()
 RANDOM = np.random.default_rng(0)

@@ -112,3 +112,8 @@ def test_operations_without_a_case_are_named():
 
     plugins = _plugins(jax2onnx_register=jax2onnx_register, jax2onnx_testcases=jax2onnx_testcases)
     assert uncovered_operations("jax2onnx-demo", plugins) == ["demo_b"]
+
+
+def test_a_target_can_be_chosen(pytester, demo):
+    result = pytester.runpytest(str(demo), "-v", "--target", "onnx")
+    result.assert_outcomes(passed=5, skipped=1)

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax2onnx_core import to_onnx
-from jax2onnx_testing.checks import CheckFailedError, check_at_sizes
+from jax2onnx_testing.checks import check_at_sizes
+from jax2onnx_testing.errors import CheckFailedError
 from jax2onnx_testing.reference import Reference
 
 

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax2onnx_core import Case, construct, expect_graph, with_dtype
-from jax2onnx_testing.checks import CheckFailedError, assert_close, check_variant
+from jax2onnx_testing.checks import assert_close, check_variant
 from jax2onnx_testing.collection import Found
+from jax2onnx_testing.errors import CheckFailedError
 from jax2onnx_testing.matcher import GraphMismatchError
 from jax2onnx_testing.values import random_array
 from jax2onnx_testing.variants import Variant, build, fill_in, variants_of

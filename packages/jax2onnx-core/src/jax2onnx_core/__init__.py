@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jax2onnx_core.lowering.context import Context
     from jax2onnx_core.plugins import errors
     from jax2onnx_core.plugins.adapted import Adapted, AdaptedStates
-    from jax2onnx_core.plugins.cases import Case, Limitation, construct, expect_graph, with_dtype, with_rngs
+    from jax2onnx_core.plugins.cases import Case, construct, expect_graph, with_dtype, with_rngs
     from jax2onnx_core.plugins.discovery import hookimpl
     from jax2onnx_core.plugins.registry import Registry
     from jax2onnx_core.plugins.rules import Call, Complex, Composites, Replacement, Rules
@@ -37,7 +37,8 @@ _HOMES = {
     "jax2onnx_core.frontend.composite": ("bind_composite",),
     "jax2onnx_core.jaxprs": ("Aval", "Dim", "Jaxpr"),
     "jax2onnx_core.lowering.context": ("Context",),
-    "jax2onnx_core.plugins.cases": ("Case", "Limitation", "construct", "expect_graph", "with_dtype", "with_rngs"),
+    "jax2onnx_graph.limitations": ("Limitation",),
+    "jax2onnx_core.plugins.cases": ("Case", "construct", "expect_graph", "with_dtype", "with_rngs"),
     "jax2onnx_core.plugins.discovery": ("hookimpl",),
     "jax2onnx_core.plugins.registry": ("Registry",),
     "jax2onnx_core.plugins.adapted": ("Adapted", "AdaptedStates"),

@@ -13,7 +13,7 @@ from jax2onnx_graph.facts.dtypes import first_opset
 from jax2onnx_graph.facts.node_check import is_accepted
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.targets import Target, standard_target
-from jax2onnx_graph.traversal import all_nodes, all_values
+from jax2onnx_graph.traversal import all_nodes, all_values, place_of
 
 __all__ = ["check_opset", "declare_versions", "opset_lines", "opset_of"]
 
@@ -63,13 +63,8 @@ def opset_lines(model: ir.Model, target: Target) -> Iterator[str]:
     for needed in sorted(needing, reverse=True):
         if needed > target.opsets[0]:
             yield f"below opset {needed} without: " + ", ".join(
-                f"{op_type} {len(nodes)} ({_place(nodes[0])})" for op_type, nodes in sorted(needing[needed].items())
+                f"{op_type} {len(nodes)} ({place_of(nodes[0])})" for op_type, nodes in sorted(needing[needed].items())
             )
-
-
-def _place(node: ir.Node) -> str:
-    """The user's line that a node is from where it was kept, else the node's name, which tells the module."""
-    return node.metadata_props.get("source") or node.name or "unnamed"
 
 
 def _needed_opset(node: ir.Node, opset: int, target: Target) -> int:

@@ -9,6 +9,8 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.availability import is_allowed, main_value
+from jax2onnx_graph.forms import Form, Threshold
+from jax2onnx_graph.limitations import Limitation
 
 __all__ = ["PassFactory", "Property", "Target", "find_target", "standard_target"]
 
@@ -24,15 +26,27 @@ __all__ = ["PassFactory", "Property", "Target", "find_target", "standard_target"
 #: "masked": attention with a soft cap gives masked keys no weight.
 Property = Literal["nan", "signed_zero", "wraps", "empty", "inf", "accurate", "order", "masked"]
 
+# Asked only where a target prefers the form, but for the last: that of one CPU serves as well as any.
+_THRESHOLDS = {Threshold.LONG_AXIS: 8192, Threshold.SHARING_HEADS: 4, Threshold.OPERATOR_CALL: 2000}
+
 # Attention, RMSNormalization and RotaryEmbedding are from here on; what came later, few runtimes have.
 _BEST_OPSET = 23
 
 
 class Target:
-    """A runtime that models are made for; this class itself is the ONNX standard, without any runtime.
+    """What models are made for; this class itself is the ONNX standard, without any runtime.
 
-    A package that adds a runtime derives from it, overrides what is different there, and hands an instance to
-    `registry.target`. The answers should be measured.
+    Passes, rules and legalisation ask a target, and nothing else, about the runtime that a model is for:
+
+    * `supports`, `computes`, `missing_type`: is there a kernel for an operator at an element type?
+    * `guarantees`: does the kernel keep a part of the operator's meaning?
+    * `prefers`, `threshold`: which of several forms of equal meaning is fastest, and from which size on?
+    * `opsets`, `best_opset`, `ir_version`, `runs_functions`, `runs_as_well`: which files does it read?
+    * `passes`: what adapts a finished model to it?
+    * `limitations`: what does it get wrong in spite of all that?
+
+    A package that adds a target derives from this class, overrides what is different there, and hands an instance to
+    `registry.target`. The answers should be measured. What runs the models is a `jax2onnx_runtime.runtimes.Runtime`.
 
     Attributes:
       name: what users write in `to_onnx(..., target=name)`.
@@ -41,6 +55,7 @@ class Target:
       best_opset: the version whose operators a model for it is made of, unless the user names one.
       ir_version: the newest version of the file format that it reads.
       runs_functions: whether it runs models that hold functions; they are inlined for one that does not.
+      versions: the versions that `of_version` knows.
     """
 
     name = "onnx"
@@ -48,6 +63,11 @@ class Target:
     opsets = range(18, 27)
     ir_version = 13
     runs_functions = True
+
+    @property
+    def versions(self) -> Sequence[str]:
+        """The versions that `of_version` knows."""
+        return ()
 
     def of_version(self, version: str) -> Target:
         """The target for a version of its runtime: what `to_onnx(..., target="name==version")` exports for.
@@ -73,29 +93,52 @@ class Target:
         return is_allowed(op_type, dtype, opset)
 
     def computes(self, node: ir.Node, opset: int) -> bool:
-        """Whether it runs a node: `supports` at the type of the main operand, of a Cast at both; operators of other domains it does."""
+        """Whether it runs a node: `supports` its operator at the element type of the main operand, for a Cast also of the result.
+
+        Operators of other domains are taken to run, and so are operands without a known type.
+        """
         return self.missing_type(node, opset) is None
 
     def missing_type(self, node: ir.Node, opset: int) -> ir.DataType | None:
-        """The element type with which it does not run a node; None where it does, see `computes`."""
+        """The first element type for which it lacks the operator of a node; None where it runs the node, see `computes`."""
         values = [] if node.domain else [main_value(node, opset), *(node.outputs if node.op_type == "Cast" else ())]
         types = (value.dtype for value in values if value.dtype is not None)
         return next((dtype for dtype in types if not self.supports(node.op_type, dtype.numpy(), opset)), None)
 
     def runs_as_well(self, node: ir.Node, opset: int, lower: int) -> bool:
-        """Whether what runs a node of a finished model at an opset runs it at a lower one, where it means the same."""
+        """Whether the kernel of a lower opset runs a node as well, so that the model may declare that opset.
+
+        Args:
+          node: a node of a finished model, whose operator means the same at both opsets.
+          opset: the opset that the model was made for.
+          lower: the lower one.
+        """
         return True
 
     def guarantees(self, op_type: str, dtype: Dtype, kept: Property) -> bool:
-        """Whether the runtime keeps this part of the operator's meaning at this element type."""
+        """Whether the runtime keeps this part of the operator's meaning at this element type.
+
+        Args:
+          op_type: an operator of the standard.
+          dtype: the element type of its main operand.
+          kept: the part that is asked about, see `Property`.
+        """
         return True
 
-    def prefers(self, *forms: str) -> str:
+    def prefers(self, *forms: Form) -> Form:
         """The one of several forms of equal meaning that runs fastest; the first where none is known to."""
         return forms[0]
 
+    def threshold(self, threshold: Threshold) -> int:
+        """The size from which a form pays, in the unit that the `Threshold` names."""
+        return _THRESHOLDS[threshold]
+
     def passes(self) -> Sequence[PassFactory]:
-        """Makers of the passes that adapt a finished model to the runtime."""
+        """The classes of the passes that adapt a finished model to the runtime, in order, or other makers of them."""
+        return ()
+
+    def limitations(self) -> Sequence[Limitation]:
+        """What its version is known to get wrong, or not to run, in spite of all that."""
         return ()
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "all_values",
     "check_depth",
     "given_inputs",
+    "place_of",
     "subgraphs",
     "too_deep",
     "walk",
@@ -90,3 +91,8 @@ def too_deep(levels: str) -> ConversionError:
 def given_inputs(graph: ir.Graph) -> Iterator[ir.Value]:
     """The inputs that a caller gives: older models list their initializers among the inputs, too."""
     return (value for value in graph.inputs if value.name not in graph.initializers)
+
+
+def place_of(node: ir.Node) -> str:
+    """The user's line that a node is from where it was kept, else the node's name, which tells the module."""
+    return node.metadata_props.get("source") or node.name or "unnamed"

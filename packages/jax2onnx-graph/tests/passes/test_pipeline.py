@@ -11,11 +11,11 @@ PASSES = [factory(standard_target) for factory in default_passes()]
 
 
 def test_each_pass_runs_after_those_that_it_names():
-    ran: set[str] = set()
+    ran: set[type] = set()
     for one in PASSES:
         if isinstance(one, GraphPass):
             assert set(one.after) <= ran, type(one).__name__
-        ran.add(type(one).__name__)
+        ran.add(type(one))
 
 
 @pytest.mark.parametrize("one", [p for p in PASSES if isinstance(p, GraphPass)], ids=lambda p: type(p).__name__)

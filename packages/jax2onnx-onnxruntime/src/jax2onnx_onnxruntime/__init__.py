@@ -6,21 +6,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jax2onnx_onnxruntime.legalise import LegalisePass
-    from jax2onnx_onnxruntime.runner import Runner, load
-    from jax2onnx_onnxruntime.support import supports
+    from jax2onnx_onnxruntime._legalise import LegalisePass
+    from jax2onnx_onnxruntime._support import supports
+    from jax2onnx_onnxruntime.loading import OrtModel, load
     from jax2onnx_onnxruntime.target import OnnxRuntime
 
-__all__ = ["LegalisePass", "OnnxRuntime", "Runner", "load", "supports"]
+__all__ = ["LegalisePass", "OnnxRuntime", "OrtModel", "load", "supports"]
 __version__ = "0.1.0"
 
 # The plugin module is imported with every export; what it does not need comes at first use.
 _LAZY = {
-    "LegalisePass": "jax2onnx_onnxruntime.legalise",
+    "LegalisePass": "jax2onnx_onnxruntime._legalise",
     "OnnxRuntime": "jax2onnx_onnxruntime.target",
-    "Runner": "jax2onnx_onnxruntime.runner",
-    "load": "jax2onnx_onnxruntime.runner",
-    "supports": "jax2onnx_onnxruntime.support",
+    "OrtModel": "jax2onnx_onnxruntime.loading",
+    "load": "jax2onnx_onnxruntime.loading",
+    "supports": "jax2onnx_onnxruntime._support",
 }
 
 

@@ -1,61 +1,73 @@
 """Which of several forms of equal meaning ONNX Runtime's CPU provider runs fastest.
 
-A form is named by the operators that tell it from the others. The numbers are measured times, relative to the fastest
-form of the group (one thread, version 1.31, typical shapes); where the times depend on the shape, they are those of a
-middle-sized one.
+The numbers are measured times, relative to the fastest form of the group (one thread, version 1.31, typical shapes); where the
+times depend on the shape, they are those of a middle-sized one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["FORMS", "preferred"]
+from jax2onnx_graph.forms import Form, Threshold
+
+__all__ = ["FORMS", "THRESHOLDS", "preferred"]
 
 #: The groups of forms that can replace each other: form → relative time.
-FORMS: tuple[Mapping[str, float], ...] = (
+FORMS: tuple[Mapping[Form, float], ...] = (
     # Products.
-    {"MatMul": 1.0, "Gemm": 1.0, "Einsum": 1.5},
-    {"Gemm(transB=1)": 1.0, "MatMul(x, Transpose(w))": 1.0, "Einsum(x, w)": 14.5},
-    {"Add(MatMul, [C])": 1.0, "Add(MatMul, [1, C])": 1.02},
+    {Form.MATMUL: 1.0, Form.GEMM: 1.0, Form.EINSUM: 1.5},
+    {Form.GEMM_TRANSPOSED: 1.0, Form.MATMUL_OF_TRANSPOSE: 1.0, Form.EINSUM_TRANSPOSED: 14.5},
+    {Form.ADD_VECTOR: 1.0, Form.ADD_ROW: 1.02},
     # Query, key and value of one token; of 512 tokens both take the same time. Joining pays for quantised weights only.
-    {"MatMul(x, [w, v]), Split": 1.0, "MatMul(x, w), MatMul(x, v)": 1.01},
+    {Form.JOINED_PRODUCTS: 1.0, Form.SEPARATE_PRODUCTS: 1.01},
     # Activations.
-    {"Mul(x, Sigmoid(x))": 1.0, "Swish": 3.42, "Div(x, 1 + Exp(-x))": 4.32},
-    {"Gelu": 1.0, "Erf(Div(x, √2))": 1.16, "Erf(Mul(x, √½))": 2.95, "Sub(1, Erf)": 3.36},
-    {"Gelu(approximate=tanh)": 1.0, "Tanh(Pow(x, 3))": 4.37, "Tanh(Mul(x, Mul(x, x)))": 4.86},
-    {"Relu": 1.0, "Max": 1.07},
-    {"Clip": 1.0, "Min": 1.08},
+    {Form.SILU_BY_SIGMOID: 1.0, Form.SWISH: 3.42, Form.SILU_BY_EXP: 4.32},
+    {Form.GELU: 1.0, Form.GELU_BY_QUOTIENT: 1.16, Form.GELU_BY_PRODUCT: 2.95, Form.GELU_BY_DIFFERENCE: 3.36},
+    {Form.GELU_TANH: 1.0, Form.GELU_TANH_BY_POWER: 4.37, Form.GELU_TANH_BY_PRODUCT: 4.86},
+    {Form.RELU: 1.0, Form.MAX: 1.07},
+    {Form.CLIP: 1.0, Form.MIN: 1.08},
     # Operators along an axis.
-    {"Softmax(axis=-1)": 1.0, "Softmax(axis)": 3.2, "Exp, ReduceSum, Div": 3.8, "Softmax(axis=0)": 51.0},
-    {"LogSoftmax(axis=-1)": 1.0, "LogSoftmax(axis)": 3.4, "Exp, ReduceSum, Log, Sub": 3.5, "LogSoftmax(axis=0)": 27.0},
-    {"ReduceMax, Exp, ReduceSum, Log": 1.0, "ReduceLogSumExp": 6.3},
-    {"Hardmax(axis=-1)": 1.0, "Hardmax(axis)": 2.2},
-    {"TopK(axis=-1)": 1.0, "TopK(axis)": 1.14},
+    {Form.SOFTMAX_LAST_AXIS: 1.0, Form.SOFTMAX: 3.2, Form.SOFTMAX_BY_FORMULA: 3.8, Form.SOFTMAX_FIRST_AXIS: 51.0},
+    {Form.LOG_SOFTMAX_LAST_AXIS: 1.0, Form.LOG_SOFTMAX: 3.4, Form.LOG_SOFTMAX_BY_FORMULA: 3.5, Form.LOG_SOFTMAX_FIRST_AXIS: 27.0},
+    {Form.LOG_SUM_EXP_BY_FORMULA: 1.0, Form.REDUCE_LOG_SUM_EXP: 6.3},
+    {Form.HARDMAX_LAST_AXIS: 1.0, Form.HARDMAX: 2.2},
+    {Form.TOP_K_LAST_AXIS: 1.0, Form.TOP_K: 1.14},
     # The 50 greatest of 151,936 elements; the others are of blocks whose maxima are not among the 50 greatest.
-    {"TopK(blocks)": 1.0, "TopK(long axis)": 1.7},
+    {Form.TOP_K_OF_BLOCKS: 1.0, Form.TOP_K_OF_LONG_AXIS: 1.7},
     # Normalisations and means.
-    {"LayerNormalization": 1.0, "ReduceMean(x), ReduceMean(x²)": 2.6, "SkipLayerNormalization": 9.6},
-    {"RMSNormalization": 1.0, "Pow(x, 2), ReduceMean": 1.04, "Mul(x, x), ReduceMean": 2.5},
-    {"InstanceNormalization": 1.0, "LayerNormalization(groups)": 1.13, "GroupNormalization": 1.5, "ReduceMean(groups)": 2.2},
-    {"GlobalAveragePool": 1.0, "ReduceMean(NHWC)": 3.3},
-    {"ReduceMean(NCHW)": 1.0, "GlobalAveragePool(NCHW)": 3.1},
-    {"Mul(x, a), Add(b)": 1.0, "BatchNormalization": 1.0, "Sub(m), Mul(a), Add(b)": 1.13},
+    {Form.LAYER_NORMALIZATION: 1.0, Form.LAYER_NORMALIZATION_BY_MOMENTS: 2.6, Form.SKIP_LAYER_NORMALIZATION: 9.6},
+    {Form.RMS_NORMALIZATION: 1.0, Form.RMS_NORMALIZATION_BY_POWER: 1.04, Form.RMS_NORMALIZATION_BY_PRODUCT: 2.5},
+    {Form.INSTANCE_NORMALIZATION: 1.0, Form.LAYER_NORMALIZATION_OF_GROUPS: 1.13, Form.GROUP_NORMALIZATION: 1.5, Form.GROUP_NORMALIZATION_BY_MOMENTS: 2.2},
+    {Form.GLOBAL_AVERAGE_POOL_OF_TRANSPOSE: 1.0, Form.REDUCE_MEAN_CHANNELS_LAST: 3.3},
+    {Form.REDUCE_MEAN_CHANNELS_FIRST: 1.0, Form.GLOBAL_AVERAGE_POOL: 3.1},
+    {Form.SCALE_AND_SHIFT: 1.0, Form.BATCH_NORMALIZATION: 1.0, Form.BATCH_NORMALIZATION_BY_FORMULA: 1.13},
     # Images.
-    {"Resize(last two axes)": 1.0, "Resize(any axes)": 1.06},
+    {Form.RESIZE_LAST_TWO_AXES: 1.0, Form.RESIZE_ANY_AXES: 1.06},
     # Attention.
-    {"Attention(3-D)": 1.0, "Attention(4-D)": 1.1, "MatMul, Softmax, MatMul": 1.2, "Where, Softmax": 1.3, "Einsum, Softmax": 1.8},
+    {Form.ATTENTION_3D: 1.0, Form.ATTENTION_4D: 1.1, Form.ATTENTION_BY_PRODUCTS: 1.2, Form.ATTENTION_BY_WHERE: 1.3, Form.ATTENTION_BY_EINSUM: 1.8},
     # One query of 16 heads on a cache of 1024 keys of 8 heads; in place: the cache is not copied.
-    {"Attention(4-D, scale=1)": 1.0, "MatMul, Softmax, MatMul(one query)": 1.53, "Attention(3-D, scale=1)": 1.54, "Attention(4-D, scale)": 1.83, "GroupQueryAttention(in place)": 2.0, "Attention(3-D, scale)": 3.0, "GroupQueryAttention": 3.3},
+    {Form.ONE_QUERY_4D_SCALED: 1.0, Form.ONE_QUERY_BY_PRODUCTS: 1.53, Form.ONE_QUERY_3D_SCALED: 1.54, Form.ONE_QUERY_4D: 1.83, Form.GROUP_QUERY_ATTENTION_IN_PLACE: 2.0, Form.ONE_QUERY_3D: 3.0, Form.GROUP_QUERY_ATTENTION: 3.3},
     # One query with four heads for each key head, the scale 1; with eight the factor is 1.7, with two 0.7.
-    {"Attention(heads as rows)": 1.0, "Attention(heads)": 1.2},
-    {"RotaryEmbedding(3-D)": 1.0, "RotaryEmbedding(4-D)": 2.0, "Split, Neg, Concat": 3.8, "Split, Sub, Add": 4.2},
+    {Form.HEADS_AS_ROWS: 1.0, Form.HEADS: 1.2},
+    {Form.ROTARY_EMBEDDING_3D: 1.0, Form.ROTARY_EMBEDDING_4D: 2.0, Form.ROTARY_EMBEDDING_BY_CONCAT: 3.8, Form.ROTARY_EMBEDDING_BY_HALVES: 4.2},
     # Buffers and sequences.
-    {"TensorScatter": 1.0, "ScatterElements": 1.25, "Slice, Concat": 1.95, "ScatterND": 2.16, "Where": 3.42},
-    {"LSTM": 1.0, "GRU": 1.0, "RNN": 1.0, "LSTM(activations)": 1.0, "GRU(activations)": 1.0, "RNN(activations)": 1.0, "Scan": 2.1, "Loop": 2.3},
+    {Form.TENSOR_SCATTER: 1.0, Form.SCATTER_ELEMENTS: 1.25, Form.SLICE_AND_CONCAT: 1.95, Form.SCATTER_ND: 2.16, Form.WHERE: 3.42},
+    {Form.LSTM: 1.0, Form.GRU: 1.0, Form.RNN: 1.0, Form.LSTM_OF_OTHER_ACTIVATIONS: 1.0, Form.GRU_OF_OTHER_ACTIVATIONS: 1.0, Form.RNN_OF_OTHER_ACTIVATIONS: 1.0, Form.SCAN: 2.1, Form.LOOP: 2.3},
 )  # fmt: skip
 
 
-def preferred(forms: tuple[str, ...]) -> str:
+#: The sizes from which forms pay.
+THRESHOLDS: Mapping[Threshold, int] = {
+    # The greatest of 8,192 elements take 16 µs by both forms, those of 65,536 take 54 µs by one TopK and 26 µs by blocks.
+    Threshold.LONG_AXIS: 8192,
+    # With four query heads for each key head, rows are 1.2 times as fast, with eight 1.7 times, with two 0.7 times.
+    Threshold.SHARING_HEADS: 4,
+    # The call of a small Sub takes 0.25 µs, in which one of many float32 elements computes so many more.
+    Threshold.OPERATOR_CALL: 2000,
+}
+
+
+def preferred(forms: tuple[Form, ...]) -> Form:
     """The fastest of `forms`; those that were not measured together with the first are left out of account."""
     times = next((group for group in FORMS if forms[0] in group), {forms[0]: 1.0})
     return min((form for form in forms if form in times), key=times.__getitem__)

@@ -10,6 +10,7 @@ from pathlib import Path
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import TargetError
+from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.metadata import StatePair
 from jax2onnx_graph.targets import Target
 from jax2onnx_runtime.quantization import Quantization
@@ -36,7 +37,7 @@ class OrtRuntime(Runtime):
         Raises:
           TargetError: ONNX Runtime is not installed, or it refuses the model.
         """
-        from jax2onnx_onnxruntime.runner import load
+        from jax2onnx_onnxruntime.loading import load
 
         with _explained():
             return load(model)
@@ -48,7 +49,7 @@ class OrtRuntime(Runtime):
           OptionError: an option is impossible.
           TargetError: ONNX Runtime is not installed, or it refuses the model.
         """
-        from jax2onnx_onnxruntime.states import OrtStates
+        from jax2onnx_onnxruntime._states import OrtStates
 
         with _explained():
             return OrtStates(model, states, options)
@@ -59,10 +60,16 @@ class OrtRuntime(Runtime):
         Raises:
           TargetError: ONNX Runtime is not installed, or it refuses the model.
         """
-        from jax2onnx_onnxruntime.profiling import node_times
+        from jax2onnx_onnxruntime._profiling import node_times
 
         with _explained():
             return node_times(model, feeds, runs)
+
+    def limitations(self, target: Target) -> Sequence[Limitation]:
+        """What the Python API of the target's version cannot do."""
+        from jax2onnx_onnxruntime.limitations import limitations_of_running
+
+        return limitations_of_running(target.name.partition("==")[2])
 
     def quantize(self, model: ir.Model, request: Quantization, target: Target) -> ir.Model:
         """A copy of a model in fewer bits, by ONNX Runtime's own quantizers.
@@ -71,7 +78,7 @@ class OrtRuntime(Runtime):
           OptionError: the request does not fit the model.
           TargetError: ONNX Runtime is not installed, or its quantizer fails.
         """
-        from jax2onnx_onnxruntime.quantization.convert import quantize
+        from jax2onnx_onnxruntime._quantization.convert import quantize
 
         with _explained():
             return quantize(model, request, target)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.forms import Form, Threshold
+from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.targets import PassFactory, Property, Target
 
 __all__ = ["OnnxRuntime"]
@@ -26,9 +28,16 @@ class OnnxRuntime(Target):
     def __init__(self, version: str = "") -> None:
         self._version = version
         if version:
-            from jax2onnx_onnxruntime.kernels import measured_opsets
+            from jax2onnx_onnxruntime._kernels import measured_opsets
 
             self.name, self.is_default, self.opsets = f"{type(self).name}=={version}", False, measured_opsets(version)
+
+    @property
+    def versions(self) -> Sequence[str]:
+        """The versions that were measured, oldest first."""
+        from jax2onnx_onnxruntime._kernels import measured_versions
+
+        return () if self._version else tuple(measured_versions())
 
     def of_version(self, version: str) -> OnnxRuntime:
         """The target for a version such as "1.18" or "1.18.1".
@@ -36,7 +45,7 @@ class OnnxRuntime(Target):
         Raises:
           OptionError: it was not measured.
         """
-        from jax2onnx_onnxruntime.kernels import measured_versions
+        from jax2onnx_onnxruntime._kernels import measured_versions
 
         known = measured_versions()
         found = ".".join(version.split(".")[:2])
@@ -49,39 +58,51 @@ class OnnxRuntime(Target):
 
     def supports(self, op_type: str, dtype: np.dtype[Any], opset: int) -> bool:
         """Whether the operator is computed exactly on this element type, natively or after legalisation."""
-        from jax2onnx_onnxruntime.support import supports
+        from jax2onnx_onnxruntime._support import supports
 
         return supports(op_type, dtype, opset, self._version)
 
     def runs_as_well(self, node: ir.Node, opset: int, lower: int) -> bool:
         """Whether there is a kernel for a node at a lower opset, if there is one at this opset."""
-        from jax2onnx_onnxruntime.support import runs_as_well
+        from jax2onnx_onnxruntime._support import runs_as_well
 
         return runs_as_well(node, opset, lower, self._version)
 
     def guarantees(self, op_type: str, dtype: np.dtype[Any], kept: Property) -> bool:
         """Whether the kernel that computes the operator keeps the property; see `guarantees.json`."""
-        from jax2onnx_onnxruntime.guarantees import guarantees
+        from jax2onnx_onnxruntime._guarantees import guarantees
 
         return guarantees(op_type, dtype, kept, self._version)
 
-    def prefers(self, *forms: str) -> str:
-        """The fastest of several forms of equal meaning, by the names of `jax2onnx_onnxruntime.forms`."""
+    def prefers(self, *forms: Form) -> Form:
+        """The fastest of several forms of equal meaning, by the times in `jax2onnx_onnxruntime.forms`."""
         from jax2onnx_onnxruntime.forms import preferred
 
         return preferred(forms)
 
+    def threshold(self, threshold: Threshold) -> int:
+        """The size from which a form pays; see `jax2onnx_onnxruntime.forms`."""
+        from jax2onnx_onnxruntime.forms import THRESHOLDS
+
+        return THRESHOLDS[threshold]
+
     def passes(self) -> Sequence[PassFactory]:
         """What older versions lose, forms of attention, legalisation, then the passes that keep the runtime's own optimiser from mistakes."""
-        from jax2onnx_onnxruntime.attention_forms import AttentionFormsPass
-        from jax2onnx_onnxruntime.fusions import TransposedProductsPass
-        from jax2onnx_onnxruntime.legalise import LegalisePass
-        from jax2onnx_onnxruntime.neutral_constants import NeutralConstantsPass
-        from jax2onnx_onnxruntime.partly_filled import PartlyFilledPass
-        from jax2onnx_onnxruntime.repairs import RepairsPass
-        from jax2onnx_onnxruntime.scalar_fusions import ScalarFusionsPass
+        from jax2onnx_onnxruntime._attention_forms import AttentionFormsPass
+        from jax2onnx_onnxruntime._fusions import TransposedProductsPass
+        from jax2onnx_onnxruntime._legalise import LegalisePass
+        from jax2onnx_onnxruntime._neutral_constants import NeutralConstantsPass
+        from jax2onnx_onnxruntime._partly_filled import PartlyFilledPass
+        from jax2onnx_onnxruntime._repairs import RepairsPass
+        from jax2onnx_onnxruntime._scalar_fusions import ScalarFusionsPass
 
         repairs = [RepairsPass] if self._version else []
         legalise = partial(LegalisePass, version=self._version)
         attention = (AttentionFormsPass, PartlyFilledPass)
         return (*repairs, *attention, legalise, TransposedProductsPass, NeutralConstantsPass, ScalarFusionsPass)
+
+    def limitations(self) -> Sequence[Limitation]:
+        """What kernels of the version are known to get wrong, see `jax2onnx_onnxruntime.limitations`."""
+        from jax2onnx_onnxruntime.limitations import limitations
+
+        return limitations(self._version)

@@ -52,7 +52,7 @@ def _runs_on_gpu(op_type: str, dtype: Dtype, opset: int) -> bool:
     """Whether WebGPU has a kernel for the operator at this type."""
     from jax2onnx_graph.legalise.kernels import element_type, signature
 
-    from jax2onnx_onnxruntime.kernels import table
+    from jax2onnx_onnxruntime._kernels import table
 
     found = signature(op_type, opset)
     types = None if found is None else table("webgpu").types(op_type, found.main, opset)

@@ -6,17 +6,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jax2onnx_openvino.runner import Runner, load
+    from jax2onnx_openvino.loading import OpenVinoModel, load
     from jax2onnx_openvino.target import OpenVino
 
-__all__ = ["OpenVino", "Runner", "load"]
+__all__ = ["OpenVino", "OpenVinoModel", "load"]
 __version__ = "0.1.0"
 
 # The plugin module is imported with every export; what it does not need comes at first use.
 _LAZY = {
     "OpenVino": "jax2onnx_openvino.target",
-    "Runner": "jax2onnx_openvino.runner",
-    "load": "jax2onnx_openvino.runner",
+    "OpenVinoModel": "jax2onnx_openvino.loading",
+    "load": "jax2onnx_openvino.loading",
 }
 
 

@@ -29,7 +29,7 @@ class OpenVinoRuntime(Runtime):
         Raises:
           TargetError: OpenVINO is not installed, or it refuses the model.
         """
-        from jax2onnx_openvino.runner import load
+        from jax2onnx_openvino.loading import load
 
         try:
             return load(model)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jax2onnx_graph.arrays import Dtype
+from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.targets import PassFactory, Property, Target
 
 __all__ = ["OpenVino"]
@@ -23,26 +24,32 @@ class OpenVino(Target):
 
     def supports(self, op_type: str, dtype: Dtype, opset: int) -> bool:
         """Whether the operator is computed exactly on this element type, natively or after legalisation."""
-        from jax2onnx_openvino.support import supports
+        from jax2onnx_openvino._support import supports
 
         return supports(op_type, dtype, opset)
 
     def guarantees(self, op_type: str, dtype: Dtype, kept: Property) -> bool:
         """Whether what computes the operator keeps the property; see `guarantees.json`."""
-        from jax2onnx_openvino.support import guarantees
+        from jax2onnx_openvino._support import guarantees
 
         return guarantees(op_type, dtype, kept)
 
     def passes(self) -> Sequence[PassFactory]:
         """What the plugin loses is put right, then integers, then the form of loops; what has no right form is refused."""
-        from jax2onnx_openvino.casts import CastsPass
-        from jax2onnx_openvino.closed_scans import ClosedScansPass
-        from jax2onnx_openvino.legalise import LegalisePass
-        from jax2onnx_openvino.refusals import RefusalsPass
-        from jax2onnx_openvino.repairs import RepairsPass
-        from jax2onnx_openvino.stable_sorts import StableSortsPass
-        from jax2onnx_openvino.unsigned import UnsignedPass
+        from jax2onnx_openvino._casts import CastsPass
+        from jax2onnx_openvino._closed_scans import ClosedScansPass
+        from jax2onnx_openvino._legalise import LegalisePass
+        from jax2onnx_openvino._refusals import RefusalsPass
+        from jax2onnx_openvino._repairs import RepairsPass
+        from jax2onnx_openvino._stable_sorts import StableSortsPass
+        from jax2onnx_openvino._unsigned import UnsignedPass
 
         return (
             UnsignedPass, StableSortsPass, RepairsPass, LegalisePass, CastsPass, ClosedScansPass, RefusalsPass,
         )  # fmt: skip
+
+    def limitations(self) -> Sequence[Limitation]:
+        """What the plugin is known to get wrong, see `jax2onnx_openvino.limitations`."""
+        from jax2onnx_openvino.limitations import LIMITATIONS
+
+        return LIMITATIONS

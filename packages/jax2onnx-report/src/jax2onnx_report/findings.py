@@ -48,6 +48,7 @@ class Findings:
       verified: what verification found, output by output and run by run.
       accuracy: how far a model in fewer bits is off, as text.
       times: seconds by the names of nodes.
+      not_formed: a sentence about each formula that is no operator of its own, with the reason.
     """
 
     target: Target | None = None
@@ -57,3 +58,4 @@ class Findings:
     verified: Sequence[VerifiedOutput] = ()
     accuracy: str = ""
     times: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    not_formed: Sequence[str] = ()

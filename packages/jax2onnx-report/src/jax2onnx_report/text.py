@@ -39,4 +39,5 @@ def _lowering(findings: Findings) -> Iterator[str]:
         yield f"lowered by {way}: " + ", ".join(names)
     for (name, reason), count in sorted(findings.reasons.items()):
         yield f"declined: {name} ({count}×): {reason}"
+    yield from findings.not_formed
     yield from findings.notes

@@ -11,9 +11,11 @@ from typing import Self
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, TargetError
+from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.metadata import StatePair
 from jax2onnx_graph.targets import Target
 
+from jax2onnx_runtime.limitations import LIMITATIONS
 from jax2onnx_runtime.quantization import Quantization
 from jax2onnx_runtime.states import NumpyStates, RuntimeOptions, StatefulModel
 
@@ -97,6 +99,10 @@ class Runtime:
         """
         raise TargetError(f"{self.name} does not tell how long each node of a model takes.")
 
+    def limitations(self, target: Target) -> Sequence[Limitation]:
+        """What it is known to get wrong of models for a target in some version, beside `target.limitations()`."""
+        return ()
+
     def quantize(self, model: ir.Model, request: Quantization, target: Target) -> ir.Model:
         """A copy of a model in fewer bits.
 
@@ -134,7 +140,15 @@ class MissingRuntime(Runtime):
         )
 
 
-reference_runtime = Runtime()
+class _ReferenceRuntime(Runtime):
+    """`onnx.reference`, with what is known of it."""
+
+    def limitations(self, target: Target) -> Sequence[Limitation]:
+        """What `onnx.reference` is known to get wrong."""
+        return LIMITATIONS
+
+
+reference_runtime = _ReferenceRuntime()
 
 
 def find_runtime(runtimes: Mapping[str, Runtime], target: Target) -> Runtime:

@@ -8,23 +8,23 @@ from collections.abc import Mapping, Sequence
 import jax
 import onnx
 import onnx_ir as ir
-from jax2onnx_core import Case, OnnxProgram, Target
+from jax2onnx_core import Case, OnnxProgram
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_core.plugins.cases import ExpectGraph
 from jax2onnx_core.program.verification import as_traced
 from jax2onnx_graph.arrays import Array
-from jax2onnx_onnxruntime import LegalisePass, load
 from jax2onnx_runtime.comparison import compare
 from jax2onnx_runtime.sizes import choose_sizes
 
+from jax2onnx_testing.errors import CheckFailedError
 from jax2onnx_testing.matcher import match_graph
 from jax2onnx_testing.reference import Reference
+from jax2onnx_testing.targets import explain_failures, explain_refusals, loaded
 from jax2onnx_testing.values import Distribution, arguments
-from jax2onnx_testing.variants import Variant, build
+from jax2onnx_testing.variants import Built, Variant, build
 
 __all__ = [
-    "CheckFailedError",
     "assert_close",
     "check_at_sizes",
     "check_program",
@@ -34,25 +34,35 @@ __all__ = [
 ]
 
 
-class CheckFailedError(AssertionError):
-    """A program fails a check of its case, or one that every program must pass."""
-
-
 def check_variant(variant: Variant) -> None:
-    """Build, export and check one variant of a case. Raises `CheckFailedError` at the first thing that is wrong."""
+    """Build, export and check one variant of a case.
+
+    Raises:
+      CheckFailedError: the first thing that is wrong.
+      KnownLimitationError: the variant's target refuses the case, or is known to get it wrong.
+    """
     built, case = build(variant), variant.found.case
-    program = built.export()
-    check_program(program, built.options.get("output_names"))
+    with explain_refusals(variant.target):
+        program = built.export()
     _check_same_bytes(program, built.export())
+    with explain_failures(variant.target, program, variant.found.id):
+        _check_runs(program, built)
+        check_program(program, built.options.get("output_names"))
+    if variant.is_expected:
+        for expectation in _expectations(case):
+            match_graph(program.model, expectation)
+
+
+def _check_runs(program: OnnxProgram, built: Built) -> None:
+    """Run a program at several sizes, and compare it with JAX."""
+    variant, case = built.variant, built.variant.found.case
     seed = zlib.crc32(variant.id.encode())
     sizes = choose_sizes(program.inputs.space(program.traced.out_avals))
     with jax.enable_x64(variant.x64):
         calls = [arguments(program, built.inputs, one, case.values, seed + run) for run, one in enumerate(sizes)]
         for one, (args, kwargs), want in zip(sizes, calls, Reference(built.fn).of_calls(calls), strict=True):
-            check_values(program, want, case, one, run_program(program, args, kwargs))
-    if variant.is_expected:
-        for expectation in _expectations(case):
-            match_graph(program.model, expectation)
+            got = run_program(program, args, kwargs, variant.target)
+            check_values(program, want, case, one, got)
 
 
 def _expectations(case: Case) -> Sequence[ExpectGraph]:
@@ -125,9 +135,19 @@ def check_at_sizes(
             assert_close(array, wanted, f"Output {name!r} at {run.where}", rtol=rtol, atol=atol)
 
 
-def run_program(program: OnnxProgram, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> list[Array]:
-    """The flat outputs of a program; one for the standard target is legalised for ONNX Runtime and runs there."""
-    session = load(LegalisePass()(program.model.clone()).model) if type(program.target) is Target else program.loaded
+def run_program(
+    program: OnnxProgram, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], target: str | None = None
+) -> list[Array]:
+    """The flat outputs of a program.
+
+    Args:
+      program: the program.
+      args: its arguments by position.
+      kwargs: its arguments by keyword.
+      target: the one that the tests are for, whose own runtime runs it; for None, a program for plain ONNX runs as one for the
+        default target.
+    """
+    session = loaded(program) if target is None else program.loaded
     return session(program.feeds(*args, **kwargs))
 
 

@@ -1,7 +1,7 @@
 """The command `jax2onnx-testing`.
 
 * `jax2onnx-testing list [PATTERN]` lists the tests.
-* `jax2onnx-testing check PATTERN` runs the tests whose id contains PATTERN, without pytest.
+* `jax2onnx-testing check PATTERN` runs the tests whose id contains PATTERN, without pytest; with `--target NAME` for this target.
 * `jax2onnx-testing emit CASE` prints the `expect_graph` snippet for what the case is exported to now.
 * `jax2onnx-testing fuzz --programs N` checks random programs; what is wrong is printed as tests.
 
@@ -36,8 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not chosen:
         sys.stderr.write(f"No case has {options.case!r} in its id.\n")
         return 2
-    commands = {"list": _list, "check": _check, "emit": _emit}
-    return commands[options.command](chosen)
+    if options.command == "check":
+        return _check(chosen, options.target)
+    return _list(chosen) if options.command == "list" else _emit(chosen)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -50,6 +51,8 @@ def _parser() -> argparse.ArgumentParser:
         optional = "?" if name == "list" else None
         command.add_argument("case", nargs=optional, default="", help="the id of a case, or part of it")
         command.add_argument("--module", help="a module of cases, by its import name")
+        if name == "check":
+            command.add_argument("--target", metavar="NAME", help="export for this target, and run in its runtime")
     fuzzing = commands.add_parser("fuzz", help="check random programs")
     fuzzing.add_argument("--programs", type=int, default=100, help="how many (100)")
     fuzzing.add_argument(
@@ -83,17 +86,20 @@ def _list(found: Sequence[Found]) -> int:
     return 0
 
 
-def _check(found: Sequence[Found]) -> int:
+def _check(found: Sequence[Found], target: str | None) -> int:
     from jax2onnx_testing.checks import check_variant
+    from jax2onnx_testing.errors import KnownLimitationError
 
     failures = 0
-    for variant in (v for one in found for v in variants_of(one)):
+    for variant in (v for one in found for v in variants_of(one, target=target)):
         if variant.skip_reason is not None:
             sys.stdout.write(f"skipped {variant.id}: {variant.skip_reason}\n")
             continue
         # One test that fails in any way must not keep the others from running; its failure is shown.
         try:
             check_variant(variant)
+        except KnownLimitationError as error:
+            sys.stdout.write(f"limited {variant.id}: {error}\n")
         except Exception as error:  # noqa: BLE001
             failures += 1
             shown = str(error) if isinstance(error, AssertionError) else "".join(traceback.format_exception(error))

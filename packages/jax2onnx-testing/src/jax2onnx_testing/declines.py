@@ -12,8 +12,10 @@ from jax2onnx_core.plugins.rules import Rule
 from jax2onnx_graph.traversal import walk
 from jax2onnx_runtime.sizes import choose_sizes
 
-from jax2onnx_testing.checks import CheckFailedError, check_program, check_values, run_program
+from jax2onnx_testing.checks import check_program, check_values, run_program
+from jax2onnx_testing.errors import CheckFailedError
 from jax2onnx_testing.reference import Reference
+from jax2onnx_testing.targets import explain_failures, explain_refusals
 from jax2onnx_testing.values import arguments
 from jax2onnx_testing.variants import Variant, build
 
@@ -25,7 +27,13 @@ def check_declining(variant: Variant) -> None:
 
     Raises:
       CheckFailedError: the model consists of other nodes, or computes something else than JAX.
+      KnownLimitationError: the variant's target refuses the case, or is known to get it wrong.
     """
+    with explain_refusals(variant.target):
+        _check(variant)
+
+
+def _check(variant: Variant) -> None:
     built = build(variant)
     plugins = built.options.get("plugins", ())
 
@@ -39,7 +47,9 @@ def check_declining(variant: Variant) -> None:
     check_program(program, built.options.get("output_names"))
     sizes = choose_sizes(program.inputs.space(program.traced.out_avals))[0]
     args, kwargs = arguments(program, built.inputs, sizes, case.values, zlib.crc32(variant.id.encode()))
-    check_values(program, Reference(built.fn)(args, kwargs), case, sizes, run_program(program, args, kwargs))
+    with explain_failures(variant.target, program, variant.found.id):
+        got = run_program(program, args, kwargs, variant.target)
+        check_values(program, Reference(built.fn)(args, kwargs), case, sizes, got)
 
 
 def _parts(program: OnnxProgram) -> collections.Counter[tuple[object, ...]]:

@@ -3,6 +3,8 @@
 * `pytest --pyargs jax2onnx_testing.suite` runs all of them, and the tests about the plugins as a whole.
 * `pytest path/to/layers_cases.py` runs the cases of one module.
 * `@pytest.mark.sampled(every)` marks tests of which `--jax2onnx-quick` runs one of so many.
+* `--target NAME` exports the cases for this target and runs them in its runtime; what it refuses, and its known limitations, are
+  expected failures.
 * `--jax2onnx-dist NAME` (repeatable), `--jax2onnx-precision f32|f64` and `--jax2onnx-quick` restrict what is run.
 """
 
@@ -36,6 +38,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--jax2onnx-precision", action="append", default=[], choices=["f32", "f64"],
         help="only this precision; both by default",
     )  # fmt: skip
+    group.addoption(
+        "--target", metavar="NAME", help="export for this target, and run in its runtime (the default target)"
+    )
     group.addoption(
         "--jax2onnx-quick", action="store_true",
         help="fewer tests: one variant of each case, a quarter of them in double precision, some transformations",
@@ -81,11 +86,12 @@ class CaseFile(pytest.File):
         from jax2onnx_testing.variants import PRECISIONS, Variant, variants_of
 
         precisions = self.config.getoption("--jax2onnx-precision") or PRECISIONS
+        target = self.config.getoption("--target")
         cases = of_module(_import_name(self.path))
         for found in cases:
             tests: list[Variant | Transformed] = [
-                *variants_of(found, precisions),
-                *transformations([found]),
+                *variants_of(found, precisions, target),
+                *transformations([found], target=target),
             ]
             for test in tests:
                 yield CaseItem.from_parent(self, name=test.id.partition("::")[2], test=test)

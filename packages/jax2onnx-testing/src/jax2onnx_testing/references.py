@@ -17,7 +17,7 @@ from jax2onnx_core.frontend.python_functions import function_behind
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.rules import CompositeSpec
 
-from jax2onnx_testing.checks import CheckFailedError
+from jax2onnx_testing.errors import CheckFailedError
 from jax2onnx_testing.transforms import NotApplicableError
 
 __all__ = ["WAYS", "check_reached"]

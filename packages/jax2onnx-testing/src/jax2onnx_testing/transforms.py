@@ -16,9 +16,11 @@ from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 from jax2onnx_graph.arrays import Array
 
-from jax2onnx_testing.checks import CheckFailedError, assert_close, run_program
+from jax2onnx_testing.checks import assert_close, run_program
 from jax2onnx_testing.collection import Found
+from jax2onnx_testing.errors import CheckFailedError
 from jax2onnx_testing.reference import Reference
+from jax2onnx_testing.targets import explain_failures, explain_refusals
 from jax2onnx_testing.values import arguments
 from jax2onnx_testing.variants import Built, Variant, build
 
@@ -39,6 +41,7 @@ class Transformed:
 
     found: Found
     transform: str
+    target: str | None = None
 
     @property
     def id(self) -> str:
@@ -51,10 +54,13 @@ def composite_names(plugins: Plugins | None = None) -> set[str]:
     return {spec.name for spec in (plugins or installed_plugins()).registry.composites}
 
 
-def transformations(cases: Sequence[Found], *, quick: bool = False) -> Iterator[Transformed]:
+def transformations(cases: Sequence[Found], *, quick: bool = False, target: str | None = None) -> Iterator[Transformed]:
     """Every transformation of each case that covers a composite.
 
-    If `quick`, three of the first case of each composite, others for each.
+    Args:
+      cases: all of them.
+      quick: three transformations of the first case of each composite, others for each.
+      target: the target that the tests are for; None for the default one.
     """
     names = (*TRANSFORMS, *_SURROUNDINGS)
     remaining = composite_names()
@@ -62,7 +68,7 @@ def transformations(cases: Sequence[Found], *, quick: bool = False) -> Iterator[
         if covered := remaining.intersection(found.case.covers):
             chosen = [names[(number + k) % len(names)] for k in (0, 3, 6)] if quick else names
             remaining -= covered if quick else set()
-            yield from (Transformed(found, name) for name in chosen)
+            yield from (Transformed(found, name, target) for name in chosen)
 
 
 # The transformations: from a function and its arguments to the transformed function and its arguments.
@@ -162,24 +168,30 @@ def check_transformed(test: Transformed) -> None:
     Raises:
       NotApplicableError: JAX itself cannot transform the function so.
       CheckFailedError: the exported function differs.
+      KnownLimitationError: the target refuses it, or is known to get it wrong.
     """
-    variant = Variant(test.found, "f32", symbolic=False)
+    variant = Variant(test.found, "f32", symbolic=False, target=test.target)
     built, case = build(variant), test.found.case
     with jax.enable_x64(variant.x64):
         if test.transform in _SURROUNDINGS:
-            _SURROUNDINGS[test.transform](built, _arguments(built, test))
+            with explain_refusals(test.target):
+                _SURROUNDINGS[test.transform](built, _arguments(built, test))
             return
         function, args = TRANSFORMS[test.transform](_as_function(built), _arguments(built, test))
         want = _reference(function, args)
         before = patched_targets()
         specs = [jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), arg) for arg in args]
         options = {k: v for k, v in built.options.items() if k in ("opset", "target", "plugins", "x64")}
-        program = to_onnx(function, specs, **options)
+        with explain_refusals(test.target):
+            program = to_onnx(function, specs, **options)
         if patched_targets() != before:
             raise CheckFailedError("After the export, a function of the user's framework is still replaced.")
-        got = run_program(program, args, {})
-        for name, wanted, array in zip(program.output_names, want, got, strict=True):
-            assert_close(array, wanted, f"Output {name!r} under {test.transform}", case.values, case.rtol, case.atol)
+        with explain_failures(test.target, program, test.found.id):
+            got = run_program(program, args, {}, test.target)
+            for name, wanted, array in zip(program.output_names, want, got, strict=True):
+                assert_close(
+                    array, wanted, f"Output {name!r} under {test.transform}", case.values, case.rtol, case.atol
+                )
 
 
 def _as_function(built: Built) -> Function:
@@ -192,7 +204,8 @@ def _as_function(built: Built) -> Function:
 def _arguments(built: Built, test: Transformed) -> list[PyTree]:
     if built.options.get("kwargs"):
         raise NotApplicableError("The case has keyword inputs.")
-    program = built.export()
+    with explain_refusals(test.target):
+        program = built.export()
     args, _ = arguments(program, built.inputs, {}, test.found.case.values, zlib.crc32(test.id.encode()))
     return [jax.tree.map(jnp.asarray, arg) for arg in args]
 

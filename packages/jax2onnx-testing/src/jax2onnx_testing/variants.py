@@ -33,11 +33,19 @@ _SIZES = (3, 5, 7, 4, 6, 8, 2, 9, 12, 1)
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """One test of a case."""
+    """One test of a case.
+
+    Attributes:
+      found: the case.
+      precision: the precision of its floats.
+      symbolic: whether dimensions are symbolic, if the case has names for them.
+      target: the target that the tests are for; None for the default one.
+    """
 
     found: Found
     precision: Precision
     symbolic: bool
+    target: str | None = None
 
     @property
     def id(self) -> str:
@@ -51,13 +59,16 @@ class Variant:
 
     @property
     def skip_reason(self) -> str | None:
-        """Why the case says that this variant is to be skipped."""
+        """Why this variant is to be skipped: what the case says, or that it is about another target."""
+        own = self.found.case.options.get("target", self.target)
+        if self.target is not None and own != self.target:
+            return f"The case is about the target {own!r}."
         return self.found.case.skip.get(self.precision)
 
     @property
     def is_expected(self) -> bool:
-        """Whether the structural expectation of the case is checked on this variant: float32, symbolic if possible."""
-        return self.precision == "f32" and self.symbolic == is_symbolic(self.found.case)
+        """Whether the structural expectation of the case is checked on this variant: float32, symbolic if possible, for the default target."""
+        return self.target is None and self.precision == "f32" and self.symbolic == is_symbolic(self.found.case)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,18 +93,35 @@ def _without_warnings() -> Iterator[None]:
         yield
 
 
-def variants_of(found: Found, precisions: Sequence[Precision] = PRECISIONS) -> Iterator[Variant]:
-    """Every variant of a case, in a fixed order."""
+def variants_of(
+    found: Found, precisions: Sequence[Precision] = PRECISIONS, target: str | None = None
+) -> Iterator[Variant]:
+    """Every variant of a case, in a fixed order.
+
+    Args:
+      found: the case.
+      precisions: which of them there are to be.
+      target: the target that the tests are for; None for the default one.
+    """
     kinds = (False, True) if is_symbolic(found.case) else (False,)
     for precision, symbolic in itertools.product(precisions, kinds):
-        yield Variant(found, precision, symbolic)
+        yield Variant(found, precision, symbolic, target)
 
 
-def quick_variants_of(found: Found, precisions: Sequence[Precision], number: int) -> Iterator[Variant]:
-    """One variant of a case as float32, symbolic if it can be; of every fourth case, by `number`, one as float64 too."""
+def quick_variants_of(
+    found: Found, precisions: Sequence[Precision], number: int, target: str | None = None
+) -> Iterator[Variant]:
+    """One variant of a case as float32, symbolic if it can be; of every fourth case one as float64 too.
+
+    Args:
+      found: the case.
+      precisions: which of them there are to be.
+      number: that of the case, by which every fourth is found.
+      target: the target that the tests are for; None for the default one.
+    """
     for precision in precisions:
         if precision == "f32" or number % _EVERY == 0:
-            yield Variant(found, precision, is_symbolic(found.case))
+            yield Variant(found, precision, is_symbolic(found.case), target)
 
 
 def is_symbolic(case: Case) -> bool:
@@ -137,6 +165,8 @@ def build(variant: Variant) -> Built:
         fn = fill_in(case.fn, variant.precision)
         inputs = [_in_precision(spec, variant.precision) for spec in case.inputs]
         options = {"x64": variant.x64, **case.options}
+        if variant.target is not None:
+            options["target"] = variant.target
         if "kwargs" in options:
             options["kwargs"] = {k: _in_precision(v, variant.precision) for k, v in options["kwargs"].items()}
         if not variant.symbolic and is_symbolic(case):

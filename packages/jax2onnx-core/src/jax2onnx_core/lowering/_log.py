@@ -7,6 +7,8 @@ import dataclasses
 import importlib.metadata
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from jax2onnx_graph.rewrite.pass_base import NotFormed
+
 from jax2onnx_core.plugins.rules import Unsupported
 
 __all__ = ["LoweringLog", "Missing", "missing_lines", "missing_text", "supplier_hints"]
@@ -31,10 +33,12 @@ class LoweringLog:
 
     Attributes:
       notes: sentences about plugins, or parts of them, that failed and were left out.
+      not_formed: the formulas that passes left as they are, with reasons.
     """
 
     def __init__(self) -> None:
         self.notes: list[str] = []
+        self.not_formed: list[NotFormed] = []
         self._ways: list[tuple[str, str]] = []
         self._reasons: list[tuple[str, str]] = []
         self._missing: list[tuple[str, str | None, Unsupported | None]] = []

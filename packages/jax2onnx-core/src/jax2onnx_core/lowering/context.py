@@ -15,6 +15,7 @@ from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.build.names import Origin
 from jax2onnx_graph.facts.definitions import definition_of
 from jax2onnx_graph.facts.dims import Dims
+from jax2onnx_graph.forms import Form, Threshold
 from jax2onnx_graph.targets import Property
 
 from jax2onnx_core.jax_types import Aval, Function, Jaxpr, Var
@@ -251,9 +252,13 @@ class Context:
         """
         return self.builder.guarantees(op_type, dtype, kept)
 
-    def prefers(self, *forms: str) -> str:
+    def prefers(self, *forms: Form) -> Form:
         """The one of several forms of equal meaning that runs fastest on the target."""
         return self.builder.prefers(*forms)
+
+    def threshold(self, threshold: Threshold) -> int:
+        """The size from which a form pays on the target."""
+        return self.builder.threshold(threshold)
 
     def require(self, op_type: str, value: Value | DtypeLike, *, since: int = 0) -> None:
         """Decline where the target does not compute the operator.

@@ -12,7 +12,6 @@ __all__ = [
     "Case",
     "Construct",
     "ExpectGraph",
-    "Limitation",
     "Precision",
     "construct",
     "expect_graph",
@@ -62,15 +61,6 @@ def construct(factory: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Cons
       kwargs: its keyword arguments, likewise.
     """
     return Construct(factory, args, kwargs)
-
-
-@dataclasses.dataclass(frozen=True)
-class Limitation:
-    """A known gap: which primitive or case, with which dtypes, and why it stays."""
-
-    subject: str
-    reason: str
-    dtypes: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 from jax2onnx_graph.passes import ContributedPass
 from jax2onnx_graph.targets import PassFactory, Target, standard_target
 from jax2onnx_runtime.runtimes import Runtime, reference_runtime
+from onnx_ir.passes import PassBase
 
 from jax2onnx_core.jax_types import Function
 from jax2onnx_core.plugins.adapted import Adapted, Adapter
@@ -159,12 +160,20 @@ class Registry:
         self._claim(f"adapter {target}", override=False)
         self.adapters.append(Adapter(target, adapt, self._owner, claims))
 
-    def graph_pass(self, factory: PassFactory, *, after: str | None = None) -> None:
-        """Run a pass in every export, after the default pass of class name `after` (or after all of them).
+    def graph_pass(self, factory: PassFactory, *, after: Sequence[type[PassBase]] = ()) -> None:
+        """Run a pass in every export, as soon as the passes `after` have run, or after all default passes.
 
-        `factory(target)` makes the pass; a class derived from `GraphPass` is one.
+        `factory(target)` makes the pass; a class derived from `NodePass` or `GraphPass` is one.
+
+        Raises:
+          PluginError: `after` is no sequence of classes of passes.
         """
-        self.passes.append(ContributedPass(factory, after, self._owner))
+        if isinstance(after, str) or not all(isinstance(one, type) and issubclass(one, PassBase) for one in after):
+            raise PluginError(
+                f"{self._owner}: registry.graph_pass(..., after=[…]) takes classes of passes, not {after!r}; import the pass and "
+                "write after=[ThePass]."
+            )
+        self.passes.append(ContributedPass(factory, tuple(after), self._owner))
 
     def target(self, target: Target) -> None:
         """Add a target that users can name in `to_onnx(..., target=…)`."""

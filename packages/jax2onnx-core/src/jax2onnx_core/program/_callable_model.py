@@ -115,8 +115,9 @@ class CallableModel:
         verified = [VerifiedOutput(**dataclasses.asdict(error)) for error in measured.verified]
         accuracy = "" if measured.accuracy is None else str(measured.accuracy)
         return Findings(
-            self.target, self.log.ways, self.log.reasons, self.log.notes, verified, accuracy, measured.times
-        )
+            self.target, self.log.ways, self.log.reasons, self.log.notes, verified, accuracy, measured.times,
+            list(map(str, self.log.not_formed)),
+        )  # fmt: skip
 
     # -- running -------------------------------------------------------------------------------
 

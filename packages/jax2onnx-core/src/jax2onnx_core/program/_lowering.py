@@ -160,7 +160,9 @@ def _lower_main_graph(engine: Engine, function: SpecializedFunction) -> tuple[Sc
 def _finish(model: ir.Model, engine: Engine, options: LoweringOptions) -> None:
     """Optimise a model, name its values and declare its versions."""
     plugins, target = options.plugins, options.target
-    engine.log.notes += [*plugins.failure_notes(), *optimise(model, target, plugins.registry.passes)]
+    optimised = optimise(model, target, plugins.registry.passes)
+    engine.log.notes += [*plugins.failure_notes(), *optimised.notes]
+    engine.log.not_formed += optimised.not_formed
     engine.log.notes += supplier_hints(
         options.adapted.classes, plugins.registry.suppliers, plugins.distributions.values()
     )

@@ -19,6 +19,7 @@ from jax2onnx_graph.facts.node_check import check_node, check_operands
 from jax2onnx_graph.facts.schemas import output_types
 from jax2onnx_graph.facts.shapes import infer_dims
 from jax2onnx_graph.facts.values import constant_tensor, known
+from jax2onnx_graph.forms import Form, Threshold
 from jax2onnx_graph.targets import Property, Target
 from jax2onnx_graph.weights.absent import AbsentTensor, computed
 
@@ -244,9 +245,13 @@ class GraphBuilder(abc.ABC):
         """Whether the target keeps this part of the operator's meaning, such as "nan" or "empty"."""
         return self.target.guarantees(op_type, np.dtype(dtype), kept)
 
-    def prefers(self, *forms: str) -> str:
+    def prefers(self, *forms: Form) -> Form:
         """The one of several forms of equal meaning that runs fastest on the target."""
         return self.target.prefers(*forms)
+
+    def threshold(self, threshold: Threshold) -> int:
+        """The size from which a form pays on the target."""
+        return self.target.threshold(threshold)
 
     # -- generic helpers: they emit nothing when there is nothing to do ----------------------------
 

@@ -51,10 +51,10 @@ class LegalisePass(GraphPass):
             own_opset = function.opset_imports.get("", opset)
             editors.append(GraphEditor(function.graph, opset=own_opset, target=self.target, in_function=True))
         for editor in editors:
-            self.rewrite(editor)
+            self.rewrite_graph(editor)
         return ir.passes.PassResult(model, any(editor.modified for editor in editors))
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         """Legalise a root graph together with its subgraphs, which share the forms of its values."""
         work = _Legaliser(self._legalisation)
         work.graph(editor)

@@ -40,7 +40,7 @@ class RepairsPass(GraphPass):
         super().__init__(target)
         self._losses = losses
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rule above to one graph."""
         for node in list(editor.nodes()):
             loss = None if node.domain else self._losses.get(node.op_type)

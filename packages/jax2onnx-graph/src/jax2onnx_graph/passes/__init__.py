@@ -37,21 +37,35 @@ from jax2onnx_graph.passes.structural.order_features import OrderFeatures
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.passes.structural.select_early import SelectEarly
 from jax2onnx_graph.progress import steps
+from jax2onnx_graph.rewrite.pass_base import GraphPass, NotFormed
 from jax2onnx_graph.targets import PassFactory, Target
 from jax2onnx_graph.traversal import walk
 
-__all__ = ["ContributedPass", "default_passes", "make_names_unique", "optimise"]
+__all__ = ["ContributedPass", "Optimised", "default_passes", "make_names_unique", "optimise"]
 
 _SELF = "jax2onnx-graph"
 
 
 @dataclasses.dataclass(frozen=True)
 class ContributedPass:
-    """A pass that a plugin contributes: it runs after the pass of class name `after`, or after all default passes."""
+    """A pass that a plugin contributes: it runs once the passes `after` have run, or after all default passes."""
 
     factory: PassFactory
-    after: str | None
+    after: tuple[type[ir.passes.PassBase], ...]
     owner: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Optimised:
+    """The outcome of `optimise`.
+
+    Attributes:
+      notes: a sentence about each contributed pass that could not be made, and was left out.
+      not_formed: the formulas that passes left as they are, each once.
+    """
+
+    notes: Sequence[str]
+    not_formed: Sequence[NotFormed]
 
 
 def default_passes() -> list[PassFactory]:
@@ -105,20 +119,26 @@ def _plain(make: Callable[[], ir.passes.PassBase]) -> PassFactory:
     return lambda _: make()
 
 
-def optimise(model: ir.Model, target: Target, contributed: Sequence[ContributedPass] = ()) -> list[str]:
+def optimise(model: ir.Model, target: Target, contributed: Sequence[ContributedPass] = ()) -> Optimised:
     """Run the default passes, those of plugins at their places, and the target's own; names are unique afterwards.
 
-    Returns:
-      A sentence about each contributed pass that could not be made, and was left out.
+    Args:
+      model: the model, modified in place.
+      target: what it is made for.
+      contributed: the passes of plugins.
 
     Raises:
-      PassError: a pass failed, or one of the target's could not be made; the error names its owner.
+      PassError: a pass failed, one of the target's could not be made, or one has to run after a pass that has not run; the error
+        names its owner.
     """
     notes: list[str] = []
+    not_formed: dict[NotFormed, None] = {}
     for graph_pass, owner in steps("optimise", list(_in_order(target, contributed, notes))):
         _run(model, graph_pass, owner)
+        if isinstance(graph_pass, GraphPass):
+            not_formed.update(dict.fromkeys(graph_pass.not_formed()))
     make_names_unique(model)
-    return notes
+    return Optimised(notes, list(not_formed))
 
 
 def make_names_unique(model: ir.Model) -> None:
@@ -131,20 +151,17 @@ def make_names_unique(model: ir.Model) -> None:
 def _in_order(
     target: Target, contributed: Iterable[ContributedPass], notes: list[str]
 ) -> Iterator[tuple[ir.passes.PassBase, str]]:
-    remaining, names = list(contributed), []
+    remaining, ran = list(contributed), list[type[ir.passes.PassBase]]()
     for factory in default_passes():
         graph_pass = factory(target)
-        yield graph_pass, _SELF
-        names.append(type(graph_pass).__name__)
-        for one in [c for c in remaining if c.after == names[-1]]:
+        yield _checked(graph_pass, ran, _SELF), _SELF
+        ran.append(type(graph_pass))
+        for one in [c for c in remaining if c.after and {*c.after} <= {*ran}]:
             remaining.remove(one)
-            yield from _contributed(one, target, notes)
+            yield from _contributed(one, target, ran, notes)
     for one in remaining:
-        if one.after is not None:
-            raise PassError(
-                f"A graph pass of {one.owner} is to run after {one.after!r}, but the default passes are: {', '.join(names)}."
-            )
-        yield from _contributed(one, target, notes)
+        _check_order(one.after, ran, f"A graph pass of {one.owner}")
+        yield from _contributed(one, target, ran, notes)
     yield ExpandFunctions(target), _SELF
     for factory in target.passes():
         yield _make(factory, target, f"target {target.name}"), f"target {target.name}"
@@ -152,12 +169,30 @@ def _in_order(
 
 
 def _contributed(
-    contributed: ContributedPass, target: Target, notes: list[str]
+    contributed: ContributedPass, target: Target, ran: list[type[ir.passes.PassBase]], notes: list[str]
 ) -> Iterator[tuple[ir.passes.PassBase, str]]:
     try:
-        yield _make(contributed.factory, target, contributed.owner), contributed.owner
+        made = _make(contributed.factory, target, contributed.owner)
     except PassError as error:
         notes.append(f"{error} The model was made without it.")
+        return
+    yield _checked(made, ran, contributed.owner), contributed.owner
+    ran.append(type(made))
+
+
+def _checked(graph_pass: ir.passes.PassBase, ran: Sequence[type[ir.passes.PassBase]], owner: str) -> ir.passes.PassBase:
+    """The pass, if those that it says have to run before it have. Raises PassError."""
+    if isinstance(graph_pass, GraphPass):
+        _check_order(graph_pass.after, ran, f"The graph pass {type(graph_pass).__name__} of {owner}")
+    return graph_pass
+
+
+def _check_order(after: Sequence[type[ir.passes.PassBase]], ran: Sequence[type[ir.passes.PassBase]], what: str) -> None:
+    if missing := [one.__name__ for one in after if one not in ran]:
+        names = ", ".join(dict.fromkeys(one.__name__ for one in ran))
+        raise PassError(
+            f"{what} has to run after {', '.join(missing)}, but the passes that have run before it are: {names}."
+        )
 
 
 def _make(factory: PassFactory, target: Target, owner: str) -> ir.passes.PassBase:

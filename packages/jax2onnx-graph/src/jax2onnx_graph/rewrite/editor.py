@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -16,6 +16,7 @@ from jax2onnx_graph.build.origins import drop_origins, share_origins
 from jax2onnx_graph.errors import RuleError
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 from jax2onnx_graph.facts.values import LabelledDim, dims_of
+from jax2onnx_graph.forms import Form, Threshold
 from jax2onnx_graph.rewrite.root_graph import RootGraph
 from jax2onnx_graph.targets import Property, Target, standard_target
 from jax2onnx_graph.traversal import HAS_SUBGRAPHS, subgraphs
@@ -59,6 +60,14 @@ class GraphEditor:
         if value is None or value.dtype is None:
             return False
         return self.target.guarantees(op_type, value.dtype.numpy(), kept)
+
+    def prefers(self, *forms: Form) -> Form:
+        """The one of several forms of equal meaning that runs fastest on the target."""
+        return self.target.prefers(*forms)
+
+    def threshold(self, threshold: Threshold) -> int:
+        """The size from which a form pays on the target."""
+        return self.target.threshold(threshold)
 
     def before(self, node: ir.Node) -> InsertionPoint:
         """A builder whose nodes go right before `node`."""
@@ -169,6 +178,24 @@ class GraphEditor:
         share_origins(value, new)
         drop_origins([value])
         return new
+
+    def replace_value(self, old: ir.Value, new: ir.Value) -> None:
+        """Let all that reads `old` read the equal `new`, which also becomes the graph output that `old` may be."""
+        share_origins(old, new)
+        for user, index in old.uses():
+            user.replace_input_with(index, new)
+        if old.is_graph_output():
+            self.hand_over_output(old, new)
+        self.modified = True
+
+    def stand_in(self, value: ir.Value, copy: ir.Value) -> None:
+        """Say that `copy` equals what `value` is before its node changes."""
+        share_origins(value, copy)
+
+    def set_contents(self, values: Iterable[ir.Value]) -> None:
+        """Say that these values, results of nodes that the pass changed in place, hold other rows or another layout than before."""
+        drop_origins(values)
+        self.modified = True
 
     def insert_before(self, following: ir.Node, node: ir.Node) -> None:
         """Put a node right before another."""

@@ -25,6 +25,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.axes import axis_of, known_operand, named_axes, rank_of
 from jax2onnx_graph.facts.operators import Operands, facts_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
+from jax2onnx_graph.forms import ALONG_AN_AXIS
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.targets import Target
 
@@ -79,8 +80,8 @@ def _is_as_fast(node: ir.Node, perm: Layout, target: Target) -> bool:
     axis = axis_of(node, len(perm))
     if axis != len(perm) - 1 or perm[axis] == axis:
         return True
-    last = f"{node.op_type}(axis=-1)"
-    return target.prefers(f"{node.op_type}(axis)", last) != last
+    forms = ALONG_AN_AXIS.get(node.op_type)
+    return forms is None or target.prefers(*forms) is forms[0]
 
 
 def _operands_can_be_adapted(node: ir.Node, perm: Layout) -> bool:

@@ -1,59 +1,137 @@
-"""`GraphPass`: the base class of passes, which walks all graphs of a model."""
+"""`NodePass` and `GraphPass`: the base classes of passes, which walk all graphs of a model."""
 
 from __future__ import annotations
 
 import abc
-from typing import ClassVar
+import dataclasses
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.targets import Target, standard_target
+from jax2onnx_graph.traversal import place_of
 
-__all__ = ["GraphPass"]
+__all__ = ["Declined", "GraphPass", "NodePass", "NotFormed"]
 
 _ELEMENT_TYPES = tuple(map(np.dtype, (np.float32, np.float64, np.float16, np.int64, np.int32)))
+
+M = TypeVar("M")
+
+
+@dataclasses.dataclass(frozen=True)
+class Declined:
+    """Why a pass left a node as it is, though the node looks like the end of a formula that the pass rewrites.
+
+    Attributes:
+      reason: the end of the sentence "Attention was not formed at model.py:31: …": "the probabilities have a second reader".
+      node: the node whose line the user is shown.
+    """
+
+    reason: str
+    node: ir.Node
+
+
+@dataclasses.dataclass(frozen=True)
+class NotFormed:
+    """A formula that a pass left as it is.
+
+    Attributes:
+      operators: what the pass would have made of it: "Attention"; of a pass that makes none, its class.
+      place: the user's line where the model keeps lines, else the name of the node.
+      reason: why, as the end of a sentence.
+    """
+
+    operators: str
+    place: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.operators} was not formed at {self.place}: {self.reason}"
 
 
 class GraphPass(ir.passes.InPlacePass):
     """A pass that rewrites one graph at a time: the main graph, every subgraph, every function.
 
-    The docstring of a pass lists its rules, numbered; its tests follow that list.
+    `NodePass` is the usual base; this one is for what looks at a graph as a whole. The docstring of a pass lists its rules,
+    numbered; its tests follow that list.
 
     Attributes:
       produces: operators that the pass makes and a graph need not have had before. Where the target has none of
         them at the model's opset, the pass does nothing. Each rewriting asks `editor.supports` about its own.
-      after: the names of the passes that have to run before it.
+      after: the passes that have to run before it. The pipeline refuses an order that breaks this.
+      declined: the nodes that the last run left alone, with reasons.
     """
 
     produces: ClassVar[frozenset[str]] = frozenset()
-    after: ClassVar[tuple[str, ...]] = ()
+    after: ClassVar[tuple[type[ir.passes.PassBase], ...]] = ()
 
     def __init__(self, target: Target = standard_target) -> None:
         self.target = target
+        self.declined: list[Declined] = []
 
     @abc.abstractmethod
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         """Rewrite one graph through `editor`, in one walk."""
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Rewrite all graphs of the model."""
+        self.declined.clear()
         opset = model.opset_imports.get("", 1)
-        if not self._applies(opset):
+        if not self.applies(opset):
             return ir.passes.PassResult(model, False)
         modified = self._all(GraphEditor(model.graph, opset=opset, target=self.target))
         for function in model.functions.values():
             modified |= self._all(GraphEditor(function.graph, opset=opset, target=self.target, in_function=True))
         return ir.passes.PassResult(model, modified)
 
-    def _applies(self, opset: int) -> bool:
+    def not_formed(self) -> list[NotFormed]:
+        """The nodes that the last run left alone, for the user."""
+        made = " or ".join(sorted(self.produces)) or type(self).__name__
+        return [NotFormed(made, place_of(declined.node), declined.reason) for declined in self.declined]
+
+    def applies(self, opset: int) -> bool:
+        """Whether the target has one of the operators that the pass makes."""
         made = [(op_type, dtype) for op_type in self.produces for dtype in _ELEMENT_TYPES]
         return not made or any(self.target.supports(op_type, dtype, opset) for op_type, dtype in made)
 
     def _all(self, editor: GraphEditor) -> bool:
-        self.rewrite(editor)
+        self.rewrite_graph(editor)
         modified = editor.finish()
         for nested in editor.nested():
             modified |= self._all(nested)
         return modified | editor.modified
+
+
+class NodePass(GraphPass, Generic[M]):
+    """A pass that looks at the nodes of some operators, one after another: `match` reads, `rewrite` writes.
+
+    Attributes:
+      operators: the standard operators at whose nodes `match` is asked.
+    """
+
+    operators: ClassVar[frozenset[str]]
+
+    @abc.abstractmethod
+    def match(self, node: ir.Node, editor: GraphEditor) -> M | Declined | None:
+        """Read a node as the end of a formula that the pass rewrites; the graph stays as it is.
+
+        Returns:
+          The formula for `rewrite`; `Declined` where most of it is there, but something forbids it, which the user is told;
+          None where the node is something else.
+        """
+
+    @abc.abstractmethod
+    def rewrite(self, node: ir.Node, match: M, editor: GraphEditor) -> None:
+        """Put the new nodes in the place of the formula that was matched."""
+
+    def rewrite_graph(self, editor: GraphEditor) -> None:
+        for node in editor.nodes():
+            if node.op_type not in self.operators or node.domain:
+                continue
+            found = self.match(node, editor)
+            if isinstance(found, Declined):
+                self.declined.append(found)
+            elif found is not None:
+                self.rewrite(node, found, editor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from jax2onnx_graph.forms import Form
 from jax2onnx_graph.passes.fusion.fuse_gelu import FuseGelu
 from jax2onnx_graph.passes.fusion.fuse_relu import FuseRelu
 from jax2onnx_graph.passes.fusion.fuse_silu import FuseSilu
@@ -80,7 +81,7 @@ def test_a_target_without_relu_or_clip_gets_none(recover, limited, missing, expe
 
 
 def test_a_target_may_prefer_the_maximum(recover, limited):
-    assert recover(FuseRelu(limited(avoided={"Relu"})), RELU_CONSTANTS + "y = Max(x, zero)") == ["Max"]
+    assert recover(FuseRelu(limited(avoided={Form.RELU})), RELU_CONSTANTS + "y = Max(x, zero)") == ["Max"]
 
 
 LOGISTIC = "one = Constant<value = float {1}>() n = Neg(x) e = Exp(n) d = Add(one, e)"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 import pytest
+from jax2onnx_graph.forms import Form
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.targets import Target
 
@@ -210,8 +211,8 @@ def test_a_reduction_may_leave_a_smaller_transpose(rewrite):
 class PrefersTheLastAxis(Target):
     """A target that computes Softmax faster along the last axis than along any other."""
 
-    def prefers(self, *forms: str) -> str:
-        return "Softmax(axis=-1)" if "Softmax(axis=-1)" in forms else forms[0]
+    def prefers(self, *forms: Form) -> Form:
+        return Form.SOFTMAX_LAST_AXIS if Form.SOFTMAX_LAST_AXIS in forms else forms[0]
 
 
 def test_a_softmax_along_the_last_axis_stays_there_if_that_is_faster(rewrite):

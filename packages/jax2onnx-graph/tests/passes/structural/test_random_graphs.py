@@ -6,8 +6,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.passes import default_passes
-from jax2onnx_graph.passes.structural import select_early
+from jax2onnx_graph.passes.structural.select_early import SelectEarly
 from jax2onnx_graph.targets import standard_target
 from onnx.reference import ReferenceEvaluator
 
@@ -188,8 +189,8 @@ _OPERATORS += ["transpose"] * 8 + ["unary", "binary"] * 2
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_selections_that_move_wherever_they_can_select_the_same(monkeypatch, seed):
-    monkeypatch.setattr(select_early, "_CALL", -1_000_000)  # as if each operator more saved work
+def test_selections_that_move_wherever_they_can_select_the_same(limited, seed):
+    eager = limited(thresholds={Threshold.OPERATOR_CALL: -1_000_000})  # as if each operator more saved work
     random = _Graph(seed)
     while len(random.values) < 8:
         random.grow()
@@ -200,7 +201,7 @@ def test_selections_that_move_wherever_they_can_select_the_same(monkeypatch, see
             random.grow()
     model = random.model()
     before, feeds = ir.to_proto(model), random.feeds()
-    select_early.SelectEarly()(model)
+    SelectEarly(eager)(model)
     after = ir.to_proto(model)
     onnx.checker.check_model(after, full_check=True)
     for want, got in zip(*(ReferenceEvaluator(m).run(None, feeds) for m in (before, after)), strict=True):

@@ -14,6 +14,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jax2onnx_core import Call, Composites, Context, Rules, Value
 from jax2onnx_core.jaxprs import is_static
+from jax2onnx_graph.forms import Form
 
 from jax2onnx_lax.dtypes import is_float_array
 
@@ -129,8 +130,8 @@ def lower_gelu(ctx: Context, x: Value, *, approximate: bool) -> Value:
 @rules.lower("jax.nn.gelu")
 def lower_gelu_erf(ctx: Context, x: Value, *, approximate: bool) -> Value:
     """Exact gelu before opset 20, in the form that the target fuses."""
-    divided = "Erf(Div(x, √2))"
-    if approximate or ctx.opset >= 20 or ctx.prefers("Sub(1, Erf)", divided) != divided:
+    primitives = Form.GELU_BY_DIFFERENCE
+    if approximate or ctx.opset >= 20 or ctx.prefers(primitives, Form.GELU_BY_QUOTIENT) is primitives:
         ctx.decline("the primitives are as good")
     ctx.require("Erf", x)
     one, half = ctx.constant(1.0, like=x), ctx.constant(0.5, like=x)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 from jax2onnx_core import Call, Composites, Context, Dim, Rules, Value
+from jax2onnx_graph.forms import Form
 
 from jax2onnx_lax.dtypes import is_float_array
 from jax2onnx_lax.nn.operands import channels_first, channels_last
@@ -50,8 +51,7 @@ def lower_resize(ctx: Context, image: Value, *, factors: tuple[int, int, int, in
     Where the target resizes the last two axes faster than others, channels that lie last are brought before them.
     """
     ctx.require("Resize", image)
-    last_two = "Resize(last two axes)"
-    if factors[1] == 1 or ctx.prefers("Resize(any axes)", last_two) != last_two:
+    if factors[1] == 1 or ctx.prefers(Form.RESIZE_ANY_AXES, Form.RESIZE_LAST_TWO_AXES) is Form.RESIZE_ANY_AXES:
         return _resized(ctx, image, factors, mode)
     if factors[3] != 1:
         ctx.decline("three axes grow")

@@ -13,6 +13,7 @@ from jax2onnx_core import Context, Rules, Value
 from jax2onnx_core.jaxprs import Dims, is_static
 from jax2onnx_graph.build.builder import Array
 from jax2onnx_graph.build.final_names import common_name
+from jax2onnx_graph.forms import Form
 
 from jax2onnx_lax.nn.operands import (
     axes_from_start,
@@ -74,8 +75,10 @@ def rms_norm_before_23(
     dtype = ctx.dtype(x)
     if ctx.opset >= 23 or dtype.itemsize < 4:
         ctx.decline("there is an operator, or half precision needs float32 statistics")
-    fused = "Pow(x, 2), ReduceMean"
-    if ctx.prefers("Mul(x, x), ReduceMean", fused) == fused and ctx.guarantees("RMSNormalization", dtype, "accurate"):
+    fused = Form.RMS_NORMALIZATION_BY_POWER
+    if ctx.prefers(Form.RMS_NORMALIZATION_BY_PRODUCT, fused) is fused and ctx.guarantees(
+        "RMSNormalization", dtype, "accurate"
+    ):
         square = ctx.op.Pow(x, ctx.constant(2.0, like=x))
     else:
         square = ctx.op.Mul(x, x)

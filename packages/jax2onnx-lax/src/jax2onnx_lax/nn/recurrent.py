@@ -19,7 +19,7 @@ from jax2onnx_graph.rewrite.patterns import scalar
 
 from jax2onnx_lax.nn.operands import static_sizes
 
-__all__ = ["Cell", "rules"]
+__all__ = ["Cell", "Operator", "rules"]
 
 rules = Rules()
 

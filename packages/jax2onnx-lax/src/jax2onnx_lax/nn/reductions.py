@@ -9,6 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 from jax2onnx_core import Call, Composites, Context, Rules, Value
 from jax2onnx_core.jaxprs import is_positive, is_static
+from jax2onnx_graph.forms import Form
 
 from jax2onnx_lax.dtypes import is_float_array
 from jax2onnx_lax.nn.operands import axes_from_end, axes_from_start, axis_from_end, filled, static_sizes
@@ -43,23 +44,23 @@ def log_softmax(x: jax.Array, axis: int | tuple[int, ...] = -1, where: jax.Array
 @rules.lower("jax.nn.softmax")
 def lower_softmax(ctx: Context, x: Value, *, axis: int) -> Value:
     ctx.require("Softmax", x)
-    _decline_first_axis(ctx, x, axis, "Softmax(axis=0)", "Exp, ReduceSum, Div")
+    _decline_first_axis(ctx, x, axis, Form.SOFTMAX_FIRST_AXIS, Form.SOFTMAX_BY_FORMULA)
     return ctx.op.Softmax(x, axis=axis)
 
 
 @rules.lower("jax.nn.log_softmax")
 def lower_log_softmax(ctx: Context, x: Value, *, axis: int) -> Value:
     ctx.require("LogSoftmax", x)
-    _decline_first_axis(ctx, x, axis, "LogSoftmax(axis=0)", "Exp, ReduceSum, Log, Sub")
+    _decline_first_axis(ctx, x, axis, Form.LOG_SOFTMAX_FIRST_AXIS, Form.LOG_SOFTMAX_BY_FORMULA)
     if not ctx.guarantees("LogSoftmax", ctx.dtype(x), "inf"):
         ctx.decline(f"LogSoftmax of {ctx.dtype(x)} does not turn an infinite logit into NaN")
     return ctx.op.LogSoftmax(x, axis=axis)
 
 
-def _decline_first_axis(ctx: Context, x: Value, axis: int, operator: str, primitives: str) -> None:
+def _decline_first_axis(ctx: Context, x: Value, axis: int, operator: Form, primitives: Form) -> None:
     """Decline the first of several axes where the target computes the primitives faster than the operator."""
     rank = len(ctx.known_dims(x))
-    if rank > 1 and axis == -rank and ctx.prefers(operator, primitives) == primitives:
+    if rank > 1 and axis == -rank and ctx.prefers(operator, primitives) is primitives:
         ctx.decline("over the first axis the primitives are faster")
 
 
@@ -89,8 +90,7 @@ def lower_logsumexp(ctx: Context, a: Value, *, axes: tuple[int, ...], keepdims: 
 @rules.lower("jax.nn.logsumexp")
 def lower_logsumexp_by_primitives(ctx: Context, a: Value, *, axes: tuple[int, ...], keepdims: bool) -> Value:
     """The same in separate operators, where these are faster; half precision, which JAX sums in float32, aside."""
-    primitives = "ReduceMax, Exp, ReduceSum, Log"
-    if ctx.prefers("ReduceLogSumExp", primitives) != primitives:
+    if ctx.prefers(Form.REDUCE_LOG_SUM_EXP, Form.LOG_SUM_EXP_BY_FORMULA) is Form.REDUCE_LOG_SUM_EXP:
         ctx.decline("ReduceLogSumExp is as fast")
     if ctx.dtype(a).itemsize < 4:
         ctx.decline("half precision")
@@ -159,8 +159,8 @@ def lower_mean_over_space(ctx: Context, a: Value, *, axes: tuple[int, ...], keep
     """
     if axes != (-3, -2) or len(ctx.known_dims(a)) != 4 or ctx.dtype(a) != np.float32:
         ctx.decline("not the spatial axes of float32 images with the channels last")
-    pool = "GlobalAveragePool"
-    if ctx.prefers("ReduceMean(NHWC)", pool) != pool:
+    mean, pool = Form.REDUCE_MEAN_CHANNELS_LAST, "GlobalAveragePool"
+    if ctx.prefers(mean, Form.GLOBAL_AVERAGE_POOL_OF_TRANSPOSE) is mean:
         ctx.decline("ReduceMean is as fast")
     ctx.require(pool, a)
     _require_elements(ctx, pool, a)

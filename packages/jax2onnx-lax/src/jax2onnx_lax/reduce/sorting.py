@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Complex, Context, Dim, Rules, Value
+from jax2onnx_graph.forms import Form, Threshold
 
 from jax2onnx_lax.dtypes import is_float
 from jax2onnx_lax.indexing.value_facts import set_range
@@ -16,9 +17,6 @@ from jax2onnx_lax.reduce.ordering import comparable, has_nan, has_negative_zero,
 __all__ = ["rules"]
 
 rules = Rules()
-
-_LONG = 8192
-"""From this length on TopK takes longer than finding its blocks."""
 
 
 def _top(ctx: Context, x: Value, count: Dim, axis: int, *, largest: bool) -> tuple[Value, Value]:
@@ -129,8 +127,10 @@ def _top_of_blocks(ctx: Context, x: Value, k: Dim, axis: int) -> tuple[Value, Va
     are no gain.
     """
     *batch, length = ctx.known_dims(x)
-    size = _block_size(length, k) if axis == len(batch) and is_float(ctx.dtype(x)) else None
-    if size is None or ctx.prefers("TopK(long axis)", "TopK(blocks)") != "TopK(blocks)":
+    if axis != len(batch) or not is_float(ctx.dtype(x)) or not isinstance(length, int):
+        return None
+    size = _block_size(length, k) if length >= ctx.threshold(Threshold.LONG_AXIS) else None
+    if size is None or ctx.prefers(Form.TOP_K_OF_LONG_AXIS, Form.TOP_K_OF_BLOCKS) is Form.TOP_K_OF_LONG_AXIS:
         return None
     blocks = ctx.reshape(x, (*batch, length // size, size))
     greatest = ctx.op.ReduceMax(blocks, ctx.ints([-1]), keepdims=0)
@@ -143,9 +143,9 @@ def _top_of_blocks(ctx: Context, x: Value, k: Dim, axis: int) -> tuple[Value, Va
     return values, ctx.op.Add(ctx.op.Mul(block, number), ctx.op.Mod(places, number))
 
 
-def _block_size(length: Dim, k: Dim) -> int | None:
+def _block_size(length: int, k: Dim) -> int | None:
     """The size of blocks by which the greatest elements are found with the least work; None where there is none."""
-    if not isinstance(length, int) or not isinstance(k, int) or k < 1 or length < _LONG:
+    if not isinstance(k, int) or k < 1:
         return None
     sizes = [size for size in range(16, 257) if length % size == 0 and 4 * k * size <= length]
     return min(sizes, key=lambda size: length // size + k * size, default=None)

@@ -69,6 +69,7 @@ def report_page(model: ir.Model, findings: Findings) -> str:
         opsets=[line_text(line) for line in opset_lines(model, findings.target)] if findings.target else [],
         ways=[(name, way, count) for (name, way), count in sorted(findings.ways.items())],
         reasons=[(name, reason, count) for (name, reason), count in sorted(findings.reasons.items())],
+        not_formed=[line_text(sentence) for sentence in findings.not_formed],
         notes=findings.notes,
         errors=findings.verified,
         accuracy=findings.accuracy,

@@ -12,7 +12,8 @@ from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_core.lowering.physical import has_components
 from jax2onnx_core.symbols.symbols import evaluate_dim
 from jax2onnx_graph.arrays import Array, Dtype
-from jax2onnx_onnxruntime import load
+from jax2onnx_runtime.runtimes import LoadedModel
+from jax2onnx_runtime.states import RuntimeOptions
 
 from jax2onnx_testing.fuzz.nudging import nudged
 from jax2onnx_testing.fuzz.programs import Program, compiled
@@ -88,7 +89,14 @@ class Exported:
         specs = [(p.dims, p.aval.dtype.name) for p in parameters]
         function = compiled(source, f"program {program.seed}")
         self.program: OnnxProgram = to_onnx(function, specs, opset=program.options.opset, x64=program.options.x64)
-        self._run = load(self.program.model, optimised=program.options.optimised)
+        self._run = self._loaded(optimised=program.options.optimised)
+
+    def _loaded(self, *, optimised: bool) -> LoadedModel:
+        """The model, loaded; its runtime may rewrite the graph only if `optimised`."""
+        if optimised:
+            return self.program.loaded
+        plainly = RuntimeOptions(graph_optimization_level="disabled")
+        return self.program.runtime.installed().open(self.program.model, (), plainly).run
 
     def __call__(self, arguments: Arrays) -> dict[str, Array]:
         """The results on these arguments."""

@@ -70,6 +70,13 @@ def _phrase(finding: Finding) -> str:
     return finding.text.splitlines()[-1][:50] if finding.kind in ("export", "run") else ""
 
 
+#: Whether the runtime may optimise the graph → how a test runs a program.
+_RUNS = {
+    True: "program.loaded",
+    False: 'program.runtime.open(program.model, (), RuntimeOptions(graph_optimization_level="disabled")).run',
+}
+
+
 def as_test(finding: Finding) -> str:
     """A test that fails because of the finding."""
     program, options = finding.program, finding.program.options
@@ -84,7 +91,8 @@ def as_test(finding: Finding) -> str:
         *(f"        {name} = {_literal(finding.values[name])}" for name in names),
         f"        [want] = jax.jit(f)({', '.join(names)})",
         f"    program = to_onnx(f, [{specs}], opset={options.opset}, x64={options.x64})",
-        f"    [got] = load(program.model, optimised={options.optimised})(program.feeds({', '.join(names)}))",
+        f"    run = {_RUNS[options.optimised]}",
+        f"    [got] = run(program.feeds({', '.join(names)}))",
         "    np.testing.assert_allclose(got, physical_array(want), rtol=1e-4)",
     ]
     return "\n".join(lines) + "\n"

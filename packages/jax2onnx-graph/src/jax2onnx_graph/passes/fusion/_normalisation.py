@@ -1,19 +1,21 @@
-"""What the passes for layer norm and RMS norm share: scales and biases around a normalisation."""
+"""Normalisations read from formulas, with the scales and biases around them, for the passes of layer norm and RMS norm."""
 
 from __future__ import annotations
 
-__all__ = ["Normalised", "absorb_bias", "absorb_scale", "put_normalisation", "scale_and_root"]
+__all__ = ["Normalised", "biased", "normalised", "put_normalisation", "scale_and_root", "scaled"]
 
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.build.attributes import attribute_values
+from jax2onnx_graph.build.attributes import Attribute, attribute_values
 from jax2onnx_graph.facts.dtypes import is_exact_attribute
 from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.passes.fusion._row_statistics import RowStatistics
 from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.pass_base import Declined
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation, other_operand, scalar
 
 _LIMIT = 1 << 20
@@ -23,13 +25,74 @@ _LIMIT = 1 << 20
 class Normalised:
     """A formula read as the normalisation of `x` [*batch, C] over the last axis.
 
-    `scale` has the shape [C], up to leading axes of size 1, or is None for ones; `epsilon` is added to the mean square
-    or the variance.
+    Attributes:
+      x: what is normalised.
+      scale: the factor, of shape [C] up to leading axes of size 1; None for ones.
+      bias: the summand, likewise; None for none.
+      attributes: those of the operator: its axis, and epsilon, which is added to the mean square or the variance.
     """
 
     x: ir.Value
     scale: ir.Value | None
-    epsilon: float
+    bias: ir.Value | None
+    attributes: Mapping[str, Attribute]
+
+
+def normalised(
+    node: ir.Node, op_type: str, x: ir.Value, scale: ir.Value | None, epsilon: float, editor: GraphEditor
+) -> Normalised | Declined:
+    """The formula that ends at `node` as the operator `op_type`, where that means the same.
+
+    Args:
+      node: the product or quotient with which the formula ends.
+      op_type: "LayerNormalization" or "RMSNormalization".
+      x: what is normalised, [*batch, C].
+      scale: the factor, [C] up to leading axes of size 1; None for ones.
+      epsilon: what is added to the mean square or the variance.
+      editor: the graph.
+    """
+    if not editor.supports(op_type, x):
+        return Declined(f"the target has no {op_type} for {x.dtype}", node)
+    if not is_exact_attribute(epsilon, x.dtype):
+        return Declined(f"epsilon is {epsilon!r}, which the attribute, a float32, cannot hold", node)
+    if scale is not None and not _can_be_vector(scale, x):
+        return Declined("the scale is computed with leading axes", node)
+    if scale is None and not isinstance((dims_of(x) or ("",))[-1], int):
+        return Declined("the size of the normalised axis is not known, and so neither is that of its scale", node)
+    return Normalised(x, scale, None, {"axis": -1, "epsilon": epsilon})
+
+
+def scaled(node: ir.Node, op_type: str) -> Normalised | None:
+    """A `Mul` of a constant or computed scale [C] with a normalisation whose scale is 1, as one normalisation."""
+    before, factor = _normalisation_before(node, op_type)
+    if before is None or before.inputs[0] is None or len(before.inputs) != 2 or scalar(before.inputs[1]) != 1:
+        return None
+    x = before.inputs[0]
+    return Normalised(x, factor, None, attribute_values(before)) if _can_be_vector(factor, x) else None
+
+
+def biased(node: ir.Node, op_type: str) -> Normalised | None:
+    """An `Add` of a bias [C] to a normalisation that has none, as one normalisation."""
+    before, summand = _normalisation_before(node, op_type)
+    if before is None or len(before.inputs) != 2:
+        return None
+    x, scale = before.inputs
+    if x is None:
+        return None
+    return Normalised(x, scale, summand, attribute_values(before)) if _can_be_vector(summand, x) else None
+
+
+def put_normalisation(editor: GraphEditor, node: ir.Node, op_type: str, found: Normalised) -> None:
+    """Put the normalisation `op_type` in the place of `node`."""
+    scale, dtype = found.scale, found.x.dtype
+    if scale is None:
+        width = (dims_of(found.x) or ())[-1]
+        assert isinstance(width, int) and dtype is not None, "the formula was read only where both are known"
+        scale = editor.constant(np.ones(width, dtype.numpy()))
+    # A scale that another normalisation has already is a vector, or of as many axes as that normalises.
+    scale = scale if found.bias is not None else _as_vector(editor, scale, found.x)
+    operands = [found.x, scale, *([] if found.bias is None else [_as_vector(editor, found.bias, found.x)])]
+    editor.put(node, op_type, operands, found.attributes)
 
 
 def scale_and_root(
@@ -53,42 +116,6 @@ def scale_and_root(
     return None, None
 
 
-def put_normalisation(editor: GraphEditor, node: ir.Node, op_type: str, found: Normalised) -> None:
-    """Put the normalisation `op_type` in the place of `node`.
-
-    Not where the scale is computed with leading axes, or where epsilon is a double that an attribute cannot hold.
-    """
-    if not is_exact_attribute(found.epsilon, found.x.dtype):
-        return
-    width, dtype = (dims_of(found.x) or ())[-1], found.x.dtype
-    scale = found.scale
-    if scale is None and isinstance(width, int) and dtype is not None:
-        scale = editor.constant(np.ones(width, dtype.numpy()))
-    scale = _as_vector(editor, scale, found.x)
-    if scale is not None:
-        editor.put(node, op_type, [found.x, scale], {"axis": -1, "epsilon": found.epsilon})
-
-
-def absorb_scale(editor: GraphEditor, node: ir.Node, op_type: str) -> None:
-    """Rewrite `Mul` of a constant or computed scale [C] with a normalisation whose scale is 1 as one normalisation."""
-    before, factor = _normalisation_before(node, op_type)
-    if before is None or len(before.inputs) != 2 or scalar(before.inputs[1]) != 1:
-        return
-    scale = _as_vector(editor, factor, before.inputs[0])
-    if scale is not None:
-        editor.put(node, op_type, [before.inputs[0], scale], attribute_values(before))
-
-
-def absorb_bias(editor: GraphEditor, node: ir.Node, op_type: str) -> None:
-    """Rewrite `Add` of a bias [C] to a normalisation that has none as one normalisation."""
-    before, summand = _normalisation_before(node, op_type)
-    if before is None or len(before.inputs) != 2:
-        return
-    bias = _as_vector(editor, summand, before.inputs[0])
-    if bias is not None:
-        editor.put(node, op_type, [*before.inputs, bias], attribute_values(before))
-
-
 def _normalisation_before(node: ir.Node, op_type: str) -> tuple[ir.Node | None, ir.Value | None]:
     """The normalisation that only the binary `node` reads, and the node's other operand; (None, None) without one."""
     for operand in node.inputs:
@@ -98,13 +125,17 @@ def _normalisation_before(node: ir.Node, op_type: str) -> tuple[ir.Node | None, 
     return None, None
 
 
-def _as_vector(editor: GraphEditor, value: ir.Value | None, x: ir.Value | None) -> ir.Value | None:
-    """`value` as a tensor [C], where it is a view of one, or a constant with leading axes of size 1."""
-    if value is None or (vector := _vector(value, x)) is not None:
-        return None if value is None else vector
-    array = known(value, _LIMIT) if _is_vector(value, x) else None
-    if array is None:
-        return None
+def _can_be_vector(value: ir.Value | None, x: ir.Value) -> bool:
+    """Whether `value` is a view of a tensor [C], or a constant with leading axes of size 1."""
+    return _vector(value, x) is not None or (_is_vector(value, x) and known(value, _LIMIT) is not None)
+
+
+def _as_vector(editor: GraphEditor, value: ir.Value, x: ir.Value) -> ir.Value:
+    """`value`, which can be a vector, as a tensor [C]."""
+    if (vector := _vector(value, x)) is not None:
+        return vector
+    array = known(value, _LIMIT)
+    assert array is not None, "it can be a vector"
     return editor.derived(value, ir.Tensor(np.ascontiguousarray(array).reshape(-1)), "vector")
 
 

@@ -11,6 +11,7 @@ from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.build.final_names import common_name
 from jax2onnx_graph.build.origins import drop_origins
 from jax2onnx_graph.facts.values import constant_tensor, dims_of
+from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation, other_operand, permutation_of
@@ -32,9 +33,9 @@ class FoldBatchNorm(GraphPass):
     computed when the model is written, so that conversion holds no second copy.
     """
 
-    after = ("FoldTransposes",)
+    after = (FoldTransposes,)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             if not node.domain and node.op_type in ("Mul", "Add", "Sub"):
                 _fold(editor, node)

@@ -7,6 +7,7 @@ __all__ = ["FuseGelu"]
 import math
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import operation, other_operand, product, scalar
@@ -26,9 +27,9 @@ class FuseGelu(GraphPass):
     """
 
     produces = frozenset({"Gelu"})
-    after = ("EliminateCommonSubexpressions",)
+    after = (EliminateCommonSubexpressions,)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         reached: set[ir.Value | None] = set()  # what has a factor of the kind that is looked for
         for node in editor.nodes():
             if _is_curve(node) or (node.op_type in _FACTORS and not reached.isdisjoint(node.inputs)):

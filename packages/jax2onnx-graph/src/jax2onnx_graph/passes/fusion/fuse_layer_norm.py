@@ -1,4 +1,4 @@
-"""Recognise `LayerNormalization` in its formulas."""
+"""`FuseLayerNorm`: formulas of layer norm become `LayerNormalization`."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ __all__ = ["FuseLayerNorm"]
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.passes.fusion._normalisation import (
     Normalised,
-    absorb_bias,
-    absorb_scale,
+    biased,
+    normalised,
     put_normalisation,
     scale_and_root,
+    scaled,
 )
 from jax2onnx_graph.passes.fusion._row_statistics import RowStatistics
+from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
+from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcast
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
 from jax2onnx_graph.rewrite.patterns import operation, other_operand
 
 _OPERATOR = "LayerNormalization"
 
 
-class FuseLayerNorm(GraphPass):
-    """Over the last axis, with d = x - mean(x), the variance v as mean(d²) or as mean(x²) - mean(x)², clipped
+class FuseLayerNorm(NodePass[Normalised]):
+    """`LayerNormalization`: over the last axis, with d = x - mean(x), the variance v as mean(d²) or as mean(x²) - mean(x)², clipped
     at zero or not, and a number e:
 
     1. `d / Sqrt(v + e)` and `d · (1 / Sqrt(v + e))` are `LayerNormalization(x, ones)`.
@@ -30,23 +33,23 @@ class FuseLayerNorm(GraphPass):
     """
 
     produces = frozenset({_OPERATOR})
-    after = ("EliminateCommonSubexpressions", "ImplicitBroadcast")
+    after = (EliminateCommonSubexpressions, ImplicitBroadcast)
 
-    def rewrite(self, editor: GraphEditor) -> None:
-        for node in editor.nodes():
-            if node.domain or node.op_type not in ("Mul", "Div", "Add"):
-                continue
-            if node.op_type == "Add":
-                absorb_bias(editor, node, _OPERATOR)
-            elif (found := _read(node)) is not None:
-                if editor.supports(_OPERATOR, found.x):
-                    put_normalisation(editor, node, _OPERATOR, found)
-            elif node.op_type == "Mul":
-                absorb_scale(editor, node, _OPERATOR)
+    operators = frozenset({"Mul", "Div", "Add"})
+
+    def match(self, node: ir.Node, editor: GraphEditor) -> Normalised | Declined | None:
+        if node.op_type == "Add":
+            return biased(node, _OPERATOR)
+        if (found := _read(node)) is not None:
+            return normalised(node, _OPERATOR, *found, editor)
+        return scaled(node, _OPERATOR) if node.op_type == "Mul" else None
+
+    def rewrite(self, node: ir.Node, match: Normalised, editor: GraphEditor) -> None:
+        put_normalisation(editor, node, _OPERATOR, match)
 
 
-def _read(node: ir.Node) -> Normalised | None:
-    """The product or quotient `node` as the layer norm of some x."""
+def _read(node: ir.Node) -> tuple[ir.Value, ir.Value | None, float] | None:
+    """(x, scale, epsilon) where the product or quotient `node` is the layer norm of x."""
     for centred in node.inputs if node.op_type == "Mul" else node.inputs[:1]:
         subtraction = operation(centred, "Sub")
         x = None if subtraction is None else subtraction.inputs[0]
@@ -56,5 +59,5 @@ def _read(node: ir.Node) -> Normalised | None:
         scale, shifted = scale_and_root(rows, node, factor)
         variance, epsilon = rows.plus_number(shifted)
         if rows.is_variance(variance):
-            return Normalised(x, scale, epsilon)
+            return x, scale, epsilon
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = ["FuseMod"]
 
+from jax2onnx_graph.passes.structural.fold_constants import FoldConstants
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.remainders import floored_remainder
@@ -17,9 +18,9 @@ class FuseMod(GraphPass):
     2. So it is with `Xor(r < 0, n < 0)` as the first condition, where `n < 0` is a constant, false.
     """
 
-    after = ("FoldConstants",)
+    after = (FoldConstants,)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             mod = floored_remainder(node) if node.op_type == "Where" and not node.domain else None
             if mod is not None:

@@ -1,4 +1,4 @@
-"""Recognise `RMSNormalization` in its formulas."""
+"""`FuseRmsNorm`: formulas of RMS norm become `RMSNormalization`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,25 @@ __all__ = ["FuseRmsNorm"]
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of
-from jax2onnx_graph.passes.fusion._normalisation import Normalised, absorb_scale, put_normalisation, scale_and_root
+from jax2onnx_graph.passes.fusion._normalisation import (
+    Normalised,
+    normalised,
+    put_normalisation,
+    scale_and_root,
+    scaled,
+)
 from jax2onnx_graph.passes.fusion._row_statistics import RowStatistics
+from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
+from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcast
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
 from jax2onnx_graph.rewrite.patterns import other_operand
 
 _OPERATOR = "RMSNormalization"
 
 
-class FuseRmsNorm(GraphPass):
-    """Over the last axis, with the mean square m = mean(x²) and a number e:
+class FuseRmsNorm(NodePass[Normalised]):
+    """`RMSNormalization`: over the last axis, with the mean square m = mean(x²) and a number e:
 
     1. `x / Sqrt(m + e)` and `x · (1 / Sqrt(m + e))` are `RMSNormalization(x, ones)`.
     2. `x · (1 / Sqrt(m + e) · scale)` is `RMSNormalization(x, scale)`.
@@ -24,21 +32,21 @@ class FuseRmsNorm(GraphPass):
     """
 
     produces = frozenset({_OPERATOR})
-    after = ("EliminateCommonSubexpressions", "ImplicitBroadcast")
+    after = (EliminateCommonSubexpressions, ImplicitBroadcast)
 
-    def rewrite(self, editor: GraphEditor) -> None:
-        for node in editor.nodes():
-            if node.domain or node.op_type not in ("Mul", "Div"):
-                continue
-            if (found := _read(node)) is not None:
-                if editor.supports(_OPERATOR, found.x):
-                    put_normalisation(editor, node, _OPERATOR, found)
-            elif node.op_type == "Mul":
-                absorb_scale(editor, node, _OPERATOR)
+    operators = frozenset({"Mul", "Div"})
+
+    def match(self, node: ir.Node, editor: GraphEditor) -> Normalised | Declined | None:
+        if (found := _read(node)) is not None:
+            return normalised(node, _OPERATOR, *found, editor)
+        return scaled(node, _OPERATOR) if node.op_type == "Mul" else None
+
+    def rewrite(self, node: ir.Node, match: Normalised, editor: GraphEditor) -> None:
+        put_normalisation(editor, node, _OPERATOR, match)
 
 
-def _read(node: ir.Node) -> Normalised | None:
-    """The product or quotient `node` as the RMS norm of some x."""
+def _read(node: ir.Node) -> tuple[ir.Value, ir.Value | None, float] | None:
+    """(x, scale, epsilon) where the product or quotient `node` is the RMS norm of x."""
     for x in node.inputs if node.op_type == "Mul" else node.inputs[:1]:
         if x is None or not dims_of(x):
             continue
@@ -46,5 +54,5 @@ def _read(node: ir.Node) -> Normalised | None:
         scale, shifted = scale_and_root(rows, node, factor)
         mean_square, epsilon = rows.plus_number(shifted)
         if mean_square is not None and rows.is_mean_square(mean_square):
-            return Normalised(x, scale, epsilon)
+            return x, scale, epsilon
     return None

@@ -12,6 +12,8 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import is_static
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim
+from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
+from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import operation
@@ -32,9 +34,9 @@ class FuseRotaryEmbedding(GraphPass):
     """
 
     produces = frozenset({"RotaryEmbedding"})
-    after = ("EliminateCommonSubexpressions", "FoldTransposes")
+    after = (EliminateCommonSubexpressions, FoldTransposes)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         writer = _Writer(editor)
         for node in editor.nodes():
             if node.domain or node.op_type not in ("Concat", "Add"):

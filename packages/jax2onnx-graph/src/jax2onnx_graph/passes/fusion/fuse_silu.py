@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["FuseSilu"]
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import operation, other_operand, scalar
@@ -18,9 +19,9 @@ class FuseSilu(GraphPass):
     """
 
     produces = frozenset({"Sigmoid"})
-    after = ("EliminateCommonSubexpressions",)
+    after = (EliminateCommonSubexpressions,)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             if node.domain or node.op_type not in ("Div", "Reciprocal"):
                 continue

@@ -6,7 +6,9 @@ __all__ = ["FuseSoftmax", "softmax_operand"]
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of
+from jax2onnx_graph.forms import Form
 from jax2onnx_graph.passes.fusion._row_statistics import RowStatistics
+from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import operation
@@ -23,9 +25,9 @@ class FuseSoftmax(GraphPass):
     """
 
     produces = frozenset({"Softmax", "LogSoftmax"})
-    after = ("EliminateCommonSubexpressions",)
+    after = (EliminateCommonSubexpressions,)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             if node.domain or node.op_type not in ("Div", "Sub"):
                 continue
@@ -41,8 +43,8 @@ class FuseSoftmax(GraphPass):
 
 def _is_faster(editor: GraphEditor, x: ir.Value, axis: int) -> bool:
     """Whether the target prefers the operator to its formula, over an axis that is not the last."""
-    form = "Softmax(axis=0)" if axis == -len(dims_of(x) or ()) else "Softmax(axis)"
-    return editor.target.prefers(form, "Exp, ReduceSum, Div") == form
+    form = Form.SOFTMAX_FIRST_AXIS if axis == -len(dims_of(x) or ()) else Form.SOFTMAX
+    return editor.prefers(form, Form.SOFTMAX_BY_FORMULA) is form
 
 
 def _shifted(value: ir.Value | None, axis: int = -1) -> ir.Value | None:

@@ -22,7 +22,7 @@ class ExpandFunctions(GraphPass):
     2. A body whose operators mean something else at the opset of the model, or that holds a graph, is not used.
     """
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         """Expand each node that the target lacks."""
         for node in list(editor.nodes()):
             body = None if editor.target.computes(node, editor.opset) else definition_of(node, editor.opset)

@@ -22,7 +22,7 @@ class FoldCasts(GraphPass):
        back to those saturates infinities, and not every runtime casts them as it casts wider floats.
     """
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             if node.op_type == "Cast" and not node.domain:
                 _skip_exact_inner(editor, node)

@@ -23,7 +23,7 @@ class FoldConstants(GraphPass):
     3. Every operator that `evaluate` knows on integer or boolean constants of at most `MAX_ELEMENTS` elements.
     """
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             if node.domain or len(node.outputs) != 1:
                 continue

@@ -5,6 +5,8 @@ from __future__ import annotations
 __all__ = ["FoldNeutral"]
 
 from jax2onnx_graph.facts.values import dims_of, same_dims
+from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
+from jax2onnx_graph.passes.structural.fold_constants import FoldConstants
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import is_floating, other_operand, scalar
@@ -17,9 +19,9 @@ class FoldNeutral(GraphPass):
     2. `x + 0` and `x - 0` are x, for integers: for floats `-0.0 + 0` is `0.0`.
     """
 
-    after = ("FoldConstants", "EliminateCommonSubexpressions")
+    after = (FoldConstants, EliminateCommonSubexpressions)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             if node.domain or node.op_type not in ("Mul", "Div", "Add", "Sub"):
                 continue

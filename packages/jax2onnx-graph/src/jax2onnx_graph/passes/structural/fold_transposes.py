@@ -15,6 +15,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.origins import drop_origins, share_origins
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known, same_dims
+from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcast
 from jax2onnx_graph.passes.structural.merge_reshapes import view_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.layouts import (
@@ -49,9 +50,9 @@ class FoldTransposes(GraphPass):
     4. A reduction that removes axes takes its operand in the region's layout.
     """
 
-    after = ("ImplicitBroadcast",)
+    after = (ImplicitBroadcast,)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         transposes = [node for node in editor.nodes() if node.op_type == "Transpose" and not node.domain]
         for node in transposes:
             _merge(editor, node)

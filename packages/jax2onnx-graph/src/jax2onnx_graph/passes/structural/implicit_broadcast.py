@@ -30,7 +30,7 @@ class ImplicitBroadcast(GraphPass):
     5. Weights lose leading axes of size 1 likewise, so that runtimes can join `MatMul` with the `Add` of a bias [C].
     """
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         needed: dict[ir.Value, bool] = {}  # whether a view has a reader that needs it
         for node in editor.nodes():
             if node.domain or len(node.outputs) != 1:

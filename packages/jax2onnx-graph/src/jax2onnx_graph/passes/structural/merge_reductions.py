@@ -7,6 +7,7 @@ from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.facts.axes import axis_of, named_axes
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.values import dims_of, same_dims
+from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation
@@ -25,9 +26,9 @@ class MergeReductions(GraphPass):
        products.
     """
 
-    after = ("MergeReshapes",)
+    after = (MergeReshapes,)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             if node.domain or not node.inputs or not is_read_once(node.inputs[0]):
                 continue

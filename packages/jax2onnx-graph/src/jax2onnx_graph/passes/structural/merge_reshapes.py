@@ -30,7 +30,7 @@ class MergeReshapes(GraphPass):
     Shapes are equal where all numbers and labels are.
     """
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             if node.domain or len(node.outputs) != 1 or not _is_candidate(node):
                 continue

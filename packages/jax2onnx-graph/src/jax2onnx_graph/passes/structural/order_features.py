@@ -13,6 +13,8 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.origins import drop_origins
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
 from jax2onnx_graph.facts.values import SMALL, LabelledDim, constant_tensor, dims_of, known
+from jax2onnx_graph.passes.fusion.fold_batch_norm import FoldBatchNorm
+from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.layouts import inverse
 from jax2onnx_graph.rewrite.pass_base import GraphPass
@@ -39,9 +41,9 @@ class OrderFeatures(GraphPass):
     A large weight with other readers stays as it is, and so does everything then. Weights are ordered when the model is written.
     """
 
-    after = ("FoldTransposes", "FoldBatchNorm")
+    after = (FoldTransposes, FoldBatchNorm)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             for view, features in ((_join(node), node.outputs[:1]), (_split(node), node.inputs[:1])):
                 region = None if view is None else _Region(editor, view.order)

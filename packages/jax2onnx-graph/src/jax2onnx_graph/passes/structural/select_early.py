@@ -17,12 +17,14 @@ from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.rows import Rows, operand_rows
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dims
+from jax2onnx_graph.forms import Threshold
+from jax2onnx_graph.passes.fusion.attention.fuse_attention import FuseAttention
+from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.passes.structural.merge_reshapes import become_view, view_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 
 _TYPICAL = 16  # what a symbolic dimension counts for in the size of a tensor
-_CALL = 2000  # what one more operator costs, in elements computed
 _PRODUCTS = frozenset({"Einsum", "Gemm", "MatMul"})
 
 _Dims = tuple[LabelledDim, ...]
@@ -39,9 +41,9 @@ class SelectEarly(GraphPass):
     4. A selection that drops the axis keeps it on the way, with size 1; a Squeeze drops it in its place.
     """
 
-    after = ("FoldTransposes", "FuseAttention")
+    after = (FoldTransposes, FuseAttention)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         groups: dict[tuple[object, ...], list[_Selection]] = {}
         for node in editor.nodes():
             found = _selection(node)
@@ -253,12 +255,13 @@ class _Region:
             for n, s in self.selections.items()
             if (v := n.inputs[0]) and v.producer() not in self.nodes
         ]
-        before = sum(_size(dims_of(node.outputs[0]) or ()) + _CALL for node in self.selections)
-        after = sum(_size(self._dims_of(value, rows)) + _CALL for value, rows in (*made, *kept))
+        call = self.editor.threshold(Threshold.OPERATOR_CALL)
+        before = sum(_size(dims_of(node.outputs[0]) or ()) + call for node in self.selections)
+        after = sum(_size(self._dims_of(value, rows)) + call for value, rows in (*made, *kept))
         if self.one.drops:  # a Squeeze for each in place of the selection, an Unsqueeze of indices that are computed
             index = self.one.node.inputs[1]
             views = len(self.selections) - len(kept) + (index is not None and known(index) is None)
-            after += views * _CALL
+            after += views * call
         return before - after + sum(map(self._saved, self.nodes))
 
     def _entries(self) -> Iterator[tuple[ir.Node, ir.Value, Rows]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from jax2onnx_graph.forms import Form, Threshold
 from jax2onnx_graph.passes.fusion.attention.heads_as_rows import HeadsAsRows
 
 # 8 query heads and 2 key heads of 3 features, 5 keys.
@@ -13,7 +14,14 @@ MERGED = ("float[B,1,24] q, float[B,5,6] k, {} m", "float[B,1,24] y")
 @pytest.fixture
 def rows(limited) -> HeadsAsRows:
     """The pass, for a target that prefers rows."""
-    return HeadsAsRows(limited(avoided={"Attention(heads)"}))
+    return HeadsAsRows(limited(avoided={Form.HEADS}))
+
+
+@pytest.mark.parametrize(("least", "made"), [(4, ["Reshape", "Attention", "Reshape"]), (5, ["Attention"])])
+def test_the_target_says_how_many_heads_are_enough(recover, limited, least, made):
+    target = limited(avoided={Form.HEADS}, thresholds={Threshold.SHARING_HEADS: least})
+    x = "float[B,8,1,3] q, float[B,2,5,3] k"
+    assert recover(HeadsAsRows(target), "y = Attention(q, k, k)", x, "float[B,8,1,3] y") == made
 
 
 @pytest.mark.parametrize("mask", ["bool[1,5]", "float[1,5]", "bool[B,1,1,5]", "float[1,1,1,5]"])

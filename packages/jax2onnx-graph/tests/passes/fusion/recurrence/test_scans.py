@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from jax2onnx_graph.forms import Form
 from jax2onnx_graph.passes.fusion.recurrence.fuse_recurrent import FuseRecurrent
 
 INPUTS, HIDDEN = 2, 3
@@ -136,4 +137,4 @@ def test_each_operator_is_asked_for_by_itself(recover, limited):
 
 
 def test_a_target_may_prefer_the_scan(recover, limited):
-    assert recover(FuseRecurrent(limited(avoided={"RNN"})), _scan(CELLS["RNN"]), *ONE) == ["Scan"]
+    assert recover(FuseRecurrent(limited(avoided={Form.RNN})), _scan(CELLS["RNN"]), *ONE) == ["Scan"]

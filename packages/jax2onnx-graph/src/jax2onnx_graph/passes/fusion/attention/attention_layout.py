@@ -6,6 +6,8 @@ __all__ = ["AttentionLayout"]
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of, same_dims
+from jax2onnx_graph.passes.fusion.attention.fuse_attention import FuseAttention
+from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import operation, permutation_of
@@ -20,9 +22,9 @@ class AttentionLayout(GraphPass):
     2. A query that is a transpose of [B, N, T, H] is taken as it is too.
     """
 
-    after = ("FoldTransposes", "FuseAttention")
+    after = (FoldTransposes, FuseAttention)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             if node.op_type == "Attention" and not node.domain and _is_merged(node):
                 key, value = (_heads_first(x) for x in node.inputs[1:3])

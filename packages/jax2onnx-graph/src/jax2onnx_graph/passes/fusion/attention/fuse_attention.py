@@ -14,6 +14,8 @@ from jax2onnx_graph.passes.fusion.attention._axes import Axes, UnreadableError, 
 from jax2onnx_graph.passes.fusion.attention._formula import FLOATS, Found, Operand, read
 from jax2onnx_graph.passes.fusion.attention._masks import Masks
 from jax2onnx_graph.passes.fusion.attention._roles import Roles, roles_of
+from jax2onnx_graph.passes.fusion.fuse_softmax import FuseSoftmax
+from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 
@@ -37,9 +39,9 @@ class FuseAttention(GraphPass):
     """
 
     produces = frozenset({"Attention"})
-    after = ("FuseSoftmax", "RemoveDeadNodes")
+    after = (FuseSoftmax, RemoveDeadNodes)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         masks = Masks()
         if not editor.target.supports("Attention", _FLOAT32, editor.opset):
             return

@@ -8,35 +8,37 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.facts.dims import Dims
 from jax2onnx_graph.facts.values import dims_of
+from jax2onnx_graph.forms import Form, Threshold
+from jax2onnx_graph.passes.fusion.attention.attention_layout import AttentionLayout
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 
 __all__ = ["HeadsAsRows"]
 
 _SWAPPED = (0, 2, 1, 3)  # [B, K, G, H] as [B, G, K, H], and back
-_LEAST = 4  # query heads of a key head, so that reading its keys once outweighs what kernels save for one row
 
 
 class HeadsAsRows(GraphPass):
-    """An `Attention` of one query whose N = K · G query heads share K key heads, at least four each:
+    """An `Attention` of one query whose N = K · G query heads share K key heads, as many each as `Threshold.SHARING_HEADS` says:
 
     1. The G query heads of a key head become G queries of it, so that a kernel reads each key once, where the target
        prefers this. Without a causal mask, since the one query sees all keys that the mask lets it see.
     2. The mask is repeated for these queries; where it differs by head, its heads become rows likewise.
     """
 
-    after = ("AttentionLayout",)
+    after = (AttentionLayout,)
     produces = frozenset({"Attention"})
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rules above to one graph."""
-        if editor.target.prefers("Attention(heads)", "Attention(heads as rows)") == "Attention(heads)":
+        if editor.prefers(Form.HEADS, Form.HEADS_AS_ROWS) is Form.HEADS:
             return
+        least = editor.threshold(Threshold.SHARING_HEADS)
         masks: dict[tuple[ir.Value, int], ir.Value | None] = {}
         for node in list(editor.nodes()):
             if node.op_type == "Attention" and not node.domain and _is_plain(node):
                 heads = _heads(node)
-                if heads is not None:
+                if heads is not None and heads.group >= least:
                     _rewrite(editor, node, heads, masks)
 
 
@@ -60,7 +62,7 @@ def _is_plain(node: ir.Node) -> bool:
 
 
 def _heads(node: ir.Node) -> _Heads | None:
-    """The heads of an `Attention` of one query with many query heads for each key head."""
+    """The heads of an `Attention` of one query whose query heads share key heads."""
     query, key, result = (dims_of(value) or () for value in (*node.inputs[:2], node.outputs[0]))
     if len(query) == 4 and len(key) == 4 and len(result) == 4:
         (_, heads, length, features), keys, last = query, key[1], result[3]
@@ -72,7 +74,7 @@ def _heads(node: ir.Node) -> _Heads | None:
     else:
         return None
     sizes = [size for size in (heads, keys, features, last) if isinstance(size, int)]
-    if length != 1 or len(sizes) < 4 or 0 in sizes or sizes[0] < _LEAST * sizes[1]:
+    if length != 1 or len(sizes) < 4 or 0 in sizes:
         return None
     return _Heads(sizes[1], sizes[0] // sizes[1], *sizes[2:])
 

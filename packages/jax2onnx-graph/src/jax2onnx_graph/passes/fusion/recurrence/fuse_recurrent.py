@@ -13,13 +13,24 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.attributes import Attribute
 from jax2onnx_graph.build.origins import share_origins
 from jax2onnx_graph.facts.values import dims_of
+from jax2onnx_graph.forms import Form
+from jax2onnx_graph.passes.fusion.fuse_relu import FuseRelu
+from jax2onnx_graph.passes.fusion.fuse_silu import FuseSilu
 from jax2onnx_graph.passes.fusion.recurrence._affine import UnreadableError
 from jax2onnx_graph.passes.fusion.recurrence._cells import Cell, cells
 from jax2onnx_graph.passes.fusion.recurrence._step import Input, Step
+from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import is_floating, scalar
 from jax2onnx_graph.targets import Target
+
+#: Operator → it with its default activations, it with others.
+_FORMS = {
+    "LSTM": (Form.LSTM, Form.LSTM_OF_OTHER_ACTIVATIONS),
+    "GRU": (Form.GRU, Form.GRU_OF_OTHER_ACTIVATIONS),
+    "RNN": (Form.RNN, Form.RNN_OF_OTHER_ACTIVATIONS),
+}
 
 
 class FuseRecurrent(GraphPass):
@@ -42,9 +53,9 @@ class FuseRecurrent(GraphPass):
     """
 
     produces = frozenset({"LSTM", "GRU", "RNN"})
-    after = ("FuseSilu", "FuseRelu", "FoldTransposes")
+    after = (FuseSilu, FuseRelu, FoldTransposes)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         inputs: dict[Input, ir.Value] = {}
         for node in editor.nodes():
             if node.op_type == "Scan" and not node.domain and _is_plain(node):
@@ -75,9 +86,10 @@ def _recover(editor: GraphEditor, scan: ir.Node, inputs: dict[Input, ir.Value]) 
 
 def _is_preferred(cell: Cell, target: Target) -> bool:
     """Whether the target prefers the operator; one with unusual activations only if it is known to be faster."""
+    plain, unusual = _FORMS[cell.op_type]
     if cell.unusual_activations is None:
-        return target.prefers(cell.op_type, "Scan") == cell.op_type
-    return target.prefers("Scan", f"{cell.op_type}(activations)") != "Scan"
+        return target.prefers(plain, Form.SCAN) is plain
+    return target.prefers(Form.SCAN, unusual) is unusual
 
 
 def _is_plain(scan: ir.Node) -> bool:

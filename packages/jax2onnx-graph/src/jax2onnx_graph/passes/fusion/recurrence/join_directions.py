@@ -22,6 +22,7 @@ from jax2onnx_graph.passes.fusion.recurrence._reversals import (
     same_tensor,
     step_of,
 )
+from jax2onnx_graph.passes.fusion.recurrence.fuse_recurrent import FuseRecurrent
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import permutation_of
@@ -44,9 +45,9 @@ class JoinDirections(GraphPass):
        of directions. What else reads their results reads the parts of a Split.
     """
 
-    after = ("FuseRecurrent",)
+    after = (FuseRecurrent,)
 
-    def rewrite(self, editor: GraphEditor) -> None:
+    def rewrite_graph(self, editor: GraphEditor) -> None:
         if not any(node.op_type in _OPERATORS for node in editor.graph):
             return
         for node in list(_recurrent(editor)):

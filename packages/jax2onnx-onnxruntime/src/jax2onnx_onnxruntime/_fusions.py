@@ -1,0 +1,96 @@
+"""Products which ONNX Runtime's graph optimiser would fuse into something wrong, written so that it does not.
+
+`MatMul(Transpose(x), v)` with a vector `v` becomes a FusedMatMul that treats `x` as if it were not transposed
+(seen in 1.31, for matrices and batches, float and double, also with a Cast between the two). `MatMul(v, x)`
+is the same product, without a transposition at all.
+
+With a matrix in the place of the vector, the FusedMatMul is an error where a batch has no elements; the MatMul is not. In
+float16, where the Transpose moves an axis of the batch to or behind the rows, loading the model ends the process (seen in 1.31).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+from jax2onnx_graph.facts.values import LabelledDim, dims_of
+from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.patterns import operation, permutation_of
+
+__all__ = ["TransposedProductsPass"]
+
+
+class TransposedProductsPass(GraphPass):
+    """Write products of transposed matrices so that they are not fused into something else.
+
+    1. `MatMul(Transpose(x), v)` with a vector v, where the last two axes are exchanged, becomes `MatMul(v, x)`.
+    2. With another permutation, or a Cast after the Transpose, it becomes `MatMul(v, Transpose(...))`.
+    3. A Transpose that nobody uses any more is dropped.
+    4. In `MatMul(Transpose(x), w)` with a matrix w, and x of a batch that may be empty, a Reshape to the shape that it has
+       stands between the two.
+    5. In float16, where w is a matrix and the Transpose moves axes of the batch, the product has a further axis of size 1.
+    """
+
+    def rewrite_graph(self, editor: GraphEditor) -> None:
+        """Apply the rules above to one graph."""
+        for node in editor.nodes():
+            matrix = None if node.domain or node.op_type != "MatMul" else _transposed(node.inputs[0])
+            if matrix is None or _rank(matrix) < 2:
+                continue
+            if _rank(node.inputs[1]) == 1:
+                _swap(editor, node, matrix)
+            elif _rank(node.inputs[1]) == 2 and _is_half_of_another_batch(matrix):
+                _add_axis(editor, node, matrix)
+            elif _rank(node.inputs[1]) == 2 and _may_be_empty(dims_of(matrix) or ()):
+                apart = editor.before(node).op("Reshape", matrix, editor.ints([0] * _rank(matrix)))
+                node.replace_input_with(0, apart)
+                editor.modified = True
+
+
+def _transposed(value: ir.Value | None) -> ir.Value | None:
+    """The value, if it is a Transpose, or the Cast of one."""
+    cast = operation(value, "Cast")
+    return None if operation(value if cast is None else cast.inputs[0], "Transpose") is None else value
+
+
+def _is_half_of_another_batch(matrix: ir.Value) -> bool:
+    """Whether a transposed value is float16, and its batch is not that of the value before."""
+    cast = operation(matrix, "Cast")
+    transpose = operation(matrix if cast is None else cast.inputs[0], "Transpose")
+    batch = range(_rank(matrix) - 2)
+    return (
+        matrix.dtype == ir.DataType.FLOAT16 and transpose is not None and permutation_of(transpose)[:-2] != tuple(batch)
+    )
+
+
+def _add_axis(editor: GraphEditor, node: ir.Node, matrix: ir.Value) -> None:
+    """Let the product have a further axis, so that it does not read the Transpose itself."""
+    builder, first = editor.before(node), editor.ints([0])
+    product = builder.op.MatMul(builder.op.Unsqueeze(matrix, first), node.inputs[1])
+    editor.put(node, "Squeeze", [product, first])
+
+
+def _may_be_empty(dims: Sequence[LabelledDim]) -> bool:
+    """Whether the batch of matrices of these dimensions may be empty: a symbol is positive, an expression need not be."""
+    return not all(d > 0 if isinstance(d, int) else str(d.value).isidentifier() for d in dims[:-2])
+
+
+def _rank(value: ir.Value | None) -> int:
+    return len(dims_of(value) or ())
+
+
+def _swap(editor: GraphEditor, node: ir.Node, matrix: ir.Value) -> None:
+    """A v = v Aᵀ: the vector first, and the matrix without its transposition or with a second one."""
+    rank, vector = _rank(matrix), node.inputs[1]
+    order = [*range(rank - 2), rank - 1, rank - 2]
+    transpose = operation(matrix, "Transpose")
+    if transpose is not None and list(transpose.attributes.get_ints("perm", ())) == order:
+        plain = transpose.inputs[0]
+    else:
+        plain = editor.before(node).op("Transpose", matrix, perm=order)
+    node.replace_input_with(0, vector)
+    node.replace_input_with(1, plain)
+    editor.modified = True
+    if transpose is not None and transpose.graph is editor.graph and not matrix.uses() and not matrix.is_graph_output():
+        editor.discard(transpose)

@@ -1,0 +1,58 @@
+"""Quantising a model: prepared, given to the quantizer of the mode, and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import onnx_ir as ir
+from jax2onnx_graph.errors import TargetError
+from jax2onnx_graph.passes import make_names_unique
+from jax2onnx_graph.targets import Target
+from jax2onnx_runtime.quantization import Mode, Quantization
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from jax2onnx_onnxruntime._quantization.half import half_precision
+from jax2onnx_onnxruntime._quantization.integers import dynamic_integers, static_integers
+from jax2onnx_onnxruntime._quantization.prepare import prepared
+from jax2onnx_onnxruntime._quantization.selection import excluded_nodes
+from jax2onnx_onnxruntime._quantization.weights import blocked_weights
+
+__all__ = ["quantize"]
+
+#: Makes the quantised model of a prepared one, but for the nodes with these names.
+_Quantizer = Callable[[ir.Model, Quantization, frozenset[str]], ir.Model]
+
+_QUANTIZERS: Mapping[Mode, _Quantizer] = {
+    "int4": blocked_weights,
+    "int8": blocked_weights,
+    "dynamic_int8": dynamic_integers,
+    "static_int8": static_integers,
+    "float16": half_precision,
+    "bfloat16": half_precision,
+}
+
+
+def quantize(model: ir.Model, request: Quantization, target: Target) -> ir.Model:
+    """A quantised copy of a model in float32, for a version of ONNX Runtime.
+
+    Raises:
+      OptionError: a pattern of `exclude` matches nothing, or nothing is left to quantise.
+      TargetError: ONNX Runtime's quantizer fails.
+    """
+    to_half = _QUANTIZERS[request.mode] is half_precision
+    copy = prepared(model, plain_products=not to_half)
+    excluded = excluded_nodes(copy, request)
+    try:
+        result = _QUANTIZERS[request.mode](copy, request, excluded)
+    except Exception as error:
+        raise TargetError(
+            f"ONNX Runtime cannot quantise the model to {request.mode} ({type(error).__name__}: {error})."
+        ) from error
+    for factory in target.passes() if to_half else ():
+        factory(target)(result)
+    RemoveUnusedNodesPass()(result)
+    make_names_unique(result)
+    result.metadata_props.clear()
+    result.metadata_props.update(model.metadata_props)
+    result.graph.name = model.graph.name
+    return result

@@ -1,0 +1,87 @@
+"""Products of 8-bit integers, with activations scaled as they come or as calibrated."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.progress import steps
+from jax2onnx_runtime.quantization import Quantization
+
+from jax2onnx_onnxruntime._compat import quantization
+from jax2onnx_onnxruntime._quantization.prepare import plain_proto
+from jax2onnx_onnxruntime._quantization.selection import CONVOLUTIONS
+
+__all__ = ["dynamic_integers", "static_integers"]
+
+# The quantizers advise to prepare a model, in a warning; this says that it is.
+_PREPARED = "onnx.quant.pre_process"
+_LARGE = 1_500_000_000
+
+
+def dynamic_integers(model: ir.Model, request: Quantization, excluded: frozenset[str]) -> ir.Model:
+    """The model with `MatMulInteger`, `ConvInteger` and `DynamicQuantizeLSTM`, activations scaled at each call.
+
+    Weights take seven bits, of which no processor's products overflow. Those of convolutions are unsigned, as there is
+    no other kernel.
+    """
+    tools = quantization()
+    proto = _ready(model)
+    for operators, weight_type in ((("MatMul", "LSTM"), tools.QuantType.QInt8), (CONVOLUTIONS, tools.QuantType.QUInt8)):
+        if any(node.op_type in operators for node in proto.graph.node):
+            proto = _through_file(
+                tools.quantize_dynamic, proto, op_types_to_quantize=list(operators), weight_type=weight_type,
+                nodes_to_exclude=sorted(excluded), reduce_range=True, per_channel=weight_type == tools.QuantType.QInt8,
+                extra_options={"EnableSubgraph": True, "MatMulConstBOnly": True},
+            )  # fmt: skip
+            proto.metadata_props.add(key=_PREPARED, value="onnxruntime.quant")
+    return ir.from_proto(proto)
+
+
+def static_integers(model: ir.Model, request: Quantization, excluded: frozenset[str]) -> ir.Model:
+    """The model with QuantizeLinear and DequantizeLinear around products with weights and convolutions.
+
+    Norms, softmax and products of two activations stay in float32: there masks and outliers would spoil the scales.
+    """
+    tools = quantization()
+    products = [node for node in model.graph if node.op_type == "MatMul" and constant_tensor(node.inputs[1]) is None]
+    excluded |= {node.name or "" for node in products}
+    return ir.from_proto(
+        _through_file(
+            tools.quantize_static, _ready(model), calibration_data_reader=_Reader(request.calibration or ()),
+            op_types_to_quantize=["MatMul", *CONVOLUTIONS], nodes_to_exclude=sorted(excluded), per_channel=True,
+            reduce_range=True, activation_type=tools.QuantType.QUInt8, weight_type=tools.QuantType.QInt8,
+        )
+    )  # fmt: skip
+
+
+class _Reader:
+    """Calibration data as ONNX Runtime asks for it: one run after another, then None."""
+
+    def __init__(self, runs: Sequence[Mapping[str, Array]]) -> None:
+        self._runs = iter(steps("calibrate", runs))
+
+    def get_next(self) -> dict[str, Array] | None:
+        """The inputs of the next run."""
+        run = next(self._runs, None)
+        return None if run is None else dict(run)
+
+
+def _ready(model: ir.Model) -> onnx.ModelProto:
+    proto = plain_proto(model)
+    proto.metadata_props.add(key=_PREPARED, value="onnxruntime.quant")
+    return proto
+
+
+def _through_file(quantize: Callable[..., None], proto: onnx.ModelProto, **options: object) -> onnx.ModelProto:
+    """What a quantizer that writes a file makes of a model."""
+    size = sum(len(tensor.raw_data) for tensor in proto.graph.initializer)
+    with tempfile.TemporaryDirectory(prefix="jax2onnx-") as folder:
+        path = Path(folder) / "quantised.onnx"
+        quantize(proto, path, use_external_data_format=size > _LARGE, **options)
+        return onnx.load(path)

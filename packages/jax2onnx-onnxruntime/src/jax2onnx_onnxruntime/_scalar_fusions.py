@@ -1,0 +1,130 @@
+"""Scalars which ONNX Runtime's graph optimiser would fuse into float32 attributes, written so that it does not.
+
+Seen in 1.31. The factor of a matrix product becomes the `alpha` of a FusedMatMul, and several factors one: with doubles
+the result has the precision of float32, and a product of factors beyond float32 becomes zero, infinite or an error when
+the model is loaded. The epsilon of a norm that squares by Pow becomes an attribute likewise. A Relu before a Clip of any
+type but float and float16 is an error when the model is loaded.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+from jax2onnx_graph.facts.values import known
+from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.patterns import operation, scalar
+
+__all__ = ["ScalarFusionsPass"]
+
+_EXPONENT = 32
+"""Factors of up to 2³² may stay: three of them meet in one `alpha`."""
+
+_STEPS = 8
+"""How many operators between a factor and its product are looked through."""
+
+
+class ScalarFusionsPass(GraphPass):
+    """Keep the scalars of doubles, and factors that are very large or small, away from fusions.
+
+    1. `Mul` or `Div` of a product by a number c becomes that of `Neg(product)` by -c; the product may be a MatMul that
+       was scaled before.
+    2. `Mul` or `Div` by a number c that a MatMul reads, directly or through Transpose, Cast or other factors, becomes
+       the `Neg` of that by -c.
+    3. In both, powers of two stay, and in float32 all numbers, unless they are very large or small.
+    4. `Pow(x, 2)` of doubles becomes `Mul(x, x)`.
+    5. `Clip(Relu(x), low, high)` of types that the fusion does not know becomes `Clip(x, Max(low, 0), high)`.
+    """
+
+    def rewrite_graph(self, editor: GraphEditor) -> None:
+        """Apply the rules above to one graph."""
+        for node in list(editor.nodes()):
+            if node.domain:
+                continue
+            if node.op_type in ("Mul", "Div"):
+                _protect_factor(editor, node)
+            elif node.op_type == "Pow" and node.outputs[0].dtype == ir.DataType.DOUBLE and scalar(node.inputs[1]) == 2:
+                editor.put(node, "Mul", [node.inputs[0], node.inputs[0]])
+            elif node.op_type == "Clip":
+                _absorb_relu(editor, node)
+
+
+def _protect_factor(editor: GraphEditor, node: ir.Node) -> None:
+    """Rules 1 to 3 for a Mul or Div."""
+    place = _place_of_number(node)
+    number = None if place is None else _number(node.inputs[place])
+    if place is None or number is None or _is_harmless(float(number.item()), node.outputs[0].dtype):
+        return
+    operands = list(node.inputs)
+    scales_product, is_multiplied = _is_product(operands[1 - place]), _feeds_product(node.outputs[0])
+    if not scales_product and not is_multiplied:
+        return
+    builder = editor.before(node)
+    if scales_product:
+        operands[1 - place] = builder.op("Neg", operands[1 - place])
+    if scales_product is not is_multiplied:
+        operands[place] = editor.constant(-number)
+    if is_multiplied:
+        editor.put(node, "Neg", [builder.op(node.op_type, *operands)])
+    else:
+        editor.put(node, node.op_type, operands)
+
+
+def _number(value: ir.Value | None) -> np.ndarray | None:
+    """The array of one element that `value` always is."""
+    array = known(value, limit=1)
+    return array if array is not None and array.size == 1 else None
+
+
+def _place_of_number(node: ir.Node) -> int | None:
+    """Which operand of a Mul or Div is the number that scales the other one."""
+    places = (1,) if node.op_type == "Div" else (0, 1)
+    return next((place for place in places if _number(node.inputs[place]) is not None), None)
+
+
+def _is_harmless(factor: float, dtype: ir.DataType | None) -> bool:
+    """Rule 3, of the factor or of its reciprocal."""
+    mantissa, exponent = math.frexp(abs(factor))
+    is_moderate = math.isfinite(factor) and factor != 0 and abs(exponent) <= _EXPONENT
+    return is_moderate and (mantissa == 0.5 or dtype != ir.DataType.DOUBLE)
+
+
+def _is_product(value: ir.Value | None) -> bool:
+    """Whether `value` is a MatMul, perhaps scaled."""
+    for _ in range(_STEPS):
+        node = operation(value, "MatMul", "Mul", "Div")
+        if node is None or node.op_type == "MatMul":
+            return node is not None
+        place = _place_of_number(node)
+        if place is None:
+            return False
+        value = node.inputs[1 - place]
+    return False
+
+
+def _feeds_product(value: ir.Value, steps: int = _STEPS) -> bool:
+    """Whether a MatMul reads `value`, perhaps scaled, cast or transposed."""
+    readers = {reader for reader, _ in value.uses() if not reader.domain}
+    if any(reader.op_type == "MatMul" for reader in readers):
+        return True
+    passed = (reader for reader in readers if _is_looked_through(reader))
+    return steps > 0 and any(_feeds_product(reader.outputs[0], steps - 1) for reader in passed)
+
+
+def _is_looked_through(node: ir.Node) -> bool:
+    if node.op_type in ("Mul", "Div"):
+        return _place_of_number(node) is not None
+    return node.op_type in ("Transpose", "Cast")
+
+
+def _absorb_relu(editor: GraphEditor, node: ir.Node) -> None:
+    """Rule 5 for a Clip."""
+    relu = operation(node.inputs[0], "Relu")
+    low = _number(node.inputs[1]) if len(node.inputs) > 1 else None
+    if relu is None or low is None or node.outputs[0].dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
+        return
+    editor.put(node, "Clip", [relu.inputs[0], editor.constant(np.maximum(low, 0)), *node.inputs[2:]])
+    if not relu.outputs[0].uses() and not relu.outputs[0].is_graph_output() and relu.graph is editor.graph:
+        editor.discard(relu)

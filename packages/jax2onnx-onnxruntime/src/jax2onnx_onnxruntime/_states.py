@@ -1,0 +1,205 @@
+"""Models with states in ONNX Runtime: the states are the runtime's own values, bound to inputs and outputs of each run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx_ir as ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.metadata import StatePair
+from jax2onnx_runtime.states import RuntimeOptions, last
+
+from jax2onnx_onnxruntime._compat import onnxruntime
+from jax2onnx_onnxruntime.loading import OrtModel, from_ort, packed, to_ort, view_of
+
+if TYPE_CHECKING:
+    import onnxruntime as ort
+
+__all__ = ["OrtStates", "is_updated_in_place", "session_options"]
+
+_LEVELS = {
+    "all": "ORT_ENABLE_ALL",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "basic": "ORT_ENABLE_BASIC",
+    "disabled": "ORT_DISABLE_ALL",
+}
+
+# Operators whose kernels write into the memory of an operand if that is the memory of the result, too:
+# (domain, operator) → operand, result. Tests compare each of them with two separate buffers.
+_IN_PLACE = {
+    ("", "ScatterElements"): {(0, 0)},
+    ("", "ScatterND"): {(0, 0)},
+    ("", "TensorScatter"): {(0, 0)},
+    ("com.microsoft", "GroupQueryAttention"): {(3, 1), (4, 2)},
+}
+
+
+# Operators that read the numbers of an operand and keep none of its memory.
+_COPYING = {"Gather", "GatherElements", "GatherND", "Slice"}
+
+
+def is_updated_in_place(model: ir.Model, pair: StatePair) -> bool:
+    """Whether the new value of a state can be written over the old one.
+
+    1. One node computes the new value from the old one by a kernel that works in place.
+    2. What else reads the old value takes its shape only, or copies numbers from it that the node needs, and so is done before.
+    """
+    before = next(value for value in model.graph.inputs if value.name == pair.input)
+    after = next(value for value in model.graph.outputs if value.name == pair.output)
+    node = after.producer()
+    if node is None or before.is_graph_output() or pair.grows is not None:
+        return False
+    uses = [use for use in before.uses() if use.node.op_type not in ("Shape", "Size")]
+    places = _IN_PLACE.get((node.domain, node.op_type), set())
+    written = [(use.idx, node.outputs.index(after)) in places for use in uses if use.node is node]
+    others = {use.node for use in uses} - {node}
+    return written == [True] and all(other.op_type in _COPYING for other in others) and others <= _needed_by(node)
+
+
+def _needed_by(node: ir.Node) -> set[ir.Node]:
+    """The nodes of its graph from whose results a node computes its own."""
+    found: set[ir.Node] = set()
+    pending = [node]
+    while pending:
+        for value in pending.pop().inputs:
+            producer = None if value is None else value.producer()
+            if producer is not None and producer not in found:
+                found.add(producer)
+                pending.append(producer)
+    return found
+
+
+def session_options(options: RuntimeOptions) -> ort.SessionOptions:
+    """ONNX Runtime's options, those of the user with the others put in.
+
+    Raises:
+      OptionError: one is impossible.
+    """
+    runtime = onnxruntime()
+    given = options.session_options
+    if given is not None and not isinstance(given, runtime.SessionOptions):
+        raise OptionError(f"session_options needs an onnxruntime.SessionOptions, not {given!r:.80}.")
+    made = runtime.SessionOptions() if given is None else given
+    if given is None:
+        made.log_severity_level = 3
+    if options.threads is not None:
+        if isinstance(options.threads, bool) or not isinstance(options.threads, int) or options.threads < 1:
+            raise OptionError(f"threads={options.threads!r}: it is a number of threads, from 1 on.")
+        made.intra_op_num_threads = options.threads
+    if (level := options.graph_optimization_level) is not None:
+        if level not in _LEVELS:
+            raise OptionError(f"graph_optimization_level={level!r}; there are {', '.join(map(repr, _LEVELS))}.")
+        made.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, _LEVELS[level])
+    return made
+
+
+def checked_providers(options: RuntimeOptions) -> Sequence[Any]:
+    """The providers to run with, each a name or a pair of a name and options. Raises OptionError for those that are not there."""
+    providers = ["CPUExecutionProvider"] if options.providers is None else list(options.providers)
+    known = onnxruntime().get_available_providers()
+    for provider in providers:
+        name = provider[0] if isinstance(provider, tuple) else provider
+        if name not in known:
+            raise OptionError(
+                f"providers: there is no {name!r} in this build of ONNX Runtime; it has {', '.join(known)}."
+            )
+    return providers
+
+
+class OrtStates:
+    """A session whose states are `OrtValue`s.
+
+    A state that grows is what the runtime allocates for the output. One of a fixed shape has two buffers, which are
+    input and output in turn, or one where the kernel updates it in place.
+    """
+
+    def __init__(self, model: ir.Model, states: Sequence[StatePair], options: RuntimeOptions) -> None:
+        self._model = OrtModel(model, checked_providers(options), options=session_options(options))
+        self._pairs = list(states)
+        self._grows = {pair.input: pair.grows is not None for pair in states}
+        self._types = {value.name: value.dtype for value in model.graph.inputs}
+        self._results = [o for o in self._model.outputs if o not in {pair.output for pair in states}]
+        on_cpu = options.providers is None or list(options.providers) == ["CPUExecutionProvider"]
+        self._in_place = {pair.input for pair in states if on_cpu and is_updated_in_place(model, pair)}
+        self._states: dict[str, _Buffer] = {}
+        self._spare: dict[str, _Buffer] = {}
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """Run the model; the states move on."""
+        binding = self._model.session.io_binding()
+        held = {name: packed(array) for name, array in inputs.items()}
+        for name, array in held.items():
+            binding.bind_ortvalue_input(name, to_ort(array))
+        for pair in self._pairs:
+            binding.bind_ortvalue_input(pair.input, self._states[pair.input].value)
+        targets = {pair.input: self._target(pair.input) for pair in self._pairs}
+        for name in self._results:
+            binding.bind_output(name, "cpu")
+        for pair in self._pairs:
+            target = targets[pair.input]
+            if target is None:
+                binding.bind_output(pair.output, "cpu")
+            else:
+                binding.bind_ortvalue_output(pair.output, target.value)
+        self._model.session.run_with_iobinding(binding)
+        values = binding.get_outputs()
+        for pair, value in zip(self._pairs, values[len(self._results) :], strict=True):
+            self._move_on(pair.input, targets[pair.input] or _Buffer(value))
+        return [from_ort(value) for value in values[: len(self._results)]]
+
+    def _target(self, state: str) -> _Buffer | None:
+        """The buffer that the new value of a state goes to; None where the runtime allocates it."""
+        old = self._states[state]
+        if self._grows[state] or not math.prod(old.value.shape()):
+            return None
+        if state in self._in_place:
+            return old
+        spare = self._spare.get(state)
+        if spare is None or spare.value.shape() != old.value.shape():
+            spare = _Buffer.of(np.zeros(old.value.shape(), self._dtype(state)))
+        return spare
+
+    def _move_on(self, state: str, new: _Buffer) -> None:
+        old, self._states[state] = self._states[state], new
+        if not self._grows[state] and new is not old:
+            self._spare[state] = old
+
+    def _dtype(self, state: str) -> np.dtype[Any]:
+        dtype = self._types[state]
+        assert dtype is not None, "the inputs of a finished model have types"
+        return dtype.numpy()
+
+    def read(self, state: str) -> Array:
+        """A copy of a state."""
+        return from_ort(self._states[state].value).copy()
+
+    def write(self, state: str, array: Array) -> None:
+        """Replace a state."""
+        self._states[state] = _Buffer.of(array.copy())
+        self._spare.pop(state, None)
+
+    def keep_last(self, state: str, axis: int, count: int) -> None:
+        """Cut off what is before the last entries along an axis."""
+        self._states[state] = _Buffer.of(last(view_of(self._states[state].value), axis, count))
+        self._spare.pop(state, None)
+
+    def shape(self, state: str) -> tuple[int, ...]:
+        """The shape of a state."""
+        return tuple(self._states[state].value.shape())
+
+
+class _Buffer:
+    """A value of the runtime, and the array whose memory it uses, if it has none of its own."""
+
+    def __init__(self, value: ort.OrtValue, memory: Array | None = None) -> None:
+        self.value, self.memory = value, memory
+
+    @classmethod
+    def of(cls, array: Array) -> _Buffer:
+        """A value with the memory of an array that nobody else has."""
+        memory = packed(array)
+        return cls(to_ort(memory), memory)

@@ -1,0 +1,210 @@
+"""Running a model in ONNX Runtime: sessions, and arrays of every element type in and out."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from jax2onnx_graph.arrays import Dtype
+
+from jax2onnx_onnxruntime._compat import onnxruntime
+
+if TYPE_CHECKING:
+    import onnxruntime as ort
+
+__all__ = ["OrtModel", "default_options", "from_ort", "load", "packed", "to_ort", "view_of"]
+
+Source: TypeAlias = ir.Model | onnx.ModelProto | str | os.PathLike[str] | bytes
+"""What can be run: a model, its proto or its serialised bytes, or the path of a file."""
+
+_IN_MEMORY = 1 << 30
+"""Weights beyond this many bytes are handed over in a file, as a protobuf message ends at 2 GiB."""
+
+_NATIVE = {
+    f"tensor({name})"
+    for name in [
+        "float",
+        "double",
+        "float16",
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "bool",
+        "string",
+    ]
+}
+"""The types whose arrays ONNX Runtime's Python API takes and returns by itself."""
+
+
+def load(source: Source, *, providers: Sequence[str] = ("CPUExecutionProvider",), optimised: bool = True) -> OrtModel:
+    """Open a session on `source`; call the result with named arrays.
+
+    Args:
+      source: what to run.
+      providers: ONNX Runtime's execution providers, the preferred one first.
+      optimised: whether ONNX Runtime may rewrite the graph before it runs it.
+
+    >>> import onnx_ir as ir
+    >>> model = ir.from_onnx_text('<ir_version: 10, opset_import: ["" : 21]> g (float[N] x) => (float[N] y) '
+    ...                           '{ y = Neg(x) }')
+    >>> load(model)({"x": np.array([1.0, -2.0], np.float32)})
+    [array([-1.,  2.], dtype=float32)]
+    """
+    return OrtModel(source, providers, optimised=optimised)
+
+
+class OrtModel:
+    """A session with named NumPy arrays in and a list of NumPy arrays out, in the order of the model's outputs.
+
+    Element types that NumPy lacks are those of `ml_dtypes` (bfloat16, float8_*, int4, uint4).
+    """
+
+    def __init__(
+        self, source: Source, providers: Sequence[Any] = ("CPUExecutionProvider",), *, optimised: bool = True,
+        options: ort.SessionOptions | None = None,
+    ) -> None:  # fmt: skip
+        self.session = _open(source, providers, options or default_options(optimised=optimised))
+        self._inputs = {i.name: i.type for i in self.session.get_inputs()}
+        self.outputs = [o.name for o in self.session.get_outputs()]
+        types = [*self._inputs.values(), *(o.type for o in self.session.get_outputs())]
+        self._plain = all(t in _NATIVE for t in types)
+
+    def __call__(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
+        """Run the model.
+
+        Raises:
+          ValueError: an input is missing or unknown.
+          TypeError: an input has another element type than the model's.
+        """
+        arrays = self._checked(inputs)
+        if self._plain:
+            outputs: list[np.ndarray] = self.session.run(self.outputs, arrays)
+            return outputs
+        # The OrtValues do not own the memory: `held` does, until the run is over.
+        held = {name: packed(array) for name, array in arrays.items()}
+        values = {name: to_ort(array) for name, array in held.items()}
+        return [from_ort(value) for value in self.session.run_with_ort_values(self.outputs, values)]
+
+    def _checked(self, inputs: Mapping[str, object]) -> dict[str, np.ndarray]:
+        missing, unknown = self._inputs.keys() - inputs.keys(), inputs.keys() - self._inputs.keys()
+        if missing or unknown:
+            what = [f"{w}: {', '.join(sorted(n))}" for w, n in (("missing", missing), ("unknown", unknown)) if n]
+            raise ValueError(f"The model has the inputs {', '.join(self._inputs) or '(none)'}; {'; '.join(what)}.")
+        arrays = {name: np.asarray(inputs[name]) for name in self._inputs}
+        for name, array in arrays.items():
+            given, wanted = ort_type_name(array.dtype), self._inputs[name]
+            if given != wanted:
+                raise TypeError(f"Input {name!r} of the model is {wanted}, not {array.dtype}.")
+        return arrays
+
+
+def ort_type_name(dtype: Dtype) -> str:
+    """ONNX Runtime's name for the tensors of a dtype: `tensor(float)` for float32."""
+    try:
+        element = ir.DataType.from_numpy(dtype)
+    except TypeError:
+        return f"no ONNX tensor of {dtype}"
+    return "tensor(" + element.name.lower() + ")"
+
+
+def default_options(*, optimised: bool) -> ort.SessionOptions:
+    """Options of a session that tells of errors only; `optimised` says whether it may rewrite the graph."""
+    runtime = onnxruntime()
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    if not optimised:
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return options
+
+
+def _open(source: Source, providers: Sequence[Any], options: ort.SessionOptions) -> ort.InferenceSession:
+    runtime = onnxruntime()
+    if isinstance(source, (str, os.PathLike)):
+        return runtime.InferenceSession(os.fspath(source), options, providers=list(providers))
+    if isinstance(source, ir.Model) and _weight_bytes(source) > _IN_MEMORY:
+        return _open_through_file(source, options, providers)
+    return runtime.InferenceSession(_serialised(source), options, providers=list(providers))
+
+
+def _serialised(source: ir.Model | onnx.ModelProto | bytes) -> bytes:
+    if isinstance(source, bytes):
+        return source
+    proto = ir.to_proto(source) if isinstance(source, ir.Model) else source
+    data: bytes = proto.SerializeToString()
+    return data
+
+
+def _weight_bytes(model: ir.Model) -> int:
+    tensors = (value.const_value for graph in model.graphs() for value in graph.initializers.values())
+    return sum(tensor.nbytes for tensor in tensors if tensor is not None)
+
+
+def _open_through_file(model: ir.Model, options: ort.SessionOptions, providers: Sequence[Any]) -> ort.InferenceSession:
+    with tempfile.TemporaryDirectory(prefix="jax2onnx-") as folder:
+        path = pathlib.Path(folder) / "model.onnx"
+        ir.save(model, path, external_data="model.onnx.data")
+        return onnxruntime().InferenceSession(str(path), options, providers=list(providers))
+
+
+def packed(array: np.ndarray) -> np.ndarray:
+    """The array as ONNX Runtime wants it in memory: C order, types narrower than a byte packed from the low bits."""
+    array = np.asarray(array, order="C")  # ascontiguousarray would give a scalar an axis
+    bits = ir.DataType.from_numpy(array.dtype).bitwidth
+    if bits >= 8:
+        return array
+    per_byte, mask = 8 // bits, (1 << bits) - 1
+    flat = array.reshape(-1).view(np.uint8) & mask
+    flat = np.pad(flat, (0, -flat.size % per_byte)).reshape(-1, per_byte)
+    packed = np.zeros(array.size, np.uint8)
+    shifted = flat << np.arange(0, 8, bits, dtype=np.uint8)
+    packed[: len(flat)] = np.bitwise_or.reduce(shifted, axis=1)
+    return packed.view(array.dtype).reshape(array.shape)
+
+
+def _unpacked(data: np.ndarray, dtype: Dtype, bits: int, count: int) -> np.ndarray:
+    codes = (data[:, None] >> np.arange(0, 8, bits, dtype=np.uint8)) & ((1 << bits) - 1)
+    codes = codes.reshape(-1)[:count]
+    if dtype.name.startswith("int"):
+        # The narrow signed types of ml_dtypes are stored sign-extended.
+        codes = np.where(codes >> (bits - 1), codes | ((0xFF << bits) & 0xFF), codes)
+    return codes.astype(np.uint8).view(dtype)
+
+
+def to_ort(array: np.ndarray) -> Any:
+    """A value of the runtime that uses the memory of a packed array."""
+    value_class = onnxruntime().OrtValue
+    return value_class.ortvalue_from_numpy_with_onnx_type(array, int(ir.DataType.from_numpy(array.dtype)))
+
+
+def view_of(value: Any) -> np.ndarray:
+    """The memory of a value of the runtime as an array, without a copy where NumPy has such arrays and it is on the CPU."""
+    element = ir.DataType(value.element_type())
+    if value.device_name() != "cpu" or element.bitwidth < 8 or not value.tensor_size_in_bytes():
+        return from_ort(value)
+    memory = (ctypes.c_uint8 * value.tensor_size_in_bytes()).from_address(value.data_ptr())
+    return np.frombuffer(memory, np.uint8).view(element.numpy()).reshape(tuple(value.shape()))
+
+
+def from_ort(value: Any) -> np.ndarray:
+    """The array that a value of the runtime holds."""
+    if value.data_type() in _NATIVE:
+        array: np.ndarray = value.numpy()
+        return array
+    element = ir.DataType(value.element_type())
+    shape, size = tuple(value.shape()), value.tensor_size_in_bytes()
+    data = np.frombuffer(ctypes.string_at(value.data_ptr(), size) if size else b"", np.uint8)
+    if element.bitwidth < 8:
+        return _unpacked(data, element.numpy(), element.bitwidth, int(np.prod(shape))).reshape(shape)
+    return data.view(element.numpy()).reshape(shape)

@@ -1,0 +1,95 @@
+"""Scans in the forms that OpenVINO's reader of ONNX files takes: their bodies read nothing but their own inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.traversal import walk
+
+__all__ = ["ClosedScansPass"]
+
+
+class ClosedScansPass(GraphPass):
+    """Hand what the body of a `Scan` captures to it.
+
+    1. What the body gives as it took it, but at another place, is computed: the plugin takes it for a state that does not change.
+    2. Each value of an outer graph that the body, or a graph in it, reads becomes a state, which every step hands on as it is.
+       Constants may be captured.
+    """
+
+    def rewrite_graph(self, editor: GraphEditor) -> None:
+        """Apply the rules above to one graph."""
+        for node in list(editor.nodes()):
+            if node.op_type == "Scan" and not node.domain:
+                (body,) = editor.nested_in(node)
+                _compute_moved(body)
+                captured = _captured(node)
+                if captured:
+                    _close(editor, node, captured)
+
+
+def _compute_moved(body: GraphEditor) -> None:
+    """Rule 1."""
+    inputs, outputs = body.graph.inputs, body.graph.outputs
+    for index, output in enumerate(outputs):
+        if output in inputs and (index >= len(inputs) or inputs[index] is not output):
+            builder = body.after(output)
+            zero = builder.constant(0, like=output)
+            operator = "Xor" if output.dtype == ir.DataType.BOOL else "Sub"
+            outputs[index] = builder.op(operator, output, zero, dims=builder.dims(output))
+            body.modified = True
+
+
+def _body(node: ir.Node) -> ir.Graph:
+    return node.attributes["body"].as_graph()
+
+
+def _captured(node: ir.Node) -> list[ir.Value]:
+    """The values of outer graphs, no constants, that the body of a node reads or gives."""
+    body = _body(node)
+    own = set(_own_values(body))
+    read = [value for inner in walk(body) for value in inner.inputs if value is not None]
+    return [value for value in dict.fromkeys([*read, *body.outputs]) if value not in own and not _is_constant(value)]
+
+
+def _own_values(body: ir.Graph) -> Iterator[ir.Value]:
+    for graph in (body, *body.subgraphs()):
+        yield from graph.inputs
+        yield from graph.initializers.values()
+        for node in graph:
+            yield from node.outputs
+
+
+def _is_constant(value: ir.Value) -> bool:
+    return value.is_initializer() and not value.is_graph_input()
+
+
+def _close(editor: GraphEditor, node: ir.Node, captured: list[ir.Value]) -> None:
+    """Put a Scan with more states in the place of a node."""
+    body = _body(node)
+    inside = set(walk(body))
+    states = []
+    for value in captured:
+        state = ir.Value(name=editor.value_name(f"{value.name}_inside"), type=value.type, shape=value.shape)
+        for user, index in list(value.uses()):
+            if user in inside:
+                user.replace_input_with(index, state)
+        for index, output in enumerate(body.outputs):
+            if output is value:
+                body.outputs[index] = state
+        states.append(state)
+    for index, state in enumerate(states):
+        body.inputs.insert(index, state)
+        body.outputs.insert(index, state)
+    closed = ir.Node(
+        node.domain, node.op_type, [*captured, *node.inputs], node.attributes.values(), name=node.name,
+        num_outputs=len(captured) + len(node.outputs), metadata_props=dict(node.metadata_props),
+    )  # fmt: skip
+    for value, final in zip(captured, closed.outputs, strict=False):
+        final.name, final.type, final.shape = editor.value_name(f"{value.name}_after"), value.type, value.shape
+    replaced = closed.outputs[len(captured) :]
+    ir.convenience.replace_nodes_and_values(editor.graph, node, [node], [closed], node.outputs, replaced)
+    editor.modified = True

@@ -1,0 +1,107 @@
+"""What some of OpenVINO's kernels lose, NaN above all, is put right in front of the operator or behind it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+from jax2onnx_graph.build.builder import GraphBuilder
+from jax2onnx_graph.facts.values import constant_tensor, dims_of, known
+from jax2onnx_graph.legalise import repairs
+from jax2onnx_graph.legalise.repairs import Loss, Repair, with_nan
+from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.targets import Target, standard_target
+
+__all__ = ["RepairsPass"]
+
+_ERF_SERIES = (-1 / 42, 1 / 10, -1 / 3, 1.0)
+"""Of erf(x) / x, times √π / 2, in powers of x², the highest first."""
+
+
+class RepairsPass(repairs.RepairsPass):
+    """Put back what the kernels lose.
+
+    1. `Max`, `Min`, `Clip`, `Exp`, `Celu` and `HardSigmoid`: a NaN among the operands is the result.
+    2. `Relu`: what is below zero is zero, anything else stays.
+    3. `Greater` and `GreaterOrEqual`, which are true of NaN, are `Less` and `LessOrEqual` of the exchanged operands.
+    4. `Cast` to booleans, false of NaN: whether the number is not equal to zero.
+    5. `Mod` of floats, NaN where the divisor is infinite: the dividend where that is finite.
+    6. `Erf`, which is right to 10⁻⁷: the first terms of its series near zero.
+    7. `DFT` of one side, which repeats an axis: the first half of that of both sides.
+    8. `Loop`, which never ends for a negative number of steps: no steps.
+    """
+
+    def __init__(self, target: Target = standard_target) -> None:
+        super().__init__(target, _LOSSES)
+
+    def rewrite_graph(self, editor: GraphEditor) -> None:
+        """Apply the rules above to one graph."""
+        super().rewrite_graph(editor)
+        for node in list(editor.nodes()):
+            if node.op_type == "DFT" and node.attributes.get_int("onesided", 0) == 1:
+                _halve(editor, node)
+            elif node.op_type == "Loop" and node.inputs[0] is not None and constant_tensor(node.inputs[0]) is None:
+                steps, b = node.inputs[0], editor.before(node)
+                node.replace_input_with(0, b.op("Max", steps, b.constant(0, like=steps)))
+
+
+def _chosen(b: GraphBuilder, operands: list[ir.Value], _: ir.Value) -> ir.Value:
+    (x,) = operands
+    zero = b.constant(0, like=x)
+    return b.op("Where", b.op("Less", x, zero), zero, x, dims=b.dims(x))
+
+
+def _exchanged(op_type: str) -> Repair:
+    def repair(b: GraphBuilder, operands: list[ir.Value], result: ir.Value) -> ir.Value:
+        x, y = operands
+        return b.op(op_type, y, x, dims=b.dims(result))
+
+    return repair
+
+
+def _is_true(b: GraphBuilder, operands: list[ir.Value], result: ir.Value) -> ir.Value:
+    (x,) = operands
+    return b.op("Not", b.op("Equal", x, b.constant(0, like=x)), dims=b.dims(result))
+
+
+def _remainder(b: GraphBuilder, operands: list[ir.Value], result: ir.Value) -> ir.Value:
+    x, y = operands
+    dims = b.dims(result)
+    is_whole = b.op("And", b.op("IsInf", y), b.op("Less", b.op("Abs", x), b.constant(np.inf, like=x)), dims=dims)
+    return b.op("Where", is_whole, x, result, dims=dims)
+
+
+def _erf(b: GraphBuilder, operands: list[ir.Value], result: ir.Value) -> ir.Value:
+    (x,) = operands
+    square, series = b.op("Mul", x, x), b.constant(_ERF_SERIES[0], like=x)
+    for coefficient in _ERF_SERIES[1:]:
+        series = b.op("Add", b.op("Mul", series, square), b.constant(coefficient, like=x))
+    near_zero = b.op("Mul", x, b.op("Mul", series, b.constant(2 / math.sqrt(math.pi), like=x)))
+    return b.op("Where", b.op("Less", b.op("Abs", x), b.constant(0.125, like=x)), near_zero, result)
+
+
+def _halve(editor: GraphEditor, node: ir.Node) -> None:
+    """Rule 7, where the size of the half is known."""
+    result, dims = node.outputs[0], dims_of(node.outputs[0])
+    axis = known(node.inputs[2]) if len(node.inputs) > 2 else np.array(node.attributes.get_int("axis", 1))
+    size = None if dims is None or axis is None else dims[axis.item()]
+    if not isinstance(size, int) or axis is None:
+        return
+    b = editor.after(result)
+    half = b.dims(result)
+    node.attributes["onesided"] = ir.AttrInt64("onesided", 0)
+    result.shape = None
+    whole = [b.ints([0]), b.ints([size]), b.ints([axis.item()])]
+    editor.reroute(result, lambda value: b.op("Slice", value, *whole, dims=half))
+
+
+_LOSSES = {
+    **dict.fromkeys(("Max", "Min", "Clip", "Exp", "Celu", "HardSigmoid"), Loss("nan", with_nan)),
+    "Relu": Loss("nan", _chosen),
+    "Greater": Loss("nan", _exchanged("Less")),
+    "GreaterOrEqual": Loss("nan", _exchanged("LessOrEqual")),
+    "Cast": Loss("nan", _is_true, result=ir.DataType.BOOL),
+    "Mod": Loss("inf", _remainder),
+    "Erf": Loss("accurate", _erf),
+}

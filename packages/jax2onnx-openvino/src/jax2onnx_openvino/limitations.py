@@ -1,0 +1,25 @@
+"""What OpenVINO's CPU plugin is known to get wrong, in spite of legalisation, repairs and refusals."""
+
+from __future__ import annotations
+
+from jax2onnx_graph.limitations import Limitation
+
+__all__ = ["LIMITATIONS"]
+
+LIMITATIONS = (
+    Limitation("Softmax", "Softmax of OpenVINO keeps a NaN, but not in the whole row.", operators=("Softmax",),
+               cases=("*::softmax*",)),
+    Limitation("Mod", "Mod of floats of OpenVINO takes the quotient in float32: remainders of quotients beyond 2²⁴ are wrong.",
+               ("float32",), operators=("Mod",)),
+    Limitation("sizes that grow", "OpenVINO takes values of an earlier size where sizes grow from run to run.",
+               cases=("*::svd_symbolic",)),
+    Limitation("signs of zeros", "OpenVINO loses the sign of zero in a chain of operators.", cases=("*::lt_to_of_zeros",)),
+    Limitation("Scan of no rows", "A Scan of no rows has no rows' sizes either in OpenVINO.", operators=("Loop", "Scan"),
+               message="has shape"),
+    Limitation("Reshape", "OpenVINO cannot reshape arrays without elements.", operators=("Reshape",),
+               cases=("*empty*", "*nothing*"), message="[Rr]eshape"),
+    Limitation("names of dimensions", "Values between the operators that stand for one in OpenVINO may be without a declared shape.",
+               message="its shape is not known"),
+    Limitation("TopK", "OpenVINO sorts bfloat16 by TopK below opset 24, too, from which on the standard has this.", ("bfloat16",),
+               operators=("TopK",), message="TopK.*unsupported type: tensor.bfloat16"),
+)  # fmt: skip

@@ -1,0 +1,34 @@
+"""What `onnx.reference` is known to get wrong, or not to run."""
+
+from __future__ import annotations
+
+from jax2onnx_graph.limitations import Limitation
+
+__all__ = ["LIMITATIONS"]
+
+LIMITATIONS = (
+    Limitation("Scan", "onnx.reference has no Scan backwards.", operators=("Scan",), message="Scan is not implemented"),
+    Limitation("Pad", "onnx.reference pads by no negative amounts.", operators=("Pad",),
+               message="index can't contain negative values"),
+    Limitation("Loop", "onnx.reference stacks nothing where a Loop has no iterations.", operators=("Loop",),
+               message="need at least one array to concatenate"),
+    Limitation("Loop", "onnx.reference joins what the iterations of a Loop give; it has to stack it.", operators=("Loop",),
+               message="has shape"),
+    Limitation("MaxPool", "MaxPool of onnx.reference pads integers by NaN.", ("int8", "uint8"), operators=("MaxPool",),
+               message="cannot convert float NaN to integer"),
+    Limitation("MaxPool", "MaxPool of onnx.reference reads behind the end of some windows.", operators=("MaxPool",),
+               message="is out of bounds for axis"),
+    Limitation("ConvTranspose", "onnx.reference has no ConvTranspose of groups.", operators=("ConvTranspose",),
+               message="cannot reshape array"),
+    Limitation("DFT", "onnx.reference transforms no axis without elements.", operators=("DFT",),
+               message="Invalid number of FFT data points"),
+    Limitation("GatherElements", "GatherElements of onnx.reference takes axes of up to 64 elements.", operators=("GatherElements",),
+               message="at most 64 array objects"),
+    Limitation("RNN", "onnx.reference has no RNN of Relu.", operators=("RNN",), message="Unknown activation function"),
+    Limitation("MaxPool", "MaxPool of onnx.reference loses NaN.", operators=("MaxPool",), message="nan"),
+    Limitation("LogSoftmax", "LogSoftmax of onnx.reference takes the logarithm of Softmax, which may be zero.",
+               operators=("LogSoftmax",)),
+    Limitation("ReduceLogSumExp", "ReduceLogSumExp of onnx.reference is NaN where all numbers are −∞.",
+               operators=("ReduceLogSumExp",)),
+    Limitation("PRelu", "PRelu multiplies what it does not choose by zero: infinities become NaN.", operators=("PRelu",)),
+)  # fmt: skip
