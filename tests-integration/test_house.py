@@ -128,6 +128,18 @@ def test_only_a_target_names_a_runtime(package: str) -> None:
     assert not found, "\n".join(found)
 
 
+@pytest.mark.parametrize("package", SOURCES)
+def test_nobody_writes_into_the_attributes_of_an_object_as_a_dict(package: str) -> None:
+    written = re.compile(r"\bvars\([^()]+\)(\[[^\]]+\] = |\.(update|pop|setdefault|clear)\()")
+    found = [
+        f"{file.relative_to(ROOT)}:{number}: {line.strip()}"
+        for file in modules(SOURCES[package])
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if written.search(line)
+    ]
+    assert not found, "\n".join(found)
+
+
 # -- sizes ----------------------------------------------------------------------------------
 
 

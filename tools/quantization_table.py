@@ -16,7 +16,7 @@ import jax
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_core import to_onnx
-from jax2onnx_core.program._base import Program
+from jax2onnx_core.program.program import OnnxProgram, QuantizedProgram
 from jax2onnx_graph.traversal import walk
 from jax2onnx_runtime.quantization import Mode
 
@@ -27,12 +27,12 @@ ROWS = (1, 16, 512)
 HALF = {"float16": ir.DataType.FLOAT16, "bfloat16": ir.DataType.BFLOAT16}
 
 
-def size(program: Program) -> int:
+def size(program: OnnxProgram | QuantizedProgram) -> int:
     return len(ir.to_proto(program.model).SerializeToString())
 
 
-def what(program: Program, mode: Mode) -> str:
-    """The operators that do the work of a quantised program: the new ones by number, or how many compute in half precision."""
+def what(program: OnnxProgram | QuantizedProgram, mode: Mode) -> str:
+    """The operators that do the work: the new ones by number, or how many compute in half precision."""
     nodes = [node for node in walk(program.model.graph) if node.op_type != "Cast"]
     if mode not in HALF:
         made = ("MatMulNBits", "MatMulInteger", "ConvInteger", "DynamicQuantizeLSTM", "DequantizeLinear")
@@ -64,7 +64,7 @@ def speeds() -> Iterator[str]:
     up, down = (rng.normal(size=shape).astype(np.float32) / 32 for shape in ((1024, 3072), (3072, 1024)))
     program = to_onnx(lambda x: jax.nn.relu(x @ up) @ down, [("N", 1024)])
     inputs = [rng.normal(size=(count, 1024)).astype(np.float32) for count in ROWS]
-    made: dict[str, Program] = {"float32": program}
+    made: dict[str, OnnxProgram | QuantizedProgram] = {"float32": program}
     for mode in get_args(Mode):
         made[mode] = program.quantize(mode, calibration=[(inputs[-1],)] if mode == "static_int8" else None)
     sessions = {mode: quantised.session(threads=1) for mode, quantised in made.items()}

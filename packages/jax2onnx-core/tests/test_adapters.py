@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import functools
 
 import jax.numpy as jnp
 import pytest
-from jax2onnx_core import Adapted, hookimpl, to_onnx
+from jax2onnx_core import Adapted, AdaptedStates, hookimpl, to_onnx
+from jax2onnx_core.frontend.adapters import adapt_callable
+from jax2onnx_core.plugins.adapted import Adapter
 from jax2onnx_core.plugins.errors import OptionError
 
 
@@ -92,3 +95,54 @@ def test_the_repr_is_a_summary():
     program = to_onnx(functools.partial(Model().apply, VARIABLES), [("B", 3)])
     assert "input      x  float32[B, 3]" in repr(program)
     assert "pip install" not in repr(program)
+
+
+class Counter:
+    """A model whose state every call changes."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __call__(self, x):
+        self.count = self.count + 1
+        return x + self.count
+
+
+def adapt_counter(counter):
+    states = AdaptedStates({"count": counter.count}, lambda v: Counter(v["count"]), lambda made: {"count": made.count})
+    return Adapted(
+        fresh=lambda _: Counter(counter.count),
+        weights={"count": counter.count},
+        states=lambda wanted: states if wanted == "count" else None,
+    )
+
+
+COUNTER = Adapter(f"{__name__}:Counter", adapt_counter, "tests")
+
+
+def test_selected_states_make_another_callable():
+    adapted = adapt_callable(Counter(jnp.zeros(())), [COUNTER])
+    stateful = adapted.with_states("count", ["x", "state"])
+    assert (adapted.states, adapted.state_inputs) == ({}, {})
+    assert list(stateful.states) == ["count"]
+    assert list(stateful.state_inputs) == [stateful.state_keyword]
+    assert stateful.state_keyword not in ("x", "state")
+
+
+def test_each_call_has_copies_of_its_own():
+    counter = Counter(jnp.zeros(()))
+    call = adapt_callable(counter, [COUNTER]).with_weights({})
+    assert [float(call(1.0)), float(call(1.0))] == [2.0, 2.0]
+    assert float(counter.count) == 0
+
+
+def test_new_states_come_back_beside_the_result():
+    stateful = adapt_callable(Counter(jnp.zeros(())), [COUNTER]).with_states("count", ["x"])
+    result, states = stateful.with_weights({})(1.0, **{stateful.state_keyword: {"count": jnp.ones(())}})
+    assert (float(result), {name: float(array) for name, array in states.items()}) == (3.0, {"count": 2.0})
+
+
+def test_calls_of_several_threads_do_not_meet():
+    call = adapt_callable(Counter(jnp.zeros(())), [COUNTER]).with_weights({})
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        assert set(map(float, threads.map(call, [1.0] * 40))) == {2.0}

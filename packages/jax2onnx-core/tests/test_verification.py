@@ -102,8 +102,8 @@ def test_given_arguments():
 
 
 def test_given_arguments_that_show_a_difference():
-    program = to_onnx(lambda x: x, [(3,)])
-    program._fresh = lambda _: lambda x: jnp.where(x == 7, 8, x)
+    model = to_onnx(lambda x: x, [(3,)]).model
+    program = to_onnx(lambda x: jnp.where(x == 7, 8, x), [(3,)]).with_model(model)
     program.verify()
     with pytest.raises(
         VerificationError, match=r"Output 'output' differs from what it should be at the given inputs: 1 of 3"

@@ -256,7 +256,8 @@ def _unshared(aval: TraceableAval) -> TraceableAval:
             if slot not in ("__weakref__", "__dict__"):
                 object.__setattr__(copy, slot, getattr(aval, slot))
     if "__dict__" in dir(aval):
-        vars(copy).update(vars(aval))
+        for name, value in vars(aval).items():
+            object.__setattr__(copy, name, value)
     return copy
 
 

@@ -6,8 +6,8 @@ import contextlib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -61,10 +61,19 @@ def _is_bound(value: object) -> bool:
 
 
 class BoundFunction(tuple[Any, ...]):  # noqa: SLOT001  (it has attributes)
-    """A transformed function with its parameters (and state), as a function of its other arguments."""
+    """A transformed function with its parameters (and state), as a function of its other arguments.
 
-    #: The state after the last call.
-    after: Arrays
+    Attributes:
+      after: the state after the last call.
+    """
+
+    def __new__(cls, parts: Iterable[object], signature: inspect.Signature) -> Self:
+        """The function of these parts, which takes the arguments of `signature`."""
+        return super().__new__(cls, parts)
+
+    def __init__(self, parts: Iterable[object], signature: inspect.Signature) -> None:
+        self.after: Arrays = {}
+        self.__signature__ = signature
 
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         transformed, *given = self
@@ -90,10 +99,7 @@ def _adapt_bound(bound: tuple[Any, ...]) -> Adapted:
         held = [
             {p: {n: values.get(f"{p}.{n}", x) for n, x in b.items()} for p, b in arrays.items()} for arrays in given
         ]
-        copy = BoundFunction((transformed, *(held if values else given)))
-        copy.after = {}
-        vars(copy)["__signature__"] = signature
-        return copy
+        return BoundFunction((transformed, *(held if values else given)), signature)
 
     def written(copy: BoundFunction) -> dict[str, jax.Array]:
         return {name: array for name, array in _named(copy.after).items() if array is not weights.get(name)}
@@ -146,7 +152,8 @@ def _guarded(apply: Callable[..., PyTree]) -> Callable[..., PyTree]:
         p if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) else p.replace(default=None)
         for p in inspect.signature(apply).parameters.values()
     ]
-    vars(guarded)["__signature__"] = inspect.Signature(parameters, __validate_parameters__=False)
+    signature = inspect.Signature(parameters, __validate_parameters__=False)
+    setattr(guarded, "__signature__", signature)  # noqa: B010
     return guarded
 
 

@@ -1,3 +1,3 @@
-"""What an ONNX model is, for people: a summary, the difference of two models, an HTML page."""
+"""Reports on ONNX models for people: a summary, the difference of two models, an HTML page."""
 
 __version__ = "0.1.0"

@@ -78,7 +78,7 @@ class ModelDifference:
 
 
 def diff_models(before: ir.Model, after: ir.Model) -> ModelDifference:
-    """What changes from one model to another.
+    """The changes from one model to another.
 
     Weights are compared by name and value, nodes by the names of their first outputs: a node differs if its operator, its operands
     or its attributes do. Names of nodes, producers and texts for people do not count.

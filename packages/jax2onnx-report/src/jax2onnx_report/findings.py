@@ -38,7 +38,7 @@ class VerifiedOutput:
 
 @dataclasses.dataclass(frozen=True)
 class Findings:
-    """What is known of a model besides the model itself.
+    """The findings about a model besides the model itself.
 
     Attributes:
       target: what it was made for.

@@ -120,7 +120,7 @@ class ModelSummary:
 
 
 def summarize(model: ir.Model) -> ModelSummary:
-    """What a model consists of. Weights in data files are not read."""
+    """The summary of a model. Weights in data files are not read."""
     known = {SYMBOLS_KEY, STATES_KEY}
     found = sorted((_weight(name, tensor) for name, tensor in weight_tensors(model)), key=lambda weight: -weight.bytes)
     return ModelSummary(
@@ -226,7 +226,7 @@ def _weights_text(summary: ModelSummary) -> str:
 
 
 def symbol_text(symbol: SymbolInfo) -> str:
-    """What is known of a symbol, and where its value comes from."""
+    """The facts about a symbol, and where its value comes from."""
     places = ", ".join(
         f"{name} axis {axis}" + (f" ({shown})" if shown != symbol.name else "") for name, axis, shown in symbol.origins
     )
@@ -235,7 +235,7 @@ def symbol_text(symbol: SymbolInfo) -> str:
 
 
 def state_text(pair: StatePair) -> str:
-    """What becomes of a state."""
+    """One line that says how a state is returned."""
     return f"comes back as {pair.output}" + ("" if pair.grows is None else f", grows along axis {pair.grows}")
 
 

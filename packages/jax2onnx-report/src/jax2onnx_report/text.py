@@ -1,4 +1,4 @@
-"""What became of a function, as text: the model in a few lines, and how each operation was lowered."""
+"""The report on an exported function as text: the model in a few lines, and how each operation was lowered."""
 
 from __future__ import annotations
 

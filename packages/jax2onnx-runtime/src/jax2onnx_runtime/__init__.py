@@ -1,3 +1,3 @@
-"""What happens to a finished ONNX model, of any producer: running, sessions, verifying, bisecting, quantizing."""
+"""Running finished ONNX models of any producer: runtimes, sessions, verifying, bisecting, quantizing."""
 
 __version__ = "0.1.0"

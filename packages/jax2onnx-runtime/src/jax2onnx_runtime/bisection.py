@@ -44,7 +44,13 @@ _WHOLE = EquationSource("the model as a whole")
 
 @dataclasses.dataclass(frozen=True)
 class Intermediate:
-    """What a value of the model should be: `array`, the result of the equation `source`; `name` is that of the value."""
+    """The array that a value of the model should be.
+
+    Attributes:
+      name: that of the value in the model.
+      source: the equation whose result it is.
+      array: the result.
+    """
 
     name: str
     source: EquationSource
@@ -214,7 +220,7 @@ def _constants(model: ir.Model, wanted: Iterable[Intermediate]) -> dict[str, Arr
 
 
 def _observed(model: ir.Model, runtime: Runtime, names: Sequence[str], feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """What values of the model are in a run."""
+    """The arrays of values inside the model, in a run."""
     copy = model.clone()
     values = {value.name: value for node in copy.graph for value in node.outputs}
     outputs = list(dict.fromkeys([*copy.graph.outputs, *(values[name] for name in names)]))

@@ -119,7 +119,15 @@ class OutputError:
 def output_error(
     name: str, got: Array, want: Array, where: str, *, rtol: float | None = None, atol: float | None = None
 ) -> OutputError:
-    """How far the output `name` is from what it should be, in a run that `where` describes.
+    """How far an output is from what it should be, in one run.
+
+    Args:
+      name: that of the output.
+      got: what the model gives.
+      want: what it should give.
+      where: the run, as messages describe it.
+      rtol: the relative tolerance; by default that of `want`'s dtype.
+      atol: the absolute tolerance; by default `rtol` times the largest number of `want`.
 
     Raises:
       VerificationError: the shapes differ.
@@ -133,9 +141,14 @@ def output_error(
 def random_array(
     rng: np.random.Generator, dtype: DtypeLike, shape: tuple[int, ...], bounds: tuple[float, float] | None = None
 ) -> Array:
-    """A random input: numbers from the first of `bounds` up to the second, which itself is not among integers.
+    """A random input; integers are such as the dtype has.
 
-    Without bounds, standard normal numbers, integers from 0 to 4, or booleans. Integers are such as the dtype has.
+    Args:
+      rng: the generator.
+      dtype: the element type.
+      shape: the shape.
+      bounds: the least number, and the one up to which they go, which itself is not among integers; by default standard
+        normal numbers, integers from 0 to 4, or booleans.
     """
     dtype = np.dtype(dtype)
     if dtype == np.bool_:

@@ -1,4 +1,4 @@
-"""Sizes at which a model may go wrong, and inputs that are indices, read from its graph: what to test a model with."""
+"""Properties of a graph that choose test inputs: sizes at which it may go wrong, and inputs that are indices."""
 
 from __future__ import annotations
 

@@ -45,7 +45,13 @@ def shape_profile(
     symbols: Mapping[str, SymbolInfo],
     sizes: Mapping[str, SymbolRange],
 ) -> ShapeProfile:
-    """The profile of inputs called `names` for these sizes of each symbol.
+    """The profile of the inputs of a model.
+
+    Args:
+      space: the sizes that the symbols may have, and the shapes of the inputs.
+      names: those of the inputs, in order.
+      symbols: the symbols by name.
+      sizes: symbol → its least, usual and largest size.
 
     Raises:
       SymbolError: a symbol is unknown, has no sizes or cannot have them, or an input is fixed to another size.

@@ -1,4 +1,4 @@
-"""What a target is asked for when a model shall take fewer bits."""
+"""`Quantization`: the options of a model in fewer bits."""
 
 from __future__ import annotations
 

@@ -68,7 +68,12 @@ class Runtime:
         return lambda feeds: list(evaluator.run(None, dict(feeds)))
 
     def open(self, model: ir.Model, states: Sequence[StatePair], options: RuntimeOptions) -> StatefulModel:
-        """Load a model that is run step by step, and keeps these states between the steps.
+        """Load a model that is run step by step, and keeps states between the steps.
+
+        Args:
+          model: the model.
+          states: the pairs of inputs and outputs that are states.
+          options: how it is to be run.
 
         Raises:
           OptionError: the runtime has no such options.

@@ -21,29 +21,35 @@ from jax2onnx_graph.saving.files import checked_path
 from jax2onnx_runtime.sizes import SymbolSpace
 from jax2onnx_runtime.states import StatefulModel
 
-__all__ = ["Interface", "ModelSession", "StateSizes", "States", "open_session"]
+__all__ = ["ModelSession", "StateSizes", "States", "StepInterface", "open_session"]
 
 # Between the labels of dimensions, not between the operands in one.
 _SEPARATOR = re.compile(r", (?![^()]*\))")
 
 
-class Interface(Protocol):
-    """How the arguments and results of a function are those of a model."""
+class StepInterface(Protocol):
+    """The arguments and results of one step, as inputs and outputs of a model with states."""
 
     def feeds(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], states: Mapping[str, tuple[int, ...]]
     ) -> tuple[dict[str, Array], Mapping[str, int]]:
-        """The inputs that are no states, checked together with the shapes of the states, and the sizes of the symbols."""
+        """The inputs that are no states, checked together with the shapes of the states, and the sizes of the symbols.
+
+        Args:
+          args: the positional arguments of the step.
+          kwargs: its keyword arguments.
+          states: the shapes of the states, by the names of their inputs.
+        """
         ...
 
     def result(self, outputs: Sequence[Array]) -> Any:
-        """What the function returns without the new states, from the other outputs."""
+        """The result of the function without the new states, from the other outputs."""
         ...
 
 
 @dataclasses.dataclass(frozen=True)
 class StateSizes:
-    """What a session is told about the sizes of its states, by the symbol (or expression) that shows an axis.
+    """The sizes of a session's states, by the symbol (or expression) that shows an axis.
 
     Attributes:
       sizes: those that states begin with.
@@ -159,7 +165,7 @@ class ModelSession:
     """
 
     def __init__(
-        self, loaded: StatefulModel, interface: Interface, space: SymbolSpace, states: Mapping[str, _State], sizes: StateSizes,
+        self, loaded: StatefulModel, interface: StepInterface, space: SymbolSpace, states: Mapping[str, _State], sizes: StateSizes,
         initial: Mapping[str, Array],
     ) -> None:  # fmt: skip
         self._loaded, self._interface, self._space, self._sizes = loaded, interface, space, sizes
@@ -235,7 +241,7 @@ class ModelSession:
 
 
 def open_session(
-    model: ir.Model, load: Callable[[Sequence[StatePair]], StatefulModel], interface: Interface, space: SymbolSpace,
+    model: ir.Model, load: Callable[[Sequence[StatePair]], StatefulModel], interface: StepInterface, space: SymbolSpace,
     *, initial: Mapping[str, Array], sizes: StateSizes,
 ) -> ModelSession:  # fmt: skip
     """A session of a model with the states that its metadata names.

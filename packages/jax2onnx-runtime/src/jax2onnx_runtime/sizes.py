@@ -168,7 +168,12 @@ def _shown(sizes: Sizes) -> str:
 def check_shapes(
     space: SymbolSpace, shapes: Mapping[str, tuple[Sequence[int], Shape]], solve: Callable[[], Sizes]
 ) -> Sizes:
-    """Check the shapes of inputs, input → (shape, wanted dimensions), at the sizes of the symbols, which `solve` finds.
+    """Check the shapes of inputs; the sizes of the symbols.
+
+    Args:
+      space: the sizes that the symbols may have.
+      shapes: input → its shape, and the dimensions that it should have.
+      solve: finds the sizes of the symbols, called once the ranks are right.
 
     Raises:
       SymbolError: a shape is not the wanted one at these sizes, or the sizes are not allowed.
@@ -220,7 +225,13 @@ def check_ranges(dtypes: Mapping[str, Dtype], ranges: Ranges) -> None:
 def index_ranges(
     space: SymbolSpace, extents: Mapping[str, Sequence[int | str]], sizes: Sizes
 ) -> dict[str, tuple[int, int]]:
-    """The indices that inputs may hold, from the `extents` of the axes that each of them indexes."""
+    """The numbers that inputs may hold which are indices: from the first of a pair up to, but without, the second.
+
+    Args:
+      space: the sizes that the symbols may have.
+      extents: input → the sizes of the axes that it indexes, numbers or labels.
+      sizes: those of the symbols.
+    """
     known = {
         name: [
             space.evaluate(e, sizes) if isinstance(e, str) else e

@@ -59,7 +59,7 @@ class StatefulModel(Protocol):
 
 
 def last(array: Array, axis: int, count: int) -> Array:
-    """A copy of the last entries of an array along an axis."""
+    """A copy of the last `count` entries of an array along an axis."""
     place = (slice(None),) * axis + (slice(array.shape[axis] - count, None),)
     return array[place].copy()
 

@@ -25,7 +25,7 @@ __all__ = ["CALL_PATHS", "check_reached"]
 
 def _module_alias(fn: Function) -> Function:
     module = types.ModuleType("jax2onnx_testing_alias")
-    vars(module)["renamed"] = fn
+    setattr(module, "renamed", fn)  # noqa: B010
     return lambda *args: vars(module)["renamed"](*args)
 
 

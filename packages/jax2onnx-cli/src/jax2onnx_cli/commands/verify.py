@@ -46,9 +46,8 @@ def command(terminal: Terminal, *, request: Request, file: Path, comparison: Com
     with terminal.working(f"tracing {request.subject}"):
         program = export(_completed(request, model), likely=lambda subject: _inputs(request, model, subject))
     _check_interface(file, model, request.subject, program.model)
-    program.model = model
     with terminal.working(f"verifying {file}"):
-        difference = program.verify(**comparison)
+        difference = program.with_model(model).verify(**comparison)
     return Result(
         f"{file} computes what {request.subject} does; the largest difference is {difference:.3g}",
         {"file": str(file), "object": request.subject, "largest_difference": difference},

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from types import FunctionType
 
 import jax
 
-from jax2onnx_core.frontend.composite import bind_composite
+from jax2onnx_core.frontend.composite import TracedOriginal, bind_composite
 from jax2onnx_core.frontend.python_functions import copied, dispatching_code, function_behind
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.plugins.errors import PluginError
@@ -22,13 +23,50 @@ __all__ = ["activation_window", "exporting", "named_modules"]
 
 # JAX's trace caches are keyed by this value, so traces made inside a window stay inside it.
 _trace_context = jax.make_user_context(default_value=None)
-_thread = threading.local()
 _lock = threading.Lock()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Window:
+    """The windows that a thread is in.
+
+    Attributes:
+      specs: function → the composite that its calls are traced as; None outside of an activation window.
+      traced: target of a composite → the jaxprs that were traced for it.
+      paths: id of a module → its path.
+      path: the path of the module whose call is traced.
+    """
+
+    specs: Mapping[FunctionType, CompositeSpec] | None = None
+    traced: dict[str, dict[Hashable, TracedOriginal]] = dataclasses.field(default_factory=dict)
+    paths: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    path: str = ""
+
+    def of_calls(self, specs: Mapping[FunctionType, CompositeSpec]) -> _Window:
+        """An activation window inside of this one."""
+        return dataclasses.replace(self, specs=specs, traced={})
+
+    def of_modules(self, paths: Mapping[int, str]) -> _Window:
+        """A window inside of this one in which modules have these paths."""
+        return dataclasses.replace(self, paths=paths, path="")
+
+    def of_module(self, path: str) -> _Window:
+        """A window inside of this one, for the call of a module."""
+        return dataclasses.replace(self, path=path)
+
+
+class _Thread(threading.local):
+    """The state of one thread."""
+
+    window = _Window()
+
+
+_thread = _Thread()
 
 
 def exporting() -> bool:
     """Whether this thread is tracing a function for an export."""
-    return vars(_thread).get("specs") is not None
+    return _thread.window.specs is not None
 
 
 @contextmanager
@@ -40,7 +78,7 @@ def activation_window(specs: Sequence[CompositeSpec], token: object) -> Iterator
     """
     imported = [spec for spec in specs if spec.target.partition(":")[0] in sys.modules]
     by_function = {function_behind(spec.target): spec for spec in reversed(imported)}
-    with _trace_context(token), _patched(by_function), _thread_has(specs=by_function, traced={}):
+    with _trace_context(token), _patched(by_function), _inside(_thread.window.of_calls(by_function)):
         yield
 
 
@@ -49,7 +87,7 @@ def named_modules(modules: Mapping[str, object]) -> Iterator[None]:
     """Inside, what this thread computes in a call of one of the modules (path → object) is named after its path."""
     calls = {function for m in modules.values() if isinstance(function := vars(type(m)).get("__call__"), FunctionType)}
     paths = {id(module): path for path, module in modules.items() if path}
-    with _patched(calls), _thread_has(paths=paths, path=""):
+    with _patched(calls), _inside(_thread.window.of_modules(paths)):
         yield
 
 
@@ -68,24 +106,23 @@ def _patched(functions: Iterable[FunctionType]) -> Iterator[None]:
 
 
 @contextmanager
-def _thread_has(**values: object) -> Iterator[None]:
-    """Inside, these are attributes of `_thread`."""
-    outer = {name: vars(_thread).get(name) for name in values}
-    vars(_thread).update(values)
+def _inside(window: _Window) -> Iterator[None]:
+    """Inside, the window is that of this thread."""
+    outer, _thread.window = _thread.window, window
     try:
         yield
     finally:
-        vars(_thread).update(outer)
+        _thread.window = outer
 
 
 @contextmanager
 def _scope_of(module: object) -> Iterator[None]:
     """Inside, JAX's name stack has the path of the module, as far as the module around it has not."""
-    path = (vars(_thread).get("paths") or {}).get(id(module))
+    path = _thread.window.paths.get(id(module))
     if path is None:
         yield
         return
-    with jax.named_scope(path.removeprefix(f"{_thread.path}.")), _thread_has(path=path):
+    with jax.named_scope(path.removeprefix(f"{_thread.window.path}.")), _inside(_thread.window.of_module(path)):
         yield
 
 
@@ -104,7 +141,8 @@ class _Patch:
     def enter(self) -> None:
         self.windows += 1
         if self.windows == 1:
-            vars(self.function).update(self.attributes)
+            for name, value in self.attributes.items():
+                setattr(self.function, name, value)
             self.function.__code__ = self.intercepting
 
     def leave(self) -> None:
@@ -115,12 +153,13 @@ class _Patch:
                 delattr(self.function, name)
 
     def dispatch(self, /, *args: PyTree, **kwargs: PyTree) -> PyTree:
-        """What a call of the function does inside a window of any thread."""
+        """Call the function, as this thread's window says."""
         with _scope_of(args[0]) if args else nullcontext():
             return self._call(args, kwargs)
 
     def _call(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> PyTree:
-        spec = (vars(_thread).get("specs") or {}).get(self.function)
+        window = _thread.window
+        spec = window.specs.get(self.function) if window.specs else None
         call = _call_of(spec, self.original, args, kwargs) if spec else None
         if spec is None or call is None:
             return self.original(*args, **kwargs)
@@ -136,7 +175,7 @@ class _Patch:
             call,
             traced_original,
             keep_under_vmap=spec.keep_under_vmap,
-            traced=vars(_thread)["traced"].setdefault(spec.target, {}),
+            traced=window.traced.setdefault(spec.target, {}),
         )
 
 
@@ -146,7 +185,7 @@ _patch_of = functools.cache(_Patch)
 def _call_of(
     spec: CompositeSpec, original: FunctionType, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
 ) -> Call | Replacement | None:
-    """What the composite's function makes of a call; PluginError where it fails on one that the original takes."""
+    """The result of the composite's function for a call; PluginError where it fails on one that the original takes."""
     try:
         call = spec.fn(*args, **kwargs)
     except Exception as error:

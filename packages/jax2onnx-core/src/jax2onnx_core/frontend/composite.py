@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jax2onnx_core import _compat
-from jax2onnx_core.fingerprint import params_fingerprint
+from jax2onnx_core._fingerprint import params_fingerprint
 from jax2onnx_core.jax_types import Jaxpr, Primitive, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import Dim, StaticParams
 from jax2onnx_core.plugins.rules import Call, KeepUnderVmap
@@ -37,10 +37,17 @@ def bind_composite(
 
     The equation's operands are those of the call followed by everything that the original closed
     over, so the decomposition is always at hand and no operand has to be matched with an argument.
-    Returns what `original()` would have returned.
 
-    Equal calls mean the same: with `traced`, a dict that lives as long as the activation window, an original that
-    used nothing but the call's operands is traced once for all calls of equal types and params.
+    Args:
+      name: the name of the operation.
+      call: its operands and static parameters.
+      original: computes what the operation means.
+      keep_under_vmap: whether the operation stays whole under `jax.vmap`; see `Composites.call`.
+      traced: a dict that lives as long as the activation window: an original that used nothing but the call's operands
+        is traced once for all calls of equal types and params, which mean the same.
+
+    Returns:
+      The result that `original()` has.
     """
     leaves, tree = jax.tree_util.tree_flatten(call.operands)
     operands = [x if isinstance(x, jax.Array) else jnp.asarray(x) for x in leaves]
@@ -78,7 +85,7 @@ class TracedOriginal:
 
 
 def _key(name: str, call: Call, operands: Sequence[jax.Array], tree: PyTreeDef) -> Hashable | None:
-    """What decides the meaning of a call; None where its params may change, as objects that are not hashable do."""
+    """A key that is equal for calls of equal meaning; None where the params may change, as objects that are not hashable do."""
     try:
         hash(tuple(call.params.values()))
     except TypeError:

@@ -10,19 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import jax
 from jax2onnx_graph.arrays import Dtype
-from jax2onnx_graph.build.names import Names
+from jax2onnx_graph.build.names import Names, check_names
 from jax2onnx_graph.labels import symbols_in
 from jax2onnx_runtime.sizes import SymbolSpace
 
 from jax2onnx_core import _compat
-from jax2onnx_core.frontend.layouts import NO_LAYOUTS, Layouts
+from jax2onnx_core.frontend._specs import Spec, read_spec
+from jax2onnx_core.frontend.layouts import NO_LAYOUTS, GivenLayouts, Layouts
 from jax2onnx_core.frontend.python_functions import bound_parameters
 from jax2onnx_core.frontend.pytrees import is_too_deep, path_name
-from jax2onnx_core.frontend.specs import Spec, read_spec
 from jax2onnx_core.jax_types import Aval, Function, KeyPath, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import Dim, is_static
 from jax2onnx_core.plugins.errors import ExportWarning, InputError
-from jax2onnx_core.symbols.solve import DimSolution
+from jax2onnx_core.symbols._solve import DimSolution
 from jax2onnx_core.symbols.symbols import Symbols, evaluate_dim
 
 __all__ = ["Inputs", "parse_inputs"]
@@ -45,6 +45,22 @@ class Inputs:
     symbols: Symbols
     default_names: Sequence[str] = ()
     layouts: Layouts = NO_LAYOUTS
+
+    def renamed(self, names: Sequence[str] | None, apart_from: Iterable[str] = ()) -> Inputs:
+        """The inputs with the names that the user gave, if any.
+
+        Raises:
+          OptionError: there are more or fewer names than inputs, one stands twice, or one is among `apart_from`.
+        """
+        if names is None:
+            return self
+        check_names("input_names", names, self.names, apart_from=[*apart_from])
+        return dataclasses.replace(self, names=list(names), default_names=self.names)
+
+    def with_layouts(self, given: GivenLayouts | None) -> Inputs:
+        """The inputs with the layouts that the user gave, if any; see `Layouts.read`."""
+        layouts = Layouts.read("input", given, self.names, [aval.shape for aval in self.avals])
+        return dataclasses.replace(self, layouts=layouts)
 
     @property
     def final_names(self) -> dict[str, str]:
@@ -75,9 +91,18 @@ def parse_inputs(
 ) -> Inputs:  # fmt: skip
     """Read `to_onnx`'s `inputs`, `kwargs` and `constraints`.
 
-    A leaf is a shape `("B", 28, None)` (of JAX's default float dtype), `(shape, dtype)`, anything
-    with `shape` and `dtype`, or a Python scalar; dicts, lists, other tuples and registered pytrees nest.
-    No input gets one of the `reserved` names. `states` are further keyword arguments, which are none of the function.
+    Args:
+      fn: the callable whose parameters name the inputs.
+      specs: one entry per positional argument, a pytree whose leaves are shapes `("B", 28, None)` (of JAX's default float
+        dtype), pairs `(shape, dtype)`, anything with `shape` and `dtype`, or Python scalars.
+      kwargs: the same by keyword.
+      constraints: what is known of the symbols: `"T >= 2"`.
+      reserved: names that no input gets.
+      states: further keyword arguments, which the function does not have.
+
+    Raises:
+      InputError: a specification is none of these, or the function cannot be called with them.
+      SymbolError: a dimension or a constraint makes no sense.
     """
     if isinstance(specs, (str, bytes, Mapping)) or not isinstance(specs, Sequence):
         raise InputError(

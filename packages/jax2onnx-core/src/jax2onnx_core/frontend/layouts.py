@@ -76,9 +76,13 @@ class Layouts:
 
     @classmethod
     def read(cls, what: str, given: object, names: Sequence[str], shapes: Sequence[Sequence[object]]) -> Layouts:
-        """The layouts that users give for inputs or outputs (`what`) of these names and shapes.
+        """The layouts that users give for inputs or outputs.
 
-        Keys are names, in which `*` stands for anything, or positions.
+        Args:
+          what: "input" or "output", for messages.
+          given: a mapping of names, in which `*` stands for anything, or of positions, to layouts; None for none.
+          names: those of the inputs or outputs, in order.
+          shapes: their shapes in the function.
 
         Raises:
           OptionError: there is no such input or output, it has another rank, or what is given is no layout.

@@ -16,14 +16,19 @@ __all__ = [
 
 
 class Dispatching(Protocol):
-    """What can take the calls of a function."""
+    """A receiver of the calls of a function."""
 
     def dispatch(self, /, *args: object, **kwargs: object) -> object:
-        """What a call of the function returns."""
+        """Take a call of the function, and return its result."""
 
 
 def bound_parameters(fn: Callable[..., object], count: int, kwargs: Mapping[str, object]) -> list[str]:
-    """Names for `count` positional arguments, beside which there are `kwargs`.
+    """The names of the parameters that positional arguments are bound to.
+
+    Args:
+      fn: the callable.
+      count: how many positional arguments there are.
+      kwargs: the keyword arguments beside them.
 
     Raises:
       InputError: the function cannot take them.
@@ -61,7 +66,7 @@ def _name_of(fn: Callable[..., object]) -> str:
 
 
 def closed_over(fn: types.FunctionType) -> dict[str, object]:
-    """What a function closes over, by name."""
+    """The values that a function closes over, by name."""
     cells = zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)
     return {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
 
@@ -74,7 +79,13 @@ def used_globals(fn: types.FunctionType) -> dict[str, object]:
 def rebuilt(
     fn: types.FunctionType, closed: Mapping[str, object], global_variables: Mapping[str, object]
 ) -> types.FunctionType:
-    """The function around other values in the place of some that it closes over, or of global variables."""
+    """The function around other values.
+
+    Args:
+      fn: the function.
+      closed: name → value in place of the one that the function closes over.
+      global_variables: name → value in place of the global variable.
+    """
     cells = zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)
     closure = tuple(types.CellType(closed[name]) if name in closed else cell for name, cell in cells)
     namespace = {**fn.__globals__, **global_variables}

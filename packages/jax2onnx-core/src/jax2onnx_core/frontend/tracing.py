@@ -9,17 +9,17 @@ import jax
 from jax2onnx_graph.build.names import Names
 
 from jax2onnx_core import _compat
+from jax2onnx_core.frontend._constant_keys import constant_keys
 from jax2onnx_core.frontend._lost_state import lost_state
-from jax2onnx_core.frontend.activation import activation_window
+from jax2onnx_core.frontend.activation import activation_window, named_modules
 from jax2onnx_core.frontend.adapters import AdaptedCallable
-from jax2onnx_core.frontend.constant_keys import constant_keys
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.pytrees import is_too_deep, path_name
 from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import AbsentWeight, open_jaxpr, struct
 from jax2onnx_core.plugins.errors import ConversionError
 from jax2onnx_core.plugins.registry import Registry
-from jax2onnx_core.symbols.inconclusive_dims import is_about_a_symbol, undecided
+from jax2onnx_core.symbols._inconclusive_dims import is_about_a_symbol, undecided
 
 __all__ = ["NEW_STATE", "Traced", "trace"]
 
@@ -49,16 +49,25 @@ class Traced:
 def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Traced:
     """Trace the callable; an error in the user's code passes through with the user's traceback.
 
-    Raises UndecidedDimensionError where the code asks for the number behind a symbolic dimension.
+    Args:
+      adapted: the callable.
+      inputs: its inputs.
+      registry: the composites that its calls are traced as.
+
+    Raises:
+      UndecidedDimensionError: the code asks for the number behind a symbolic dimension.
+      ConversionError: the function returns no array, or containers that are nested too deep.
     """
 
     def call(weights: dict[str, jax.Array], *leaves: jax.Array) -> PyTree:
         args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
-        result = adapted.holding(weights)(*args, **kwargs)
+        fresh = adapted.fresh(weights, kwargs.pop(adapted.state_keyword, {}))
+        with named_modules(fresh.modules()):
+            result = fresh(*args, **kwargs)
         _check_result(result)
         # State that the function returns is kept, and so is what it was given.
         kept = {id(leaf) for leaf in (*leaves, *weights.values(), *jax.tree_util.tree_leaves(result))}
-        written.extend(path for path, array in adapted.written().items() if id(array) not in kept)
+        written.extend(path for path, array in fresh.written().items() if id(array) not in kept)
         return result
 
     written: list[str] = []
@@ -81,7 +90,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     jaxpr = _compat.without_dead_equations(_compat.with_constants(jaxpr, absent))
     found = constant_keys(jaxpr)
     keys = [key.name if isinstance(key, AbsentWeight) else adapted.names.get(id(key), "") for key in found]
-    lost = lost_state(written, keys, adapted.owners()) if written or keys else None
+    lost = lost_state(written, keys, adapted.owners) if written or keys else None
     return Traced(jaxpr, out_tree, names, avals, adapted.names, lost)
 
 

@@ -14,8 +14,8 @@ __all__ = ["Components"]
 
 
 class Components:
-    """What is remembered of physical tensors and their components, so that neighbouring operations on components
-    need not join and split in between.
+    """A cache of physical tensors and their components, so that neighbouring operations on components need not join
+    and split in between.
     """
 
     def __init__(self) -> None:

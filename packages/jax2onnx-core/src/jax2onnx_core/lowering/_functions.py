@@ -22,7 +22,7 @@ ValueType = tuple[Dtype, Dims]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Body:
+class _FunctionBody:
     """A finished function: its name in its domain, the symbols whose values it takes after its operands."""
 
     name: str
@@ -37,7 +37,7 @@ class FunctionTable:
 
     def __init__(self, state: ModelState) -> None:
         self._state = state
-        self._bodies: dict[tuple[str, str, Hashable], _Body] = {}
+        self._bodies: dict[tuple[str, str, Hashable], _FunctionBody] = {}
         self._names: dict[tuple[str, str], int] = {}
 
     @property
@@ -90,7 +90,7 @@ class FunctionTable:
     def _build(
         self, name: str, domain: str, types: Sequence[ValueType],
         write: Callable[[Scope, Sequence[Value], Origin], Sequence[Value]],
-    ) -> _Body:  # fmt: skip
+    ) -> _FunctionBody:  # fmt: skip
         state, scope, origin = self._state, Scope(self._state, name), Origin(stack=name)
         inputs = [state.new_value(f"{name}.in{i}", dtype, dims) for i, (dtype, dims) in enumerate(types)]
         scope.define_symbols(lambda symbol: state.new_value(f"{name}.{symbol}", np.dtype(np.int64), (1,)))
@@ -99,4 +99,4 @@ class FunctionTable:
         graph = ir.Graph(
             [*inputs, *taken.values()], outputs, nodes=scope.all_nodes(), name=name, opset_imports={"": state.opset}
         )
-        return _Body(name, domain, tuple(taken), ir.Function(domain, name, graph=graph, attributes=()), scope)
+        return _FunctionBody(name, domain, tuple(taken), ir.Function(domain, name, graph=graph, attributes=()), scope)

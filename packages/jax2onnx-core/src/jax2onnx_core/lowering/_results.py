@@ -1,4 +1,4 @@
-"""What a rule returns is checked against the types that it should have, and labelled with their dimensions."""
+"""The results of rules, checked against the types that they should have and labelled with their dimensions."""
 
 from __future__ import annotations
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
-import numpy as np
 from jax2onnx_graph import ir
-from jax2onnx_graph.build.builder import Array, DtypeLike, GraphBuilder, Value
+from jax2onnx_graph.build.builder import Array, GraphBuilder, Value
 from jax2onnx_graph.build.names import Origin
-from jax2onnx_graph.errors import Declined
 from jax2onnx_graph.facts.dims import Dim, Dims
 
 from jax2onnx_core.lowering._dim_lowerer import DimLowerer
@@ -51,7 +48,7 @@ class Scope:
         self._dims = self.dim_lowerer(symbol)
 
     def dim_lowerer(self, symbol: Callable[[str], Value]) -> DimLowerer:
-        """What computes dimensions in the prologue from the values of symbols."""
+        """A `DimLowerer` that computes dimensions in the prologue from the values of symbols."""
         notation = self.state.notation
         return DimLowerer(self.prologue_builder(), symbol, terms=notation.terms, bounds=notation.bounds)
 
@@ -106,21 +103,6 @@ class ScopeBuilder(GraphBuilder):
         self.origin = origin
         self._nodes = scope.nodes if nodes is None else nodes
         self._state = scope.state
-
-    def decline(self, reason: str) -> NoReturn:
-        """Leave this operation to the next rule, or to its decomposition; the report keeps the reason."""
-        raise Declined(reason)
-
-    def require(self, op_type: str, value: Value | DtypeLike, *, since: int = 0) -> None:
-        """Decline where the target does not compute the operator at the element type of `value`.
-
-        `since` is the opset from which the operator, or the form of it that the rule writes, exists.
-        """
-        if self.opset < since:
-            self.decline(f"{op_type} exists from opset {since}, this is {self.opset}")
-        dtype = self.dtype(value) if isinstance(value, Value) else np.dtype(value)
-        if not self.supports(op_type, dtype):
-            self.decline(f"{self.target.name} has no exact {op_type} for {dtype}")
 
     def _insert(self, node: ir.Node) -> None:
         self._nodes.append(node)

@@ -1,30 +1,35 @@
-"""`Context`: what a lowering rule sees of the export."""
+"""`Context`: the first argument of every lowering rule."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Protocol
 
 import jax
 import numpy as np
 from jax2onnx_graph import ir
-from jax2onnx_graph.build.builder import DtypeLike, Value
+from jax2onnx_graph.arrays import Array, Dtype, DtypeLike
+from jax2onnx_graph.build.attributes import Attribute
+from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.build.names import Origin
 from jax2onnx_graph.facts.definitions import definition_of
+from jax2onnx_graph.facts.dims import Dims
+from jax2onnx_graph.forms import Form, Threshold
+from jax2onnx_graph.targets import Property
 
 from jax2onnx_core.jax_types import Aval, Function, Jaxpr, Var
 from jax2onnx_core.jaxprs import Dim, is_literal
+from jax2onnx_core.lowering._operation import Operation
 from jax2onnx_core.lowering._scope import Scope, ScopeBuilder
-from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import physical_array, physical_type
-from jax2onnx_core.plugins.errors import RuleError
+from jax2onnx_core.plugins.errors import Declined, RuleError
 
-__all__ = ["Context", "Lowerer", "Subgraph"]
+__all__ = ["Context", "LoweringEngine", "Subgraph"]
 
 
-class Lowerer(Protocol):
-    """What a context asks the engine for: to lower something else."""
+class LoweringEngine(Protocol):
+    """The part of the engine that contexts use: it lowers nested jaxprs and operations."""
 
     def lower_jaxpr(self, scope: Scope, jaxpr: Jaxpr, operands: Sequence[Value], origin: Origin) -> list[Value]:
         """Lower a jaxpr into a scope; the values of its results."""
@@ -41,55 +46,257 @@ class Lowerer(Protocol):
         ...
 
 
-class Context(ScopeBuilder):
-    """The one argument that every rule gets.
-
-    Attributes:
-      op: emits nodes: `ctx.op.Add(x, y)`.
-      primitive, params: the name and the parameters of the operation.
-      avals_in, avals_out: JAX's abstract values of its operands and results.
-      opset: the version of the standard operators to export for.
-      target: the runtime to export for; rules ask `supports`, `guarantees`, `prefers` and `require`.
-      lowered_by: the function that lowers the operation now, for error messages.
-    """
-
-    def __init__(self, lowerer: Lowerer, scope: Scope, operation: Operation, origin: Origin) -> None:
-        super().__init__(scope, origin)
-        self._lowerer = lowerer
-        self._operation = operation
-        self.primitive, self.params = operation.name, operation.params
-        self.avals_in, self.avals_out = operation.avals_in, operation.avals_out
-        self.lowered_by: Function | None = None
-
-    # -- nodes ---------------------------------------------------------------------------------
+class _RuleBuilder(ScopeBuilder):
+    """A builder that declines nodes which the target cannot compute."""
 
     def make_node(self, op_type: str, *args: Any, **options: Any) -> ir.Node:
         """A node for this graph; declines where the target has no kernel for it and ONNX does not define it by others."""
         node = super().make_node(op_type, *args, **options)
         missing = self.target.missing_type(node, self.opset)
         if missing is not None and definition_of(node, self.opset) is None:
-            self.decline(f"{self.target.name} has no {op_type} for {missing}")
+            raise Declined(f"{self.target.name} has no {op_type} for {missing}")
         return node
 
-    # -- constants and dimensions ------------------------------------------------------------------
 
-    def weight(self, array: Any) -> Value:
+class Context:
+    """The first argument of every rule: the operation that is lowered, and what writes its nodes.
+
+    Attributes:
+      op: emits nodes: `ctx.op.Add(x, y)`, `ctx.op("Add", x, y)`, `ctx.op.several("Split", x, outputs=2, axis=0)`.
+      primitive, params: the name and the parameters of the operation.
+      avals_in, avals_out: JAX's abstract values of its operands and results.
+      opset: the version of the standard operators to export for.
+      target: what the model is made for; rules ask `supports`, `guarantees`, `prefers` and `require`.
+      builder: the `GraphBuilder` that writes the nodes, for helpers that take one.
+      scope: the graph under construction.
+      origin: where the nodes come from: the user's line and the name stack, after which they are named.
+      lowered_by: the function that lowers the operation now, for error messages.
+    """
+
+    def __init__(self, engine: LoweringEngine, scope: Scope, operation: Operation, origin: Origin) -> None:
+        self._engine = engine
+        self._operation = operation
+        self._state = scope.state
+        self.builder: ScopeBuilder = _RuleBuilder(scope, origin)
+        self.op = self.builder.op
+        self.opset, self.target = scope.state.opset, scope.state.target
+        self.scope, self.origin = scope, origin
+        self.primitive, self.params = operation.name, operation.params
+        self.avals_in, self.avals_out = operation.avals_in, operation.avals_out
+        self.lowered_by: Function | None = None
+
+    # -- nodes and constants -----------------------------------------------------------------------
+
+    def emit(
+        self, op_type: str, inputs: Sequence[Value | None], domain: str, outputs: int,
+        dtype: Sequence[DtypeLike] | None, dims: Sequence[Dim] | None, attributes: dict[str, Attribute],
+    ) -> tuple[Value, ...]:  # fmt: skip
+        """Emit one node, as `ctx.op` does, of which everything is given as a value.
+
+        Args:
+          op_type: the name of the operator.
+          inputs: its operands; None for one that is left out.
+          domain: the operator's domain, empty for the standard operators.
+          outputs: how many results it has.
+          dtype: the element types of the results, where the schema leaves them open.
+          dims: the shape of the first result, where it does not follow from the operands.
+          attributes: its attributes; None for one that is left out.
+        """
+        return self.builder.emit(op_type, inputs, domain, outputs, dtype, dims, attributes)
+
+    def constant(
+        self, value: object, dtype: DtypeLike | None = None, *, like: Value | None = None, name: str = "const"
+    ) -> Value:
+        """A constant, stored once however often it is asked for.
+
+        Args:
+          value: the number or the array.
+          dtype: its element type; by default that of the array.
+          like: a value whose element type it has.
+          name: what the value is called.
+        """
+        return self.builder.constant(value, dtype, like=like, name=name)
+
+    def ints(self, values: Sequence[int]) -> Value:
+        """An int64 vector: axes, shapes, repeats."""
+        return self.builder.ints(values)
+
+    def weight(self, array: object) -> Value:
         """The value of a JAX array, stored once however often it is asked for."""
         return self._state.weight(array)
+
+    def fold(
+        self, function: Callable[..., Array], *operands: Value, dims: Sequence[int], dtype: DtypeLike | None = None,
+        name: str = "const",
+    ) -> Value | None:  # fmt: skip
+        """The constant that `function` makes of the arrays of constant operands; None if one is no constant.
+
+        Args:
+          function: NumPy arrays → the array; called when the weights are there.
+          operands: the values.
+          dims: the dimensions of the result.
+          dtype: its element type; by default that of the first operand.
+          name: what the value is called.
+        """
+        return self.builder.fold(function, *operands, dims=dims, dtype=dtype, name=name)
+
+    # -- facts about values ------------------------------------------------------------------------
+
+    def known(self, value: Value) -> Array | None:
+        """The array that a value is at export time, None if it depends on the inputs or on absent weights."""
+        return self.builder.known(value)
+
+    def dtype(self, value: Value) -> Dtype:
+        """The element type of a value."""
+        return self.builder.dtype(value)
+
+    def dims(self, value: Value) -> Dims | None:
+        """The dimensions of a value, ints or symbolic ones; None if nothing is known."""
+        return self.builder.dims(value)
+
+    def known_dims(self, value: Value) -> Dims:
+        """The dimensions of a value; RuleError where they are not known."""
+        return self.builder.known_dims(value)
+
+    def set_dims(self, value: Value, dims: Sequence[Dim]) -> None:
+        """Label a value with its dimensions."""
+        self.builder.set_dims(value, dims)
+
+    def with_dims(self, value: Value, dims: Sequence[Dim]) -> Value:
+        """`value`, labelled with dimensions that could not be inferred."""
+        return self.builder.with_dims(value, dims)
+
+    def is_positive(self, dim: Dim) -> bool:
+        """Whether a dimension is at least 1 for all values of its symbols."""
+        return self.builder.is_positive(dim)
+
+    # -- dimensions as values ------------------------------------------------------------------------
+
+    def dim(self, dim: Dim) -> Value:
+        """A dimension as an int64 scalar."""
+        return self.builder.dim(dim)
+
+    def shape(self, dims: Sequence[Dim]) -> Value:
+        """Dimensions as an int64 vector."""
+        return self.builder.shape(dims)
+
+    # -- generic helpers: they emit nothing when there is nothing to do ------------------------------
+
+    def reshape(self, x: Value, dims: Sequence[Dim]) -> Value:
+        """`x` with the dimensions `dims`, in row-major order."""
+        return self.builder.reshape(x, dims)
+
+    def broadcast(self, x: Value, dims: Sequence[Dim]) -> Value:
+        """`x` expanded to `dims` by NumPy's rule (aligned at the right)."""
+        return self.builder.broadcast(x, dims)
+
+    def broadcast_in_dim(self, x: Value, dims: Sequence[Dim], broadcast_dimensions: Sequence[int]) -> Value:
+        """XLA's broadcast.
+
+        Args:
+          x: the value.
+          dims: the shape of the result.
+          broadcast_dimensions: the axis of the result for each axis of `x`.
+        """
+        return self.builder.broadcast_in_dim(x, dims, broadcast_dimensions)
+
+    def cast(self, x: Value, dtype: DtypeLike) -> Value:
+        """`x` converted by ONNX's Cast (whose rounding and saturation are not JAX's everywhere)."""
+        return self.builder.cast(x, dtype)
+
+    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
+        """Axis i of the result is axis `perm[i]` of `x`."""
+        return self.builder.transpose(x, perm)
+
+    def squeeze(self, x: Value, axes: Sequence[int]) -> Value:
+        """`x` without the given axes of size 1."""
+        return self.builder.squeeze(x, axes)
+
+    def unsqueeze(self, x: Value, axes: Sequence[int]) -> Value:
+        """`x` with axes of size 1 so that they are at these places of the result."""
+        return self.builder.unsqueeze(x, axes)
+
+    def slice(
+        self, x: Value, starts: Sequence[Dim] | Value, ends: Sequence[Dim] | Value, axes: Sequence[int],
+        steps: Sequence[int] | None = None, *, dims: Sequence[Dim] | None = None,
+    ) -> Value:  # fmt: skip
+        """ONNX's Slice.
+
+        Args:
+          x: the value.
+          starts: the first index on each of `axes`: dimensions, or an int64 vector.
+          ends: the index after the last one, likewise.
+          axes: the axes.
+          steps: the distance of indices on each of them; 1 if not given.
+          dims: the result's shape, if it is to be known.
+        """
+        return self.builder.slice(x, starts, ends, axes, steps, dims=dims)
+
+    def concat(self, xs: Sequence[Value], axis: int) -> Value:
+        """The values one after another along `axis`."""
+        return self.builder.concat(xs, axis)
+
+    # -- the target ------------------------------------------------------------------------------------
+
+    def supports(self, op_type: str, dtype: DtypeLike) -> bool:
+        """Whether the target computes the operator at this element type."""
+        return self.builder.supports(op_type, dtype)
+
+    def guarantees(self, op_type: str, dtype: DtypeLike, kept: Property) -> bool:
+        """Whether the target keeps a part of the operator's meaning.
+
+        Args:
+          op_type: the name of the operator.
+          dtype: the element type.
+          kept: the part, such as "nan" or "empty".
+        """
+        return self.builder.guarantees(op_type, dtype, kept)
+
+    def prefers(self, *forms: Form) -> Form:
+        """The one of several forms of equal meaning that runs fastest on the target."""
+        return self.builder.prefers(*forms)
+
+    def threshold(self, threshold: Threshold) -> int:
+        """The size from which a form pays on the target."""
+        return self.builder.threshold(threshold)
+
+    def require(self, op_type: str, value: Value | DtypeLike, *, since: int = 0) -> None:
+        """Decline where the target does not compute the operator.
+
+        Args:
+          op_type: the name of the operator.
+          value: the element type, or a value that has it.
+          since: the opset from which the operator, or the form of it that the rule writes, exists.
+        """
+        if self.opset < since:
+            self.decline(f"{op_type} exists from opset {since}, this is {self.opset}")
+        dtype = self.dtype(value) if isinstance(value, Value) else np.dtype(value)
+        if not self.supports(op_type, dtype):
+            self.decline(f"{self.target.name} has no exact {op_type} for {dtype}")
+
+    def decline(self, reason: str) -> NoReturn:
+        """Leave this operation to the next rule, or to its decomposition; the report keeps the reason."""
+        raise Declined(reason)
 
     # -- nested computations -----------------------------------------------------------------------
 
     def inline(self, jaxpr: Jaxpr, *operands: Value) -> tuple[Value, ...]:
         """Lower a jaxpr (closed, or open without constants) here; the values of its results."""
-        return tuple(self._lowerer.lower_jaxpr(self.scope, jaxpr, operands, self.origin))
+        return tuple(self._engine.lower_jaxpr(self.scope, jaxpr, operands, self.origin))
 
     def jax(self, fn: Function, *operands: Value, **static: Any) -> Value:
-        """Trace the JAX function `fn(*operands, **static)`, of one result, on the operands' types and lower it here."""
+        """Trace a JAX function of one result on the operands' types, and lower it here.
+
+        Args:
+          fn: the function, called as `fn(*operands, **static)`.
+          operands: the values of its arguments.
+          static: its keyword arguments.
+        """
         (result,) = self.jax_several(fn, *operands, **static)
         return result
 
     def jax_several(self, fn: Function, *operands: Value, **static: Any) -> tuple[Value, ...]:
-        """The same for a function of several results, in the order of its pytree's leaves."""
+        """The same as `jax` for a function of several results, in the order of its pytree's leaves."""
         avals = [jax.ShapeDtypeStruct(self.known_dims(x), self.dtype(x)) for x in operands]
         return self.inline(jax.make_jaxpr(lambda *xs: fn(*xs, **static))(*avals), *operands)
 
@@ -101,19 +308,33 @@ class Context(ScopeBuilder):
         return self._operation.body
 
     def operation(self, name: str, jaxpr: Jaxpr, *operands: Value, **params: Any) -> tuple[Value, ...]:
-        """Lower this operation as the one called `name` where some plugin has rules for that, else inline `jaxpr`."""
+        """Lower this operation as another one where some plugin has rules for that, else inline a jaxpr.
+
+        Args:
+          name: the name of the other operation.
+          jaxpr: what it computes.
+          operands: its operands.
+          params: its parameters.
+        """
         named = dataclasses.replace(self._operation, name=name, params=params, body=(jaxpr, operands))
-        return tuple(self._lowerer.lower_named(self, named, operands))
+        return tuple(self._engine.lower_named(self, named, operands))
 
     def subgraph(self, name: str) -> Subgraph:
         """A context that builds the body of an If, Loop or Scan; values from outside may be used in it."""
-        return Subgraph(self._lowerer, Scope(self._state, name, self.scope), self._operation, self.origin)
+        return Subgraph(self._engine, Scope(self._state, name, self.scope), self._operation, self.origin)
 
     def function(self, jaxpr: Jaxpr, *operands: Value, name: str, domain: str = "jax2onnx") -> tuple[Value, ...]:
-        """Call the ONNX function whose body is `jaxpr`; equal bodies are stored once. Or inline it, as was asked for."""
+        """Call the ONNX function whose body is `jaxpr`; equal bodies are stored once. Or inline it, as was asked for.
+
+        Args:
+          jaxpr: the body, without constants.
+          operands: the arguments of the call.
+          name: the name of the function; a number is added for another body of the same name.
+          domain: the domain of the name.
+        """
         if self._state.inline_functions:
             return self.inline(jaxpr, *operands)
-        return tuple(self._lowerer.call_function(self, jaxpr, operands, name, domain))
+        return tuple(self._engine.call_function(self, jaxpr, operands, name, domain))
 
     # -- parity with the reference documents; rules of this project return their results ---------
 
@@ -121,7 +342,7 @@ class Context(ScopeBuilder):
         """The constant behind a literal of a nested jaxpr."""
         if not is_literal(var):
             raise RuleError("Only literals have a value outside their jaxpr; operands are passed to the rule.")
-        return self.new_constant(physical_array(np.asarray(var.val, var.aval.dtype)))
+        return self.builder.new_constant(physical_array(np.asarray(var.val, var.aval.dtype)))
 
     def fresh_name(self, base: str) -> str:
         """A name that no other value or node of the model has."""
@@ -132,7 +353,13 @@ class Subgraph(Context):
     """A `Context` for a body under construction."""
 
     def input(self, name: str, dtype: DtypeLike, dims: Sequence[Dim]) -> Value:
-        """Add an input of the body."""
+        """Add an input of the body.
+
+        Args:
+          name: its name, to which that of the body is added.
+          dtype: its element type.
+          dims: its dimensions.
+        """
         value = self._state.new_value(f"{self.scope.name}.{name}", np.dtype(dtype), dims)
         self.scope.inputs.append(value)
         return value

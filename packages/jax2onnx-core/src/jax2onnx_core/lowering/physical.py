@@ -21,8 +21,8 @@ from jax2onnx_core.jax_types import Aval
 from jax2onnx_core.jaxprs import AbsentWeight, Dims, is_static
 
 __all__ = [
-    "component_count", "component_struct", "has_components", "is_token", "physical_array", "physical_type", "static_type",
-    "weight_tensor",
+    "component_count", "component_struct", "from_physical", "has_components", "is_token", "physical_array", "physical_type",
+    "static_type", "weight_tensor",
 ]  # fmt: skip
 
 
@@ -104,3 +104,12 @@ def physical_array(array: Any) -> Array:
         part = _PARTS[result.dtype]
         return np.ascontiguousarray(result).view(part).reshape(*result.shape, 2)
     return result.astype(bool) if result.dtype == jax.dtypes.float0 else result
+
+
+def from_physical(array: Array, aval: Aval) -> Any:
+    """The array of a value's own dtype, a JAX array for random keys, whose physical form is `array`."""
+    if _compat.is_extended_dtype(aval.dtype):
+        return _compat.wrap_key(array, aval)
+    if has_components(aval.dtype):
+        return np.ascontiguousarray(array, physical_type(aval)[0]).view(aval.dtype).reshape(array.shape[:-1])
+    return array.astype(aval.dtype) if aval.dtype == jax.dtypes.float0 else array

@@ -1,4 +1,4 @@
-"""What a plugin makes of a model object: a function that can be traced, with named weights and states."""
+"""`Adapted`: a model object as a function that can be traced, with named weights and states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AdaptedStates:
 
 @dataclasses.dataclass(frozen=True)
 class Adapted:
-    """What an adapter makes of one model object.
+    """A model object taken apart by an adapter.
 
     Args:
       fresh: called inside the trace; returns an equivalent object (or, for what is not callable itself, a function)

@@ -53,7 +53,13 @@ class Construct:
 
 
 def construct(factory: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Construct:
-    """Build `factory(*args, **kwargs)` when the case runs, placeholders filled in; never at import."""
+    """A callable that is built anew for each variant of a case, never at import.
+
+    Args:
+      factory: builds it: a class, or a function that returns a callable.
+      args: its positional arguments; the placeholders `with_dtype()` and `with_rngs(seed)` are filled in.
+      kwargs: its keyword arguments, likewise.
+    """
     return Construct(factory, args, kwargs)
 
 

@@ -29,13 +29,19 @@ def expect_graph(
     symbols: Mapping[str, int | None] | None = None,
     search_functions: bool = False,
 ) -> ExpectGraph:
-    """What the graph must look like.
+    """The structure that an exported graph must have.
 
-    A path is `"Transpose -> Conv:Bx32x28x28 -> Relu"`: operators along data edges, each with an
-    optional shape (`x` between dimensions, `?` for any). `counts` gives exact numbers of operators,
-    `absent` operators that must not occur. `match="exact"` fails on any operator that no path
-    names. `symbols` fixes dimension names used in shapes to numbers (or None for any).
-    `search_functions` looks inside ONNX functions and subgraphs too.
+    Args:
+      paths: operators along data edges, each with an optional shape (`x` between dimensions, `?` for any):
+        `"Transpose -> Conv:Bx32x28x28 -> Relu"`.
+      counts: the exact numbers of operators.
+      absent: operators that must not occur.
+      match: "exact" fails on any operator that no path names.
+      symbols: numbers for the names of dimensions in shapes, None for any.
+      search_functions: whether operators inside of ONNX functions and subgraphs count.
+
+    Raises:
+      ValueError: there is no such `match`.
     """
     if match not in ("exact", "path"):
         raise ValueError(f"expect_graph: match must be 'exact' or 'path', not {match!r}")

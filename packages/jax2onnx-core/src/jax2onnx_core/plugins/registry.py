@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -62,8 +61,20 @@ class Registry:
     def copy(self) -> Registry:
         """An independent registry with the same contents, to be extended by inline plugins."""
         new = Registry()
-        vars(new).update({name: copy.copy(value) for name, value in vars(self).items()})
         new.rules = {name: list(rules) for name, rules in self.rules.items()}
+        new.decompositions = dict(self.decompositions)
+        new.complex_rules = dict(self.complex_rules)
+        new.componentwise = set(self.componentwise)
+        new.numpy_evaluators = dict(self.numpy_evaluators)
+        new.unsupported = dict(self.unsupported)
+        new.composites = list(self.composites)
+        new.adapters = list(self.adapters)
+        new.passes = list(self.passes)
+        new.targets = dict(self.targets)
+        new.runtimes = dict(self.runtimes)
+        new.suppliers = dict(self.suppliers)
+        new.owners = dict(self.owners)
+        new.makers = dict(self.makers)
         return new
 
     def add(self, *declared: Rules | Composites) -> None:
@@ -134,10 +145,16 @@ class Registry:
     def adapter(
         self, target: str, adapt: Callable[[Any], Adapted], *, claims: Callable[[Any], bool] | None = None
     ) -> None:
-        """Instances of the class `target` ("module:Class") are models that `adapt` takes apart.
+        """Let model objects be taken apart by `adapt`.
 
-        With `claims`, it takes the objects instead for which `claims(obj)` is true: a pair of a module and its
-        variables, a partial of `module.apply`. It is asked only where the module of `target` has been imported.
+        Args:
+          target: the class of the objects, "module:Class"; its module is not imported.
+          adapt: takes an object apart.
+          claims: tells the objects instead, where these are no instances of one class: a pair of a module and its
+            variables, a partial of `module.apply`. It is asked only where the module of `target` has been imported.
+
+        Raises:
+          PluginError: another distribution claims the target.
         """
         self._check_target(target)
         self._claim(f"adapter {target}", override=False)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
-from jax2onnx_graph.build.builder import GraphBuilder, Value
+from jax2onnx_graph.arrays import Dtype, DtypeLike
+from jax2onnx_graph.build.builder import Operators, Value
+from jax2onnx_graph.targets import Target
 
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.errors import Declined, PluginError
@@ -149,7 +151,13 @@ class Rules:
         return _named(names_and_fn, self.numpy_evaluators.__setitem__)
 
     def unsupported(self, names: str | Iterable[str], reason: str, advice: str = "") -> None:
-        """Declare that the primitives cannot be expressed in an ONNX file, and why."""
+        """Declare that primitives cannot be expressed in an ONNX file.
+
+        Args:
+          names: the name of the primitive, or several.
+          reason: why it cannot be, as a sentence.
+          advice: what the user can do instead, as a sentence.
+        """
         for name in [names] if isinstance(names, str) else names:
             self.unsupported_names[name] = Unsupported(reason, advice)
 
@@ -159,21 +167,31 @@ class Rules:
                 *self.unsupported_names}  # fmt: skip
 
 
+class _Context(Protocol):
+    """The members of `Context` that the rule of an elementwise primitive uses."""
+
+    op: Operators
+    target: Target
+
+    def dtype(self, value: Value) -> Dtype: ...
+    def supports(self, op_type: str, dtype: DtypeLike) -> bool: ...
+
+
 def _elementwise(op_type: str) -> RuleFn:
     """The rule of a primitive that is one operator of the same operands."""
 
-    def rule(builder: GraphBuilder, *operands: Value, **_: object) -> Value:
-        dtype = builder.dtype(operands[0])
-        if not builder.supports(op_type, dtype):
-            raise Declined(f"{builder.target.name} has no {op_type} for {dtype}")
-        return builder.op(op_type, *operands)
+    def rule(ctx: _Context, *operands: Value, **_: object) -> Value:
+        dtype = ctx.dtype(operands[0])
+        if not ctx.supports(op_type, dtype):
+            raise Declined(f"{ctx.target.name} has no {op_type} for {dtype}")
+        return ctx.op(op_type, *operands)
 
     rule.__qualname__ = f"{Rules.elementwise.__qualname__}({op_type})"
     return rule
 
 
 def _named(names_and_fn: tuple[Any, ...], add: Callable[[str, Any], None]) -> Callable[[F], F]:
-    """What `decompose("p", "q", fn)` and the decorator `@decompose("p", "q")` have in common."""
+    """Register `fn` for names, as `decompose("p", "q", fn)` or as the decorator `@decompose("p", "q")`."""
     *names, last = names_and_fn
     names = names if callable(last) else [*names, last]
 
@@ -188,7 +206,7 @@ def _named(names_and_fn: tuple[Any, ...], add: Callable[[str, Any], None]) -> Ca
 
 
 class Call:
-    """What a composite's function returns: the operands and static parameters of the named operation.
+    """The named operation that a composite's function makes of a call: its operands and static parameters.
 
     Operands are arrays (or pytrees of arrays and None, flattened in order); params are anything
     hashable or not that the rule needs.
@@ -211,7 +229,7 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class Replacement:
-    """What a composite's function returns to replace the call: the same result, computed by other operations."""
+    """The result of a call that a composite's function has computed by other operations, in place of the call."""
 
     value: PyTree
 
@@ -250,11 +268,14 @@ class Composites:
         self.specs: list[CompositeSpec] = []
 
     def call(self, *targets: str, name: str, keep_under_vmap: KeepUnderVmap = False) -> Callable[[C], C]:
-        """Decorator: calls of `targets` become the operation `name`.
+        """Decorator: calls of functions become an operation.
 
-        `keep_under_vmap`: the operation may stay whole under `jax.vmap` because its rule reads the
-        ranks of its operands from `ctx.avals_in` and works with a leading batch axis on all (True; "broadcast": of size 1
-        on those not mapped), or on those with these indices while the others are not mapped: `(0,)` for `Call(x, weight)`.
+        Args:
+          targets: the functions, "module:qualified.name".
+          name: the name of the operation.
+          keep_under_vmap: the operation may stay whole under `jax.vmap` because its rule reads the ranks of its operands
+            from `ctx.avals_in` and works with a leading batch axis on all (True; "broadcast": of size 1 on those not
+            mapped), or on those with these indices while the others are not mapped: `(0,)` for `Call(x, weight)`.
         """
 
         def register(fn: C) -> C:

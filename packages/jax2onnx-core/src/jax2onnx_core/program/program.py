@@ -1,77 +1,133 @@
-"""`OnnxProgram`: the exported model with everything one wants to do with it."""
+"""`OnnxProgram`: the exported model with everything one wants to do with it; `QuantizedProgram`: the same in fewer bits."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import jax
-import numpy as np
 from jax2onnx_graph import ir
-from jax2onnx_graph.arrays import Array, Dtype, number_array
-from jax2onnx_graph.facts.dims import SpecializedDim
-from jax2onnx_graph.labels import check_labels, symbol_table
-from jax2onnx_graph.metadata import SymbolInfo, read_states
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.labels import check_labels
+from jax2onnx_graph.metadata import ModelMetadata, SymbolInfo
+from jax2onnx_graph.opsets import opset_of
+from jax2onnx_graph.saving.writing import save_sharing_weights
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.weights.absent import WeightType
-from jax2onnx_runtime.bisection import Intermediate
-from jax2onnx_runtime.probing import critical_sizes, index_extents
+from jax2onnx_graph.weights.binding import GivenWeights, Rename, bound_model, needed_weights
+from jax2onnx_runtime.accuracy import Accuracy, accuracy
+from jax2onnx_runtime.bisection import Bisection
+from jax2onnx_runtime.comparison import OutputError
 from jax2onnx_runtime.profiles import ShapeProfile, SymbolRange, shape_profile
-from jax2onnx_runtime.runtimes import Runtime
-from jax2onnx_runtime.sizes import Ranges, Sizes, SymbolSpace, check_ranges, check_shapes, check_sizes, choose_sizes
+from jax2onnx_runtime.quantization import Mode, Quantization
+from jax2onnx_runtime.runnable import ExpectedRun
+from jax2onnx_runtime.runtimes import LoadedModel, Runtime
+from jax2onnx_runtime.session import ModelSession, StateSizes
+from jax2onnx_runtime.sizes import Ranges, Sizes, SymbolSpace
+from jax2onnx_runtime.states import RuntimeOptions
 
-from jax2onnx_core import _compat
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.layouts import Layouts
-from jax2onnx_core.frontend.pytrees import is_too_deep, structure_difference
-from jax2onnx_core.frontend.static_retrace import specialize_traced
 from jax2onnx_core.frontend.tracing import Traced
-from jax2onnx_core.jax_types import Aval, Function, PyTreeDef
-from jax2onnx_core.jaxprs import AbsentWeight, Dim, is_symbolic_dim, open_jaxpr
-from jax2onnx_core.lowering._trail import Body, Step
-from jax2onnx_core.lowering.log import LoweringLog
-from jax2onnx_core.lowering.physical import has_components, physical_array, physical_type, static_type
-from jax2onnx_core.lowering.recording import results_of
-from jax2onnx_core.plugins.errors import RuntimeInputError, SymbolError
-from jax2onnx_core.program._base import Arguments, Run
-from jax2onnx_core.program._verifiable import VerifiableProgram
-from jax2onnx_core.program.stepping import StepInterface, initial_values, input_leaves
-from jax2onnx_core.program.verification import as_traced, random_runs
+from jax2onnx_core.jax_types import Function, PyTree, PyTreeDef
+from jax2onnx_core.lowering._log import LoweringLog
+from jax2onnx_core.program._callable_model import CallableModel, Measurements
+from jax2onnx_core.program._reference import ReferenceFunction
+from jax2onnx_core.program.interface import Interface
+from jax2onnx_core.program.verification import Arguments, Run
 
-__all__ = ["OnnxProgram"]
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["OnnxProgram", "QuantizedProgram"]
 
 
-class OnnxProgram(VerifiableProgram):
-    """An exported function.
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class OnnxProgram:
+    """An exported function: a model, the interface by which it is called, and the runtime that runs it.
 
     Calling it runs the model in the target runtime: it takes and returns the pytrees of the
-    exported function, as NumPy arrays.
+    exported function, as NumPy arrays. A program is not changed; what alters it returns another one.
 
     Attributes:
-      model, target, runtime, log: those of `Program`.
-      fn: the exported function.
-      inputs, traced: what was exported: names, types and pytrees of its arguments and results.
-      x64: whether JAX's 64-bit types were enabled.
-      layouts: the inputs and outputs whose axes the model has in another order.
+      model: the `onnx_ir.Model`.
+      interface: names, types and pytrees of the arguments and results, symbols, layouts and states.
+      runtime: what runs the model here.
+      target: what the model is made for.
+      log: what was lowered how.
+      reference: the exported function, with which the model is compared.
+      lower_specialized: lowers the function anew with symbols fixed to numbers.
+      given: the weights that were given because they were absent.
+      metadata: what the model was told to say of itself.
+      measurements: what `verify` and `profile` found.
     """
 
-    def __init__(
-        self, model: ir.Model, fn: Function, traced: Traced, inputs: Inputs, target: Target, runtime: Runtime, *,
-        x64: bool, layouts: Layouts, log: LoweringLog, specialized: Mapping[str, int], lower_specialized: Callable[[Mapping[str, int]], OnnxProgram],
-        record: Callable[[], Body], fresh: Callable[[Mapping[str, jax.Array]], Function], states: Mapping[str, jax.Array],
-    ) -> None:  # fmt: skip
-        super().__init__(model, target, runtime, log)
-        self.fn = fn
-        self.traced = traced
-        self.inputs = inputs
-        self.x64 = x64
-        self.layouts = layouts
-        self._specialized = dict(specialized)
-        self._lower_specialized = lower_specialized
-        self._record = functools.cache(record)
-        self._fresh = fresh
-        self._states = dict(states)
+    model: ir.Model
+    interface: Interface
+    runtime: Runtime
+    _: dataclasses.KW_ONLY
+    target: Target
+    log: LoweringLog
+    reference: ReferenceFunction
+    lower_specialized: Callable[[Mapping[str, int]], OnnxProgram]
+    given: GivenWeights | None = None
+    metadata: ModelMetadata | None = None
+    measurements: Measurements = dataclasses.field(default_factory=Measurements)
+
+    @functools.cached_property
+    def _callable(self) -> CallableModel:
+        return CallableModel(self.model, self.interface, self.runtime, self.target, self.log, self.measurements)
+
+    @property
+    def model_proto(self) -> onnx.ModelProto:
+        """The model as a protobuf message (a copy; at most 2 GiB)."""
+        return self._callable.proto()
+
+    @property
+    def opset(self) -> int:
+        """The version of the standard operators that the model declares."""
+        return opset_of(self.model)
+
+    @property
+    def input_names(self) -> list[str]:
+        """The names of the model's inputs, in order."""
+        return [value.name or "" for value in self.model.graph.inputs]
+
+    @property
+    def output_names(self) -> list[str]:
+        """The names of the model's outputs, in order."""
+        return [value.name or "" for value in self.model.graph.outputs]
+
+    # -- the exported function ---------------------------------------------------------------
+
+    @property
+    def fn(self) -> Function:
+        """The exported function."""
+        return self.reference.fn
+
+    @property
+    def inputs(self) -> Inputs:
+        """The names, types and pytree of the function's arguments."""
+        return self.interface.inputs
+
+    @property
+    def traced(self) -> Traced:
+        """The traced function, with the names, types and pytree of its results."""
+        return self.interface.traced
+
+    @property
+    def x64(self) -> bool:
+        """Whether JAX's 64-bit types were enabled."""
+        return self.interface.x64
+
+    @property
+    def layouts(self) -> Layouts:
+        """The inputs and outputs whose axes the model has in another order."""
+        return self.interface.layouts
 
     @property
     def input_tree(self) -> PyTreeDef:
@@ -85,177 +141,545 @@ class OnnxProgram(VerifiableProgram):
 
     # -- symbols -----------------------------------------------------------------------------
 
-    @functools.cached_property
+    @property
     def symbols(self) -> dict[str, SymbolInfo]:
         """The symbols of the inputs: least value, the number they were fixed to, where they stand."""
-        shapes = dict(zip(self.inputs.names, (aval.shape for aval in self.inputs.avals), strict=True))
-        labels = {name: [self._label(d) for d in self.layouts.arranged(name, shape)] for name, shape in shapes.items()}
-        return symbol_table(labels, self.inputs.symbols.minimum, self._specialized)
-
-    def check_symbols(self) -> list[str]:
-        """Sentences about dimensions that lost their label or have one that no input explains; empty if none."""
-        shapes = map(self.layouts.arranged, self.output_names, [aval.shape for aval in self.traced.out_avals])
-        labels = [[self._label(d) if is_symbolic_dim(d) else None for d in shape] for shape in shapes]
-        return check_labels(self.model, self.symbols, labels)
+        return self.interface.symbols
 
     @property
     def constraints(self) -> list[str]:
-        return [constraint.text for constraint in self.inputs.symbols.constraints]
+        """The constraints on the symbols, as they were written."""
+        return self.interface.constraints
 
-    def _label(self, dim: Dim) -> str | None:
-        """The label of a dimension; None for a number that was never symbolic."""
-        return self.inputs.symbols.label(dim) if is_symbolic_dim(dim) or isinstance(dim, SpecializedDim) else None
+    def check_symbols(self) -> list[str]:
+        """Sentences about dimensions that lost their label or have one that no input explains; empty if none."""
+        return check_labels(self.model, self.symbols, self.interface.output_labels())
+
+    def space(self) -> SymbolSpace:
+        """The sizes that the symbols may have."""
+        return self.interface.space()
 
     def specialize(self, **values: int) -> OnnxProgram:
         """The program with these symbols fixed to numbers, lowered anew without a second trace.
 
         Each number remembers its symbol (`SpecializedDim`); the weights are shared with this program.
         """
-        return self._lower_specialized(values).like(self)
+        program = self.lower_specialized(values)
+        if self.given is not None:
+            program = _with_weights(program, self.given)
+        return program if self.metadata is None else program.with_metadata(self.metadata)
 
     def shape_profile(self, **sizes: SymbolRange) -> ShapeProfile:
         """The least, the usual and the largest shape of each input for such sizes of the symbols: `T=(1, 1, 6)`."""
-        return shape_profile(self.inputs.space(), self.input_names, self.symbols, sizes)
+        return shape_profile(self.space(), self.input_names, self.symbols, sizes)
+
+    # -- other models of the same function -----------------------------------------------------
+
+    @property
+    def weights(self) -> dict[str, WeightType]:
+        """The weights that are absent, with their types."""
+        needed = set(needed_weights(self.model))
+        return {name: of for name, of in self.reference.weight_types().items() if name in needed}
+
+    def with_weights(self, source: object, *, rename: Rename | None = None) -> OnnxProgram:
+        """The program with the weights that were absent, each of which is read when the model is saved, and not kept.
+
+        Args:
+          source: what has them by the names of `weights`: a mapping of names to arrays, or to functions that make them; the
+            path of a safetensors file, of the index of several, or of a directory with them or with an Orbax checkpoint; what
+            `open_weights` returned. An array of another precision is converted.
+          rename: the names in the source by those of `weights`, where they differ: a mapping or a function.
+
+        Raises:
+          WeightsError: weights are missing, are none of the program, or have another type; all of them are named.
+        """
+        return _with_weights(
+            self, GivenWeights(self.reference.weight_types(), needed_weights(self.model), source, rename)
+        )
+
+    def with_metadata(self, metadata: ModelMetadata) -> OnnxProgram:
+        """The program whose model says of itself what `metadata` says: a name, a version, a text, entries of your own."""
+        return dataclasses.replace(self, model=_described(self.model, metadata), metadata=metadata)
+
+    def with_model(self, model: ir.Model) -> OnnxProgram:
+        """The program around another model with the same inputs and outputs, such as one that was read from a file."""
+        return dataclasses.replace(self, model=model, measurements=Measurements())
+
+    # -- saving and reporting ------------------------------------------------------------------
+
+    def save(
+        self, path: str | os.PathLike[str], *, external_data: bool | None = None, threshold: int = 1024,
+        data_file: str | None = None, weights: object = None, rename: Rename | None = None,
+    ) -> Path:  # fmt: skip
+        """Write the model to a file, atomically.
+
+        Args:
+          path: the file.
+          external_data: whether the weights go to a data file beside it; None: if one file cannot hold them, or if the
+            data file is named.
+          threshold: tensors of at least so many bytes go to the data file.
+          data_file: the name of the data file; see `save_model`. None takes a new name.
+          weights: those that are absent, one of which is in memory at a time; see `with_weights`.
+          rename: the names in `weights` by those of the program, where they differ.
+
+        Raises:
+          SaveError: nothing can be written there.
+          WeightsError: weights are absent, or do not fit.
+        """
+        if weights is not None:
+            complete = self.with_weights(weights, rename=rename)
+            return complete.save(path, external_data=external_data, threshold=threshold, data_file=data_file)
+        return self._callable.save(path, external_data, threshold, data_file)
+
+    def save_variants(self, directory: str | os.PathLike[str], **variants: Mapping[str, int]) -> list[Path]:
+        """Save specializations of this program that share one file of weights.
+
+        `save_variants("out", full={"T": 6, "S": 0}, incremental={"T": 1, "S": 5})` writes `full.onnx`,
+        `incremental.onnx` and their weights.
+        """
+        self._callable.check_complete("saved")
+        return save_sharing_weights(directory, variants, lambda values: self.specialize(**values).model)
+
+    def __repr__(self) -> str:
+        return self._callable.summary()
+
+    def report(self) -> str:
+        """A readable summary: operators, how each operation was lowered, what declined and why, symbols, sizes."""
+        return self._callable.report()
+
+    def save_report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report as an HTML page that needs no network, atomically.
+
+        It shows what became of each module and line, a picture of the graph, weights, symbols, casts, what declined and why,
+        and, if they were run before, what `verify` and `profile` found. The nodes know their lines if the export had
+        `provenance=True`.
+
+        Raises:
+          SaveError: nothing can be written there.
+        """
+        return self._callable.save_report(path)
+
+    @property
+    def verified(self) -> list[OutputError]:
+        """The errors that the last verification found, output by output and run by run."""
+        return self.measurements.verified
+
+    @property
+    def accuracy(self) -> Accuracy | None:
+        """None: only a program in fewer bits has an accuracy."""
+        return self.measurements.accuracy
+
+    @property
+    def times(self) -> dict[str, float]:
+        """Seconds by the names of nodes, of the last `profile`."""
+        return self.measurements.times
 
     # -- running -----------------------------------------------------------------------------
 
-    def first_states(self, given: Mapping[int | str, Any]) -> dict[str, Array]:
-        of_model = {name: self.layouts.given(name, physical_array(x)) for name, x in self._states.items()}
-        return {**of_model, **initial_values(given, input_leaves(self.inputs), self._read)}
+    @property
+    def loaded(self) -> LoadedModel:
+        """The loaded model: named arrays → outputs in order."""
+        return self._callable.loaded
 
-    def _read(self, index: int, leaf: Any) -> Array:
-        """The array of an argument's leaf, by its index among the inputs."""
-        return self._physical(self.inputs.names[index], leaf, self.inputs.avals[index])
-
-    def space(self) -> SymbolSpace:
-        return self.inputs.space()
-
-    def interface(self) -> StepInterface:
-        states = {name for pair in read_states(self.model) for name in (pair.input, pair.output)}
-        return StepInterface(
-            self.inputs, self.traced, states, self.output_names, check=self._check_shapes,
-            read=self._read, write=self._result,
-        )  # fmt: skip
-
-    def results(self, outputs: Sequence[Array]) -> Any:
-        leaves = [self._result(i, x) for i, x in enumerate(outputs)]
-        return jax.tree_util.tree_unflatten(self.traced.out_tree, leaves)
-
-    def _result(self, index: int, array: Array) -> Any:
-        """The leaf of the function's result, by its index among all, of an output of the model."""
-        return _from_physical(self.layouts.returned(self.output_names[index], array), self.traced.out_avals[index])
-
-    def _outputs(self, leaves: Sequence[Any]) -> list[Array]:
-        """The outputs of the model for the leaves of the function's result."""
-        arrays = [physical_array(jax.numpy.asarray(x)) for x in leaves]
-        return [*map(self.layouts.given, self.output_names, arrays)]
+    def __call__(self, *args: Any, **kwargs: Any) -> PyTree:
+        """Run the model on the arguments of the exported function."""
+        return self._callable.call(args, kwargs)
 
     def feeds(self, *args: Any, **kwargs: Any) -> dict[str, Array]:
         """The model's inputs for these arguments, checked against names, dtypes and symbols."""
-        if is_too_deep((args, kwargs)):
-            raise RuntimeInputError("The arguments are nested more than 100 deep, or one of them contains itself.")
-        leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
-        if tree != self.inputs.tree:
-            difference = structure_difference(tree, self.inputs.tree)
-            raise RuntimeInputError(f"The arguments are not those that the program was exported for: {difference}")
-        arrays = [
-            self._physical(name, leaf, aval)
-            for name, leaf, aval in zip(self.inputs.names, leaves, self.inputs.avals, strict=True)
-        ]
-        self._check_shapes([array.shape for array in arrays])
-        return dict(zip(self.inputs.names, arrays, strict=True))
+        return self.interface.feeds(args, kwargs)
+
+    def results(self, outputs: Sequence[Array]) -> PyTree:
+        """The result of the function where the model has these outputs."""
+        return self.interface.results(outputs)
 
     def arguments(self, named: Mapping[str, object]) -> Arguments:
-        args, kwargs = jax.tree_util.tree_unflatten(self.inputs.tree, [named[name] for name in self.inputs.names])
-        return args, kwargs
-
-    def _accepted(self, leaf: Any, dtype: Dtype) -> Array | jax.Array:
-        """The argument of dtype `dtype` where JAX, too, would make it that: 64 bits become 32 while x64 is off."""
-        if isinstance(leaf, jax.Array):
-            return leaf
-        is_number = isinstance(leaf, (bool, int, float, complex)) and not isinstance(leaf, np.generic)
-        if is_number and not _compat.is_extended_dtype(dtype):
-            return number_array(leaf, dtype)
-        array = np.asarray(leaf)
-        with jax.enable_x64(self.x64), np.errstate(over="ignore"):
-            becomes = array.dtype.kind in "iufc" and _compat.canonical_dtype(array.dtype) == dtype
-            return array.astype(dtype) if becomes else array
-
-    def _physical(self, name: str, leaf: Any, aval: jax.ShapeDtypeStruct) -> Array:
-        try:
-            leaf = self._accepted(leaf, aval.dtype)
-        except ValueError as error:
-            raise RuntimeInputError(f"Input {name!r}: {error}") from error
-        if leaf.dtype != aval.dtype:
-            raise RuntimeInputError(
-                f"Input {name!r} has dtype {leaf.dtype}, but the program was exported for {aval.dtype}."
-            )
-        return self.layouts.given(name, physical_array(leaf))
-
-    def _check_shapes(self, shapes: Sequence[tuple[int, ...]]) -> Sizes:
-        """The sizes of the symbols for shapes of the model's inputs; RuntimeInputError, in the order of the function's axes."""
-        symbols, shapes = self.inputs.symbols, [*map(self.layouts.restored, self.inputs.names, shapes)]
-        wanted = zip(shapes, (physical_type(aval)[1] for aval in self.inputs.avals), strict=True)
-        named = dict(zip(self.inputs.names, wanted, strict=True))
-        try:
-            return check_shapes(
-                self.inputs.space(), named, lambda: symbols.user_values(self.inputs.solution.values(shapes))
-            )
-        except SymbolError as error:
-            raise RuntimeInputError(f"The arguments do not fit: {error}") from error
-
-    # -- verifying ---------------------------------------------------------------------------
-
-    def weight_types(self) -> dict[str, WeightType]:
-        # Random keys are given as their words.
-        return {
-            name: WeightType(*(static_type(x) if _compat.is_extended_dtype(x.dtype) else (np.dtype(x.dtype), x.shape)))
-            for name, x in self._absent().items()
-        }
-
-    def _absent(self) -> dict[str, jax.ShapeDtypeStruct]:
-        return {const.name: const.type for const in open_jaxpr(self.traced.jaxpr)[1] if isinstance(const, AbsentWeight)}
-
-    def _weights(self) -> dict[str, jax.Array]:
-        """The weights that were given."""
-        given = self.given.arrays() if self.given else {}
-        return {name: jax.numpy.asarray(_from_physical(array, self._absent()[name])) for name, array in given.items()}
-
-    def expected(self, run: Run) -> list[Array]:
-        with jax.enable_x64(self.x64):
-            leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), self.inputs.avals)
-            args, kwargs = jax.tree_util.tree_unflatten(self.inputs.tree, leaves)
-            return self._outputs(jax.tree_util.tree_leaves(self._fresh(self._weights())(*args, **kwargs)))
-
-    def intermediates(self, run: Run) -> tuple[list[Intermediate], list[Array]]:
-        sizes = self._check_shapes([array.shape for array in self.feeds(*run.args, **run.kwargs).values()])
-        traced, inputs = specialize_traced(self.traced, self.inputs, sizes)
-        found: list[Intermediate] = []
-
-        def visit(step: Step, results: Sequence[jax.Array]) -> None:
-            found.extend(
-                Intermediate(n, step.source, physical_array(results[i])) for i, n in sorted(step.names.items())
-            )
-
-        with jax.enable_x64(self.x64):
-            leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)
-            (inner, consts), weights = open_jaxpr(traced.jaxpr), self._weights()
-            arrays = [weights[const.name] if isinstance(const, AbsentWeight) else const for const in consts]
-            return found, self._outputs(results_of(self._record(), _compat.closed(inner, arrays), leaves, visit))
+        """The arguments for arrays by the names of inputs."""
+        return self.interface.arguments(named)
 
     def random_calls(self, sizes: Sequence[Sizes] | None, ranges: Ranges, seed: int) -> Iterator[Run]:
-        check_ranges(
-            {name: aval.dtype for name, aval in zip(self.inputs.names, self.inputs.avals, strict=True)}, ranges
-        )
-        if sizes is None:
-            sizes = choose_sizes(self.inputs.space(self.traced.out_avals), critical_sizes(self.model))
-        check_sizes(self.inputs.space(), sizes)
-        return random_runs(self.inputs, sizes, ranges, index_extents(self.model), seed)
+        """Calls with random arguments, as `verify` takes them.
+
+        Args:
+          sizes: symbols → numbers, one mapping per run; by default a few of each.
+          ranges: input name → `(low, high)` of its random numbers.
+          seed: that of the random numbers.
+        """
+        return self.interface.random_runs(self.model, sizes, ranges, seed)
+
+    def profile(self, *args: object, **kwargs: object) -> dict[str, float]:
+        """Measure how long each node takes: the median of ten runs, in seconds, on these arguments, by default random ones.
+
+        The report shows them by module and by line. A node with bodies has what it takes besides the nodes in them. The runtime
+        fuses less than in an ordinary run, so that each node takes its own time.
+
+        Raises:
+          TargetError: the runtime is not installed, or does not tell.
+        """
+        return self._callable.profile(args, kwargs)
+
+    def session(
+        self, *, initial: Mapping[int | str, PyTree] | None = None, sizes: Sizes | None = None,
+        window: Sizes | None = None, limits: Sizes | None = None, threads: int | None = None,
+        providers: Sequence[Any] | None = None, session_options: Any = None, graph_optimization_level: str | None = None,
+    ) -> ModelSession:  # fmt: skip
+        """Load the model to run it step by step; the states of `to_onnx(..., states=…)` stay in the runtime in between.
+
+        Args:
+          initial: first values of states: argument (as in `states`) → pytree. Others begin with those of their module, or
+            with zeros, those that grow empty.
+          sizes: the sizes of symbols in states that begin with zeros.
+          window: how many entries of a growing axis are kept, by its symbol: the last ones.
+          limits: how many entries of a growing axis there may be, by its symbol.
+          threads: how many threads compute one operator.
+          providers: the runtime's execution providers, each a name or a pair of a name and options.
+          session_options: an options object of the runtime.
+          graph_optimization_level: "all", "extended", "basic" or "disabled".
+
+        Raises:
+          OptionError: an option fits no state, or a state has no first value.
+          TargetError: the runtime is not installed, or cannot run the model.
+        """
+        options = RuntimeOptions(threads, providers, session_options, graph_optimization_level)
+        return self._callable.session(initial, StateSizes(sizes or {}, window or {}, limits or {}), options)
+
+    # -- comparing with the function -----------------------------------------------------------
+
+    def verify(
+        self, *, sizes: Sequence[Sizes] | None = None, inputs: Sequence[object] | None = None,
+        kwargs: Mapping[str, object] | None = None, ranges: Ranges | None = None, seed: int = 0,
+        rtol: float | None = None, atol: float | None = None,
+    ) -> float:  # fmt: skip
+        """Compare the model with the function, at several sizes of every symbol.
+
+        Model objects in the function are copied for it, so that what a call changes is changed in the copy.
+
+        Args:
+          sizes: symbols → numbers, one mapping per run. By default the smallest allowed, a prime and a larger one,
+            and up to two more at which windows and slices of the model just fit or do not.
+          inputs: the arguments to compare with, one entry per positional argument; by default random ones.
+          kwargs: the keyword arguments that belong to `inputs`.
+          ranges: input name → `(low, high)`, random numbers from `low` up to, for integers without, `high`. By default
+            integers that index an axis are within it, others from 0 to 4.
+          seed: that of the random arguments.
+          rtol: the relative tolerance; by default that of each output's dtype.
+          atol: the absolute tolerance; by default `rtol` times the largest number of the output.
+
+        Returns:
+          The largest absolute difference.
+
+        Raises:
+          VerificationError: an output differs; it is named.
+          WeightsError: weights are absent.
+        """
+        runs = self.random_calls(sizes, ranges or {}, seed)
+        if inputs is not None or kwargs is not None:
+            if sizes is not None or ranges is not None:
+                raise OptionError("verify takes either inputs and kwargs, or sizes and ranges for random ones.")
+            runs = iter([Run("the given inputs", inputs or (), kwargs or {})])
+        model, verified = self._callable.runnable("verified"), self.verified
+        verified.clear()
+        for error in model.verify(map(self._expected, runs), rtol=rtol, atol=atol):
+            verified.append(error)
+            error.check()
+        return max((error.largest for error in verified), default=0.0)
+
+    def _expected(self, run: Run) -> ExpectedRun:
+        feeds = self.interface.feeds(run.args, run.kwargs)
+        return ExpectedRun(run.where, feeds, self.reference.outputs(run, self.given))
+
+    def bisect(
+        self, *args: object, kwargs: Mapping[str, object] | None = None, sizes: Sequence[Sizes] | None = None,
+        ranges: Ranges | None = None, seed: int = 0, rtol: float | None = None, atol: float | None = None,
+    ) -> Bisection:  # fmt: skip
+        """Compare what is computed inside the model with what the function computes, equation by equation.
+
+        Values that passes removed are left out, and so is what happens inside of loops, branches and ONNX functions: these
+        are compared as a whole. In fewer bits, the result tells what each layer adds to the error.
+
+        Args:
+          args: the positional arguments of the function to compare on; by default random ones, as `verify` takes.
+          kwargs: the keyword arguments that belong to them.
+          sizes: symbols → numbers, one mapping per run with random arguments.
+          ranges: input name → `(low, high)` of its random numbers.
+          seed: that of the random arguments.
+          rtol: the relative tolerance; by default that of each value's dtype.
+          atol: the absolute tolerance; by default `rtol` times the largest number of the value.
+
+        Returns:
+          The comparison of the first run in which something differs, or of the last.
+
+        Raises:
+          WeightsError: weights are absent.
+        """
+        given = _given_run(args, kwargs, sizes, ranges)
+        self._callable.check_complete("bisected")
+        runs = self.random_calls(sizes, ranges or {}, seed) if given is None else [given]
+        return self._callable.bisect(runs, lambda run: self.reference.intermediates(run, self.given), rtol, atol)
+
+    # -- fewer bits --------------------------------------------------------------------------
+
+    def quantize(
+        self, mode: Mode, *, block_size: int | None = None, exclude: Sequence[str] = (),
+        calibration: Iterable[object] | None = None, keep_io_types: bool = True,
+    ) -> QuantizedProgram:  # fmt: skip
+        """The program in fewer bits, made by the quantizers of its target; this one stays as it is.
+
+        Args:
+          mode: "int4", "int8": weights in blocks; "dynamic_int8", "static_int8": products of integers; "float16",
+            "bfloat16": half precision.
+          block_size: how many weights share a scale in blocks, from 16 to 256; by default 32.
+          exclude: patterns of names of nodes, weights or modules that stay, such as "head" or "blocks.*.attn".
+          calibration: for "static_int8", typical calls: tuples of arguments, or mappings of input names to arrays.
+          keep_io_types: whether inputs and outputs stay float32 in half precision.
+
+        Raises:
+          OptionError, TargetError: an option is wrong, nothing can be quantised, or the target has no quantizer.
+          RuntimeInputError: the calibration data do not fit the inputs.
+        """
+        self._callable.check_complete("quantized")
+        feeds = None if calibration is None else self._callable.calibration(calibration)
+        return _quantized(self, Quantization(mode, block_size, exclude, feeds, keep_io_types))
 
 
-def _from_physical(array: Array, aval: Aval) -> Any:
-    if _compat.is_extended_dtype(aval.dtype):
-        return _compat.wrap_key(array, aval)
-    if has_components(aval.dtype):
-        return np.ascontiguousarray(array, physical_type(aval)[0]).view(aval.dtype).reshape(array.shape[:-1])
-    return array.astype(aval.dtype) if aval.dtype == jax.dtypes.float0 else array
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class QuantizedProgram:
+    """A program in fewer bits, which is called like the one that it was made from.
+
+    Attributes:
+      original: the program in full precision.
+      model: the `onnx_ir.Model` in fewer bits.
+      request: how it was quantised.
+      metadata: what the model was told to say of itself, where that differs from the original.
+      measurements: what `verify` and `profile` found.
+    """
+
+    original: OnnxProgram | QuantizedProgram
+    model: ir.Model
+    request: Quantization
+    metadata: ModelMetadata | None = None
+    measurements: Measurements = dataclasses.field(default_factory=Measurements)
+
+    @functools.cached_property
+    def interface(self) -> Interface:
+        """The interface of the original, with inputs in half precision where the model takes that."""
+        return self.original.interface.with_element_types(self.model)
+
+    @functools.cached_property
+    def _callable(self) -> CallableModel:
+        return CallableModel(self.model, self.interface, self.runtime, self.target, self.log, self.measurements)
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime that runs the model here."""
+        return self.original.runtime
+
+    @property
+    def target(self) -> Target:
+        """The target that the model is made for."""
+        return self.original.target
+
+    @property
+    def reference(self) -> ReferenceFunction:
+        """The exported function."""
+        return self.original.reference
+
+    @property
+    def given(self) -> GivenWeights | None:
+        """The weights that were given because they were absent."""
+        return self.original.given
+
+    @property
+    def log(self) -> LoweringLog:
+        """The record of how each operation was lowered."""
+        return self.original.log
+
+    @property
+    def model_proto(self) -> onnx.ModelProto:
+        """The model as a protobuf message (a copy; at most 2 GiB)."""
+        return self._callable.proto()
+
+    @property
+    def opset(self) -> int:
+        """The version of the standard operators that the model declares."""
+        return opset_of(self.model)
+
+    @property
+    def input_names(self) -> list[str]:
+        """The names of the model's inputs, in order."""
+        return self.original.input_names
+
+    @property
+    def output_names(self) -> list[str]:
+        """The names of the model's outputs, in order."""
+        return self.original.output_names
+
+    @property
+    def constraints(self) -> list[str]:
+        """The constraints of the original."""
+        return self.original.constraints
+
+    def specialize(self, **values: int) -> QuantizedProgram:
+        """The program with these symbols fixed to numbers, quantised likewise."""
+        return _quantized(self.original.specialize(**values), self.request)
+
+    def with_metadata(self, metadata: ModelMetadata) -> QuantizedProgram:
+        """The program whose model says of itself what `metadata` says: a name, a version, a text, entries of your own."""
+        return dataclasses.replace(self, model=_described(self.model, metadata), metadata=metadata)
+
+    # -- saving and reporting ------------------------------------------------------------------
+
+    def save(
+        self, path: str | os.PathLike[str], *, external_data: bool | None = None, threshold: int = 1024,
+        data_file: str | None = None,
+    ) -> Path:  # fmt: skip
+        """Write the model to a file, atomically; see `save_model`."""
+        return self._callable.save(path, external_data, threshold, data_file)
+
+    def save_variants(self, directory: str | os.PathLike[str], **variants: Mapping[str, int]) -> list[Path]:
+        """Save specializations of this program that share one file of weights; see `OnnxProgram.save_variants`."""
+        return save_sharing_weights(directory, variants, lambda values: self.specialize(**values).model)
+
+    def __repr__(self) -> str:
+        return self._callable.summary()
+
+    def report(self) -> str:
+        """A readable summary; see `OnnxProgram.report`."""
+        return self._callable.report()
+
+    def save_report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report as an HTML page; see `OnnxProgram.save_report`."""
+        return self._callable.save_report(path)
+
+    @property
+    def accuracy(self) -> Accuracy | None:
+        """The accuracy that the last verification found."""
+        return self.measurements.accuracy
+
+    @property
+    def verified(self) -> list[OutputError]:
+        """Empty: `verify` tells the accuracy."""
+        return self.measurements.verified
+
+    @property
+    def times(self) -> dict[str, float]:
+        """Seconds by the names of nodes, of the last `profile`."""
+        return self.measurements.times
+
+    # -- running -----------------------------------------------------------------------------
+
+    @property
+    def loaded(self) -> LoadedModel:
+        """The loaded model: named arrays → outputs in order."""
+        return self._callable.loaded
+
+    def __call__(self, *args: Any, **kwargs: Any) -> PyTree:
+        """Run the model on the arguments of the exported function."""
+        return self._callable.call(args, kwargs)
+
+    def feeds(self, *args: Any, **kwargs: Any) -> dict[str, Array]:
+        """The model's inputs for these arguments, in half precision where the model takes that."""
+        return self.interface.feeds(args, kwargs)
+
+    def results(self, outputs: Sequence[Array]) -> PyTree:
+        """The result of the function where the model has these outputs."""
+        return self.interface.results(outputs)
+
+    def random_calls(self, sizes: Sequence[Sizes] | None, ranges: Ranges, seed: int) -> Iterator[Run]:
+        """Calls with random arguments, at several sizes; see `verify`."""
+        return self.original.random_calls(sizes, ranges, seed)
+
+    def profile(self, *args: object, **kwargs: object) -> dict[str, float]:
+        """Measure how long each node takes; see `OnnxProgram.profile`."""
+        return self._callable.profile(args, kwargs)
+
+    def session(
+        self, *, initial: Mapping[int | str, PyTree] | None = None, sizes: Sizes | None = None,
+        window: Sizes | None = None, limits: Sizes | None = None, threads: int | None = None,
+        providers: Sequence[Any] | None = None, session_options: Any = None, graph_optimization_level: str | None = None,
+    ) -> ModelSession:  # fmt: skip
+        """Load the model to run it step by step; see `OnnxProgram.session`."""
+        options = RuntimeOptions(threads, providers, session_options, graph_optimization_level)
+        return self._callable.session(initial, StateSizes(sizes or {}, window or {}, limits or {}), options)
+
+    # -- comparing with full precision -----------------------------------------------------------
+
+    def verify(
+        self, data: Iterable[object] | None = None, *, sizes: Sequence[Sizes] | None = None, ranges: Ranges | None = None,
+        seed: int = 0, loss: Callable[..., float] | None = None,
+    ) -> Accuracy:  # fmt: skip
+        """The differences from the program in full precision.
+
+        Args:
+          data: the arguments of calls, as for calibration; by default random ones, which tell little of a trained model.
+          sizes: symbols → numbers, one mapping per run with random arguments.
+          ranges: input name → `(low, high)` of its random numbers.
+          seed: that of the random arguments.
+          loss: `loss(result, *args)`, of which the mean over the calls is reported for both programs.
+
+        Raises:
+          OptionError: there are no calls.
+        """
+        random = () if data is not None else self.random_calls(sizes, ranges or {}, seed)
+        calls = ((run.args, run.kwargs) for run in random) if data is None else self._callable.calls(data)
+        losses: list[tuple[float, float]] = []
+
+        def outputs() -> Iterator[tuple[Sequence[Array], Sequence[Array]]]:
+            for args, kwargs in calls:
+                wanted = self.original.loaded(self.original.feeds(*args, **kwargs))
+                found = self.loaded(self.feeds(*args, **kwargs))
+                if loss is not None:
+                    losses.append((float(loss(self.results(wanted), *args)), float(loss(self.results(found), *args))))
+                yield wanted, found
+
+        self.measurements.accuracy = found = accuracy(self.output_names, outputs(), losses)
+        return found
+
+    def bisect(
+        self, *args: object, kwargs: Mapping[str, object] | None = None, sizes: Sequence[Sizes] | None = None,
+        ranges: Ranges | None = None, seed: int = 0, rtol: float | None = None, atol: float | None = None,
+    ) -> Bisection:  # fmt: skip
+        """Compare what is computed inside the model with what the function computes; see `OnnxProgram.bisect`."""
+        given = _given_run(args, kwargs, sizes, ranges)
+        runs = self.random_calls(sizes, ranges or {}, seed) if given is None else [given]
+        return self._callable.bisect(runs, lambda run: self.reference.intermediates(run, self.given), rtol, atol)
+
+    def quantize(
+        self, mode: Mode, *, block_size: int | None = None, exclude: Sequence[str] = (),
+        calibration: Iterable[object] | None = None, keep_io_types: bool = True,
+    ) -> QuantizedProgram:  # fmt: skip
+        """The program in still fewer bits; see `OnnxProgram.quantize`."""
+        feeds = None if calibration is None else self._callable.calibration(calibration)
+        return _quantized(self, Quantization(mode, block_size, exclude, feeds, keep_io_types))
+
+
+def _with_weights(program: OnnxProgram, given: GivenWeights) -> OnnxProgram:
+    """The program with weights that were checked."""
+    model = bound_model(program.model, given)
+    return dataclasses.replace(program, model=model, given=given, measurements=Measurements())
+
+
+def _quantized(original: OnnxProgram | QuantizedProgram, request: Quantization) -> QuantizedProgram:
+    """A program in fewer bits, whose model says of itself what the original says."""
+    model = original.runtime.quantize(original.model, request, original.target)
+    return QuantizedProgram(
+        original, model if original.metadata is None else _described(model, original.metadata), request
+    )
+
+
+def _described(model: ir.Model, metadata: ModelMetadata) -> ir.Model:
+    """A copy of the model that says of itself what `metadata` says."""
+    described = model.clone()
+    metadata.write(described)
+    return described
+
+
+def _given_run(
+    args: Sequence[object], kwargs: Mapping[str, object] | None, sizes: Sequence[Sizes] | None, ranges: Ranges | None
+) -> Run | None:
+    """The run on given arguments; None if there are none, so that random ones are to be taken."""
+    if not (args or kwargs):
+        return None
+    if sizes is not None or ranges is not None:
+        raise OptionError("bisect takes either arguments, or sizes and ranges for random ones.")
+    return Run("the given inputs", args, kwargs or {})

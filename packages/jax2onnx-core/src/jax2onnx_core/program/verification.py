@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,9 +16,26 @@ from jax2onnx_runtime.sizes import Ranges, Sizes, index_ranges
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.inputs import Inputs
-from jax2onnx_core.program._base import Run
 
-__all__ = ["as_traced", "random_runs"]
+__all__ = ["Arguments", "Run", "as_traced", "random_runs"]
+
+#: The positional and the keyword arguments of a call.
+Arguments = tuple[Sequence[object], Mapping[str, object]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """The arguments of one run.
+
+    Attributes:
+      where: the run, as messages describe it: "B = 3".
+      args: the positional arguments.
+      kwargs: the keyword arguments.
+    """
+
+    where: str
+    args: Sequence[object]
+    kwargs: Mapping[str, object]
 
 
 def as_traced(arrays: Sequence[Any], avals: Sequence[jax.ShapeDtypeStruct]) -> list[jax.Array]:
@@ -32,7 +50,15 @@ def as_traced(arrays: Sequence[Any], avals: Sequence[jax.ShapeDtypeStruct]) -> l
 def random_runs(
     inputs: Inputs, sizes: Sequence[Sizes], ranges: Ranges, extents: Mapping[str, Sequence[Extent]], seed: int
 ) -> Iterator[Run]:
-    """A run with random arguments for each of `sizes`; inputs with `extents` (of axes that they index) are in range."""
+    """A run with random arguments for each of `sizes`.
+
+    Args:
+      inputs: the names, types and pytree of the arguments.
+      sizes: symbols → numbers, one mapping per run.
+      ranges: input name → `(low, high)` of its random numbers.
+      extents: input name → the sizes of the axes that it indexes, within which its numbers are without a range.
+      seed: that of the first run; the others have the numbers after it.
+    """
     space = inputs.space()
     for number, values in enumerate(steps("verify", sizes)):
         rng = np.random.default_rng(seed + number)

@@ -46,7 +46,7 @@ def casts_of(model: ir.Model) -> list[CastGroup]:
 
 
 def _origin(node: ir.Node) -> str:
-    """What a cast belongs to by its name: `<operation>.Cast` or `<module>/Cast`."""
+    """The operation or module that a cast belongs to by its name: `<operation>.Cast` or `<module>/Cast`."""
     module, slash, _ = (node.name or "").rpartition("/")
     operation = (node.name or "").rpartition(".")[0]
     if slash:

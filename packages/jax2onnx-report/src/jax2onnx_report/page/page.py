@@ -98,7 +98,7 @@ def _json(data: object) -> str:
 
 
 def _facts(summary: ModelSummary, findings: Findings) -> Iterator[tuple[str, str, bool]]:
-    """What the top of the page says: text, what it is about, and whether it is bad news."""
+    """The facts at the top of the page: text, subject, and whether it is bad news."""
     yield f"{summary.nodes:,}", "node" + "s" * (summary.nodes != 1), False
     yield bytes_text(summary.weight_bytes), f"in {counted(len(summary.weights), 'weight')}", False
     yield str(len(summary.operators)), "operators", False

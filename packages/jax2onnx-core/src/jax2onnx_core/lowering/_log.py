@@ -29,7 +29,7 @@ class Missing:
 
 
 class LoweringLog:
-    """What the engine did.
+    """The record of how each operation was lowered.
 
     Attributes:
       notes: sentences about plugins, or parts of them, that failed and were left out.

@@ -1,4 +1,4 @@
-"""Steps: calls of a program without its states, in the pytrees of the function."""
+"""Steps of a session: calls of a program without its states, in the pytrees of the function."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_core.plugins.errors import RuntimeInputError
 from jax2onnx_core.program._state_pairs import Leaf, leaves_like
 
-__all__ = ["StepInterface", "initial_values", "input_leaves", "output_leaves"]
+__all__ = ["PytreeStepInterface", "initial_values", "input_leaves", "output_leaves"]
 
 _STATE = object()  # stands for a state in a pytree
 
@@ -34,7 +34,13 @@ def input_leaves(inputs: Inputs) -> list[Leaf]:
 
 
 def output_leaves(traced: Traced, inputs: Inputs, given: Sequence[str] | None) -> list[Leaf]:
-    """The outputs, under names that were given or not, as parts of the results; a result that is no tuple is the first of one."""
+    """The outputs as parts of the results; a result that is no tuple is the first of one.
+
+    Args:
+      traced: the function.
+      inputs: its inputs, whose symbols the dimensions are made of.
+      given: the names of the outputs that the user gave, if any.
+    """
     numbered = jax.tree_util.tree_unflatten(traced.out_tree, range(len(traced.out_names)))
     names, leaves = list(zip(traced.out_names, given or traced.out_names, strict=True)), []
     for position, result in enumerate(numbered if isinstance(numbered, (tuple, list)) else [numbered]):
@@ -47,9 +53,15 @@ def output_leaves(traced: Traced, inputs: Inputs, given: Sequence[str] | None) -
 def initial_values(
     given: Mapping[int | str, PyTree], leaves: Sequence[Leaf], read: Callable[[int, Any], Array]
 ) -> dict[str, Array]:
-    """The first values of states, given as pytrees of arguments by position or name, as arrays by the names of inputs.
+    """The first values of states, given as pytrees of arguments, as arrays by the names of inputs.
 
-    `read` makes the array of a leaf, by its index among all.
+    Args:
+      given: the position or the name of an argument → its value.
+      leaves: the inputs of the model as parts of the arguments.
+      read: makes the array of a leaf, by its index among all.
+
+    Raises:
+      OptionError: there is no such argument, or its value has other leaves.
     """
     found: dict[str, Array] = {}
     for key, value in given.items():
@@ -60,8 +72,8 @@ def initial_values(
     return found
 
 
-class StepInterface:
-    """The arguments and results of a function without those that are states.
+class PytreeStepInterface:
+    """The arguments and results of a function without those that are states: a `StepInterface` of sessions.
 
     An argument, an element of the result or an entry of a dict that consists of states is left out; a state elsewhere in a
     pytree is None.
@@ -110,7 +122,7 @@ class StepInterface:
         return arrays, self._sizes
 
     def result(self, outputs: Sequence[Array]) -> PyTree:
-        """What the function returns without the states."""
+        """The result of the function without the states, from the outputs that are none."""
         leaves = [self._write(i, array) for i, array in zip(self._results, outputs, strict=True)]
         return jax.tree_util.tree_unflatten(self._out_tree, leaves)
 

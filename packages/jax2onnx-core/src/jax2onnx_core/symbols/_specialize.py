@@ -11,7 +11,7 @@ from jax2onnx_core import _compat
 from jax2onnx_core.jax_types import Aval, Equation, Jaxpr, Params, TraceableAval, Var
 from jax2onnx_core.jaxprs import Dim, StaticParams, is_jaxpr, is_static
 from jax2onnx_core.plugins.errors import OptionError, SymbolError
-from jax2onnx_core.symbols.jaxpr_rewriter import JaxprRewriter
+from jax2onnx_core.symbols._jaxpr_rewriter import JaxprRewriter
 from jax2onnx_core.symbols.symbols import Symbols
 
 __all__ = ["fixed_dim", "specialization", "specialized_aval", "specialized_jaxpr"]

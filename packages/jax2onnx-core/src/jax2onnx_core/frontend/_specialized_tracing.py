@@ -1,4 +1,4 @@
-"""Tracing where the trace itself needs numbers: symbols are fixed before it, and labels kept where they are proven."""
+"""`trace_inputs`: tracing with symbols fixed to numbers, before the trace where it asks for them; labels are kept where proven."""
 
 from __future__ import annotations
 
@@ -13,26 +13,65 @@ from jax2onnx_core.jax_types import Atom, Aval, Equation, Jaxpr, Params, Var
 from jax2onnx_core.jaxprs import Dim, Dims, is_jaxpr, is_literal, is_static, is_symbolic_dim, open_jaxpr
 from jax2onnx_core.plugins.errors import UndecidedDimensionError
 from jax2onnx_core.plugins.registry import Registry
-from jax2onnx_core.symbols.jaxpr_rewriter import JaxprRewriter
-from jax2onnx_core.symbols.specialize import fixed_dim, specialized_aval, specialized_jaxpr
+from jax2onnx_core.symbols._jaxpr_rewriter import JaxprRewriter
+from jax2onnx_core.symbols._specialize import fixed_dim, specialization, specialized_aval, specialized_jaxpr
 
-__all__ = ["specialize_traced", "trace_specialized"]
+__all__ = ["SpecializedFunction", "specialize_traced", "trace_inputs"]
+
+
+@dataclasses.dataclass(frozen=True)
+class SpecializedFunction:
+    """A traced function and its inputs, with the symbols, perhaps none, that were fixed to numbers.
+
+    Attributes:
+      traced: the function.
+      inputs: its inputs.
+      specialized: the symbols that were fixed → their numbers.
+    """
+
+    traced: Traced
+    inputs: Inputs
+    specialized: Mapping[str, int]
+
+    def specialize(self, values: Mapping[str, int]) -> SpecializedFunction:
+        """The function with further symbols fixed, without a second trace. Raises as `trace_inputs` does."""
+        values = specialization(self.inputs.avals, self.inputs.symbols, values)
+        return SpecializedFunction(*specialize_traced(self.traced, self.inputs, values), {**self.specialized, **values})
 
 
 def specialize_traced(traced: Traced, inputs: Inputs, values: Mapping[str, int]) -> tuple[Traced, Inputs]:
-    """The traced function and its inputs with the user's symbols `values` replaced by numbers."""
+    """The traced function and its inputs with the symbols of `values` replaced by numbers.
+
+    Args:
+      traced: the function.
+      inputs: its inputs.
+      values: the user's symbols → their numbers.
+    """
     avals = [specialized_aval(aval, inputs.symbols, values) for aval in inputs.avals]
     jaxpr = specialized_jaxpr(traced.jaxpr, inputs.symbols, values)
     return traced.with_jaxpr(jaxpr), dataclasses.replace(inputs, avals=avals)
 
 
-def trace_specialized(
-    adapted: AdaptedCallable, inputs: Inputs, registry: Registry, values: Mapping[str, int]
-) -> tuple[Traced, Inputs]:
-    """The traced function and its inputs with the symbols `values` fixed to numbers.
+def trace_inputs(
+    adapted: AdaptedCallable, inputs: Inputs, registry: Registry, specialize: Mapping[str, int] | None = None
+) -> SpecializedFunction:
+    """Trace the callable, with some symbols of its inputs fixed to numbers.
 
     They are fixed after tracing, but for those that the trace asks about: it sees their numbers.
+
+    Args:
+      adapted: the callable.
+      inputs: its inputs.
+      registry: the composites of the plugins.
+      specialize: symbols → numbers.
+
+    Raises:
+      OptionError, SymbolError: `specialize` has symbols that no input has, or values that they cannot have.
+      UndecidedDimensionError: the code asks for the number behind a symbolic dimension that has none.
     """
+    values = {} if specialize is None else specialization(inputs.avals, inputs.symbols, specialize)
+    if not values:
+        return SpecializedFunction(trace(adapted, inputs, registry), inputs, {})
     needed: dict[str, int] = {}
     while True:
         try:
@@ -44,7 +83,8 @@ def trace_specialized(
             if not more:
                 raise
             needed.update(more)
-    return specialize_traced(traced, fixed, {name: value for name, value in values.items() if name not in needed})
+    rest = {name: value for name, value in values.items() if name not in needed}
+    return SpecializedFunction(*specialize_traced(traced, fixed, rest), values)
 
 
 def _trace_with(

@@ -9,15 +9,15 @@ import jax
 from jax2onnx_graph.build.builder import Value
 
 from jax2onnx_core import _compat
-from jax2onnx_core.fingerprint import params_fingerprint
+from jax2onnx_core._fingerprint import params_fingerprint
 from jax2onnx_core.frontend.activation import activation_window
 from jax2onnx_core.jax_types import Aval, Function, Jaxpr
 from jax2onnx_core.jaxprs import open_jaxpr, struct
 from jax2onnx_core.lowering._components import Components
 from jax2onnx_core.lowering._functions import FunctionTable
+from jax2onnx_core.lowering._log import LoweringLog
+from jax2onnx_core.lowering._operation import Operation
 from jax2onnx_core.lowering.context import Context
-from jax2onnx_core.lowering.log import LoweringLog
-from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import component_count, component_struct, has_components, physical_type
 from jax2onnx_core.plugins.errors import Declined, RuleError
 from jax2onnx_core.plugins.registry import Registry
@@ -47,7 +47,7 @@ class Dispatcher:
     def lower(self, ctx: Context, operation: Operation, arguments: Sequence[Any]) -> list[Value] | None:
         """The values of the results; None where no plugin has a way."""
         split = any(has_components(a.dtype) for a in (*operation.avals_in, *operation.avals_out))
-        results = ctx.empty_arrays(map(physical_type, operation.avals_out))
+        results = ctx.builder.empty_arrays(map(physical_type, operation.avals_out))
         results = results or self._by_rule(ctx, operation, arguments, physical_only=split)
         if results is None and split and operation.body is None:
             results = self._by_components(ctx, operation, arguments)
@@ -158,7 +158,7 @@ class Dispatcher:
         return self._join(ctx, operation, [value for parts in zip(*rows, strict=True) for value in parts])
 
     def _split(self, ctx: Context, operand: Value, aval: Aval) -> tuple[Value, ...]:
-        return self._components.split(ctx, operand, aval.shape, component_count(aval))
+        return self._components.split(ctx.builder, operand, aval.shape, component_count(aval))
 
     def _join(self, ctx: Context, operation: Operation, flat: Sequence[Value]) -> list[Value]:
         """The results, of which those with components are given as consecutive components."""
@@ -166,7 +166,9 @@ class Dispatcher:
         for aval in operation.avals_out:
             count = component_count(aval) if has_components(aval.dtype) else 0
             results.append(
-                self._components.join(ctx, rest[:count], aval.shape, physical_type(aval)[1]) if count else rest[0]
+                self._components.join(ctx.builder, rest[:count], aval.shape, physical_type(aval)[1])
+                if count
+                else rest[0]
             )
             del rest[: count or 1]
         if rest:

@@ -1,4 +1,4 @@
-"""What tracing may ask about a symbolic dimension that has no one answer, said in the user's own terms."""
+"""Errors about comparisons of symbolic dimensions that tracing cannot decide, in the user's own terms."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from jax2onnx_core.frontend.composite import is_composite
 from jax2onnx_core.jax_types import Equation, Function
 from jax2onnx_core.jaxprs import is_jaxpr, is_static, is_symbolic_dim
 from jax2onnx_core.lowering._model_state import ModelState
-from jax2onnx_core.lowering.operation import Operation
+from jax2onnx_core.lowering._operation import Operation
 from jax2onnx_core.lowering.physical import has_components, physical_array, physical_type, static_type
 
 __all__ = ["evaluate_equation"]

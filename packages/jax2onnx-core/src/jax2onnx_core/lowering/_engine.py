@@ -15,24 +15,24 @@ from jax2onnx_graph.progress import steps
 from jax2onnx_graph.targets import Target
 
 from jax2onnx_core import _compat
-from jax2onnx_core.fingerprint import jaxpr_fingerprint
+from jax2onnx_core._fingerprint import jaxpr_fingerprint
 from jax2onnx_core.frontend.composite import is_composite
 from jax2onnx_core.jax_types import Atom, Equation, Jaxpr
 from jax2onnx_core.jaxprs import bounds, is_drop_var, is_literal, open_jaxpr
+from jax2onnx_core.lowering._constant_eval import evaluate_equation
+from jax2onnx_core.lowering._dispatch import Dispatcher
 from jax2onnx_core.lowering._functions import FunctionTable
+from jax2onnx_core.lowering._log import LoweringLog
 from jax2onnx_core.lowering._model_state import DimNotation, ModelState
+from jax2onnx_core.lowering._operation import Operation
 from jax2onnx_core.lowering._results import accept_results
 from jax2onnx_core.lowering._scope import Scope
-from jax2onnx_core.lowering.constant_eval import evaluate_equation
 from jax2onnx_core.lowering.context import Context
-from jax2onnx_core.lowering.dispatch import Dispatcher
-from jax2onnx_core.lowering.log import LoweringLog
-from jax2onnx_core.lowering.operation import Operation
 from jax2onnx_core.lowering.physical import is_token, physical_array, physical_type, weight_tensor
 from jax2onnx_core.plugins.errors import RuleError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.plugins.rules import qualified_name
-from jax2onnx_core.symbols.inconclusive_dims import undecided
+from jax2onnx_core.symbols._inconclusive_dims import undecided
 from jax2onnx_core.symbols.symbols import Symbols
 
 __all__ = ["Engine"]
@@ -146,13 +146,13 @@ class Engine:
         inner, _ = open_jaxpr(jaxpr)
         inputs, results = ([physical_type(var.aval) for var in part] for part in (inner.invars, inner.outvars))
         return self._functions.call(
-            ctx, operands, (inputs, results), lambda scope, values, origin: self.lower_jaxpr(scope, jaxpr, values, origin),
+            ctx.builder, operands, (inputs, results), lambda scope, values, origin: self.lower_jaxpr(scope, jaxpr, values, origin),
             name=name, domain=domain, fingerprint=jaxpr_fingerprint(jaxpr),
         )  # fmt: skip
 
 
 def _operation(eqn: Equation, operands: Sequence[Value]) -> tuple[Operation, Sequence[Any]]:
-    """What an equation stands for, and the arguments for its rules (a composite's are pytrees)."""
+    """The operation that an equation stands for, and the arguments for its rules (a composite's are pytrees)."""
     avals_in, avals_out = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
     params = eqn.params
     if not is_composite(eqn.primitive):

@@ -1,0 +1,212 @@
+"""`CallableModel`: a finished model with its interface and runtime, as programs run, save and report it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jax2onnx_graph import ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.errors import RuntimeInputError, WeightsError
+from jax2onnx_graph.saving.writing import save_model, save_text
+from jax2onnx_graph.targets import Target
+from jax2onnx_graph.weights.binding import needed_weights
+from jax2onnx_report.findings import Findings, VerifiedOutput
+from jax2onnx_report.page.page import report_page
+from jax2onnx_report.parts import own_times
+from jax2onnx_report.text import report_text, summary_text
+from jax2onnx_runtime.accuracy import Accuracy
+from jax2onnx_runtime.bisection import Bisection, Intermediate
+from jax2onnx_runtime.comparison import OutputError
+from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel
+from jax2onnx_runtime.runtimes import LoadedModel, Runtime
+from jax2onnx_runtime.session import ModelSession, StateSizes
+from jax2onnx_runtime.states import RuntimeOptions
+
+from jax2onnx_core.jax_types import PyTree
+from jax2onnx_core.lowering._log import LoweringLog
+from jax2onnx_core.program.interface import Interface
+from jax2onnx_core.program.verification import Arguments, Run
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["CallableModel", "Measurements"]
+
+_PROFILED_RUNS = 10
+
+
+@dataclasses.dataclass
+class Measurements:
+    """The results of the last measurements of a program, for its report.
+
+    Attributes:
+      verified: the errors that verification found, output by output and run by run.
+      accuracy: the accuracy in fewer bits.
+      times: seconds by the names of nodes.
+    """
+
+    verified: list[OutputError] = dataclasses.field(default_factory=list)
+    accuracy: Accuracy | None = None
+    times: dict[str, float] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CallableModel:
+    """A finished model that is called by its interface and run by its runtime.
+
+    Attributes:
+      model: the model.
+      interface: how calls are runs of the model.
+      runtime: what runs it.
+      target: what it was made for.
+      log: what was lowered how.
+      measurements: what is known of its runs.
+    """
+
+    model: ir.Model
+    interface: Interface
+    runtime: Runtime
+    target: Target
+    log: LoweringLog
+    measurements: Measurements
+
+    def check_complete(self, done: str) -> None:
+        """Raise WeightsError if weights are absent, without which the program cannot be `done`."""
+        if lacking := needed_weights(self.model):
+            names = ", ".join(lacking[:3]) + (f" and {len(lacking) - 3} more" if len(lacking) > 3 else "")
+            raise WeightsError(
+                f"The program cannot be {done}: its weights {names} are absent, because it was exported from a model without "
+                "arrays. Give them by program.with_weights(source), or program.save(path, weights=source)."
+            )
+
+    # -- saving and reporting ------------------------------------------------------------------
+
+    def proto(self) -> onnx.ModelProto:
+        """The model as a protobuf message."""
+        self.check_complete("made a message")
+        return ir.to_proto(self.model)
+
+    def save(
+        self, path: str | os.PathLike[str], external_data: bool | None, threshold: int, data_file: str | None
+    ) -> Path:
+        """Write the model to a file; see `save_model`."""
+        self.check_complete("saved")
+        return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file)
+
+    def summary(self) -> str:
+        """The summary of the model, as text."""
+        return summary_text(self.model, self._findings())
+
+    def report(self) -> str:
+        """The report, as text."""
+        return report_text(self.model, self._findings())
+
+    def save_report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report as an HTML page."""
+        return save_text(report_page(self.model, self._findings()), path)
+
+    def _findings(self) -> Findings:
+        measured = self.measurements
+        verified = [VerifiedOutput(**dataclasses.asdict(error)) for error in measured.verified]
+        accuracy = "" if measured.accuracy is None else str(measured.accuracy)
+        return Findings(
+            self.target, self.log.ways, self.log.reasons, self.log.notes, verified, accuracy, measured.times,
+            list(map(str, self.log.not_formed)),
+        )  # fmt: skip
+
+    # -- running -------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _runnable(self) -> RunnableModel:
+        return RunnableModel(self.model, self.runtime)
+
+    def runnable(self, done: str = "run") -> RunnableModel:
+        """The model for its runtime. Raises WeightsError if it cannot be `done`, because weights are absent."""
+        self.check_complete(done)
+        return self._runnable
+
+    @functools.cached_property
+    def loaded(self) -> LoadedModel:
+        """The loaded model: named arrays → outputs in order."""
+        return self.runnable().loaded
+
+    def call(self, args: Sequence[object], kwargs: Mapping[str, object]) -> PyTree:
+        """Run the model on the arguments of a call; the result of the function."""
+        loaded = self.loaded
+        return self.interface.results(loaded(self.interface.feeds(args, kwargs)))
+
+    def profile(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, float]:
+        """Measure how long each node takes, on these arguments or, without any, on random ones; the seconds by node."""
+        if self.model.graph.inputs and not (args or kwargs):
+            run = next(self.interface.random_runs(self.model, None, {}, 0))
+            args, kwargs = run.args, run.kwargs
+        measured = self._runnable.times(self.interface.feeds(args, kwargs), _PROFILED_RUNS)
+        self.measurements.times = own_times(self.model, measured)
+        return self.measurements.times
+
+    def session(
+        self, initial: Mapping[int | str, PyTree] | None, sizes: StateSizes, options: RuntimeOptions
+    ) -> ModelSession:
+        """Load the model to run it step by step.
+
+        Args:
+          initial: first values of states: argument → pytree.
+          sizes: the sizes of states.
+          options: how the runtime is to run the model.
+        """
+        runnable, interface = self.runnable(), self.interface
+        return runnable.open_session(
+            interface.step_interface(), interface.space(), initial=interface.first_states(initial or {}), sizes=sizes,
+            options=options,
+        )  # fmt: skip
+
+    # -- comparing ----------------------------------------------------------------
+
+    def bisect(
+        self, runs: Iterable[Run], expected: Callable[[Run], tuple[Sequence[Intermediate], Sequence[Array]]],
+        rtol: float | None, atol: float | None,
+    ) -> Bisection:  # fmt: skip
+        """Compare values inside the model with those of the function.
+
+        Args:
+          runs: the arguments, at least of one run.
+          expected: the values inside the model that the function computes in a run, and the outputs.
+          rtol: the relative tolerance; by default that of each value's dtype.
+          atol: the absolute tolerance; by default `rtol` times the largest number of the value.
+
+        Returns:
+          The comparison of the first run in which something differs, or of the last.
+        """
+        for run in runs:
+            feeds = self.interface.feeds(run.args, run.kwargs)
+            intermediates, outputs = expected(run)
+            found = self._runnable.bisect(ExpectedRun(run.where, feeds, outputs), intermediates, rtol=rtol, atol=atol)
+            if found.first is not None:
+                break
+        return found
+
+    def calibration(self, data: Iterable[object]) -> list[Mapping[str, Array]]:
+        """The inputs of the model for typical calls."""
+        return [self.interface.feeds(*arguments) for arguments in self.calls(data)]
+
+    def calls(self, data: Iterable[object]) -> Iterator[Arguments]:
+        """The arguments of calls that are given as tuples of them, or as mappings of the names of inputs to arrays.
+
+        Raises:
+          RuntimeInputError: a mapping has other names.
+        """
+        names = self.interface.inputs.names
+        for given in data:
+            if not isinstance(given, Mapping):
+                yield tuple(given) if isinstance(given, (tuple, list)) else (given,), {}
+            elif set(given) == set(names):
+                yield self.interface.arguments(given)
+            else:
+                raise RuntimeInputError(
+                    f"The inputs are {', '.join(names)}, but arrays were given for {', '.join(map(str, given))}."
+                )

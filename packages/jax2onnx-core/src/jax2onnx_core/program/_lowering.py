@@ -1,0 +1,171 @@
+"""`lower_program`: lower, optimise and finalise a traced function."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+
+import jax
+from jax2onnx_graph import ir
+from jax2onnx_graph.build.final_names import finish_names
+from jax2onnx_graph.build.names import Origin, title
+from jax2onnx_graph.metadata import StatePair, write_layouts, write_states, write_symbols
+from jax2onnx_graph.opsets import declare_versions
+from jax2onnx_graph.passes import optimise
+from jax2onnx_graph.targets import Target
+from jax2onnx_graph.traversal import check_depth, too_deep
+from jax2onnx_runtime.runtimes import find_runtime
+
+from jax2onnx_core import _compat
+from jax2onnx_core.frontend._specialized_tracing import SpecializedFunction
+from jax2onnx_core.frontend.adapters import AdaptedCallable
+from jax2onnx_core.frontend.layouts import GivenLayouts, Layouts
+from jax2onnx_core.jax_types import Function
+from jax2onnx_core.lowering._engine import Engine
+from jax2onnx_core.lowering._log import missing_text, supplier_hints
+from jax2onnx_core.lowering._lowered_equations import LoweredJaxpr
+from jax2onnx_core.lowering._main_graph import inputs_of_function, main_scope, outputs_of_model
+from jax2onnx_core.lowering._provenance import ProvenanceEngine
+from jax2onnx_core.lowering._scope import Scope
+from jax2onnx_core.plugins.discovery import Plugins
+from jax2onnx_core.plugins.errors import UnsupportedError
+from jax2onnx_core.program._assembly import assemble_model
+from jax2onnx_core.program._reference import ReferenceFunction
+from jax2onnx_core.program.interface import Interface
+from jax2onnx_core.program.program import OnnxProgram
+
+__all__ = ["LoweringOptions", "lower_program"]
+
+
+@dataclasses.dataclass(frozen=True)
+class LoweringOptions:
+    """How a function is lowered; the same for all specializations of a program.
+
+    Attributes:
+      fn: the function, as the user gave it.
+      adapted: the function taken apart.
+      plugins: the plugins, with their rules and passes.
+      target: what the model is made for.
+      opset: the version of the standard operators; None for the target's best.
+      x64: whether JAX's 64-bit types are enabled.
+      provenance: whether each node's metadata names the user's source line.
+      inline_functions: whether the bodies of functions stand in the place of their calls.
+      output_names: the names of the outputs that the user gave, if any.
+      output_layouts: the layouts of the outputs that the user gave, if any.
+      states: the pairs of inputs and outputs, by their default names, that are states.
+    """
+
+    fn: Function
+    adapted: AdaptedCallable
+    plugins: Plugins
+    target: Target
+    _: dataclasses.KW_ONLY
+    opset: int | None
+    x64: bool
+    provenance: bool
+    inline_functions: bool
+    output_names: Sequence[str] | None
+    output_layouts: GivenLayouts | None
+    states: Sequence[StatePair]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Lowered:
+    """A finished model, the engine that lowered its function, and the layouts and states of its inputs and outputs."""
+
+    model: ir.Model
+    engine: Engine
+    layouts: Layouts
+    states: Sequence[StatePair]
+
+
+def lower_program(options: LoweringOptions, function: SpecializedFunction) -> OnnxProgram:
+    """Lower a traced function, optimise and finalise it.
+
+    Raises:
+      UnsupportedError: primitives that no plugin lowers, all of them in one error.
+    """
+    lowered = _lower(Engine, options, function)
+    model, interface = lowered.model, _interface(options, function, lowered)
+    write_states(model, lowered.layouts.of_states(lowered.states))
+    write_layouts(model, lowered.layouts.texts())
+    write_symbols(model, interface.symbols, interface.constraints)
+
+    def lower_specialized(values: Mapping[str, int]) -> OnnxProgram:
+        return lower_program(options, function.specialize(values))
+
+    adapted, target = options.adapted, options.target
+    lower_again = functools.partial(_lower_with_provenance, options, function)
+    return OnnxProgram(
+        model, interface, find_runtime(options.plugins.registry.runtimes, target), target=target,
+        log=lowered.engine.log, lower_specialized=lower_specialized,
+        reference=ReferenceFunction(options.fn, interface, adapted.with_weights, lower_again),
+    )  # fmt: skip
+
+
+def _interface(options: LoweringOptions, function: SpecializedFunction, lowered: _Lowered) -> Interface:
+    adapted, names = options.adapted, function.inputs.final_names
+    return Interface(
+        function.inputs, function.traced, [output.name or "" for output in lowered.model.graph.outputs],
+        layouts=lowered.layouts, x64=options.x64, specialized=function.specialized,
+        states={name for pair in lowered.states for name in (pair.input, pair.output)},
+        variables={names[f"{adapted.state_keyword}.{path}"]: x for path, x in adapted.states.items()},
+    )  # fmt: skip
+
+
+def _lower_with_provenance(options: LoweringOptions, function: SpecializedFunction) -> LoweredJaxpr:
+    """Lower a function that was lowered before, to learn which equation each value of the model is the result of."""
+    lowered = _lower(ProvenanceEngine, options, function)
+    assert isinstance(lowered.engine, ProvenanceEngine)
+    return lowered.engine.recorder.finish(lowered.model)
+
+
+def _lower(make: type[Engine], options: LoweringOptions, function: SpecializedFunction) -> _Lowered:
+    """Lower a function by an engine of the class `make`, and finish the model."""
+    traced, inputs, plugins = function.traced, function.inputs, options.plugins
+    # The user's options have had their effect on the trace; how it is lowered does not depend on them.
+    with _compat.default_options():
+        engine = make(
+            plugins.registry, options.target, options.opset or options.target.best_opset, inputs.symbols,
+            traced.weight_names, provenance=options.provenance, inline_functions=options.inline_functions, x64=options.x64,
+        )  # fmt: skip
+        engine.state.names.reserve(options.output_names or ())
+        scope, outputs = _lower_main_graph(engine, function)
+    if engine.log.unsupported:
+        family = jax.lax.__name__.rpartition(".")[2]
+        raise UnsupportedError(missing_text(engine.log, family, plugins.failure_notes()))
+    names = options.output_names or [engine.state.names.unique(name) for name in traced.out_names]
+    named, final = inputs.final_names, dict(zip(traced.out_names, names, strict=True))
+    states = [pair.renamed(named, final) for pair in options.states]
+    layouts = inputs.layouts.continued(states)
+    layouts |= Layouts.read("output", options.output_layouts, names, [aval.shape for aval in traced.out_avals])
+    outputs = outputs_of_model(scope, layouts, names, outputs)
+    model = assemble_model(scope, outputs, names, engine.functions, producer="jax2onnx-core", name=title(options.fn))
+    _finish(model, engine, options)
+    return _Lowered(model, engine, inputs.layouts | layouts, states)
+
+
+def _lower_main_graph(engine: Engine, function: SpecializedFunction) -> tuple[Scope, list[ir.Value]]:
+    """The main graph under construction, and the results of the function in it."""
+    inputs = function.inputs
+    scope = main_scope(engine.state, inputs)
+    try:
+        operands = inputs_of_function(scope, inputs.layouts, inputs.names)
+        return scope, engine.lower_jaxpr(scope, function.traced.jaxpr, operands, Origin())
+    except RecursionError as error:
+        raise too_deep("too") from error
+
+
+def _finish(model: ir.Model, engine: Engine, options: LoweringOptions) -> None:
+    """Optimise a model, name its values and declare its versions."""
+    plugins, target = options.plugins, options.target
+    optimised = optimise(model, target, plugins.registry.passes)
+    engine.log.notes += [*plugins.failure_notes(), *optimised.notes]
+    engine.log.not_formed += optimised.not_formed
+    engine.log.notes += supplier_hints(
+        options.adapted.classes, plugins.registry.suppliers, plugins.distributions.values()
+    )
+    finish_names(model, engine.state.weight_names())
+    check_depth(model)
+    declare_versions(model, target, keep_opset=options.opset is not None)

@@ -1,0 +1,91 @@
+"""`ReferenceFunction`: the exported function as JAX computes it, with which its model is compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+
+import jax
+import numpy as np
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.weights.absent import WeightType
+from jax2onnx_graph.weights.binding import GivenWeights
+from jax2onnx_runtime.bisection import Intermediate
+
+from jax2onnx_core import _compat
+from jax2onnx_core.frontend._specialized_tracing import specialize_traced
+from jax2onnx_core.jax_types import Function
+from jax2onnx_core.jaxprs import AbsentWeight, open_jaxpr
+from jax2onnx_core.lowering._lowered_equations import LoweredEquation, LoweredJaxpr
+from jax2onnx_core.lowering._provenance import evaluate
+from jax2onnx_core.lowering.physical import from_physical, physical_array, static_type
+from jax2onnx_core.program.interface import Interface
+from jax2onnx_core.program.verification import Run, as_traced
+
+__all__ = ["ReferenceFunction"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ReferenceFunction:
+    """The exported function as JAX computes it.
+
+    Attributes:
+      fn: the function, as it was exported.
+      interface: how its arguments and results are inputs and outputs of the model.
+      with_weights: the function around arrays for its absent weights, by their names.
+      lower: lowers the function once more, and tells which equation each value of the model is the result of.
+    """
+
+    fn: Function
+    interface: Interface
+    with_weights: Callable[[Mapping[str, jax.Array]], Function]
+    lower: Callable[[], LoweredJaxpr]
+
+    def weight_types(self) -> dict[str, WeightType]:
+        """The types of the absent weights by name, those included that the function does not use."""
+        # Random keys are given as their words.
+        return {
+            name: WeightType(*(static_type(x) if _compat.is_extended_dtype(x.dtype) else (np.dtype(x.dtype), x.shape)))
+            for name, x in self._absent().items()
+        }
+
+    def outputs(self, run: Run, given: GivenWeights | None) -> list[Array]:
+        """The outputs that the model should have in a run; `given` has the weights that were absent."""
+        inputs = self.interface.inputs
+        with jax.enable_x64(self.interface.x64):
+            leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)
+            args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
+            return self.interface.outputs(self.with_weights(self._weights(given))(*args, **kwargs))
+
+    def intermediates(self, run: Run, given: GivenWeights | None) -> tuple[list[Intermediate], list[Array]]:
+        """The results of the function's equations in a run, as values of the model, and the outputs."""
+        feeds = self.interface.feeds(run.args, run.kwargs)
+        sizes = self.interface.check_shapes([array.shape for array in feeds.values()])
+        traced, inputs = specialize_traced(self.interface.traced, self.interface.inputs, sizes)
+        found: list[Intermediate] = []
+
+        def visit(equation: LoweredEquation, results: Sequence[jax.Array]) -> None:
+            found.extend(
+                Intermediate(name, equation.source, physical_array(results[i]))
+                for i, name in sorted(equation.names.items())
+            )
+
+        with jax.enable_x64(self.interface.x64):
+            leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)
+            (inner, consts), weights = open_jaxpr(traced.jaxpr), self._weights(given)
+            arrays = [weights[const.name] if isinstance(const, AbsentWeight) else const for const in consts]
+            results = evaluate(_compat.closed(inner, arrays), leaves, self._lowered, visit)
+            return found, self.interface.outputs(results)
+
+    @functools.cached_property
+    def _lowered(self) -> LoweredJaxpr:
+        return self.lower()
+
+    def _absent(self) -> dict[str, jax.ShapeDtypeStruct]:
+        consts = open_jaxpr(self.interface.traced.jaxpr)[1]
+        return {const.name: const.type for const in consts if isinstance(const, AbsentWeight)}
+
+    def _weights(self, given: GivenWeights | None) -> dict[str, jax.Array]:
+        absent, arrays = self._absent(), given.arrays() if given else {}
+        return {name: jax.numpy.asarray(from_physical(array, absent[name])) for name, array in arrays.items()}

@@ -1,0 +1,116 @@
+"""`RunnableModel`: a model and the runtime that runs it, for any ONNX model."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from jax2onnx_graph import ir
+from jax2onnx_graph.arrays import Array
+
+from jax2onnx_runtime.bisection import Bisection, Intermediate, bisect
+from jax2onnx_runtime.comparison import OutputError, output_error
+from jax2onnx_runtime.runtimes import LoadedModel, Runtime
+from jax2onnx_runtime.session import ModelSession, StateSizes, StepInterface, open_session
+from jax2onnx_runtime.sizes import SymbolSpace
+from jax2onnx_runtime.states import RuntimeOptions
+
+__all__ = ["ExpectedRun", "RunnableModel"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ExpectedRun:
+    """A run of a model, and the outputs that it should have.
+
+    Attributes:
+      where: the run, as messages describe it: "B = 3".
+      feeds: an array for each input, by name.
+      outputs: the arrays that the outputs should be, in order.
+    """
+
+    where: str
+    feeds: Mapping[str, Array]
+    outputs: Sequence[Array]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RunnableModel:
+    """A model and the runtime that runs it; the runtime loads it at the first run.
+
+    Every method raises TargetError where the runtime is not installed or cannot load the model.
+
+    Attributes:
+      model: the model, of any producer.
+      runtime: the runtime.
+    """
+
+    model: ir.Model
+    runtime: Runtime
+
+    @functools.cached_property
+    def loaded(self) -> LoadedModel:
+        """The loaded model: named arrays → outputs in order."""
+        return self.runtime.installed().load(self.model)
+
+    def __call__(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """Run the model: an array for each input by name → the outputs in order."""
+        return self.loaded(feeds)
+
+    def verify(
+        self, runs: Iterable[ExpectedRun], *, rtol: float | None = None, atol: float | None = None
+    ) -> Iterator[OutputError]:
+        """Run the model, and tell how far each output of each run is from the expected one.
+
+        Args:
+          runs: the runs; the next one is asked for when the errors of the one before it have been taken.
+          rtol: the relative tolerance; by default that of each output's dtype.
+          atol: the absolute tolerance; by default `rtol` times the largest number of the output.
+
+        Raises:
+          VerificationError: an output has another shape.
+        """
+        names, loaded = [value.name or "" for value in self.model.graph.outputs], self.loaded
+        for run in runs:
+            for name, got, want in zip(names, loaded(run.feeds), run.outputs, strict=True):
+                yield output_error(name, got, want, run.where, rtol=rtol, atol=atol)
+
+    def bisect(
+        self, run: ExpectedRun, intermediates: Sequence[Intermediate], *, rtol: float | None = None,
+        atol: float | None = None,
+    ) -> Bisection:  # fmt: skip
+        """Compare values inside the model with those that they should be, in one run.
+
+        Args:
+          run: the run, with the outputs that it should have.
+          intermediates: what values of the model should be, in the order of their computation.
+          rtol: the relative tolerance; by default that of each value's dtype.
+          atol: the absolute tolerance; by default `rtol` times the largest number of the value.
+        """
+        results = self.loaded(run.feeds), run.outputs
+        return bisect(self.model, self.runtime, run.feeds, intermediates, results, run.where, rtol=rtol, atol=atol)
+
+    def times(self, feeds: Mapping[str, Array], runs: int) -> dict[str, float]:
+        """Measure how long each node takes: its name → the median of the seconds of `runs` runs; see `Runtime.times`."""
+        return self.runtime.installed().times(self.model, feeds, runs)
+
+    def open_session(
+        self, interface: StepInterface, space: SymbolSpace, *, initial: Mapping[str, Array], sizes: StateSizes,
+        options: RuntimeOptions,
+    ) -> ModelSession:  # fmt: skip
+        """Load the model to run it step by step, with the states that its metadata names.
+
+        Args:
+          interface: the arguments and results of a step.
+          space: the sizes that the symbols may have.
+          initial: first values of states by the names of inputs; the others begin with zeros, those that grow empty.
+          sizes: sizes of symbols in the states.
+          options: how the runtime is to run the model.
+
+        Raises:
+          OptionError: an option fits no state, or the first value of a state does not follow from them.
+        """
+        return open_session(
+            self.model, lambda pairs: self.runtime.installed().open(self.model, pairs, options), interface, space,
+            initial=initial, sizes=sizes,
+        )  # fmt: skip
