@@ -222,8 +222,8 @@ def public_names(name: str) -> set[str]:
     return {*below, *(str(text) for value in lists for text in ast.literal_eval(value))}
 
 
-def test_only_the_editor_and_the_trail_know_where_values_come_from() -> None:
-    """A pass changes the record of origins through the editor; `Trail` begins and reads it."""
+def test_only_the_editor_and_the_recorder_know_where_values_come_from() -> None:
+    """A pass changes the record of origins through the editor; `EquationRecorder` begins and reads it."""
     readers = {
         str(file.relative_to(ROOT))
         for package in SOURCES.values()
@@ -232,7 +232,7 @@ def test_only_the_editor_and_the_trail_know_where_values_come_from() -> None:
         if "jax2onnx_graph.build.origins" in (module, f"{module}.{member}")
     }
     assert readers == {
-        "packages/jax2onnx-core/src/jax2onnx_core/lowering/_trail.py",
+        "packages/jax2onnx-core/src/jax2onnx_core/lowering/_lowered_equations.py",
         "packages/jax2onnx-graph/src/jax2onnx_graph/rewrite/editor.py",
     }
 

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import to_onnx
 from jax2onnx_runtime.comparison import compare, tolerance
-from jax2onnx_testing.fuzz.explain import REASONS
+from jax2onnx_testing._fuzz.explain import REASONS
 from jax2onnx_testing.values import random_array
 
 __all__ = [

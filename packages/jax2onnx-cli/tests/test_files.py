@@ -8,7 +8,7 @@ import ml_dtypes  # noqa: F401 (np.dtype knows its types)
 import numpy as np
 import onnx
 import pytest
-from jax2onnx_cli.arrays import as_json
+from jax2onnx_cli._arrays import as_json
 from jax2onnx_core.plugins import discovery
 from jax2onnx_graph import ir
 from jax2onnx_graph.targets import find_target

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from jax2onnx_cli.inputs import InputSpec, read_inputs, read_spec
-from jax2onnx_cli.terminal import BadInput
+from jax2onnx_cli._inputs import InputSpec, read_inputs, read_spec
+from jax2onnx_cli._terminal import BadInput
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from jax2onnx_cli import __version__, installation
+from jax2onnx_cli import __version__
+from jax2onnx_cli import _installation as installation
+from jax2onnx_cli._commands import doctor
 from jax2onnx_cli.app import COMMANDS
-from jax2onnx_cli.commands import doctor
 from jax2onnx_core.plugins import discovery
 from jax2onnx_core.plugins.errors import PluginError
 from jax2onnx_graph.targets import find_target

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from jax2onnx_cli.commands.new_plugin import TEMPLATE, write_plugin
+from jax2onnx_cli._commands.new_plugin import TEMPLATE, write_plugin
 from jax2onnx_testing.checks import check_variant
 from jax2onnx_testing.collection import CollectedCase
 from jax2onnx_testing.variants import variants_of

@@ -9,7 +9,7 @@ import functools
 import jax.numpy as jnp
 import pytest
 from jax2onnx_core import Adapted, AdaptedStates, hookimpl, to_onnx
-from jax2onnx_core.frontend.adapters import adapt_callable
+from jax2onnx_core.frontend._adapters import adapt_callable
 from jax2onnx_core.plugins.adapted import Adapter
 from jax2onnx_core.plugins.errors import OptionError
 

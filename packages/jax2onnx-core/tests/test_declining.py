@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax2onnx_core import Call, Composites, Rules, hookimpl, to_onnx
-from jax2onnx_core.frontend.composite import bind_composite
+from jax2onnx_core.frontend._composite import bind_composite
 
 opaque = jax.extend.core.Primitive("library_opaque_to_all")
 opaque.def_abstract_eval(lambda x: jax.core.ShapedArray(x.shape, x.dtype))

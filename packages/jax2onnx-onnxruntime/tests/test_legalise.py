@@ -7,7 +7,7 @@ import re
 import onnx
 import onnx_ir as ir
 import pytest
-from jax2onnx_graph.legalise.carriers import find_carrier
+from jax2onnx_graph.legalise._carriers import find_carrier
 from jax2onnx_onnxruntime import LegalisePass
 from jax2onnx_onnxruntime._kernels import table
 

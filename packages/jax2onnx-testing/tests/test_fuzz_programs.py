@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 import pytest
-from jax2onnx_testing.fuzz.run import check_seed
+from jax2onnx_testing._fuzz.run import check_seed
 
 PROGRAMS, BATCH = 200, 10
 

@@ -6,9 +6,9 @@ import sys
 from typing import Any, cast
 
 import pytest
+from jax2onnx_testing._coverage import uncovered_operations
 from jax2onnx_testing.cli import main
 from jax2onnx_testing.collection import BrokenPlugin, find_cases, module_label
-from jax2onnx_testing.coverage import uncovered_operations
 
 pytest_plugins = ["pytester"]
 

@@ -15,8 +15,8 @@ from jax2onnx_core.plugins.errors import ExportWarning
 from jax2onnx_graph.errors import Jax2OnnxError, VerificationError
 
 from jax2onnx_cli import __version__
-from jax2onnx_cli.commands import bisect, diff, doctor, export, inspection, new_plugin, plugins, report, run, verify
-from jax2onnx_cli.terminal import Result, Terminal
+from jax2onnx_cli._commands import bisect, diff, doctor, export, inspection, new_plugin, plugins, report, run, verify
+from jax2onnx_cli._terminal import Result, Terminal
 
 __all__ = ["main"]
 

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from jax2onnx_graph.facts.dims import SpecializedDim
     from jax2onnx_graph.targets import Target
 
+    from jax2onnx_core.frontend._composite import bind_composite
     from jax2onnx_core.frontend.activation import exporting
-    from jax2onnx_core.frontend.composite import bind_composite
     from jax2onnx_core.jaxprs import Aval, Dim, Jaxpr
     from jax2onnx_core.lowering.context import Context
     from jax2onnx_core.plugins import errors
@@ -34,7 +34,7 @@ __version__ = "0.1.0"
 # JAX and ONNX take their time to import: every name comes at its first use.
 _HOMES = {
     "jax2onnx_core.frontend.activation": ("exporting",),
-    "jax2onnx_core.frontend.composite": ("bind_composite",),
+    "jax2onnx_core.frontend._composite": ("bind_composite",),
     "jax2onnx_core.jaxprs": ("Aval", "Dim", "Jaxpr"),
     "jax2onnx_core.lowering.context": ("Context",),
     "jax2onnx_graph.limitations": ("Limitation",),

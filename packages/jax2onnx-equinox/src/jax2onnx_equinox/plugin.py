@@ -18,7 +18,7 @@ _MODULES = ("activation", "attention", "checks", "conv", "dropout", "embedding",
 def jax2onnx_register(registry: Registry) -> None:
     """Contribute the adapters of modules and states, and the composites that bind layers to operations of `jax2onnx-lax`."""
     from jax2onnx_equinox import checks
-    from jax2onnx_equinox.adapter import adapt, adapt_state, is_module
+    from jax2onnx_equinox._adapter import adapt, adapt_state, is_module
 
     registry.adapter("equinox:Module", adapt, claims=is_module)
     registry.adapter("equinox.nn:State", adapt_state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.facts.operators import ValueUse
-from jax2onnx_graph.legalise.carriers import Embedding, find_carrier, use_of
+from jax2onnx_graph.legalise._carriers import Embedding, find_carrier, use_of
 from jax2onnx_graph.legalise.kernels import KernelTable
 
 T = ir.DataType

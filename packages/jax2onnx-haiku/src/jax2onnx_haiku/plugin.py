@@ -17,7 +17,7 @@ _MODULES = ("attention", "conv", "embedding", "linear", "normalization", "poolin
 @hookimpl
 def jax2onnx_register(registry: Registry) -> None:
     """Contribute the adapters of transformed functions, and the composites that bind their layers to operations of `jax2onnx-lax`."""
-    from jax2onnx_haiku.adapter import register
+    from jax2onnx_haiku._adapter import register
 
     register(registry)
     for name in _MODULES:

@@ -29,7 +29,7 @@ _MODULES = (
 @hookimpl
 def jax2onnx_register(registry: Registry) -> None:
     """Contribute the adapter of layers and models, and the composites that bind layers to operations of `jax2onnx-lax`."""
-    from jax2onnx_keras.adapter import adapt
+    from jax2onnx_keras._adapter import adapt
 
     registry.adapter("keras:Layer", adapt)
     for name in _MODULES:

@@ -27,7 +27,7 @@ _MODULES = (
 @hookimpl
 def jax2onnx_register(registry: Registry) -> None:
     """Contribute the adapters of modules, and the composites that bind their layers to operations of `jax2onnx-lax`."""
-    from jax2onnx_linen.adapter import register
+    from jax2onnx_linen._adapter import register
 
     register(registry)
     for name in _MODULES:

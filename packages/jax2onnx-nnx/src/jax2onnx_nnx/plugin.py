@@ -17,7 +17,7 @@ _MODULES = ("attention", "conv", "embedding", "linear", "normalization", "poolin
 @hookimpl
 def jax2onnx_register(registry: Registry) -> None:
     """Contribute the adapter of modules, and the composites that bind their layers to operations of `jax2onnx-lax`."""
-    from jax2onnx_nnx.adapter import adapt, adapt_state
+    from jax2onnx_nnx._adapter import adapt, adapt_state
 
     registry.adapter("flax.nnx:Module", adapt)
     registry.adapter("flax.nnx:State", adapt_state)

@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _fuzz(options: argparse.Namespace) -> int:
-    from jax2onnx_testing.fuzz.run import fuzz, summary
+    from jax2onnx_testing._fuzz.run import fuzz, summary
 
     outcomes = []
     seeds = range(options.seed, options.seed + options.programs)

@@ -81,8 +81,8 @@ class CaseFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """One item per variant of each case."""
+        from jax2onnx_testing._transforms import Transformed, transformations
         from jax2onnx_testing.collection import of_module
-        from jax2onnx_testing.transforms import Transformed, transformations
         from jax2onnx_testing.variants import PRECISIONS, Variant, variants_of
 
         precisions = self.config.getoption("--jax2onnx-precision") or PRECISIONS

@@ -10,13 +10,13 @@ import pytest
 from jax2onnx_core.plugins.discovery import installed_plugins
 from jax2onnx_core.plugins.rules import CompositeSpec
 
-from jax2onnx_testing.call_paths import check_reached
+from jax2onnx_testing._call_paths import check_reached
+from jax2onnx_testing._coverage import duplicate_ids, uncovered_operations
+from jax2onnx_testing._declines import check_declining
+from jax2onnx_testing._transforms import NotApplicableError, Transformed, check_transformed, transformations
 from jax2onnx_testing.checks import check_variant
 from jax2onnx_testing.collection import BrokenPlugin, CollectedCase, find_cases
-from jax2onnx_testing.coverage import duplicate_ids, uncovered_operations
-from jax2onnx_testing.declines import check_declining
 from jax2onnx_testing.errors import KnownLimitationError
-from jax2onnx_testing.transforms import NotApplicableError, Transformed, check_transformed, transformations
 from jax2onnx_testing.variants import PRECISIONS, Variant, quick_variants_of, variants_of
 
 __all__ = ["pytest_generate_tests", "run_test", "test_a_composite_is_reached", "test_case", "test_every_case_has_its_own_name",

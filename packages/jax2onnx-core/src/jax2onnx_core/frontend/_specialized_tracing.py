@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from jax2onnx_core import _compat
-from jax2onnx_core.frontend.adapters import AdaptedCallable
+from jax2onnx_core.frontend._adapters import AdaptedCallable
+from jax2onnx_core.frontend._tracing import Traced, trace
 from jax2onnx_core.frontend.inputs import Inputs
-from jax2onnx_core.frontend.tracing import Traced, trace
 from jax2onnx_core.jax_types import Atom, Aval, Equation, Jaxpr, Params, Var
 from jax2onnx_core.jaxprs import Dim, Dims, is_jaxpr, is_literal, is_static, is_symbolic_dim, open_jaxpr
 from jax2onnx_core.plugins.errors import UndecidedDimensionError

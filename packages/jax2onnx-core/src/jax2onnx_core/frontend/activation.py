@@ -13,7 +13,7 @@ from types import FunctionType
 
 import jax
 
-from jax2onnx_core.frontend.composite import TracedOriginal, bind_composite
+from jax2onnx_core.frontend._composite import TracedOriginal, bind_composite
 from jax2onnx_core.frontend.python_functions import copied, dispatching_code, function_behind
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.plugins.errors import PluginError

@@ -15,10 +15,10 @@ from jax2onnx_graph.labels import symbols_in
 from jax2onnx_runtime.sizes import SymbolSpace
 
 from jax2onnx_core import _compat
+from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend._specs import Spec, read_spec
 from jax2onnx_core.frontend.layouts import NO_LAYOUTS, GivenLayouts, Layouts
 from jax2onnx_core.frontend.python_functions import bound_parameters
-from jax2onnx_core.frontend.pytrees import is_too_deep, path_name
 from jax2onnx_core.jax_types import Aval, Function, KeyPath, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import Dim, is_static
 from jax2onnx_core.plugins.errors import ExportWarning, InputError

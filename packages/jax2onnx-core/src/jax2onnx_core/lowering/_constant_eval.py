@@ -15,7 +15,7 @@ from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.weights.absent import AbsentTensor, computed
 
 from jax2onnx_core import _compat
-from jax2onnx_core.frontend.composite import is_composite
+from jax2onnx_core.frontend._composite import is_composite
 from jax2onnx_core.jax_types import Equation, Function
 from jax2onnx_core.jaxprs import is_jaxpr, is_static, is_symbolic_dim
 from jax2onnx_core.lowering._model_state import ModelState

@@ -16,7 +16,7 @@ from jax2onnx_graph.targets import Target
 
 from jax2onnx_core import _compat
 from jax2onnx_core._fingerprint import jaxpr_fingerprint
-from jax2onnx_core.frontend.composite import is_composite
+from jax2onnx_core.frontend._composite import is_composite
 from jax2onnx_core.jax_types import Atom, Equation, Jaxpr
 from jax2onnx_core.jaxprs import bounds, is_drop_var, is_literal, open_jaxpr
 from jax2onnx_core.lowering._constant_eval import evaluate_equation

@@ -18,8 +18,8 @@ from jax2onnx_graph.traversal import check_depth, too_deep
 from jax2onnx_runtime.runtimes import find_runtime
 
 from jax2onnx_core import _compat
+from jax2onnx_core.frontend._adapters import AdaptedCallable
 from jax2onnx_core.frontend._specialized_tracing import SpecializedFunction
-from jax2onnx_core.frontend.adapters import AdaptedCallable
 from jax2onnx_core.frontend.layouts import GivenLayouts, Layouts
 from jax2onnx_core.jax_types import Function
 from jax2onnx_core.lowering._engine import Engine

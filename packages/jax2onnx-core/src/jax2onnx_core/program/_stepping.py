@@ -9,9 +9,9 @@ import jax
 from jax2onnx_graph.arrays import Array
 from jax2onnx_runtime.sizes import Sizes
 
+from jax2onnx_core.frontend._pytrees import path_name, structure_difference
+from jax2onnx_core.frontend._tracing import Traced
 from jax2onnx_core.frontend.inputs import Inputs
-from jax2onnx_core.frontend.pytrees import path_name, structure_difference
-from jax2onnx_core.frontend.tracing import Traced
 from jax2onnx_core.jax_types import PyTree, PyTreeDef
 from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_core.plugins.errors import RuntimeInputError

@@ -12,12 +12,12 @@ from jax2onnx_graph.metadata import StatePair
 from jax2onnx_graph.opsets import check_opset
 from jax2onnx_graph.targets import find_target
 
+from jax2onnx_core.frontend._adapters import adapt_callable
 from jax2onnx_core.frontend._specialized_tracing import trace_inputs
-from jax2onnx_core.frontend.adapters import adapt_callable
+from jax2onnx_core.frontend._tracing import NEW_STATE
 from jax2onnx_core.frontend.inputs import parse_inputs
 from jax2onnx_core.frontend.layouts import GivenLayouts
 from jax2onnx_core.frontend.python_functions import parameter_names
-from jax2onnx_core.frontend.tracing import NEW_STATE
 from jax2onnx_core.jaxprs import definitely_le
 from jax2onnx_core.plugins.discovery import installed_plugins
 from jax2onnx_core.plugins.errors import ExportWarning

@@ -18,10 +18,10 @@ from jax2onnx_runtime.probing import critical_sizes, index_extents
 from jax2onnx_runtime.sizes import Ranges, Sizes, SymbolSpace, check_ranges, check_shapes, check_sizes, choose_sizes
 
 from jax2onnx_core import _compat
+from jax2onnx_core.frontend._pytrees import is_too_deep, structure_difference
+from jax2onnx_core.frontend._tracing import Traced
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.layouts import Layouts
-from jax2onnx_core.frontend.pytrees import is_too_deep, structure_difference
-from jax2onnx_core.frontend.tracing import Traced
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.jaxprs import Dim, is_symbolic_dim
 from jax2onnx_core.lowering.physical import from_physical, physical_array, physical_type

@@ -30,9 +30,9 @@ from jax2onnx_runtime.session import ModelSession, StateSizes
 from jax2onnx_runtime.sizes import Ranges, Sizes, SymbolSpace
 from jax2onnx_runtime.states import RuntimeOptions
 
+from jax2onnx_core.frontend._tracing import Traced
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.layouts import Layouts
-from jax2onnx_core.frontend.tracing import Traced
 from jax2onnx_core.jax_types import Function, PyTree, PyTreeDef
 from jax2onnx_core.lowering._log import LoweringLog
 from jax2onnx_core.program._callable_model import CallableModel, Measurements

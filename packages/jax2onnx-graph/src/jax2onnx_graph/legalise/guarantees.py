@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Dtype
-from jax2onnx_graph.legalise.carriers import find_carrier
+from jax2onnx_graph.legalise._carriers import find_carrier
 from jax2onnx_graph.legalise.kernels import KernelTable, element_type, signature
 from jax2onnx_graph.targets import Property
 

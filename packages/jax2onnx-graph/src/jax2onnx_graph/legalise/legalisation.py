@@ -9,7 +9,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.build.builder import GraphBuilder
 from jax2onnx_graph.facts.availability import is_allowed
-from jax2onnx_graph.legalise.carriers import find_carrier
+from jax2onnx_graph.legalise._carriers import find_carrier
 from jax2onnx_graph.legalise.kernels import KernelTable, element_type, signature
 from jax2onnx_graph.legalise.magnitudes import Magnitude
 

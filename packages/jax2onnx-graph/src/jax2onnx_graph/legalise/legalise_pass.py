@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dtypes import is_exact_cast
-from jax2onnx_graph.legalise.carriers import Carrier, Embedding, find_carrier
+from jax2onnx_graph.legalise._carriers import Carrier, Embedding, find_carrier
+from jax2onnx_graph.legalise._value_forms import ValueForms
 from jax2onnx_graph.legalise.kernels import Signature, bindings, operator_key, signature
 from jax2onnx_graph.legalise.legalisation import Legalisation, Rewrite
 from jax2onnx_graph.legalise.magnitudes import Magnitudes
-from jax2onnx_graph.legalise.value_forms import ValueForms
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.targets import Target

@@ -17,7 +17,7 @@ from jax2onnx_graph.errors import RuleError
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 from jax2onnx_graph.facts.values import LabelledDim, dims_of
 from jax2onnx_graph.forms import Form, Threshold
-from jax2onnx_graph.rewrite.root_graph import RootGraph
+from jax2onnx_graph.rewrite._root_graph import RootGraph
 from jax2onnx_graph.targets import Property, Target, standard_target
 from jax2onnx_graph.traversal import HAS_SUBGRAPHS, subgraphs
 

@@ -13,8 +13,8 @@ from jax import Array, lax
 from jax2onnx_core import Complex, Rules
 from jax2onnx_graph.build.builder import DtypeLike
 
+from jax2onnx_lax._numerics import sign_bit
 from jax2onnx_lax.dtypes import real_dtype
-from jax2onnx_lax.numerics import sign_bit
 
 __all__ = [
     "add",

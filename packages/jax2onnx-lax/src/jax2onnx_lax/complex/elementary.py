@@ -16,8 +16,8 @@ import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Complex, Rules
 
+from jax2onnx_lax._numerics import sign_bit
 from jax2onnx_lax.complex.arithmetic import from_real, hypot, mul, reciprocal, select
-from jax2onnx_lax.numerics import sign_bit
 
 __all__ = [
     "cos",

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from jax import Array, lax
 from jax2onnx_core import Complex, Rules
 
-from jax2onnx_lax.complex.arrays import on_arrays
-from jax2onnx_lax.indexing.scatter_in_order import apply_in_order
+from jax2onnx_lax.complex._arrays import on_arrays
+from jax2onnx_lax.indexing._scatter_in_order import apply_in_order
 
 __all__ = ["rules"]
 

@@ -17,7 +17,7 @@ from jax2onnx_core.jaxprs import Dims, is_positive, is_static
 from jax2onnx_graph.build.builder import DtypeLike
 from jax2onnx_graph.build.final_names import common_name
 
-from jax2onnx_lax.contract.im2col import batch_groups_as_channels, conv_by_patches
+from jax2onnx_lax.contract._im2col import batch_groups_as_channels, conv_by_patches
 from jax2onnx_lax.dtypes import Dtype, is_float
 from jax2onnx_lax.padding import (
     Pairs,

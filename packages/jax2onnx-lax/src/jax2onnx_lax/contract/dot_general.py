@@ -17,7 +17,7 @@ from jax2onnx_graph.build.builder import DtypeLike
 from jax2onnx_graph.facts.values import constant_tensor
 
 from jax2onnx_lax._compat import ragged_dot_general
-from jax2onnx_lax.complex.arrays import multiply_in_parts, on_arrays
+from jax2onnx_lax.complex._arrays import multiply_in_parts, on_arrays
 from jax2onnx_lax.dtypes import Dtype, is_float
 
 __all__ = ["rules"]

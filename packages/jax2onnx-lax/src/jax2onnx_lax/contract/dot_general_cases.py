@@ -11,7 +11,7 @@ from jax import lax
 from jax2onnx_core import Case, expect_graph
 from jax2onnx_graph.build.builder import Array
 
-from jax2onnx_lax.cases import Fn
+from jax2onnx_lax._case_helpers import Fn
 
 __all__ = ["cases"]
 

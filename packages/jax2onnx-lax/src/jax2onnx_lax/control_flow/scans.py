@@ -16,10 +16,10 @@ from jax2onnx_core.lowering.context import Subgraph
 from jax2onnx_core.lowering.physical import physical_type
 
 from jax2onnx_lax._compat import scan_counts
-from jax2onnx_lax.control_flow.hoisting import hoist
-from jax2onnx_lax.control_flow.loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
-from jax2onnx_lax.indexing.value_bounds import value_bounds
-from jax2onnx_lax.indexing.value_facts import set_range
+from jax2onnx_lax.control_flow._hoisting import hoist
+from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
+from jax2onnx_lax.indexing._value_bounds import value_bounds
+from jax2onnx_lax.indexing._value_facts import set_range
 
 __all__ = ["composites", "rules"]
 

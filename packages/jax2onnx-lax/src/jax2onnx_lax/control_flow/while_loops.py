@@ -9,7 +9,7 @@ from jax2onnx_core import Context, Jaxpr, Rules, Value
 from jax2onnx_core.jaxprs import is_literal, open_jaxpr
 from jax2onnx_core.lowering.context import Subgraph
 
-from jax2onnx_lax.control_flow.loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
+from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
 
 __all__ = ["rules"]
 

@@ -11,8 +11,8 @@ from jax import lax
 from jax2onnx_core import Case, expect_graph
 from jax2onnx_graph.build.builder import DtypeLike
 
+from jax2onnx_lax._case_helpers import Fn, Values, only_once
 from jax2onnx_lax._compat import lax_function
-from jax2onnx_lax.cases import Fn, Values, only_once
 from jax2onnx_lax.elementwise.arithmetic import one_minus_square, polynomial
 
 __all__ = ["cases"]

@@ -18,11 +18,11 @@ from jax2onnx_graph.build.builder import Array as NumpyArray
 from jax2onnx_graph.build.builder import DtypeLike
 from jax2onnx_graph.rewrite.patterns import operation
 
+from jax2onnx_lax._numerics import sign_bit
 from jax2onnx_lax.dtypes import Dtype, is_float
 from jax2onnx_lax.elementwise.conversion import convert, power_of_two_below, widest
 from jax2onnx_lax.elementwise.integer import unsigned, width
-from jax2onnx_lax.indexing.index_analysis import one_value
-from jax2onnx_lax.numerics import sign_bit
+from jax2onnx_lax.indexing._index_analysis import one_value
 
 __all__ = ["rules"]
 

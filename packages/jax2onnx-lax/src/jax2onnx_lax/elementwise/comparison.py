@@ -8,8 +8,8 @@ import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Context, Rules, Value
 
+from jax2onnx_lax._numerics import sign_bit
 from jax2onnx_lax.dtypes import is_bool
-from jax2onnx_lax.numerics import sign_bit
 
 __all__ = ["rules"]
 

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Rules
 
-from jax2onnx_lax.linalg.blocks import quasi_eigenvalues, triangularize_blocks
-from jax2onnx_lax.linalg.jacobi import squared_norms
-from jax2onnx_lax.linalg.matrix import (
+from jax2onnx_lax.linalg._blocks import quasi_eigenvalues, triangularize_blocks
+from jax2onnx_lax.linalg._jacobi import squared_norms
+from jax2onnx_lax.linalg._matrix import (
     adjoint,
     at,
     diagonal,
@@ -23,8 +23,8 @@ from jax2onnx_lax.linalg.matrix import (
     scaled,
     take,
 )
+from jax2onnx_lax.linalg._sizes import never_empty
 from jax2onnx_lax.linalg.schur import schur_form
-from jax2onnx_lax.linalg.sizes import never_empty
 
 __all__ = ["eig", "rules"]
 

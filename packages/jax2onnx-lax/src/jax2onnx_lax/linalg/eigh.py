@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax2onnx_core import Rules
 
-from jax2onnx_lax.linalg.jacobi import orthogonalize_rows, squared_norms
-from jax2onnx_lax.linalg.matrix import (
+from jax2onnx_lax.linalg._jacobi import orthogonalize_rows, squared_norms
+from jax2onnx_lax.linalg._matrix import (
     adjoint,
     divided,
     eye_like,
@@ -17,7 +17,7 @@ from jax2onnx_lax.linalg.matrix import (
     permute,
     strictly_lower,
 )
-from jax2onnx_lax.linalg.sizes import never_empty
+from jax2onnx_lax.linalg._sizes import never_empty
 
 __all__ = ["eigh", "hermitian_from_triangle", "rules"]
 

@@ -8,10 +8,10 @@ from jax import lax
 from jax2onnx_core import Rules
 from jax2onnx_graph.arrays import Array
 
+from jax2onnx_lax.linalg._matrix import at, diagonal, max_dim, positions, resized, stacked
+from jax2onnx_lax.linalg._sizes import never_empty
 from jax2onnx_lax.linalg.eigh import hermitian_from_triangle
 from jax2onnx_lax.linalg.householder import apply_left, apply_right, reflector
-from jax2onnx_lax.linalg.matrix import at, diagonal, max_dim, positions, resized, stacked
-from jax2onnx_lax.linalg.sizes import never_empty
 
 __all__ = ["hessenberg", "hessenberg_mask", "reduce_to_hessenberg", "rules", "tridiagonal"]
 

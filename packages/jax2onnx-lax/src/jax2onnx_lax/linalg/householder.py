@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax2onnx_core import Rules
 
-from jax2onnx_lax.linalg.matrix import (
+from jax2onnx_lax.linalg._matrix import (
     adjoint,
     at,
     divided,
@@ -20,7 +20,7 @@ from jax2onnx_lax.linalg.matrix import (
     quotient,
     strictly_lower,
 )
-from jax2onnx_lax.linalg.sizes import never_empty
+from jax2onnx_lax.linalg._sizes import never_empty
 from jax2onnx_lax.linalg.triangular import solve_triangular
 
 __all__ = ["apply_left", "apply_right", "householder_product", "ormqr", "reflect", "reflector", "rules"]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Rules
 
-from jax2onnx_lax.linalg.matrix import (
+from jax2onnx_lax.linalg._matrix import (
     at,
     magnitude,
     min_dim,
@@ -19,7 +19,7 @@ from jax2onnx_lax.linalg.matrix import (
     strictly_lower,
     take,
 )
-from jax2onnx_lax.linalg.sizes import never_empty
+from jax2onnx_lax.linalg._sizes import never_empty
 
 __all__ = ["lu", "lu_pivots_to_permutation", "rules"]
 

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Rules
 
-from jax2onnx_lax.linalg.householder import apply_left, reflect, reflector
-from jax2onnx_lax.linalg.matrix import (
+from jax2onnx_lax.linalg._matrix import (
     at,
     eye_like,
     min_dim,
@@ -21,7 +20,8 @@ from jax2onnx_lax.linalg.matrix import (
     strictly_lower,
     take,
 )
-from jax2onnx_lax.linalg.sizes import never_empty
+from jax2onnx_lax.linalg._sizes import never_empty
+from jax2onnx_lax.linalg.householder import apply_left, reflect, reflector
 
 __all__ = ["geqp3", "geqrf", "qr", "reduce_pivoting", "rules", "thin_qr"]
 

@@ -17,10 +17,8 @@ from jax import lax
 from jax2onnx_core import Rules
 from jax2onnx_core.jax_types import Function
 
-from jax2onnx_lax.linalg.blocks import standardize_blocks
-from jax2onnx_lax.linalg.hessenberg import hessenberg_mask, reduce_to_hessenberg
-from jax2onnx_lax.linalg.householder import apply_left, apply_right, reflect, reflector
-from jax2onnx_lax.linalg.matrix import (
+from jax2onnx_lax.linalg._blocks import standardize_blocks
+from jax2onnx_lax.linalg._matrix import (
     at,
     diagonal,
     eye_like,
@@ -33,7 +31,9 @@ from jax2onnx_lax.linalg.matrix import (
     strictly_lower,
     take,
 )
-from jax2onnx_lax.linalg.sizes import never_empty
+from jax2onnx_lax.linalg._sizes import never_empty
+from jax2onnx_lax.linalg.hessenberg import hessenberg_mask, reduce_to_hessenberg
+from jax2onnx_lax.linalg.householder import apply_left, apply_right, reflect, reflector
 
 __all__ = ["rules", "schur", "schur_form"]
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Context, Jaxpr, Rules, Value
 
-from jax2onnx_lax.linalg.matrix import machine_epsilon, magnitude, nan_unless, quotient, stacked
-from jax2onnx_lax.linalg.sizes import never_empty
+from jax2onnx_lax.linalg._matrix import machine_epsilon, magnitude, nan_unless, quotient, stacked
+from jax2onnx_lax.linalg._sizes import never_empty
 
 __all__ = ["custom_linear_solve", "rules", "tridiagonal_solve"]
 

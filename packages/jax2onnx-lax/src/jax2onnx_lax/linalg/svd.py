@@ -7,9 +7,8 @@ import jax.numpy as jnp
 from jax2onnx_core import Rules
 from jax2onnx_core.jaxprs import definitely_le
 
-from jax2onnx_lax.linalg.householder import reflect
-from jax2onnx_lax.linalg.jacobi import orthogonalize_rows, squared_norms
-from jax2onnx_lax.linalg.matrix import (
+from jax2onnx_lax.linalg._jacobi import orthogonalize_rows, squared_norms
+from jax2onnx_lax.linalg._matrix import (
     adjoint,
     diagonal,
     divided,
@@ -22,8 +21,9 @@ from jax2onnx_lax.linalg.matrix import (
     positions,
     resized,
 )
+from jax2onnx_lax.linalg._sizes import never_empty
+from jax2onnx_lax.linalg.householder import reflect
 from jax2onnx_lax.linalg.qr import reduce_pivoting, thin_qr
-from jax2onnx_lax.linalg.sizes import never_empty
 
 __all__ = ["rules", "svd"]
 

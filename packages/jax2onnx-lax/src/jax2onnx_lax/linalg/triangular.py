@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Rules
 
-from jax2onnx_lax.linalg.matrix import (
+from jax2onnx_lax.linalg._matrix import (
     at,
     columns_first,
     diagonal,
@@ -19,7 +19,7 @@ from jax2onnx_lax.linalg.matrix import (
     stacked,
     strictly_lower,
 )
-from jax2onnx_lax.linalg.sizes import never_empty
+from jax2onnx_lax.linalg._sizes import never_empty
 
 __all__ = ["cholesky", "cholesky_update", "rules", "solve_triangular", "symmetric_product", "triangular_solve"]
 

@@ -12,8 +12,8 @@ from jax2onnx_core.jaxprs import Dims
 from jax2onnx_graph.build.builder import Array
 from jax2onnx_graph.build.final_names import common_name
 
-from jax2onnx_lax.nn import operands
-from jax2onnx_lax.nn.operands import channels_last, pad_attributes, static_sizes
+from jax2onnx_lax.nn import _operands as operands
+from jax2onnx_lax.nn._operands import channels_last, pad_attributes, static_sizes
 from jax2onnx_lax.padding import Padding, dilated_size, surely_fits, transposed_padding
 
 __all__ = ["rules"]

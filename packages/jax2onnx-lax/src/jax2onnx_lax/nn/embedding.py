@@ -9,7 +9,7 @@ import numpy as np
 from jax2onnx_core import Context, Rules, Value
 
 from jax2onnx_lax.dtypes import is_float
-from jax2onnx_lax.nn.operands import static_sizes
+from jax2onnx_lax.nn._operands import static_sizes
 
 __all__ = ["rules"]
 

@@ -14,7 +14,7 @@ from jax2onnx_core import Call, Composites, Context, Dim, Rules, Value
 from jax2onnx_graph.forms import Form
 
 from jax2onnx_lax.dtypes import is_float_array
-from jax2onnx_lax.nn.operands import channels_first, channels_last
+from jax2onnx_lax.nn._operands import channels_first, channels_last
 
 __all__ = ["composites", "rules"]
 

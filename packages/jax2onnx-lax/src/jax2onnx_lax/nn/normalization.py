@@ -15,7 +15,7 @@ from jax2onnx_graph.build.builder import Array
 from jax2onnx_graph.build.final_names import common_name
 from jax2onnx_graph.forms import Form
 
-from jax2onnx_lax.nn.operands import (
+from jax2onnx_lax.nn._operands import (
     axes_from_start,
     channels_first,
     channels_last,

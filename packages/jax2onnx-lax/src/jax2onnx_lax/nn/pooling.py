@@ -12,9 +12,9 @@ import jax
 from jax2onnx_core import Call, Composites, Context, Rules, Value
 
 from jax2onnx_lax.dtypes import is_float
-from jax2onnx_lax.nn import operands
+from jax2onnx_lax.nn import _operands as operands
+from jax2onnx_lax.nn._operands import channels_last, pad_attributes
 from jax2onnx_lax.nn.bindings import per_axis
-from jax2onnx_lax.nn.operands import channels_last, pad_attributes
 from jax2onnx_lax.padding import Padding, canonical_padding
 
 __all__ = ["flax_poolings", "rules"]

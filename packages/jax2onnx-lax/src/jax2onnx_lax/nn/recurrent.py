@@ -17,7 +17,7 @@ from jax2onnx_graph.build.builder import Array
 from jax2onnx_graph.build.final_names import common_name
 from jax2onnx_graph.rewrite.patterns import scalar
 
-from jax2onnx_lax.nn.operands import static_sizes
+from jax2onnx_lax.nn._operands import static_sizes
 
 __all__ = ["Cell", "Operator", "rules"]
 

@@ -12,8 +12,8 @@ from jax2onnx_core.jaxprs import is_positive, is_static
 from jax2onnx_graph.forms import Form
 
 from jax2onnx_lax.dtypes import is_float_array
+from jax2onnx_lax.nn._operands import axes_from_start, filled, static_sizes
 from jax2onnx_lax.nn.bindings import axes_from_end, axis_from_end
-from jax2onnx_lax.nn.operands import axes_from_start, filled, static_sizes
 
 __all__ = ["composites", "rules"]
 

@@ -17,7 +17,7 @@ from jax2onnx_core.jaxprs import Dims
 from jax2onnx_graph.build.builder import Array
 
 from jax2onnx_lax import _compat
-from jax2onnx_lax.random.generators import rng_bit_generator, threefry2x32
+from jax2onnx_lax.random._generators import rng_bit_generator, threefry2x32
 
 __all__ = ["rules"]
 

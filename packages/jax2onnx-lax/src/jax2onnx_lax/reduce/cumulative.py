@@ -10,10 +10,10 @@ from jax import Array, lax
 from jax2onnx_core import Context, Rules, Value
 from jax2onnx_core.jaxprs import is_static
 
-from jax2onnx_lax.complex.arrays import on_arrays
+from jax2onnx_lax._numerics import computed_in
+from jax2onnx_lax.complex._arrays import on_arrays
 from jax2onnx_lax.dtypes import Dtype, is_float
-from jax2onnx_lax.numerics import computed_in
-from jax2onnx_lax.reduce.monoids import highest, lowest
+from jax2onnx_lax.reduce._monoids import highest, lowest
 
 __all__ = ["rules", "scan_by_doubling"]
 

@@ -11,13 +11,13 @@ from jax2onnx_core import Context, Jaxpr, Rules, Value
 from jax2onnx_core.jaxprs import is_positive
 from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax.complex.arrays import on_arrays
+from jax2onnx_lax.complex._arrays import on_arrays
 from jax2onnx_lax.dtypes import is_bool, is_float
-from jax2onnx_lax.indexing.value_facts import set_range
-from jax2onnx_lax.reduce.branches import branch
-from jax2onnx_lax.reduce.folds import flatten_axes, fold_axes, fold_axis
-from jax2onnx_lax.reduce.monoids import MONOIDS, Monoid, combiner, from_identity, highest, lowest, recognise
-from jax2onnx_lax.reduce.ordering import comparable, has_nan
+from jax2onnx_lax.indexing._value_facts import set_range
+from jax2onnx_lax.reduce._branches import branch
+from jax2onnx_lax.reduce._folds import flatten_axes, fold_axes, fold_axis
+from jax2onnx_lax.reduce._monoids import MONOIDS, Monoid, combiner, from_identity, highest, lowest, recognise
+from jax2onnx_lax.reduce._ordering import comparable, has_nan
 
 __all__ = ["rules"]
 

@@ -11,7 +11,7 @@ from jax import lax
 from jax2onnx_core import Case, Jaxpr
 from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax.cases import Fn
+from jax2onnx_lax._case_helpers import Fn
 from jax2onnx_lax.padding import Pairs
 
 __all__ = ["cases"]

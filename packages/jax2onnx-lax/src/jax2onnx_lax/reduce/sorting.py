@@ -10,9 +10,9 @@ from jax2onnx_core import Complex, Context, Dim, Rules, Value
 from jax2onnx_graph.forms import Form, Threshold
 
 from jax2onnx_lax.dtypes import is_float
-from jax2onnx_lax.indexing.value_facts import set_range
-from jax2onnx_lax.reduce.branches import branch
-from jax2onnx_lax.reduce.ordering import comparable, has_nan, has_negative_zero, nan_last, total_order
+from jax2onnx_lax.indexing._value_facts import set_range
+from jax2onnx_lax.reduce._branches import branch
+from jax2onnx_lax.reduce._ordering import comparable, has_nan, has_negative_zero, nan_last, total_order
 
 __all__ = ["rules"]
 

@@ -12,8 +12,8 @@ from jax2onnx_core import Complex, Context, Dim, Rules, Value
 from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_graph.build.builder import Array, DtypeLike
 
-from jax2onnx_lax.indexing.generated_arrays import arange, stored_shape, zeros
-from jax2onnx_lax.indexing.value_facts import set_dimension
+from jax2onnx_lax.indexing._generated_arrays import arange, stored_shape, zeros
+from jax2onnx_lax.indexing._value_facts import set_dimension
 
 __all__ = ["rules"]
 

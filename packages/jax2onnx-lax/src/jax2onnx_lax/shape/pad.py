@@ -9,7 +9,7 @@ from jax2onnx_core import Context, Dim, Rules, Value
 from jax2onnx_graph.build.builder import Array
 
 from jax2onnx_lax._compat import min_dim
-from jax2onnx_lax.indexing.generated_arrays import zeros
+from jax2onnx_lax.indexing._generated_arrays import zeros
 from jax2onnx_lax.indexing.slicing import slice_along
 
 __all__ = ["rules"]

@@ -9,7 +9,7 @@ from jax2onnx_core import Context, Dim, Rules, Value
 from jax2onnx_graph.build.builder import Array
 from jax2onnx_graph.rewrite.patterns import operation
 
-from jax2onnx_lax.indexing.index_analysis import axis_of, operand
+from jax2onnx_lax.indexing._index_analysis import axis_of, operand
 
 __all__ = ["rules"]
 

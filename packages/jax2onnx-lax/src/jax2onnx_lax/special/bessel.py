@@ -12,7 +12,7 @@ from jax import Array, lax
 from jax2onnx_core import Rules
 
 from jax2onnx_lax import _compat
-from jax2onnx_lax.numerics import computed_in, copy_sign
+from jax2onnx_lax._numerics import computed_in, copy_sign
 
 __all__ = ["rules"]
 

@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Context, Rules, Value
 
-from jax2onnx_lax.numerics import computed_in, copy_sign, horner, sign_bit
+from jax2onnx_lax._numerics import computed_in, copy_sign, horner, sign_bit
 
 __all__ = ["rules"]
 

@@ -9,8 +9,8 @@ from jax import lax
 from jax2onnx_core import Case
 from jax2onnx_graph.build.builder import DtypeLike
 
+from jax2onnx_lax._case_helpers import Fn, Values, only_once
 from jax2onnx_lax._compat import lax_function
-from jax2onnx_lax.cases import Fn, Values, only_once
 
 __all__ = ["cases"]
 

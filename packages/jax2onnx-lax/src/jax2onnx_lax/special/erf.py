@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Rules
 
-from jax2onnx_lax.numerics import computed_in, horner
+from jax2onnx_lax._numerics import computed_in, horner
 
 __all__ = ["rules"]
 

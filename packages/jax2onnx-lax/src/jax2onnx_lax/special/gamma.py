@@ -18,7 +18,7 @@ from jax import Array, lax
 from jax2onnx_core import Rules
 
 from jax2onnx_lax import _compat
-from jax2onnx_lax.numerics import computed_in
+from jax2onnx_lax._numerics import computed_in
 
 __all__ = ["rules"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Case
 
-from jax2onnx_lax.cases import Fn
+from jax2onnx_lax._case_helpers import Fn
 
 __all__ = ["cases"]
 

@@ -1,0 +1,215 @@
+"""The options of all commands that export: the object, its inputs, the options of `to_onnx`."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import click
+
+from jax2onnx_cli._inputs import Inputs, read_inputs, read_spec
+from jax2onnx_cli._objects import Subject, load_object, load_subject
+from jax2onnx_cli._terminal import BadInput, Result
+
+if TYPE_CHECKING:
+    from jax2onnx_core import OnnxProgram
+
+__all__ = [
+    "Comparison", "Request", "comparison_options", "default_output", "export", "export_options", "names_variables", "read_numbers",
+]  # fmt: skip
+
+_Callback = Callable[..., Result]
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """The object and the options of a command line, as the user wrote them."""
+
+    subject: str
+    inputs: Sequence[str] = ()
+    keywords: Sequence[str] = ()
+    constraints: Sequence[str] = ()
+    specialize: Sequence[str] = ()
+    input_layouts: Sequence[str] = ()
+    output_layouts: Sequence[str] = ()
+    states: Sequence[str] = ()
+    opset: int | None = None
+    target: str | None = None
+    x64: bool = False
+
+
+_OPTIONS: Sequence[Callable[[_Callback], _Callback]] = (
+    click.argument("subject", metavar="OBJECT"),
+    click.option("-i", "--input", "inputs", multiple=True, metavar="SPEC", help="An argument: '[name:] type[dimensions]'. Repeat it for each."),
+    click.option("--kwargs", "keywords", multiple=True, metavar="SPEC", help="A keyword argument that is an input: 'training: bool[]'."),
+    click.option("--constraint", "constraints", multiple=True, metavar="TEXT", help="What is known of the symbols: 'T >= 2'."),
+    click.option("--specialize", multiple=True, metavar="SYMBOL=N", help="Fix a symbol to a number."),
+    click.option("--input-layout", "input_layouts", multiple=True, metavar="NAME=LAYOUT", help="The order of an input's axes in the model: x=NCHW, 'x=NHWC->NCHW'."),
+    click.option("--output-layout", "output_layouts", multiple=True, metavar="NAME=LAYOUT", help="The order of an output's axes in the model."),
+    click.option("--states", multiple=True, metavar="IN=OUT", help="An input that comes back as an output: 0=0, cache=new_cache; or which variables of a model are states: flax.nnx:Cache."),
+    click.option("--opset", type=int, help="The version of the standard operators, 18 to 26."),
+    click.option("--target", help="The runtime to export for: onnxruntime, openvino, onnx, …"),
+    click.option("--x64", is_flag=True, help="Export with JAX's 64-bit types."),
+)  # fmt: skip
+
+_COMPARISON_OPTIONS: Sequence[Callable[[_Callback], _Callback]] = (
+    click.option("--sizes", multiple=True, metavar="SYMBOL=N,…", help="The sizes of one run; repeat it for more runs."),
+    click.option("--seed", type=int, default=0, help="The seed of the random inputs."),
+    click.option("--rtol", type=float, help="The relative tolerance; by default that of the type."),
+    click.option("--atol", type=float, help="The absolute tolerance."),
+)  # fmt: skip
+
+
+def export_options(function: _Callback) -> _Callback:
+    """Give a command the argument OBJECT and the options of an export, and hand them over as a `Request`."""
+    names = [field.name for field in dataclasses.fields(Request)]
+
+    def command(*args: object, **options: Any) -> Result:
+        request = Request(**{name: options.pop(name) for name in names})
+        return function(*args, request=request, **options)
+
+    wrapped: _Callback = functools.update_wrapper(command, function)
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+class Comparison(TypedDict):
+    """How a model is compared with JAX: options of `OnnxProgram.verify` and `OnnxProgram.bisect`."""
+
+    sizes: list[Mapping[str, int]] | None
+    seed: int
+    rtol: float | None
+    atol: float | None
+
+
+def comparison_options(function: _Callback) -> _Callback:
+    """Give a command the options of a comparison on random inputs, and hand them over as a `Comparison`."""
+
+    def command(
+        *args: object, sizes: Sequence[str], seed: int, rtol: float | None, atol: float | None, **options: Any
+    ) -> Result:
+        runs = [read_numbers("--sizes", [text]) for text in sizes] or None
+        return function(*args, comparison=Comparison(sizes=runs, seed=seed, rtol=rtol, atol=atol), **options)
+
+    wrapped: _Callback = functools.update_wrapper(command, function)
+    for option in reversed(_COMPARISON_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def export(
+    request: Request, *, likely: Callable[[Subject], Inputs] | None = None, provenance: bool = False
+) -> OnnxProgram:
+    """Export the object that the command line names.
+
+    Args:
+      request: the object and the options.
+      likely: the inputs where neither the command line nor the object says them.
+      provenance: whether nodes know the lines that they come from.
+    """
+    subject = load_subject(request.subject)
+    inputs = _inputs(request, subject, likely)
+
+    from jax2onnx_core import to_onnx
+
+    return to_onnx(
+        subject.value, inputs.positional, kwargs=inputs.keywords, input_names=_new_names(subject, inputs),
+        constraints=request.constraints, specialize=read_numbers("--specialize", request.specialize) or None,
+        input_layouts=_layouts("--input-layout", request.input_layouts),
+        output_layouts=_layouts("--output-layout", request.output_layouts), states=_states(request.states), opset=request.opset, target=request.target, x64=request.x64 or None,
+        provenance=provenance,
+    )  # fmt: skip
+
+
+def default_output(request: Request, output: Path | None, suffix: str) -> Path:
+    """The file to write.
+
+    Args:
+      request: the command line.
+      output: the file that the user gave, if any.
+      suffix: the suffix of the default, a file here with the last part of the object's name.
+
+    Raises:
+      BadInput: it is a directory, or its directory does not exist.
+    """
+    path = Path(request.subject.rpartition(":")[2].rpartition(".")[2] + suffix) if output is None else output
+    if path.is_dir():
+        raise BadInput(f"{path} is a directory: give the name of the file, too.")
+    if not path.parent.is_dir():
+        raise BadInput(f"There is no directory {path.parent} for {path.name}: make it first.")
+    return path
+
+
+def _inputs(request: Request, subject: Subject, likely: Callable[[Subject], Inputs] | None) -> Inputs:
+    given, keywords = [*map(read_spec, request.inputs)], [*map(read_spec, request.keywords)]
+    if not given and subject.inputs is not None:
+        return dataclasses.replace(read_inputs([], keywords), positional=subject.inputs, names=None)
+    if not given and not keywords and likely is not None:
+        return likely(subject)
+    inputs = read_inputs(given, keywords)
+    _check_places(subject, inputs)
+    return inputs
+
+
+def _check_places(subject: Subject, inputs: Inputs) -> None:
+    """Raise BadInput if an input has the name of a parameter at another position."""
+    parameters = [parameter.name for parameter in subject.parameters()]
+    for place, name in enumerate(inputs.heads):
+        if name in parameters[:place] + parameters[place + 1 :]:
+            raise BadInput(
+                f"The input {name!r} is in place {place + 1}, but the parameter of {subject.name} in place {parameters.index(name) + 1}: "
+                "inputs are given in the order of the parameters."
+            )
+
+
+def _new_names(subject: Subject, inputs: Inputs) -> Sequence[str] | None:
+    """The names that the user gives to inputs, where they differ from the parameters' own."""
+    parameters = [parameter.name for parameter in subject.parameters()]
+    return None if [*inputs.heads] == parameters[: len(inputs.heads)] else inputs.names
+
+
+def names_variables(states: Sequence[str]) -> bool:
+    """Whether `--states` says which variables of a model are states, not which inputs come back as outputs."""
+    return any("=" not in text for text in states)
+
+
+def _states(texts: Sequence[str]) -> object:
+    """The option `states` of `to_onnx`."""
+    if not texts:
+        return None
+    if not names_variables(texts):
+        pairs = (text.partition("=") for text in texts)
+        return {_position(given): _position(returned) for given, _, returned in pairs}
+    if len(texts) > 1:
+        raise BadInput(
+            f"--states {texts[0]}: several states are pairs of an input and an output, such as cache=new_cache."
+        )
+    return load_object(texts[0]) if ":" in texts[0] else texts[0]
+
+
+def _layouts(option: str, texts: Sequence[str]) -> Mapping[int | str, str] | None:
+    """The layouts of `to_onnx` by names or positions."""
+    pairs = [text.partition("=") for text in texts]
+    for text, (name, _, layout) in zip(texts, pairs, strict=True):
+        if not name or not layout:
+            raise BadInput(f"{option} {text!r}: write a name and a layout, such as x=NCHW.")
+    return {_position(name): layout for name, _, layout in pairs} or None
+
+
+def _position(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
+def read_numbers(option: str, texts: Sequence[str]) -> Mapping[str, int]:
+    """The numbers of symbols: `B=3`, several with commas or in several texts."""
+    numbers = {}
+    for text in (part for given in texts for part in given.split(",")):
+        symbol, _, number = map(str.strip, text.partition("="))
+        if not symbol.isidentifier() or not number.isdecimal():
+            raise BadInput(f"{option} {text!r}: write a symbol and its number, such as B=3.")
+        numbers[symbol] = int(number)
+    return numbers

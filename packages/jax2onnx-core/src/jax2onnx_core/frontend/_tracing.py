@@ -1,0 +1,125 @@
+"""Tracing: the adapted callable in the activation window, on abstract inputs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import jax
+from jax2onnx_graph.build.names import Names
+
+from jax2onnx_core import _compat
+from jax2onnx_core.frontend._adapters import AdaptedCallable
+from jax2onnx_core.frontend._constant_keys import constant_keys
+from jax2onnx_core.frontend._lost_state import lost_state
+from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
+from jax2onnx_core.frontend.activation import activation_window, named_modules
+from jax2onnx_core.frontend.inputs import Inputs
+from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
+from jax2onnx_core.jaxprs import AbsentWeight, open_jaxpr, struct
+from jax2onnx_core.plugins.errors import ConversionError
+from jax2onnx_core.plugins.registry import Registry
+from jax2onnx_core.symbols._inconclusive_dims import is_about_a_symbol, undecided
+
+__all__ = ["NEW_STATE", "Traced", "trace"]
+
+#: What the names of outputs begin with that are new states of a model.
+NEW_STATE = "new_state"
+
+
+@dataclasses.dataclass(frozen=True)
+class Traced:
+    """A traced function: its closed jaxpr, and the pytree, names and avals of its results.
+
+    `lost` is a text about state that the model cannot keep, if there is some.
+    """
+
+    jaxpr: Jaxpr
+    out_tree: PyTreeDef
+    out_names: list[str]
+    out_avals: list[Aval]
+    weight_names: Mapping[int, str]
+    lost: str | None
+
+    def with_jaxpr(self, jaxpr: Jaxpr) -> Traced:
+        """The same function with another jaxpr, whose results have other dimensions."""
+        return dataclasses.replace(self, jaxpr=jaxpr, out_avals=[v.aval for v in open_jaxpr(jaxpr)[0].outvars])
+
+
+def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Traced:
+    """Trace the callable; an error in the user's code passes through with the user's traceback.
+
+    Args:
+      adapted: the callable.
+      inputs: its inputs.
+      registry: the composites that its calls are traced as.
+
+    Raises:
+      UndecidedDimensionError: the code asks for the number behind a symbolic dimension.
+      ConversionError: the function returns no array, or containers that are nested too deep.
+    """
+
+    def call(weights: dict[str, jax.Array], *leaves: jax.Array) -> PyTree:
+        args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
+        fresh = adapted.fresh(weights, kwargs.pop(adapted.state_keyword, {}))
+        with named_modules(fresh.modules()):
+            result = fresh(*args, **kwargs)
+        _check_result(result)
+        # State that the function returns is kept, and so is what it was given.
+        kept = {id(leaf) for leaf in (*leaves, *weights.values(), *jax.tree_util.tree_leaves(result))}
+        written.extend(path for path, array in fresh.written().items() if id(array) not in kept)
+        return result
+
+    written: list[str] = []
+
+    with activation_window(registry.composites, registry), _compat.without_experiments():
+        try:
+            jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
+        except (_compat.inconclusive_dimension_error, TypeError, AttributeError) as error:
+            if not is_about_a_symbol(error):
+                _advise(error, inputs)
+                raise
+            raise undecided(error, inputs.symbols) from error
+    leaves, out_tree = jax.tree_util.tree_flatten_with_path(shapes)
+    taken = Names()
+    names = [taken.unique(_output_name(path, has_states=bool(adapted.states))) for path, _ in leaves]
+    avals = [v.aval for v in open_jaxpr(jaxpr)[0].outvars]
+    # Absent weights are constants of the jaxpr like others.
+    variables = open_jaxpr(jaxpr)[0].invars
+    absent = [AbsentWeight(name, struct(v.aval)) for name, v in zip(sorted(adapted.absent), variables, strict=False)]
+    jaxpr = _compat.without_dead_equations(_compat.with_constants(jaxpr, absent))
+    found = constant_keys(jaxpr)
+    keys = [key.name if isinstance(key, AbsentWeight) else adapted.names.get(id(key), "") for key in found]
+    lost = lost_state(written, keys, adapted.owners) if written or keys else None
+    return Traced(jaxpr, out_tree, names, avals, adapted.names, lost)
+
+
+def _check_result(result: PyTree) -> None:
+    if is_too_deep(result):
+        raise ConversionError(
+            "The function returns containers that are nested more than 100 deep, or contain themselves."
+        )
+    if not jax.tree_util.tree_leaves(result):
+        raise ConversionError(f"The function returns {result!r}, in which there is no array; a model needs an output.")
+
+
+def _advise(error: Exception, inputs: Inputs) -> None:
+    """Say how an argument becomes static, if the code wants to know the value of one that may have been meant so."""
+    if jax.ShapeDtypeStruct.__name__ in str(error):
+        error.add_note(
+            "A weight that is a type only is given its place in models of frameworks, and in closures, globals, arguments of "
+            "functools.partial, and pytrees of lists, tuples and dicts there. Hand it to the function in one of these ways."
+        )
+    numbers = [name for name, aval in zip(inputs.names, inputs.avals, strict=True) if aval.weak_type]
+    if numbers and isinstance(error, jax.errors.ConcretizationTypeError):
+        error.add_note(
+            f"The inputs given as Python numbers ({', '.join(numbers)}) are inputs of the model. One that is to be fixed "
+            f"in it is not listed, but bound: functools.partial(fn, {numbers[0]}=value)."
+        )
+
+
+def _output_name(path: KeyPath, *, has_states: bool) -> str:
+    if has_states and path[0].idx == 1:  # they stand beside the result
+        return f"{NEW_STATE}.{path_name(path[1:])}"
+    name = path_name(path[1:] if has_states else path)
+    return f"output_{name}".rstrip("_") if not name or name[0].isdigit() else name
