@@ -13,7 +13,7 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import Elementwise, facts_of, operators_where
 from jax2onnx_graph.facts.shapes import broadcast_dims
-from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dims
+from jax2onnx_graph.facts.values import dims_of, same_dims
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import NodePass
 from jax2onnx_graph.rewrite.patterns import operation
@@ -71,11 +71,8 @@ class ImplicitBroadcast(NodePass[_Narrowed]):
             self._skip_broadcasts(node, inputs)
         if node.op_type in _BROADCASTING:
             weights = _stripped_shapes(node, inputs)
-        operands = {
-            place: new
-            for place, (new, old) in enumerate(zip(inputs, node.inputs, strict=True))
-            if new is not None and new is not old
-        }
+        pairs = enumerate(zip(inputs, node.inputs, strict=True))
+        operands = {place: new for place, (new, old) in pairs if new is not old and new is not None}
         return _Narrowed(operands, weights) if operands or weights else None
 
     def rewrite(self, node: ir.Node, match: _Narrowed, editor: GraphEditor) -> None:
@@ -179,21 +176,20 @@ def _inner_operand(expand: ir.Node) -> ir.Value | None:
     return value if is_enough else source
 
 
-def _stripped_shapes(node: ir.Node, inputs: Sequence[ir.Value | None]) -> dict[int, tuple[int, ...]]:
+def _stripped_shapes(node: ir.Node, inputs: _Inputs) -> dict[int, tuple[int, ...]]:
     """Rule 5: place → the shape of a weight among `inputs` without leading axes of size 1."""
     found: dict[int, tuple[int, ...]] = {}
-    dims = dims_of(node.outputs[0])
-    shapes: list[Sequence[LabelledDim] | None] = [dims_of(value) for value in inputs]
     for place, value in enumerate(inputs):
         tensor = value.const_value if value is not None and value.producer() is None else None
-        if value is None or tensor is None or tensor.size == 1 or tensor.shape[0] != 1:
+        if tensor is None or tensor.size == 1 or tensor.shape[0] != 1:
             continue
         full = tensor.shape.numpy()
         shape = tuple(full[next(axis for axis, dim in enumerate(full) if dim != 1) :])
-        rest = [*shapes[:place], shape, *shapes[place + 1 :]]
-        known_shapes = [dims for dims in rest if dims is not None]
-        if len(known_shapes) == len(rest) and same_dims(broadcast_dims(known_shapes), dims):
-            found[place] = shapes[place] = shape
+        stripped = {**found, place: shape}
+        shapes = [stripped.get(other, dims_of(v)) for other, v in enumerate(inputs)]
+        known_shapes = [dims for dims in shapes if dims is not None]
+        if len(known_shapes) == len(shapes) and same_dims(broadcast_dims(known_shapes), dims_of(node.outputs[0])):
+            found[place] = shape
     return found
 
 

@@ -1,0 +1,43 @@
+"""Constants and names that the editors of one root graph share."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from jax2onnx_graph.rewrite.root_graph import RootGraph
+
+TEXT = """<ir_version: 10, opset_import: ["" : 23]>
+g (float[N] x) => (float[N] y) <float[1] w = {1}> { y = Add(x, w) }"""
+
+
+@pytest.fixture
+def graph() -> ir.Graph:
+    return ir.from_onnx_text(TEXT).graph
+
+
+def test_equal_constants_are_stored_once(graph):
+    root = RootGraph(graph, is_function=False)
+    zero, negative = root.constant(np.float32([0.0])), root.constant(np.float32([-0.0]))
+    assert root.constant(np.float32([0.0])) is zero is not negative
+    assert set(graph.initializers) == {"w", zero.name, negative.name}
+
+
+def test_a_function_has_constant_nodes_in_front(graph):
+    value = RootGraph(graph, is_function=True).constant(np.int64([3]))
+    assert [node.op_type for node in graph] == ["Constant", "Add"]
+    assert graph[0].outputs[0] is value
+
+
+def test_what_is_made_of_a_constant_is_named_after_it_and_stored_once(graph):
+    root, w = RootGraph(graph, is_function=False), graph.initializers["w"]
+    made = root.derived(w, ir.Tensor(np.float32(1)), "squeeze")
+    assert (made.name, made.dtype, made.shape) == ("w.squeeze", ir.DataType.FLOAT, ir.Shape([]))
+    assert root.derived(w, ir.Tensor(np.float32(1)), "squeeze") is made
+    assert root.derived(w, ir.Tensor(np.float32(1)), "other") is not made
+    assert root.own(ir.Tensor(np.float32(2)), [w]).name.startswith("w_")
+
+
+def test_names_of_values_are_free(graph):
+    root = RootGraph(graph, is_function=False)
+    assert [root.value_name(base) for base in ("x", "w", "new", "new")] == ["x_1", "w_1", "new", "new_1"]
