@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
-from jax2onnx_graph.rewrite.root_graph import RootGraph
+from jax2onnx_graph.rewrite._root_graph import RootGraph
 
 TEXT = """<ir_version: 10, opset_import: ["" : 23]>
 g (float[N] x) => (float[N] y) <float[1] w = {1}> { y = Add(x, w) }"""
