@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
+import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
@@ -80,17 +82,22 @@ class _State:
 class States(MutableMapping[str, Array]):
     """The states of a session by the names of the inputs; reading makes a copy, and so does writing."""
 
-    def __init__(self, loaded: StatefulModel, states: Mapping[str, _State], sizes: StateSizes) -> None:
+    def __init__(
+        self, loaded: StatefulModel, states: Mapping[str, _State], sizes: StateSizes, lock: contextlib.AbstractContextManager[object]
+    ) -> None:  # fmt: skip
         self._loaded, self._states, self._sizes = loaded, states, sizes
+        self._lock = lock  # held while the model runs
 
     def __getitem__(self, name: str) -> Array:
         self._check(name)
-        return self._loaded.read(name)
+        with self._lock:
+            return self._loaded.read(name)
 
     def __setitem__(self, name: str, array: Array) -> None:
         self._check(name)
-        self._loaded.write(name, _checked(self._states[name], array))
-        self.cut(name)
+        with self._lock:
+            self._loaded.write(name, _checked(self._states[name], array))
+            self.cut(name)
 
     def __delitem__(self, name: str) -> None:
         raise TypeError("A model has all of its states; set one instead, or reset the session.")
@@ -145,7 +152,8 @@ class States(MutableMapping[str, Array]):
         arrays = {name: _restored(array, self._states[name].dtype) for name, array in found.items()}
         for name, array in arrays.items():
             _checked(self._states[name], array)
-        self.update(arrays)
+        with self._lock:
+            self.update(arrays)
 
 
 def _storable(dtype: Dtype) -> Dtype:
@@ -158,7 +166,7 @@ def _restored(array: Array, dtype: Dtype) -> Array:
 
 
 class ModelSession:
-    """A loaded model, run step by step.
+    """A loaded model, run step by step. Threads that use one session wait for each other: a step is one at a time.
 
     Attributes:
       state: the states by the names of the inputs, to be read, set, saved and loaded.
@@ -170,7 +178,8 @@ class ModelSession:
     ) -> None:  # fmt: skip
         self._loaded, self._interface, self._space, self._sizes = loaded, interface, space, sizes
         self._states, self._initial = states, initial
-        self.state = States(loaded, states, sizes)
+        self._lock = threading.RLock()
+        self.state = States(loaded, states, sizes, self._lock)
         self.reset()
 
     def step(self, *args: Any, **kwargs: Any) -> Any:
@@ -183,13 +192,14 @@ class ModelSession:
           RuntimeInputError: the arguments do not fit the model or the states, or a state would exceed its limit. The
             states stay as they are.
         """
-        shapes = {name: self._loaded.shape(name) for name in self._states}
-        feeds, sizes = self._interface.feeds(args, kwargs, shapes)
-        self._check_limits(sizes)
-        outputs = self._loaded.run(feeds)
-        for name in self._states:
-            self.state.cut(name)
-        return self._interface.result(outputs)
+        with self._lock:
+            shapes = {name: self._loaded.shape(name) for name in self._states}
+            feeds, sizes = self._interface.feeds(args, kwargs, shapes)
+            self._check_limits(sizes)
+            outputs = self._loaded.run(feeds)
+            for name in self._states:
+                self.state.cut(name)
+            return self._interface.result(outputs)
 
     def reset(self, **slots: Sequence[int]) -> None:
         """Put the states back to what they were at first; with `B=[2]`, only their entry 2 along the axes shown as `B`.
@@ -200,8 +210,9 @@ class ModelSession:
         known = {label for state in self._states.values() for label in state.labels}
         for label in slots:
             _check_labels("reset", {label: 0}, known)
-        for name, first in self._initial.items():
-            self.state[name] = self._with_slots(self._states[name], first, slots) if slots else first
+        with self._lock:
+            for name, first in self._initial.items():
+                self.state[name] = self._with_slots(self._states[name], first, slots) if slots else first
 
     def _with_slots(self, state: _State, first: Array, slots: Mapping[str, Sequence[int]]) -> Array:
         """A state with some entries along some axes as they were at first."""
@@ -218,14 +229,18 @@ class ModelSession:
     def resize(self, **sizes: int) -> None:
         """Give the axes of the states that are shown as a symbol another size: cut at the end, or filled with zeros there."""
         _check_labels("resize", sizes, {label for state in self._states.values() for label in state.labels})
-        for name, state in self._states.items():
-            if any(label in sizes for label in state.labels):
-                old = self._loaded.read(name)
-                shape = tuple(sizes.get(label, size) for label, size in zip(state.labels, old.shape, strict=True))
-                new = np.zeros(shape, old.dtype)
-                common = tuple(slice(min(a, b)) for a, b in zip(shape, old.shape, strict=True))
-                new[common] = old[common]
-                self.state[name] = new
+        with self._lock:
+            for name, state in self._states.items():
+                if any(label in sizes for label in state.labels):
+                    self._resize(name, state, sizes)
+
+    def _resize(self, name: str, state: _State, sizes: Mapping[str, int]) -> None:
+        old = self._loaded.read(name)
+        shape = tuple(sizes.get(label, size) for label, size in zip(state.labels, old.shape, strict=True))
+        new = np.zeros(shape, old.dtype)
+        common = tuple(slice(min(a, b)) for a, b in zip(shape, old.shape, strict=True))
+        new[common] = old[common]
+        self.state[name] = new
 
     def _check_limits(self, sizes: Mapping[str, int]) -> None:
         for state in self._states.values():

@@ -6,12 +6,14 @@ import dataclasses
 import functools
 import inspect
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax2onnx_graph.build.names import Names
 
+from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend.python_functions import closed_over, rebuilt, used_globals
 from jax2onnx_core.jax_types import Function, PyTree
@@ -31,7 +33,7 @@ class AdaptedCallable:
 
     Attributes:
       called: the callable whose parameters the inputs are.
-      names: id of an array → its name.
+      names: `array_identity` of an array → its name.
       arrays: the arrays themselves, so that their ids stay theirs.
       classes: those of the objects found.
       absent: the weights that are given as types only: name → type.
@@ -39,7 +41,7 @@ class AdaptedCallable:
     """
 
     called: Function
-    names: Mapping[int, str]
+    names: Mapping[Hashable, str]
     arrays: Sequence[object]
     classes: frozenset[type]
     absent: Mapping[str, jax.ShapeDtypeStruct]
@@ -173,7 +175,7 @@ class _Search:
         self._seen: set[int] = set()
         self._makers: dict[int, Maker] = {}
         self._absent_names = Names()
-        self.names: dict[int, str] = {}
+        self.names: dict[Hashable, str] = {}
         self.arrays: list[object] = []
         self.classes: set[type] = set()
         self.models: dict[int, Adapted] = {}
@@ -220,13 +222,15 @@ class _Search:
                 name = self._absent_names.unique(path)
                 self.absent_paths.setdefault(key, {})[path] = name
                 self.absent[name] = leaf
-            elif isinstance(leaf, jax.Array) and id(leaf) not in self.names:
-                self.names[id(leaf)] = path
+            elif isinstance(leaf, jax.Array | np.ndarray) and (identity := array_identity(leaf)) not in self.names:
+                self.names[identity] = path
                 self.arrays.append(leaf)
 
     def _tree(self, value: object, name: str) -> Maker | None:
         """A maker of a pytree with absent weights; the arrays in others are named."""
-        if not isinstance(value, (dict, list, tuple, jax.Array, jax.ShapeDtypeStruct)) or is_too_deep(value):
+        if not isinstance(value, (dict, list, tuple, jax.Array, np.ndarray, jax.ShapeDtypeStruct)) or is_too_deep(
+            value
+        ):
             return None
         key, (leaves, tree) = id(value), jax.tree_util.tree_flatten_with_path(value)
         named = {".".join(filter(None, [name, path_name(path)])): leaf for path, leaf in leaves}

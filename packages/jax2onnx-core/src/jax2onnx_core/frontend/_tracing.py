@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 import jax
 from jax2onnx_graph.build.names import Names
 
 from jax2onnx_core import _compat
+from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.frontend._adapters import AdaptedCallable
 from jax2onnx_core.frontend._constant_keys import constant_keys
 from jax2onnx_core.frontend._lost_state import lost_state
 from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
+from jax2onnx_core.frontend._snapshots import ArraySnapshots
 from jax2onnx_core.frontend.activation import activation_window, named_modules
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
@@ -31,15 +33,17 @@ NEW_STATE = "new_state"
 class Traced:
     """A traced function: its closed jaxpr, and the pytree, names and avals of its results.
 
-    `lost` is a text about state that the model cannot keep, if there is some.
+    `weight_names` has the names of arrays by their `array_identity`, `lost` is a text about state that the model cannot keep, if there is some, and
+    `snapshots` has the numbers of the constants that are NumPy arrays.
     """
 
     jaxpr: Jaxpr
     out_tree: PyTreeDef
     out_names: list[str]
     out_avals: list[Aval]
-    weight_names: Mapping[int, str]
+    weight_names: Mapping[Hashable, str]
     lost: str | None
+    snapshots: ArraySnapshots = dataclasses.field(default_factory=ArraySnapshots)
 
     def with_jaxpr(self, jaxpr: Jaxpr) -> Traced:
         """The same function with another jaxpr, whose results have other dimensions."""
@@ -89,7 +93,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     absent = [AbsentWeight(name, struct(v.aval)) for name, v in zip(sorted(adapted.absent), variables, strict=False)]
     jaxpr = _compat.without_dead_equations(_compat.with_constants(jaxpr, absent))
     found = constant_keys(jaxpr)
-    keys = [key.name if isinstance(key, AbsentWeight) else adapted.names.get(id(key), "") for key in found]
+    keys = [key.name if isinstance(key, AbsentWeight) else adapted.names.get(array_identity(key), "") for key in found]
     lost = lost_state(written, keys, adapted.owners) if written or keys else None
     return Traced(jaxpr, out_tree, names, avals, adapted.names, lost)
 

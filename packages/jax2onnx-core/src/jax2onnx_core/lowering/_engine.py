@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from jax2onnx_graph.targets import Target
 from jax2onnx_core import _compat
 from jax2onnx_core._fingerprint import jaxpr_fingerprint
 from jax2onnx_core.frontend._composite import is_composite
+from jax2onnx_core.frontend._snapshots import ArraySnapshots
 from jax2onnx_core.jax_types import Atom, Equation, Jaxpr
 from jax2onnx_core.jaxprs import bounds, is_drop_var, is_literal, open_jaxpr
 from jax2onnx_core.lowering._constant_eval import evaluate_equation
@@ -47,11 +49,14 @@ class Engine:
     """
 
     def __init__(
-        self, registry: Registry, target: Target, opset: int, symbols: Symbols, weight_names: Mapping[int, str],
+        self, registry: Registry, target: Target, opset: int, symbols: Symbols, weight_names: Mapping[Hashable, str], snapshots: ArraySnapshots,
         *, provenance: bool = False, inline_functions: bool = False, x64: bool = True,
     ) -> None:  # fmt: skip
         notation = DimNotation(symbols.label, _compat.dim_expression, bounds)
-        self.state = ModelState(opset, target, notation, weight_names, weight_tensor, inline_functions=inline_functions)
+        self.state = ModelState(
+            opset, target, notation, weight_names, functools.partial(weight_tensor, snapshots=snapshots),
+            inline_functions=inline_functions,
+        )  # fmt: skip
         self._symbols = symbols
         self.log = LoweringLog()
         self._registry = registry

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from jax2onnx_graph.facts.dims import Dim, Dims, SpecializedDim, SymbolicDim, Te
 from jax2onnx_graph.metadata import DIMS_KEY
 from jax2onnx_graph.targets import Target
 
+from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.lowering._constants import ConstantPool
 
 __all__ = ["DimNotation", "ModelState"]
@@ -46,11 +47,11 @@ class ModelState:
       inline_functions: whether the bodies of functions stand in the place of their calls.
       names: the names that are taken.
 
-    `weight_names` has the names of weights by their ids; `physical` makes the array of a tensor from a weight.
+    `weight_names` has the names of weights by their `array_identity`; `physical` makes the array of a tensor from a weight.
     """
 
     def __init__(
-        self, opset: int, target: Target, notation: DimNotation, weight_names: Mapping[int, str],
+        self, opset: int, target: Target, notation: DimNotation, weight_names: Mapping[Hashable, str],
         physical: Callable[[Any], Array | ir.TensorProtocol], *, inline_functions: bool = False,
     ) -> None:  # fmt: skip
         self.opset, self.target, self.notation = opset, target, notation
@@ -95,7 +96,7 @@ class ModelState:
         """The value of an array that the traced function closed over, or of an absent weight; one array is one value."""
         value = self._weights.get(id(array))
         if value is None:
-            name, tensor = self._weight_names.get(id(array)), self._physical(array)
+            name, tensor = self._weight_names.get(array_identity(array)), self._physical(array)
             if isinstance(tensor, np.ndarray):
                 value = self._pool.weight(tensor, name)
             else:

@@ -17,6 +17,7 @@ from jax2onnx_graph.build.attributes import element_type
 from jax2onnx_graph.weights.absent import absent_weight
 
 from jax2onnx_core import _compat
+from jax2onnx_core.frontend._snapshots import ArraySnapshots
 from jax2onnx_core.jax_types import Aval
 from jax2onnx_core.jaxprs import AbsentWeight, Dims, is_static
 
@@ -76,14 +77,15 @@ def component_struct(aval: Aval) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(aval.shape, physical_type(aval)[0])
 
 
-def weight_tensor(array: object) -> Array | ir.TensorProtocol:
+def weight_tensor(array: object, snapshots: ArraySnapshots) -> Array | ir.TensorProtocol:
     """The physical form of a weight: its array, or a tensor for one that is absent, or spread over several devices."""
     if isinstance(array, AbsentWeight):
         return absent_weight(array.name, *static_type(array.type))
     if isinstance(array, jax.Array) and array.is_fully_addressable and len(array.devices()) > 1:
         dtype, dims = static_type(array)
         return ir.LazyTensor(lambda: ir.Tensor(_gathered(array)), element_type(dtype), ir.Shape(dims))
-    return physical_array(array)
+    physical = physical_array(array)
+    return physical if isinstance(array, jax.Array) else snapshots.of(array, physical)
 
 
 def _gathered(array: jax.Array) -> Array:

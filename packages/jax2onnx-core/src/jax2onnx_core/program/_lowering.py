@@ -128,7 +128,7 @@ def _lower(make: type[Engine], options: LoweringOptions, function: SpecializedFu
     with _compat.default_options():
         engine = make(
             plugins.registry, options.target, options.opset or options.target.best_opset, inputs.symbols,
-            traced.weight_names, provenance=options.provenance, inline_functions=options.inline_functions, x64=options.x64,
+            traced.weight_names, traced.snapshots, provenance=options.provenance, inline_functions=options.inline_functions, x64=options.x64,
         )  # fmt: skip
         engine.state.names.reserve(options.output_names or ())
         scope, outputs = _lower_main_graph(engine, function)
