@@ -150,9 +150,13 @@ standard_target = Target()
 
 def find_target(targets: Mapping[str, Target], name: str | None) -> Target:
     """The target called `name` or `name==version`; for None the default among them, else plain ONNX."""
+    if name is not None and not isinstance(name, str):
+        raise OptionError(f"target is the name of one target, such as 'onnx', not {name!r:.80}.")
     if name is None:
         return next((t for t in targets.values() if t.is_default), standard_target)
-    base, _, version = name.partition("==")
+    base, given, version = name.partition("==")
+    if given and not version:
+        raise OptionError(f"target={name!r} names no version; write target={base!r} for the newest.")
     if base not in targets:
         raise OptionError(f"target={name!r} is not installed; there are: {', '.join(sorted(targets))}.")
     return targets[base].of_version(version) if version else targets[base]

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.options import check_list
 
 __all__ = ["Mode", "Quantization"]
 
@@ -55,6 +56,7 @@ class Quantization:
             raise OptionError(f"block_size is one of {', '.join(map(str, _BLOCK_SIZES))}, not {self.block_size!r}.")
         if isinstance(self.exclude, str):
             raise OptionError(f"exclude is a list of patterns; write exclude=[{self.exclude!r}].")
+        check_list("exclude", self.exclude, "patterns")
         if not self.keep_io_types and self.mode not in _HALF:
             raise OptionError(
                 f"keep_io_types is for {' and '.join(_HALF)}: inputs and outputs stay as they are in {self.mode}."

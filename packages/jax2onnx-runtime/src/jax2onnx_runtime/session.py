@@ -18,6 +18,7 @@ from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.labels import symbols_in
 from jax2onnx_graph.metadata import DIMS_KEY, StatePair, read_states
+from jax2onnx_graph.options import check_mapping
 from jax2onnx_graph.saving.files import checked_path
 
 from jax2onnx_runtime.sizes import SymbolSpace
@@ -143,8 +144,11 @@ class States(MutableMapping[str, Array]):
         Raises:
           RuntimeInputError: the file holds other states, or of other types; those of the session stay.
         """
-        with np.load(path) as file:
-            found = {name: file[name] for name in file.files}
+        try:
+            with np.load(path) as file:
+                found = {name: file[name] for name in file.files}
+        except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as error:
+            raise RuntimeInputError(f"{path} holds no states that a session has saved: {error}") from error
         if found.keys() != self._states.keys():
             raise RuntimeInputError(
                 f"{path} holds the states {', '.join(found) or 'none'}, but those of the model are {', '.join(self._states)}."
@@ -277,6 +281,12 @@ def open_session(
     for name in initial.keys() - states.keys():
         raise OptionError(f"initial: there is no state {name!r}; the states are {', '.join(states) or 'none'}.")
     growing = {s.labels[s.grows] for s in states.values() if s.grows is not None}
+    for option, given in dataclasses.asdict(sizes).items():
+        check_mapping(option, given, "symbols to numbers, {'S': 4}")
+    if both := sizes.window.keys() & sizes.limits.keys():
+        raise OptionError(
+            f"The axis {min(both)!r} has a window and a limit: with a window it never grows beyond it. Give one of them."
+        )
     _check_labels("sizes", sizes.sizes, {label for s in states.values() for label in s.labels})
     _check_labels("window", sizes.window, growing)
     _check_labels("limits", sizes.limits, growing)

@@ -10,6 +10,7 @@ import jax
 from jax2onnx_graph.build.names import check_names
 from jax2onnx_graph.metadata import StatePair
 from jax2onnx_graph.opsets import check_opset
+from jax2onnx_graph.options import check_flag, check_list, check_mapping
 from jax2onnx_graph.targets import find_target
 
 from jax2onnx_core.frontend._adapters import adapt_callable
@@ -80,6 +81,11 @@ def to_onnx(
       OptionError, InputError, SymbolError: something in the call is not as described above.
       UnsupportedError: primitives that no plugin lowers, all of them in one error.
     """
+    check_mapping("kwargs", kwargs, "keyword arguments to specifications, {'scale': ((), 'float32')}")
+    check_list("constraints", constraints, "texts such as 'T >= 2'")
+    check_list("output_names", output_names, "names")
+    for option, flag in {"x64": x64, "provenance": provenance, "inline_functions": inline_functions}.items():
+        check_flag(option, flag)
     found = installed_plugins().with_inline(plugins)
     registry, made_for = found.registry, find_target(found.registry.targets, target)
     check_opset(opset, made_for)
@@ -91,7 +97,7 @@ def to_onnx(
         states = {adapted.state_keyword: NEW_STATE}
     with jax.enable_x64(x64):
         parsed = parse_inputs(
-            adapted.called, inputs, kwargs or {}, constraints, map(str, output_names or ()), adapted.state_inputs
+            adapted.called, inputs, kwargs or {}, constraints or (), map(str, output_names or ()), adapted.state_inputs
         )
         parsed = parsed.renamed(input_names, output_names or ()).with_layouts(input_layouts)
         function = trace_inputs(adapted, parsed, registry, specialize)

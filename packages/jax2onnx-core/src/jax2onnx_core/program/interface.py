@@ -161,8 +161,17 @@ class Interface:
 
     def _accepted(self, leaf: Any, dtype: Dtype) -> Array | jax.Array:
         """The argument of dtype `dtype` where JAX, too, would make it that: 64 bits become 32 while x64 is off."""
+        if isinstance(leaf, jax.core.Tracer):
+            raise RuntimeInputError(
+                "The argument is traced by JAX: a program runs outside of jax.jit, jax.grad and other transformations. Call the exported "
+                "function there, or the program by jax.pure_callback."
+            )
         if isinstance(leaf, jax.Array):
             return leaf
+        if isinstance(leaf, np.ma.MaskedArray):
+            raise RuntimeInputError(
+                "The argument is a masked array, whose mask a model does not take; give array.filled(value)."
+            )
         is_number = isinstance(leaf, (bool, int, float, complex)) and not isinstance(leaf, np.generic)
         if is_number and not _compat.is_extended_dtype(dtype):
             return number_array(leaf, dtype)

@@ -15,6 +15,7 @@ from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.labels import check_labels
 from jax2onnx_graph.metadata import ModelMetadata, SymbolInfo
 from jax2onnx_graph.opsets import opset_of
+from jax2onnx_graph.options import check_count, check_flag, check_list, check_mapping, check_tolerance
 from jax2onnx_graph.saving.writing import save_sharing_weights
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.weights.absent import WeightType
@@ -226,6 +227,8 @@ class OnnxProgram:
           SaveError: nothing can be written there.
           WeightsError: weights are absent, or do not fit.
         """
+        check_flag("external_data", external_data)
+        check_count("threshold", threshold)
         if weights is not None:
             complete = self.with_weights(weights, rename=rename)
             return complete.save(path, external_data=external_data, threshold=threshold, data_file=data_file)
@@ -304,7 +307,12 @@ class OnnxProgram:
           sizes: symbols → numbers, one mapping per run; by default a few of each.
           ranges: input name → `(low, high)` of its random numbers.
           seed: that of the random numbers.
+
+        Raises:
+          OptionError: `ranges` is no mapping, or `seed` no whole number from 0 on.
         """
+        check_mapping("ranges", ranges, "names of inputs to (low, high), {'x': (0, 1)}")
+        check_count("seed", seed)
         return self.interface.random_runs(self.model, sizes, ranges, seed)
 
     def profile(self, *args: object, **kwargs: object) -> dict[str, float]:
@@ -340,6 +348,8 @@ class OnnxProgram:
           OptionError: an option fits no state, or a state has no first value.
           TargetError: the runtime is not installed, or cannot run the model.
         """
+        check_mapping("initial", initial, "arguments that are states to their first values, {0: cache}")
+        check_list("providers", providers, "execution providers")
         options = RuntimeOptions(threads, providers, session_options, graph_optimization_level)
         return self._callable.session(initial, StateSizes(sizes or {}, window or {}, limits or {}), options)
 
@@ -372,7 +382,10 @@ class OnnxProgram:
           VerificationError: an output differs; it is named.
           WeightsError: weights are absent.
         """
-        runs = self.random_calls(sizes, ranges or {}, seed)
+        check_list("inputs", inputs, "arguments, one for each position")
+        check_tolerance("rtol", rtol)
+        check_tolerance("atol", atol)
+        runs = self.random_calls(sizes, {} if ranges is None else ranges, seed)
         if inputs is not None or kwargs is not None:
             if sizes is not None or ranges is not None:
                 raise OptionError("verify takes either inputs and kwargs, or sizes and ranges for random ones.")
@@ -412,6 +425,8 @@ class OnnxProgram:
         Raises:
           WeightsError: weights are absent.
         """
+        check_tolerance("rtol", rtol)
+        check_tolerance("atol", atol)
         given = _given_run(args, kwargs, sizes, ranges)
         self._callable.check_complete("bisected")
         runs = self.random_calls(sizes, ranges or {}, seed) if given is None else [given]
@@ -669,6 +684,8 @@ def _quantized(original: OnnxProgram | QuantizedProgram, request: Quantization) 
 
 def _described(model: ir.Model, metadata: ModelMetadata) -> ir.Model:
     """A copy of the model that says of itself what `metadata` says."""
+    if not isinstance(metadata, ModelMetadata):
+        raise OptionError(f"with_metadata takes a ModelMetadata(name=…, version=…), not {metadata!r:.80}.")
     described = model.clone()
     metadata.write(described)
     return described
