@@ -53,8 +53,8 @@ class Plugins:
     def failure_notes(self) -> list[str]:
         """One sentence per plugin that could not be loaded."""
         return [
-            f"The plugin of {owner} could not be loaded ({type(error).__name__}: {error}). Mend or uninstall it, or leave it out "
-            "with JAX2ONNX_PLUGINS."
+            f"The plugin of {owner} could not be loaded ({type(error).__name__}: {str(error).rstrip('.')}). Mend or uninstall it, or leave "
+            "it out with JAX2ONNX_PLUGINS."
             for owner, error in self.failures.items()
         ]
 
@@ -120,7 +120,8 @@ def load_plugins(entry_points: Sequence[importlib.metadata.EntryPoint], allow: s
     """Load the plugins behind `entry_points`.
 
     `allow` is a comma-separated list of entry point names; the empty string loads none, None loads all.
-    A plugin whose import or hook fails is remembered in `failures` and does not stop the others.
+    A plugin that fails (its import, its hook, another API number, a misspelt hook, a name or an operation that another one has) is
+    remembered in `failures` and does not stop the others; of two that claim the same, the first by name has it.
     """
     wanted = None if allow is None else {name.strip() for name in allow.split(",")} - {""}
     if unknown := (wanted or set()) - {entry_point.name for entry_point in entry_points}:
@@ -135,28 +136,35 @@ def load_plugins(entry_points: Sequence[importlib.metadata.EntryPoint], allow: s
         if wanted is not None and entry_point.name not in wanted:
             continue
         owner = _distribution(entry_point)
-        if entry_point.name in found and found[entry_point.name] != owner:
-            raise PluginError(
-                f"Two distributions register the jax2onnx plugin name {entry_point.name!r}: "
-                f"{found[entry_point.name]} and {owner}. Uninstall one of them."
+        first = found.setdefault(entry_point.name, owner)
+        if first != owner:
+            failures[owner] = PluginError(
+                f"Two distributions register the jax2onnx plugin name {entry_point.name!r}: {first} and {owner}. Uninstall one of them."
             )
-        if entry_point.name in found:
-            continue
-        found[entry_point.name] = owner
-        attempt = registry.copy()
-        # A stranger's import or hook may fail in any way; the others must still work, and the failure is
-        # kept for the error that names it when something it might have supplied is missing.
-        try:
-            plugin = entry_point.load()
-            _check_api(plugin, owner)
-            _add(manager, plugin, attempt, owner, entry_point.name)
-        except PluginError:
-            raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 (kept and shown)
-            failures[owner] = error
-        else:
-            registry = attempt
+        elif not manager.has_plugin(entry_point.name):
+            # A stranger's plugin may fail in any way; the others must still work, and the failure is kept for the report, and for
+            # the error that names it when something it might have supplied is missing.
+            try:
+                registry = _loaded(manager, entry_point, registry, owner)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 (kept and shown)
+                failures[owner] = error
     return Plugins(manager, registry, found, failures)
+
+
+def _loaded(
+    manager: pluggy.PluginManager, entry_point: importlib.metadata.EntryPoint, registry: Registry, owner: str
+) -> Registry:
+    """A registry with what the plugin behind an entry point contributes; where it fails, nothing of it is left."""
+    plugin = entry_point.load()
+    _check_api(plugin, owner)
+    extended = registry.copy()
+    try:
+        _add(manager, plugin, extended, owner, entry_point.name)
+    except BaseException:
+        if manager.is_registered(plugin):
+            manager.unregister(plugin)
+        raise
+    return extended
 
 
 def _check_api(plugin: Any, owner: str) -> None:
