@@ -31,6 +31,7 @@ from jax2onnx_graph.passes.structural.fold_casts import FoldCasts
 from jax2onnx_graph.passes.structural.fold_constants import FoldConstants
 from jax2onnx_graph.passes.structural.fold_neutral import FoldNeutral
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
+from jax2onnx_graph.passes.structural.fold_where import FoldWhere
 from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcast
 from jax2onnx_graph.passes.structural.merge_reductions import MergeReductions
 from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
@@ -89,6 +90,7 @@ def default_passes() -> list[PassFactory]:
         ImplicitBroadcast,
         EliminateCommonSubexpressions,
         FoldNeutral,
+        FoldWhere,
         FuseMod,
         FuseRelu,
         FuseSilu,
