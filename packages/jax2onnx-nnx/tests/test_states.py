@@ -155,3 +155,25 @@ def test_names_that_the_user_gave():
 def test_no_such_state(decoder, states):
     with pytest.raises(errors.OptionError, match="states="):
         to_onnx(decoder, [(2, 1, 16)], states=states)
+
+
+class Copying(nnx.Module):
+    """Changes a copy of its cache, since the inner module comes back from `jax.jit` as another object."""
+
+    def __init__(self) -> None:
+        self.cache = nnx.Cache(jnp.zeros(3))
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        graph, state = nnx.split(self)
+
+        def step(state, x):
+            copy = nnx.merge(graph, state)
+            copy.cache[...] = copy.cache[...] + x
+            return copy.cache[...]
+
+        return jax.jit(step)(state, x)
+
+
+def test_states_that_no_call_changes_are_warned_of():
+    with pytest.warns(errors.ExportWarning, match="A call returns these states as they were: cache"):
+        to_onnx(Copying(), [(3,)], states=nnx.Cache)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
 import jax
 from jax2onnx_graph.build.names import Names
@@ -18,7 +18,7 @@ from jax2onnx_core.frontend._snapshots import ArraySnapshots
 from jax2onnx_core.frontend.activation import activation_window, named_modules
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
-from jax2onnx_core.jaxprs import AbsentWeight, open_jaxpr, struct
+from jax2onnx_core.jaxprs import AbsentWeight, is_extended_dtype, open_jaxpr, struct
 from jax2onnx_core.plugins.errors import ConversionError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.symbols._inconclusive_dims import is_about_a_symbol, undecided
@@ -33,6 +33,7 @@ NEW_STATE = "new_state"
 class Traced:
     """A traced function: its closed jaxpr, and the pytree, names and avals of its results.
 
+    `unchanged` has the paths of selected states that a call returns as they were.
     `weight_names` has the names of arrays by their `array_identity`, `lost` is a text about state that the model cannot keep, if there is some, and
     `snapshots` has the numbers of the constants that are NumPy arrays.
     """
@@ -43,6 +44,7 @@ class Traced:
     out_avals: list[Aval]
     weight_names: Mapping[Hashable, str]
     lost: str | None
+    unchanged: Sequence[str] = ()
     snapshots: ArraySnapshots = dataclasses.field(default_factory=ArraySnapshots)
 
     def with_jaxpr(self, jaxpr: Jaxpr) -> Traced:
@@ -95,7 +97,21 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     found = constant_keys(jaxpr)
     keys = [key.name if isinstance(key, AbsentWeight) else adapted.names.get(array_identity(key), "") for key in found]
     lost = lost_state(written, keys, adapted.owners) if written or keys else None
-    return Traced(jaxpr, out_tree, names, avals, adapted.names, lost)
+    return Traced(
+        jaxpr, out_tree, names, avals, adapted.names, lost, _unchanged(jaxpr, names) if adapted.states else ()
+    )
+
+
+def _unchanged(jaxpr: Jaxpr, names: Sequence[str]) -> list[str]:
+    """The paths of the new states, among the outputs of these names, that are inputs; keys aside, whose counters change instead."""
+    inner, _ = open_jaxpr(jaxpr)
+    given = {id(variable) for variable in inner.invars}
+    new = [(name, variable) for name, variable in zip(names, inner.outvars, strict=True) if name.startswith(NEW_STATE)]
+    return [
+        name.removeprefix(f"{NEW_STATE}.")
+        for name, variable in new
+        if id(variable) in given and not is_extended_dtype(variable.aval.dtype)
+    ]
 
 
 def _check_result(result: PyTree) -> None:

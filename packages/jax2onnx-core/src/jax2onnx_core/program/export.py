@@ -29,6 +29,11 @@ from jax2onnx_core.program.program import OnnxProgram
 
 __all__ = ["to_onnx"]
 
+_UNCHANGED = (
+    "A call returns these states as they were: {names}. If it is meant to change them, a session would repeat its first step: the model may "
+    "change a copy, as one that comes back from jax.jit is, or hold them where its framework does not look, as in a plain list."
+)
+
 
 def to_onnx(
     fn: Any,
@@ -111,6 +116,8 @@ def to_onnx(
         pairs = pair_states(states, *leaves, definitely_le)
     if traced.lost is not None:
         warnings.warn(traced.lost, ExportWarning, stacklevel=2)
+    if traced.unchanged:
+        warnings.warn(_UNCHANGED.format(names=", ".join(traced.unchanged)), ExportWarning, stacklevel=2)
     options = LoweringOptions(
         fn, adapted, found, made_for, opset=opset, x64=x64, provenance=provenance,
         inline_functions=inline_functions or not made_for.runs_functions, output_names=output_names,
