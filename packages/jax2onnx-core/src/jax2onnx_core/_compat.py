@@ -6,6 +6,8 @@ import contextlib
 import functools
 import itertools
 import os
+import sys
+import threading
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -51,7 +53,7 @@ __all__ = [
     "is_extended_dtype", "is_jaxpr", "is_literal", "is_symbolic_dim", "is_user_file",
     "key_physical_aval", "name_stack", "open_jaxpr", "options_of", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
     "solve_dims", "substitute", "symbol", "symbols_of", "trace_context", "trace_thunk", "traceable_dtype",
-    "tree_differences", "unknown_symbol_error", "user_frame",
+    "tree_differences", "undecided_equalities", "unknown_symbol_error", "user_frame",
     "with_constants", "with_exact_shape", "with_known_dim", "without_dead_equations", "without_experiments", "without_references",
     "wrap_key",
 ]  # fmt: skip
@@ -217,6 +219,70 @@ def with_known_dim(eqn: Equation) -> Equation:
     aval = eqn.outvars[0].aval
     number = _core.Literal(np.asarray(int(eqn.params["dim"]), aval.dtype), aval)
     return eqn.replace(primitive=_lax.copy_p, invars=[number], params={})
+
+
+class _Equality:
+    """`==` of symbolic dimensions while traces are made: JAX's own, which says False where it does not know, and a record of these answers."""
+
+    def __init__(self) -> None:
+        self._original = _shape_poly._DimExpr.__eq__
+        self._lock, self._windows = threading.Lock(), 0
+        self._thread = threading.local()
+
+    @contextlib.contextmanager
+    def recorded(self) -> Iterator[dict[tuple[Dim, Dim], str]]:
+        """Inside, a mapping is filled with the pairs that code of this thread outside of JAX compares, → "file:line (function)"."""
+        outer = vars(self._thread).get("found")
+        self._thread.found = found = dict[tuple["Dim", "Dim"], str]()
+        self._enter(1)
+        try:
+            yield found
+        finally:
+            self._enter(-1)
+            self._thread.found = outer
+
+    def _enter(self, change: int) -> None:
+        with self._lock:
+            self._windows += change
+            _shape_poly._DimExpr.__eq__ = self._equal if self._windows else self._original
+
+    @property
+    def _equal(self) -> Callable[[Any, Any], bool]:
+        def equal(dim: Any, other: Any) -> bool:
+            answer = self._original(dim, other)
+            found = vars(self._thread).get("found")
+            if answer is False and found is not None:
+                frame = sys._getframe(1)
+                if frame.f_code is _shape_poly._DimExpr.__ne__.__code__ and frame.f_back is not None:
+                    frame = frame.f_back
+                if _is_asked_by_user(frame):
+                    self._thread.found = None  # what follows compares dimensions, too
+                    if _may_be_zero(dim, other):
+                        place = (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+                        found.setdefault((dim, other), user_line([place]) or "")
+                    self._thread.found = found
+            return answer
+
+        return equal
+
+
+def _is_asked_by_user(frame: types.FrameType) -> bool:
+    """Whether a comparison is made by code that is neither JAX's nor of this project's packages, which know what they ask."""
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return is_user_file(frame.f_code.co_filename) and not package.startswith("jax2onnx_")
+
+
+def _may_be_zero(dim: Any, other: Any) -> bool:
+    """Whether two dimensions are equal for some sizes of their symbols."""
+    try:
+        least, largest = bounds(dim - other)
+    except (TypeError, ValueError, inconclusive_dimension_error):  # of other scopes, or no dimension
+        return False
+    return least <= 0 <= largest
+
+
+_equality = _Equality()
+undecided_equalities = _equality.recorded
 
 
 def user_frame(source_info: _source_info.SourceInfo) -> str | None:

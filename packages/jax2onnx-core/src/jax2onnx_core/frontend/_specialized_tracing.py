@@ -25,18 +25,34 @@ class SpecializedFunction:
 
     Attributes:
       traced: the function.
-      inputs: its inputs.
+      inputs: its inputs, with a constraint for each comparison of dimensions that the trace took for false.
       specialized: the symbols that were fixed → their numbers.
+      given: the inputs as they were before symbols were fixed.
     """
 
     traced: Traced
     inputs: Inputs
     specialized: Mapping[str, int]
+    given: Inputs
 
-    def specialize(self, values: Mapping[str, int]) -> SpecializedFunction:
-        """The function with further symbols fixed, without a second trace. Raises as `trace_inputs` does."""
-        values = specialization(self.inputs.avals, self.inputs.symbols, values)
-        return SpecializedFunction(*specialize_traced(self.traced, self.inputs, values), {**self.specialized, **values})
+    def specialize(
+        self, values: Mapping[str, int], adapted: AdaptedCallable, registry: Registry
+    ) -> SpecializedFunction:
+        """The function with further symbols fixed; it is traced anew only where a number decides otherwise what the trace took for false.
+
+        Args:
+          values: symbols → numbers.
+          adapted: the callable.
+          registry: the composites of the plugins.
+
+        Raises:
+          SymbolError: a symbol is unknown, or cannot have this number.
+        """
+        values = specialization(self.inputs.avals, self.given.symbols, values)
+        together = {**self.specialized, **values}
+        if not self.inputs.symbols.allow(together):
+            return trace_inputs(adapted, self.given, registry, together)
+        return SpecializedFunction(*specialize_traced(self.traced, self.inputs, values), together, self.given)
 
 
 def specialize_traced(traced: Traced, inputs: Inputs, values: Mapping[str, int]) -> tuple[Traced, Inputs]:
@@ -71,20 +87,31 @@ def trace_inputs(
     """
     values = {} if specialize is None else specialization(inputs.avals, inputs.symbols, specialize)
     if not values:
-        return SpecializedFunction(trace(adapted, inputs, registry), inputs, {})
+        traced = trace(adapted, inputs, registry)
+        return SpecializedFunction(traced, _constrained(inputs, traced), {}, inputs)
     needed: dict[str, int] = {}
     while True:
         try:
             traced, fixed = _trace_with(adapted, inputs, registry, needed)
-            break
         except UndecidedDimensionError as error:
             asked = error.symbols or values.keys()
             more = {name: values[name] for name in asked if name in values and name not in needed}
             if not more:
                 raise
             needed.update(more)
+            continue
+        fixed = _constrained(fixed, traced)
+        if len(needed) == len(values) or fixed.symbols.allow(values):
+            break
+        needed = dict(values)  # they decide otherwise what the trace took for false
     rest = {name: value for name, value in values.items() if name not in needed}
-    return SpecializedFunction(*specialize_traced(traced, fixed, rest), values)
+    return SpecializedFunction(*specialize_traced(traced, fixed, rest), values, inputs)
+
+
+def _constrained(inputs: Inputs, traced: Traced) -> Inputs:
+    """The inputs with a constraint for each comparison of dimensions that the trace took for false."""
+    label = inputs.symbols.label
+    return inputs.with_constraints(f"{label(left)} != {label(right)}" for left, right in traced.undecided)
 
 
 def _trace_with(

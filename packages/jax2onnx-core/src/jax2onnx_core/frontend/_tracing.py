@@ -18,7 +18,7 @@ from jax2onnx_core.frontend._snapshots import ArraySnapshots
 from jax2onnx_core.frontend.activation import activation_window, named_modules
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
-from jax2onnx_core.jaxprs import AbsentWeight, is_extended_dtype, open_jaxpr, struct
+from jax2onnx_core.jaxprs import AbsentWeight, Dim, is_extended_dtype, open_jaxpr, struct
 from jax2onnx_core.plugins.errors import ConversionError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.symbols._inconclusive_dims import is_about_a_symbol, undecided
@@ -34,6 +34,7 @@ class Traced:
     """A traced function: its closed jaxpr, and the pytree, names and avals of its results.
 
     `unchanged` has the paths of selected states that a call returns as they were.
+    `undecided` has the comparisons of dimensions that the trace took for false without knowing, with the user's lines.
     `weight_names` has the names of arrays by their `array_identity`, `lost` is a text about state that the model cannot keep, if there is some, and
     `snapshots` has the numbers of the constants that are NumPy arrays.
     """
@@ -45,6 +46,7 @@ class Traced:
     weight_names: Mapping[Hashable, str]
     lost: str | None
     unchanged: Sequence[str] = ()
+    undecided: Mapping[tuple[Dim, Dim], str] = dataclasses.field(default_factory=dict)
     snapshots: ArraySnapshots = dataclasses.field(default_factory=ArraySnapshots)
 
     def with_jaxpr(self, jaxpr: Jaxpr) -> Traced:
@@ -78,7 +80,8 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
 
     written: list[str] = []
 
-    with activation_window(registry.composites, registry), _compat.without_experiments():
+    window = activation_window(registry.composites, registry)
+    with window, _compat.without_experiments(), _compat.undecided_equalities() as equalities:
         try:
             jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
         except (_compat.inconclusive_dimension_error, TypeError, AttributeError) as error:
@@ -97,9 +100,8 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     found = constant_keys(jaxpr)
     keys = [key.name if isinstance(key, AbsentWeight) else adapted.names.get(array_identity(key), "") for key in found]
     lost = lost_state(written, keys, adapted.owners) if written or keys else None
-    return Traced(
-        jaxpr, out_tree, names, avals, adapted.names, lost, _unchanged(jaxpr, names) if adapted.states else ()
-    )
+    unchanged = _unchanged(jaxpr, names) if adapted.states else ()
+    return Traced(jaxpr, out_tree, names, avals, adapted.names, lost, unchanged, equalities)
 
 
 def _unchanged(jaxpr: Jaxpr, names: Sequence[str]) -> list[str]:

@@ -62,6 +62,10 @@ class Inputs:
         layouts = Layouts.read("input", given, self.names, [aval.shape for aval in self.avals])
         return dataclasses.replace(self, layouts=layouts)
 
+    def with_constraints(self, texts: Iterable[str]) -> Inputs:
+        """The inputs with further constraints on their symbols."""
+        return dataclasses.replace(self, symbols=self.symbols.with_constraints(texts))
+
     @property
     def final_names(self) -> dict[str, str]:
         """Default name → name."""

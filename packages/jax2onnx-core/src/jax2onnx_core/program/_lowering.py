@@ -93,7 +93,9 @@ def lower_program(options: LoweringOptions, function: SpecializedFunction) -> On
     write_symbols(model, interface.symbols, interface.constraints)
 
     def lower_specialized(values: Mapping[str, int]) -> OnnxProgram:
-        return lower_program(options, function.specialize(values))
+        with jax.enable_x64(options.x64):
+            specialized = function.specialize(values, options.adapted, options.plugins.registry)
+        return lower_program(options, specialized)
 
     adapted, target = options.adapted, options.target
     lower_again = functools.partial(_lower_with_provenance, options, function)

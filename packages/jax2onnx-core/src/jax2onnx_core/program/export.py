@@ -29,6 +29,10 @@ from jax2onnx_core.program.program import OnnxProgram
 
 __all__ = ["to_onnx"]
 
+_UNDECIDED = (
+    "The function asks at {line} whether {0} == {1}, which JAX answers by False where it does not know. So the model is for {0} != {1} "
+    "only, which is checked when it runs; constraints=('{0} != {1}',) says that this is meant, and specialize={{…}} exports the other case."
+)
 _UNCHANGED = (
     "A call returns these states as they were: {names}. If it is meant to change them, a session would repeat its first step: the model may "
     "change a copy, as one that comes back from jax.jit is, or hold them where its framework does not look, as in a plain list."
@@ -116,6 +120,10 @@ def to_onnx(
         pairs = pair_states(states, *leaves, definitely_le)
     if traced.lost is not None:
         warnings.warn(traced.lost, ExportWarning, stacklevel=2)
+    for (left, right), line in traced.undecided.items():
+        labels = function.inputs.symbols.label(left), function.inputs.symbols.label(right)
+        if f"{labels[0]} != {labels[1]}" not in (constraints or ()):
+            warnings.warn(_UNDECIDED.format(*labels, line=line), ExportWarning, stacklevel=2)
     if traced.unchanged:
         warnings.warn(_UNCHANGED.format(names=", ".join(traced.unchanged)), ExportWarning, stacklevel=2)
     options = LoweringOptions(

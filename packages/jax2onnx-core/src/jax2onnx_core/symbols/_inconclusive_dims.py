@@ -54,7 +54,7 @@ def _deciding(shown: str, symbols: Symbols, names: set[str]) -> str | None:
     if compared is None:
         return None
     left, comparison, right = compared.groups()
-    given = [*(f"{name} >= 0" for name in symbols.zero), *(c.text for c in symbols.constraints)]
+    given = [*(f"{name} >= 0" for name in symbols.zero), *(c.text for c in symbols.constraints if c.comparison != "!=")]
 
     def decides(text: str) -> bool:
         try:

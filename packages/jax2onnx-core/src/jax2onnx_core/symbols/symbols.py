@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ __all__ = ["Constraint", "Dim", "Symbols", "evaluate_dim"]
 Dim = Any  # an int, a SpecializedDim or a JAX symbolic dimension
 
 _AT_LEAST_ZERO = re.compile(r"^\s*(?:([A-Za-z_]\w*)\s*>=\s*0|0\s*<=\s*([A-Za-z_]\w*))\s*$")
-_COMPARISON = re.compile(r"(==|>=|<=)")
+_COMPARISON = re.compile(r"(==|>=|<=|!=)")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _SHIFT = "__plus_1"
 
@@ -35,7 +36,7 @@ class Constraint:
 
     def holds(self, values: Mapping[str, int]) -> bool:
         left, right = evaluate_dim(self.left, values), evaluate_dim(self.right, values)
-        return {"==": left == right, ">=": left >= right, "<=": left <= right}[self.comparison]
+        return {"==": left == right, ">=": left >= right, "<=": left <= right, "!=": left != right}[self.comparison]
 
 
 class Symbols:
@@ -66,7 +67,9 @@ class Symbols:
         self._check_satisfiable(texts)
 
     def _traced_scope(self, texts: Sequence[str]) -> Any:
-        rewritten = [self._rewrite(c) for c in self.constraints] if self.zero else list(texts)
+        # JAX has no use for what two dimensions are not.
+        known = [c for c in self.constraints if c.comparison != "!="]
+        rewritten = [self._rewrite(c) if self.zero else c.text for c in known]
         try:
             return jax.export.SymbolicScope(rewritten)
         except (ValueError, NotImplementedError, _compat.inconclusive_dimension_error) as error:
@@ -95,9 +98,18 @@ class Symbols:
     def _constraint(self, text: str) -> Constraint:
         sides = _COMPARISON.split(text)
         if len(sides) != 3:
-            raise SymbolError(f"The constraint {text!r} is not of the form 'e1 >= e2', 'e1 <= e2' or 'e1 == e2'.")
+            raise SymbolError(
+                f"The constraint {text!r} is not of the form 'e1 >= e2', 'e1 <= e2', 'e1 == e2' or 'e1 != e2'."
+            )
         left, comparison, right = sides
         return Constraint(text, self._parse(left, self._plain), comparison, self._parse(right, self._plain))
+
+    def with_constraints(self, texts: Iterable[str]) -> Symbols:
+        """The same symbols with further constraints, which JAX is not told."""
+        known = {constraint.text for constraint in self.constraints}
+        extended = copy.copy(self)
+        extended.constraints = [*self.constraints, *(self._constraint(text) for text in texts if text not in known)]
+        return extended
 
     def _rewrite(self, constraint: Constraint) -> str:
         scratch = jax.export.SymbolicScope()

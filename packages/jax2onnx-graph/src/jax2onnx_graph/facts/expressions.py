@@ -19,7 +19,7 @@ _CALLS: Mapping[str, Callable[[int, int], int]] = {
     "min": min,
 }
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
-    ast.Eq: operator.eq, ast.GtE: operator.ge, ast.LtE: operator.le, ast.Gt: operator.gt, ast.Lt: operator.lt,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.GtE: operator.ge, ast.LtE: operator.le, ast.Gt: operator.gt, ast.Lt: operator.lt,
 }  # fmt: skip
 
 # Dimensions of a higher power are a mistake, and would take their time.

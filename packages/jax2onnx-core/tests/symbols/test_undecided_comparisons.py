@@ -1,0 +1,103 @@
+"""Comparisons of symbolic dimensions that JAX answers by False without knowing: each is a constraint of the program."""
+
+from __future__ import annotations
+
+import threading
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax2onnx_core import errors, to_onnx
+
+
+def equal(x):
+    return x * 2 if x.shape[1] == 1 else x * 3
+
+
+def different(x):
+    return x * 3 if x.shape[1] != 1 else x * 2
+
+
+def contained(x):
+    return x * 2 if x.shape[1] in (1, 4) else x * 3
+
+
+def of_two_symbols(x):
+    return x * 2 if x.shape[0] == x.shape[1] else x * 3
+
+
+def ones(*shape):
+    return np.ones(shape, np.float32)
+
+
+@pytest.mark.parametrize("fn", [equal, different])
+def test_it_is_a_constraint_with_a_warning(fn):
+    with pytest.warns(
+        errors.ExportWarning, match=rf"asks at .*test_undecided_comparisons\.py:\d+ \({fn.__name__}\) whether T == 1"
+    ):
+        program = to_onnx(fn, [(2, "T")])
+    assert program.constraints == ["T != 1"]
+    np.testing.assert_array_equal(program(ones(2, 5)), 3 * ones(2, 5))
+    with pytest.raises(errors.RuntimeInputError, match="'T != 1' does not hold for T = 1"):
+        program(ones(2, 1))
+    assert "T != 1" in program.report()
+
+
+@pytest.mark.filterwarnings("ignore::jax2onnx_graph.errors.ExportWarning")
+@pytest.mark.parametrize("fn", [equal, different, contained])
+def test_specializing_to_the_other_answer_traces_anew(fn):
+    program = to_onnx(fn, [("B", "T")])
+    other = program.specialize(T=1)
+    np.testing.assert_array_equal(other(ones(2, 1)), 2 * ones(2, 1))
+    assert other.model.graph.inputs[0].shape[0].value == "B"
+    np.testing.assert_array_equal(program.specialize(T=5)(ones(2, 5)), 3 * ones(2, 5))
+    program.verify()
+    other.verify()
+
+
+def test_specializing_at_the_export():
+    np.testing.assert_array_equal(to_onnx(equal, [("B", "T")], specialize={"T": 1})(ones(2, 1)), 2 * ones(2, 1))
+
+
+@pytest.mark.filterwarnings("ignore::jax2onnx_graph.errors.ExportWarning")
+def test_two_symbols():
+    program = to_onnx(of_two_symbols, [("B", "T")])
+    assert program.constraints == ["B != T"]
+    np.testing.assert_array_equal(program.specialize(B=3)(ones(3, 4)), 3 * ones(3, 4))
+    with pytest.raises(errors.RuntimeInputError):
+        program(ones(3, 3))
+    np.testing.assert_array_equal(program.specialize(B=3, T=3)(ones(3, 3)), 2 * ones(3, 3))
+
+
+def test_a_constraint_of_the_user_says_that_it_is_meant():
+    program = to_onnx(equal, [(2, "T")], constraints=["T != 1"])
+    assert program.constraints == ["T != 1"]
+    program.verify()
+
+
+@pytest.mark.parametrize("constraints", [("T >= 2",), ("T <= 0 + 4", "T >= 2")])
+def test_what_constraints_decide_is_no_question(constraints):
+    assert to_onnx(equal, [(2, "T")], constraints=constraints).constraints == list(constraints)
+
+
+def test_what_jax_itself_compares_is_no_question():
+    program = to_onnx(lambda x, y: jnp.concatenate([x + y, x]).sum(0), [("B", "T"), ("B", 1)])
+    assert program.constraints == []
+
+
+def test_other_threads_are_not_recorded():
+    def compare():
+        import jax
+
+        (dim,) = jax.export.symbolic_shape("N")
+        answers.append(dim == 1)
+
+    def fn(x):
+        thread = threading.Thread(target=compare)
+        thread.start()
+        thread.join()
+        return x
+
+    answers: list[bool] = []
+    assert to_onnx(fn, [("T",)]).constraints == []
+    assert answers == [False]
