@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flax.linen as nn
 import jax
 import numpy as np
@@ -18,7 +20,8 @@ def _by_a_flag(x: jax.Array, deterministic: jax.Array) -> jax.Array:
     return nn.Dropout(0.5).apply({}, x, deterministic=deterministic, rngs={"dropout": jax.random.key(0)})
 
 
-def _of_a_flag(x: jax.Array, deterministic: jax.Array) -> jax.Array:
+# Flax annotates the field as a bool; the layer computes with an array as well.
+def _of_a_flag(x: jax.Array, deterministic: Any) -> jax.Array:
     return nn.Dropout(0.5, deterministic=deterministic).apply({}, x, rng=jax.random.key(0))
 
 

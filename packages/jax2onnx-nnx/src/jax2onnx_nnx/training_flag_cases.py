@@ -23,7 +23,8 @@ class _Block(nnx.Module):
         self.norm = nnx.BatchNorm(8, **options)
         self.dropout = nnx.Dropout(0.1, rngs=rngs)
 
-    def __call__(self, x: jax.Array, *, deterministic: jax.Array) -> jax.Array:
+    # Flax annotates a flag as a bool; its layers compute with an array as well, and the model then has an input for it.
+    def __call__(self, x: jax.Array, *, deterministic: Any) -> jax.Array:
         y = self.attention(self.norm(x, use_running_average=deterministic), deterministic=deterministic)
         return x + self.dropout(y, deterministic=deterministic)
 
