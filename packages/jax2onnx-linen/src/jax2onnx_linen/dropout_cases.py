@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import flax.linen as nn
 import jax
 import numpy as np
@@ -20,9 +18,10 @@ def _by_a_flag(x: jax.Array, deterministic: jax.Array) -> jax.Array:
     return nn.Dropout(0.5).apply({}, x, deterministic=deterministic, rngs={"dropout": jax.random.key(0)})
 
 
-# Flax annotates the field as a bool; the layer computes with an array as well.
-def _of_a_flag(x: jax.Array, deterministic: Any) -> jax.Array:
-    return nn.Dropout(0.5, deterministic=deterministic).apply({}, x, rng=jax.random.key(0))
+def _of_a_flag(x: jax.Array, deterministic: jax.Array) -> jax.Array:
+    # Flax annotates the field as a bool; the layer computes with an array as well.
+    layer = nn.Dropout(0.5, deterministic=deterministic)  # type: ignore[arg-type]
+    return layer.apply({}, x, rng=jax.random.key(0))
 
 
 cases = [

@@ -31,8 +31,8 @@ class Stack(nn.Module):
         return x
 
 
-def _rnn(cell: Callable[..., nn.RNNCellBase], param_dtype: DTypeLike, **options: Any) -> nn.RNN:
-    return nn.RNN(cell(4, param_dtype=param_dtype), **options)
+def _rnn(cell: Callable[..., nn.RNNCellBase], param_dtype: DTypeLike, **options: bool) -> nn.RNN:
+    return nn.RNN(cell(4, param_dtype=param_dtype), **options)  # type: ignore[arg-type]  # its flags, of all its options
 
 
 def _bidirectional(param_dtype: DTypeLike) -> nn.Bidirectional:

@@ -69,7 +69,7 @@ def adapt_state(state: State) -> Adapted:
     )
 
 
-def _replaced(state: State, values: Mapping[str, jax.Array]) -> nnx.State[Any, Any]:
+def _replaced(state: State, values: Mapping[str, jax.Array]) -> State:
     """A state with the arrays `values`, by their names, in place of its own."""
     from flax import nnx
 

@@ -23,12 +23,12 @@ _ATTENTION = expect_graph("MatMul -> Add -> Attention -> MatMul -> Add", counts=
 class SelfAttention(nnx.Module):
     """Self-attention with arguments of the call fixed."""
 
-    def __init__(self, call: dict[str, Any], **options: Any) -> None:
+    def __init__(self, call: dict[str, bool], **options: Any) -> None:
         self.call = call
         self.attn = nnx.MultiHeadAttention(decode=False, **options)
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        return self.attn(x, **self.call)
+        return self.attn(x, **self.call)  # type: ignore[arg-type]  # flags, of all arguments
 
 
 class Masked(nnx.Module):

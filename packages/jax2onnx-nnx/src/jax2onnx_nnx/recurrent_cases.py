@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 from flax import nnx
@@ -24,8 +23,8 @@ def _pure(*, param_dtype: DTypeLike, rngs: nnx.Rngs) -> Callable[[jax.Array], ja
     return lambda x: nnx.merge(graph, state, copy=True)(x)
 
 
-def _rnn(cell: _CellClass, options: dict[str, Any], **cell_options: object) -> nnx.RNN:
-    return nnx.RNN(cell(5, 4, **cell_options), **options)
+def _rnn(cell: _CellClass, options: dict[str, bool], **cell_options: object) -> nnx.RNN:
+    return nnx.RNN(cell(5, 4, **cell_options), **options)  # type: ignore[arg-type]  # its flags, of all its options
 
 
 def _bidirectional(cell: _CellClass, **cell_options: object) -> nnx.Bidirectional:

@@ -23,10 +23,11 @@ class _Block(nnx.Module):
         self.norm = nnx.BatchNorm(8, **options)
         self.dropout = nnx.Dropout(0.1, rngs=rngs)
 
-    # Flax annotates a flag as a bool; its layers compute with an array as well, and the model then has an input for it.
-    def __call__(self, x: jax.Array, *, deterministic: Any) -> jax.Array:
-        y = self.attention(self.norm(x, use_running_average=deterministic), deterministic=deterministic)
-        return x + self.dropout(y, deterministic=deterministic)
+    def __call__(self, x: jax.Array, *, deterministic: jax.Array) -> jax.Array:
+        # Flax annotates the flags as bool; its layers compute with arrays as well.
+        y = self.norm(x, use_running_average=deterministic)  # type: ignore[arg-type]
+        y = self.attention(y, deterministic=deterministic)  # type: ignore[arg-type]
+        return x + self.dropout(y, deterministic=deterministic)  # type: ignore[arg-type]
 
 
 cases = [
