@@ -1,4 +1,4 @@
-"""What `GraphBuilder` writes: run by ONNX's reference evaluator and compared with NumPy; its errors."""
+"""Graphs that `GraphBuilder` writes, run by ONNX's reference evaluator and compared with NumPy; its errors."""
 
 from __future__ import annotations
 
