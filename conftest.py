@@ -1,4 +1,4 @@
-"""What the tests of all packages share."""
+"""Settings that the tests of all packages share."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import gc
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays: the garbage collector need not look through it again and again."""
+    """Spare the garbage collector what was imported and collected, which stays until the end."""
     gc.freeze()

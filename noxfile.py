@@ -1,4 +1,4 @@
-"""What can be run here, and what CI runs: `nox -l` lists it.
+"""The sessions that are run here and by CI: `nox -l` lists them.
 
 Every session has an environment of its own. uv makes one in three seconds, with links into its cache.
 """
@@ -84,7 +84,7 @@ def editable() -> list[str]:
 
 
 def test_environment(session: nox.Session) -> dict[str, str]:
-    """What tests find in their environment: Keras computes with JAX, and XLA compiles quickly.
+    """The environment variables of tests: Keras computes with JAX, and XLA compiles quickly.
 
     Compiling takes most of the time of the tests, and what is compiled runs once.
     """
@@ -109,7 +109,7 @@ def run_tests(session: nox.Session, selected: list[str], *further: str) -> None:
 
 
 def quick() -> list[str]:
-    """What `tests` selects: all tests, sampled, and at least one variant of each case."""
+    """The selection of `tests`: all tests, sampled, and at least one variant of each case."""
     directories = [str(package(name) / "tests") for name in PACKAGES]
     return [*directories, str(INTEGRATION), "--pyargs", "jax2onnx_testing.suite", "--jax2onnx-quick"]
 
@@ -238,7 +238,7 @@ def targets(session: nox.Session) -> None:
 
 @nox.session(tags=["nightly"])
 def optimisers(session: nox.Session) -> None:
-    """What onnxslim, onnxsim and ONNX Runtime's basic optimisations still find in nineteen models, as a table."""
+    """A table of what onnxslim, onnxsim and ONNX Runtime's basic optimisations still find in nineteen models."""
     install_workspace(session, "onnxslim>=0.1.90", "onnxsim>=0.8")
     session.run("python", str(ROOT / "tools" / "optimisers.py"), *session.posargs)
 
@@ -349,7 +349,8 @@ def types(session: nox.Session) -> None:
     session.run(*mypy, *[str(package(name) / "src") for name in PACKAGES], str(third_party / "src"))
     for root in [*[package(name) / "tests" for name in PACKAGES], ROOT / "tests-integration", ROOT / "tools"]:
         files = [str(file) for file in sorted(root.rglob("*.py")) if third_party not in file.parents]
-        session.run(*mypy, *TEST_TYPES, *files, env={"MYPYPATH": str(root)})
+        path = os.pathsep.join(dict.fromkeys([str(root), str(ROOT / "tools")]))  # some tests import tools
+        session.run(*mypy, *TEST_TYPES, *files, env={"MYPYPATH": path})
 
 
 @nox.session(tags=["ci"])

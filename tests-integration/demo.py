@@ -48,7 +48,7 @@ def load() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 @nnx.jit
-def train_step(model: Digits, optimizer: nnx.Optimizer, images: jax.Array, labels: jax.Array) -> jax.Array:
+def train_step(model: Digits, optimizer: nnx.Optimizer[Digits], images: jax.Array, labels: jax.Array) -> jax.Array:
     def loss_fn(model: Digits) -> jax.Array:
         return optax.softmax_cross_entropy_with_integer_labels(model(images), labels).mean()
 
@@ -69,7 +69,7 @@ def train(
             for batch in rng.permutation(len(images))[:1408].reshape(-1, 64)
         ]
         model.eval()
-        right = float((jnp.argmax(nnx.jit(model)(held_out[0]), axis=-1) == held_out[1]).mean())
+        right = float((jnp.argmax(nnx.jit(model)(jnp.asarray(held_out[0])), axis=-1) == held_out[1]).mean())
         print(f"epoch {epoch + 1}: loss {np.mean(losses):.3f}, {right:.1%} of the held-out images right")
 
 

@@ -63,7 +63,7 @@ def load() -> tuple[str, np.ndarray]:
 
 
 @nnx.jit
-def train_step(model: Decoder, optimizer: nnx.Optimizer, windows: jax.Array) -> jax.Array:
+def train_step(model: Decoder, optimizer: nnx.Optimizer[Decoder], windows: jax.Array) -> jax.Array:
     def loss_fn(model: Decoder) -> jax.Array:
         return optax.softmax_cross_entropy_with_integer_labels(model(windows[:, :-1]), windows[:, 1:]).mean()
 

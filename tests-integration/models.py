@@ -175,7 +175,7 @@ class HandWrittenGpt(nnx.Module):
     def __init__(self, *, width: int = 32, heads: int = 4, rngs: nnx.Rngs, param_dtype: Any = jnp.float32) -> None:
         self.heads = heads
 
-        def weight(*shape: int) -> nnx.Param:
+        def weight(*shape: int) -> nnx.Param[jax.Array]:
             return nnx.Param(jax.random.normal(rngs.params(), shape, param_dtype) * shape[0] ** -0.5)
 
         self.qkv, self.out = weight(width, 3 * width), weight(width, width)

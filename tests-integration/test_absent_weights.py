@@ -111,6 +111,6 @@ def test_equinox_types_that_are_one_object(tmp_path: Path) -> None:
 
 def test_haiku(tmp_path: Path) -> None:
     transformed = hk.without_apply_rng(hk.transform(lambda x: hk.nets.MLP([6, 5])(x)))
-    params = transformed.init(jax.random.key(0), jnp.ones((1, 4)))
+    params = transformed.init(jax.random.key(0), jnp.ones((1, 4)))  # type: ignore[attr-defined]  # Haiku's annotation is a name of its own file
     weights = {f"{path}.{name}": array for path, arrays in params.items() for name, array in arrays.items()}
     check((transformed, params), (transformed, types(params)), [("B", 4)], weights, tmp_path)

@@ -140,6 +140,14 @@ def test_nobody_writes_into_the_attributes_of_an_object_as_a_dict(package: str) 
     assert not found, "\n".join(found)
 
 
+@pytest.mark.parametrize("package", SOURCES)
+def test_folders_of_tests_are_named_after_rooms(package: str) -> None:
+    source, tests = SOURCES[package], SOURCES[package].parent.parent / "tests"
+    rooms = {tuple(part.lstrip("_") for part in file.parent.relative_to(source).parts) for file in modules(source)}
+    found = [file for file in tests.rglob("test_*.py") if file.parent.relative_to(tests).parts not in rooms]
+    assert not found, "\n".join(str(file.relative_to(ROOT)) for file in found)
+
+
 # -- sizes ----------------------------------------------------------------------------------
 
 

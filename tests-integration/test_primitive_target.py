@@ -35,7 +35,8 @@ def is_primitive(op_type: str) -> bool:
         schema = onnx.defs.get_schema(split_reduction(op_type)[0], OPSET, "")
     except onnx.defs.SchemaError:
         return False
-    return op_type == "Range" or not (schema.has_function or schema.has_context_dependent_function)
+    is_defined = schema.has_function or schema.has_context_dependent_function  # type: ignore[attr-defined]  # ONNX's stubs lack it
+    return op_type == "Range" or not is_defined
 
 
 class Primitives(Target):

@@ -41,7 +41,8 @@ class ResNet50(nnx.Module):
 
     def __init__(self, rngs: nnx.Rngs) -> None:
         self.stem = ConvNorm(3, 64, 7, 2, rngs)
-        self.blocks, width = nnx.List([]), 64
+        self.blocks: nnx.List[Bottleneck] = nnx.List([])
+        width = 64
         for inner, count, stride in _STAGES:
             for index in range(count):
                 self.blocks.append(Bottleneck(width, inner, stride if index == 0 else 1, rngs))

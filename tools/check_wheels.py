@@ -17,6 +17,7 @@ import pytest
 
 WHEELS = Path(os.environ["JAX2ONNX_WHEELS"])
 EXAMPLE = Path(os.environ["JAX2ONNX_EXAMPLE"])
+WITHOUT_JAX = ["graph", "runtime", "report"]
 FRAMEWORKS = ["nnx", "linen", "equinox", "haiku", "keras"]
 PACKAGES = Path(__file__).parent.parent / "packages"
 DISTRIBUTIONS = sorted(path.parent.name.removeprefix("jax2onnx-") for path in PACKAGES.glob("*/pyproject.toml"))
@@ -137,8 +138,9 @@ def test_core_alone_says_what_is_missing(environments):
     run(environments("jax2onnx-core"), CORE_ALONE)
 
 
-def test_graph_pulls_no_jax(environments):
-    assert not installed(environments("jax2onnx-graph")) & {"jax", "jaxlib", "jax2onnx-core", "onnxruntime"}
+@pytest.mark.parametrize("name", WITHOUT_JAX)
+def test_what_knows_no_jax_pulls_none(environments, name):
+    assert not installed(environments(f"jax2onnx-{name}")) & {"jax", "jaxlib", "jax2onnx-core", "onnxruntime"}
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
@@ -146,7 +148,7 @@ def test_a_framework_pulls_nothing_that_it_does_not_use(environments, name):
     libraries = {"equinox", "dm-haiku", "keras"} - {name, f"dm-{name}"}
     found = installed(environments("jax2onnx-core", f"jax2onnx-{name}")) - {f"jax2onnx-{name}"}
     others = {package for package in found if package.startswith("jax2onnx-")}
-    assert others == {"jax2onnx-core", "jax2onnx-graph", "jax2onnx-lax", "jax2onnx-onnxruntime"}
+    assert others == {f"jax2onnx-{needed}" for needed in (*WITHOUT_JAX, "core", "lax", "onnxruntime")}
     assert not found & {"onnxruntime", "pytest", "torch", "tensorflow", *libraries}
 
 

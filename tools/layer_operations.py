@@ -113,7 +113,7 @@ def _lowered(decorator: ast.expr) -> str | None:
         return None
     name = decorator.args[0]
     is_layer = isinstance(name, ast.Constant) and isinstance(name.value, str) and name.value.startswith("nn.")
-    return str(name.value) if is_layer else None
+    return str(ast.literal_eval(name)) if is_layer else None
 
 
 def _docstring(rule: ast.FunctionDef) -> str:

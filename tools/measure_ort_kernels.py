@@ -364,7 +364,7 @@ def computes_right(schema: onnx.defs.OpSchema, dtype: ir.DataType, opset: int, r
         return keeps_specials(schema.name, FLOAT_PROBES[schema.name], dtype, opset, run)
     if reference is None or not dtype.is_integer() or dtype.bitwidth < 8:
         return True
-    attributes = {"axis": 1} if schema.name in ("ArgMax", "ArgMin") else {}
+    attributes: dict[str, Any] = {"axis": 1} if schema.name in ("ArgMax", "ArgMin") else {}
     for operands, arguments_ in probe_operands(schema.name, dtype.numpy()):
         arity = (
             reference.__code__.co_argcount

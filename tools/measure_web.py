@@ -166,7 +166,7 @@ def measure_operator(
     known: dict[int, dict[str, dict[str, str]]] = {}
     for opset, schema in calls.schemas(name, newest_opset()):
         # What the runtime expands into others needs these at the same opset.
-        form = opset if schema.has_function else schema.since_version
+        form = opset if schema.has_function else schema.since_version  # type: ignore[attr-defined]  # ONNX's stubs lack it
         if form not in known:
             reductions = ("", *calls.REDUCTIONS.get(name, ()))
             known[form] = {r: calls.measure(schema, opset, r, works, dtypes) for r in reductions}

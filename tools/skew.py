@@ -1,5 +1,5 @@
 """Try packages of different ages together: the last released plugins with today's core, and today's plugins with the oldest
-core that they admit.
+core, with what it is made on, that they admit.
 
 A release is a tag <distribution>-v<version>. Its wheel is built from the tag, everything else from the working tree.
 Arguments after -- go to pytest: `python tools/skew.py --only lax -- -k gelu`.
@@ -22,7 +22,8 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).parent.parent
-CORE = ("jax2onnx-graph", "jax2onnx-core")
+# Core, and what it is made on.
+CORE = ("jax2onnx-graph", "jax2onnx-runtime", "jax2onnx-report", "jax2onnx-core")
 KIT = "jax2onnx-testing"
 SUITE = ["-m", "pytest", "-q", "--pyargs", "jax2onnx_testing.suite", "--jax2onnx-quick", "--jax2onnx-precision=f32"]
 
@@ -84,7 +85,7 @@ def plugins() -> dict[str, Mapping[str, object]]:
 
 
 def oldest_core(table: Mapping[str, object], known: Mapping[str, Sequence[Release]]) -> list[Release]:
-    """The oldest releases of core and graph that the requirements of a package admit."""
+    """The oldest releases of core, and of what it is made on, that the requirements of a package admit."""
     needed = [Requirement(text) for text in table["dependencies"]]  # type: ignore[attr-defined]
     admitted = {r.name: [one for one in known.get(r.name, []) if r.specifier.contains(one.version)] for r in needed}
     return [admitted[name][0] for name in CORE if admitted.get(name)]

@@ -47,5 +47,5 @@ def _transformed(
 ) -> tuple[Any, list[Any]]:
     transformed = hk.without_apply_rng(hk.transform_with_state(fn))
     example = jnp.ones([d if isinstance(d, int) else 3 for d in dims], dtype)
-    params, state = transformed.init(jax.random.key(0), example)
+    params, state = transformed.init(jax.random.key(0), example)  # type: ignore[attr-defined]  # Haiku's annotation is a name of its own file
     return (transformed, params, state), [(dims, dtype)]

@@ -29,7 +29,9 @@ def test_a_walk_goes_into_subgraphs_behind_their_node(model):
 def test_all_graphs_nodes_and_values_of_a_model(model):
     assert len(list(all_graphs(model))) == 4
     assert sorted(node.op_type for node in all_nodes(model)) == ["Abs", "Add", "F", "If", "Neg"]
-    assert sorted(value.name for value in all_values(model)) == sorted(["x", "p", "w", "a", "z", "c", "d", "x", "y"])
+    assert sorted(str(value.name) for value in all_values(model)) == sorted(
+        ["x", "p", "w", "a", "z", "c", "d", "x", "y"]
+    )
 
 
 def test_initializers_among_the_inputs_are_not_given(model):

@@ -37,12 +37,13 @@ PAIR: Any = (PLAIN, PARAMS)
 WITH_STATE: Any = (INFERENCE, NORM_PARAMS, NORM_STATE)
 IN_TRAINING: Any = (TRAINING, NORM_PARAMS, NORM_STATE)
 
+WITHOUT_KEY = hk.without_apply_rng(PLAIN)
 WAYS: dict[str, Any] = {
     "pair": PAIR,
-    "pair without a key": (hk.without_apply_rng(PLAIN), PARAMS),
+    "pair without a key": (WITHOUT_KEY, PARAMS),
     "pair of an empty state": (hk.with_empty_state(PLAIN), PARAMS, {}),
     "partial": functools.partial(PLAIN.apply, PARAMS, None),
-    "partial without a key": functools.partial(hk.without_apply_rng(PLAIN).apply, PARAMS),
+    "partial without a key": functools.partial(WITHOUT_KEY.apply, PARAMS),  # type: ignore[attr-defined]  # Haiku's annotation is a name of its own file
     "partial of jit": functools.partial(jax.jit(PLAIN.apply), PARAMS, None),
     "arrays of numpy": (PLAIN, jax.tree.map(np.asarray, PARAMS)),
     "multi_transform": functools.partial(hk.multi_transform(lambda: (mlp, (mlp, mlp))).apply[0], PARAMS, None),
@@ -69,7 +70,7 @@ def test_functions_and_pairs_that_are_closed_over():
 
 
 def test_parameters_that_are_inputs():
-    program = to_onnx(hk.without_apply_rng(PLAIN).apply, [PARAMS, ("B", 4)])
+    program = to_onnx(WITHOUT_KEY.apply, [PARAMS, ("B", 4)])  # type: ignore[attr-defined]  # Haiku's annotation is a name of its own file
     assert {value.name for value in program.model.graph.inputs} == {"x", *(f"params.{name}" for name in WEIGHTS)}
 
 

@@ -14,7 +14,9 @@ from jax2onnx_core import to_onnx
 
 def bound(f, *shapes):
     transformed = hk.without_apply_rng(hk.transform(f))
-    return functools.partial(transformed.apply, transformed.init(jax.random.key(0), *map(jnp.ones, shapes)))
+    # Haiku's annotation is a name of its own file.
+    params = transformed.init(jax.random.key(0), *map(jnp.ones, shapes))  # type: ignore[attr-defined]
+    return functools.partial(transformed.apply, params)  # type: ignore[attr-defined]
 
 
 def operators(program):

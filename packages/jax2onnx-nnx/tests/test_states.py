@@ -24,7 +24,7 @@ class Decoder(nnx.Module):
         return self.out(self.attention(x))
 
 
-class Counter(nnx.Variable):
+class Counter(nnx.Variable[jax.Array]):
     pass
 
 
@@ -133,7 +133,7 @@ def test_the_carry_of_a_cell():
     session, carry = program.session(sizes={"B": 2}), (jnp.zeros((2, 4)), jnp.zeros((2, 4)))
     for _ in range(5):
         x = rng.standard_normal((2, 3)).astype(np.float32)
-        carry, expected = cell(carry, x)
+        carry, expected = cell(carry, jnp.asarray(x))
         np.testing.assert_allclose(session.step(x), expected, rtol=1e-5, atol=1e-6)
 
 

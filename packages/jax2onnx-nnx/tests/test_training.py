@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import jax
 import numpy as np
@@ -70,7 +71,7 @@ def test_a_cache_that_is_not_returned():
 def test_statistics_that_are_returned(net):
     net.drop.deterministic = True
 
-    def step(x: jax.Array) -> tuple[jax.Array, nnx.State]:
+    def step(x: jax.Array) -> tuple[jax.Array, nnx.State[Any, Any]]:
         return net(x), nnx.state(net, nnx.BatchStat)
 
     with warnings.catch_warnings(action="error"):
@@ -80,7 +81,7 @@ def test_statistics_that_are_returned(net):
 def test_parameters_that_are_inputs(net):
     net.eval()
 
-    def apply(params: nnx.State, x: jax.Array) -> jax.Array:
+    def apply(params: nnx.State[Any, Any], x: jax.Array) -> jax.Array:
         nnx.update(net, params)
         return net(x)
 
@@ -111,7 +112,7 @@ class Block(nnx.Module):
         self.attention = nnx.MultiHeadAttention(2, 4, dropout_rate=0.5, decode=False, rngs=self.rngs)
         self.drop = nnx.Dropout(0.5, rngs=self.rngs)
 
-    def __call__(self, x: jax.Array, deterministic: bool | jax.Array) -> jax.Array:
+    def __call__(self, x: jax.Array, deterministic: Any) -> jax.Array:
         x = self.attention(self.norm(x, use_running_average=deterministic), deterministic=deterministic)
         return self.drop(x, deterministic=deterministic)
 

@@ -34,7 +34,7 @@ def _operators(model: ir.Model) -> list[str]:
 
 
 def _results(model: ir.Model, x: np.ndarray) -> list[np.ndarray]:
-    """What the model gives at each level."""
+    """The results of the model at each optimisation level."""
     results, content = [], ir.to_proto(model).SerializeToString()
     for level in LEVELS:
         options = ort.SessionOptions()

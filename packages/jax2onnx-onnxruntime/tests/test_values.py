@@ -35,8 +35,8 @@ def operand(shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray:
         values.flat[:2] = info.min, info.max
         return values
     if dtype in INT4:
-        info = ml_dtypes.iinfo(dtype)
-        return random.integers(int(info.min), int(info.max) + 1, shape).astype(dtype)
+        narrow = ml_dtypes.iinfo(dtype)
+        return random.integers(int(narrow.min), int(narrow.max) + 1, shape).astype(dtype)
     values = random.standard_normal(shape).astype(dtype)
     values.flat[:3] = np.array([np.nan, -0.0, np.inf]).astype(dtype)
     return values

@@ -1,4 +1,4 @@
-"""What a graph says of the sizes and the integers to run it with."""
+"""Sizes and integers to run a graph with, read from the graph."""
 
 from __future__ import annotations
 

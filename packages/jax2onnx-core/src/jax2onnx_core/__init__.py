@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jax2onnx_graph.build.builder import Value
     from jax2onnx_graph.facts.dims import SpecializedDim
+    from jax2onnx_graph.limitations import Limitation
     from jax2onnx_graph.targets import Target
 
     from jax2onnx_core.frontend._composite import bind_composite

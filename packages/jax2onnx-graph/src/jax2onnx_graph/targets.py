@@ -34,7 +34,7 @@ _BEST_OPSET = 23
 
 
 class Target:
-    """What models are made for; this class itself is the ONNX standard, without any runtime.
+    """The runtime or device that models are made for; this class itself is the ONNX standard, without any runtime.
 
     Passes, rules and legalisation ask a target, and nothing else, about the runtime that a model is for:
 
@@ -138,7 +138,7 @@ class Target:
         return ()
 
     def limitations(self) -> Sequence[Limitation]:
-        """What its version is known to get wrong, or not to run, in spite of all that."""
+        """Known limitations of its version: wrong results and refusals that remain in spite of the passes."""
         return ()
 
 

@@ -1,4 +1,4 @@
-"""What `GraphBuilder` writes: run by ONNX's reference evaluator and compared with NumPy; its errors."""
+"""Graphs that `GraphBuilder` writes, run by ONNX's reference evaluator and compared with NumPy; its errors."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_an_input_is_not_known(builder, x):
 
 
 def test_a_function_of_constants_is_computed_at_once(builder, x):
-    one, two = builder.constant(np.float32([1, 2])), builder.constant(np.float32([3, 4]))
+    one, two = builder.constant(np.array([1, 2], np.float32)), builder.constant(np.array([3, 4], np.float32))
     folded = builder.fold(np.add, one, two, dims=[2])
     assert (builder.known(folded).tolist(), builder.operators) == ([4, 6], [])
     assert builder.dtype(builder.fold(np.add, one, two, dims=[2], dtype=np.float64)) == np.float64

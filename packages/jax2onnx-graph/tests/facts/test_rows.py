@@ -45,16 +45,18 @@ def test_rows_of_operands_give_rows_of_the_result(name):
     found = operand_rows(node, Rows(axis))
     assert found is not None
     assert [None if rows is None else rows.axis for rows in found] == expected
-    operands = {v.name: RNG.standard_normal(v.shape.numpy()).astype(np.float32) for v in node.inputs}
+    operands = {str(v.name): RNG.standard_normal(v.shape.numpy()).astype(np.float32) for v in node.inputs}
     taken = {
         name: array if rows is None else array.take(ROWS, rows.axis)
         for (name, array), rows in zip(operands.items(), found, strict=True)
     }
-    model = node.graph
-    for value in model.inputs:
+    graph = node.graph
+    assert isinstance(graph, ir.Graph)
+    for value in graph.inputs:
         value.shape = None
-    run = ReferenceEvaluator(ir.to_proto(ir.Model(model, ir_version=10)))
-    np.testing.assert_allclose(run.run(None, taken)[0], run.run(None, operands)[0].take(ROWS, axis), rtol=1e-5)
+    run = ReferenceEvaluator(ir.to_proto(ir.Model(graph, ir_version=10)))
+    (of_some,), (of_all,) = run.run(None, taken), run.run(None, operands)
+    np.testing.assert_allclose(np.asarray(of_some), np.asarray(of_all).take(ROWS, axis), rtol=1e-5)
 
 
 DEPENDENT = {
@@ -75,7 +77,8 @@ def test_nothing_is_said_of_rows_that_depend_on_each_other(name):
 
 
 def test_rows_of_a_view_may_be_merged_into_an_axis():
-    (rows, _) = operand_rows(
-        node_of("float[6,4] x", "s = Constant<value = int64[3] {2,3,4}>() y = Reshape(x, s)"), Rows(1)
-    )
+    node = node_of("float[6,4] x", "s = Constant<value = int64[3] {2,3,4}>() y = Reshape(x, s)")
+    found = operand_rows(node, Rows(1))
+    assert found is not None
+    rows, _ = found
     assert (rows.axis, rows.outer, rows.inner, rows.is_whole) == (0, (2,), (), False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 import onnx_ir as ir
 import pytest
@@ -121,7 +123,7 @@ def one_node(op_type: str, shapes: list[list[int]]) -> onnx.ModelProto:
         name = next(choice for choice in PREFERRED if choice in choices)[7:-1].upper()
         dims = shapes[min(index, len(shapes) - 1)]
         inputs.append(onnx.helper.make_tensor_value_info(f"x{index}", onnx.TensorProto.DataType.Value(name), dims))
-    attributes = {
+    attributes: dict[str, Any] = {
         name: 1 if attribute.type == onnx.defs.OpSchema.AttrType.INT else "LEFT"
         for name, attribute in schema.attributes.items()
         if attribute.required

@@ -46,7 +46,7 @@ class AbsToRelu(NodePass[ir.Value]):
 
 
 class Everything(AbsToRelu):
-    operators = None
+    operators = None  # type: ignore[assignment]
 
     def match(self, node: ir.Node, editor: GraphEditor) -> ir.Value | Declined | None:
         return Declined(node.op_type, node)

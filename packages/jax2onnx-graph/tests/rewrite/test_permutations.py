@@ -29,7 +29,14 @@ def model(body: str) -> ir.Model:
 
 def run(of: ir.Model, x: np.ndarray) -> np.ndarray:
     of.graph.inputs[0].shape = of.graph.outputs[0].shape = None
-    return np.asarray(ReferenceEvaluator(ir.to_proto(of)).run(None, {"x": x})[0])
+    (computed,) = ReferenceEvaluator(ir.to_proto(of)).run(None, {"x": x})
+    return np.asarray(computed)
+
+
+def last_node(of: ir.Model) -> ir.Node:
+    node = of.graph.outputs[0].producer()
+    assert node is not None
+    return node
 
 
 def test_a_permutation_and_its_inverse_undo_each_other():
@@ -63,7 +70,7 @@ KEPT = {
 @pytest.mark.parametrize("name", KEPT)
 def test_a_permutable_operator_computes_the_same_on_a_permuted_operand(name):
     plain, kept = model(KEPT[name]), model(KEPT[name])
-    node = kept.graph.outputs[0].producer()
+    node = last_node(kept)
     for value in (*node.outputs, node.inputs[0]):
         value.shape = ir.Shape([2, 3, 4, 5])  # only the rank counts
     assert permutable_inputs(node, PERM, standard_target) == range(1)
@@ -81,7 +88,7 @@ NOT_KEPT = {
 
 @pytest.mark.parametrize("name", NOT_KEPT)
 def test_others_are_not_permutable(name):
-    node = model(NOT_KEPT[name]).graph.outputs[0].producer()
+    node = last_node(model(NOT_KEPT[name]))
     assert permutable_inputs(node, PERM, standard_target) is None
 
 
@@ -97,7 +104,7 @@ def test_others_are_not_permutable(name):
     ],
 )
 def test_the_permutation_that_is_left_when_axes_are_removed(body, expected):
-    node = model(body).graph.outputs[0].producer()
+    node = last_node(model(body))
     found = remaining_permutation(node, PERM)
     assert found == expected
     if found:

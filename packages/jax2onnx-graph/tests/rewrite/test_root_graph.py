@@ -18,13 +18,13 @@ def graph() -> ir.Graph:
 
 def test_equal_constants_are_stored_once(graph):
     root = RootGraph(graph, is_function=False)
-    zero, negative = root.constant(np.float32([0.0])), root.constant(np.float32([-0.0]))
-    assert root.constant(np.float32([0.0])) is zero is not negative
+    zero, negative = root.constant(np.array([0.0], np.float32)), root.constant(np.array([-0.0], np.float32))
+    assert root.constant(np.array([0.0], np.float32)) is zero is not negative
     assert set(graph.initializers) == {"w", zero.name, negative.name}
 
 
 def test_a_function_has_constant_nodes_in_front(graph):
-    value = RootGraph(graph, is_function=True).constant(np.int64([3]))
+    value = RootGraph(graph, is_function=True).constant(np.array([3]))
     assert [node.op_type for node in graph] == ["Constant", "Add"]
     assert graph[0].outputs[0] is value
 

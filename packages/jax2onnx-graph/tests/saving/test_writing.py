@@ -70,12 +70,12 @@ def data_files(directory: Path) -> list[Path]:
 
 @pytest.fixture(autouse=True)
 def no_waiting_for_disks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a killed process has written stays without it, too."""
+    """Without `fsync`: what a killed process has written stays all the same."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def python(code: str, *args: object) -> bytes:
-    """What code that uses this module prints in an interpreter of its own, in which nothing else is loaded."""
+    """The output of code that uses this module, in an interpreter of its own in which nothing else is loaded."""
     return subprocess.run(command(code, *args), check=True, stdout=subprocess.PIPE).stdout
 
 

@@ -40,7 +40,8 @@ def _bound(function: Callable[..., PyTree], inputs: Sequence[Any], *, dtype: DTy
     params, state = jax.jit(initialised)()
     if state:
         return lambda *args: transformed.apply(params, state, None, *args)[0]
-    return functools.partial(hk.without_apply_rng(hk.transform(function)).apply, params)
+    plain = hk.without_apply_rng(hk.transform(function))
+    return functools.partial(plain.apply, params)  # type: ignore[attr-defined]  # Haiku annotates it by a name of its own file
 
 
 def _example(spec: Any, dtype: DTypeLike) -> jax.Array:

@@ -15,9 +15,17 @@ _COUNTS = {"MatMul": 4, "Add": 4, "Attention": 1}
 _ATTENTION = expect_graph("MatMul -> Add -> Attention -> MatMul -> Add", counts=_COUNTS, match="exact")
 
 
-def _attention(query: jax.Array, other: jax.Array, mask: jax.Array | None = None, **options: int) -> jax.Array:
+def _attention(
+    query: jax.Array,
+    other: jax.Array,
+    mask: jax.Array | None = None,
+    value_size: int | None = None,
+    model_size: int | None = None,
+) -> jax.Array:
     init = hk.initializers.VarianceScaling(0.3)
-    return hk.MultiHeadAttention(2, 4, w_init=init, **options)(query, other, other, mask)
+    return hk.MultiHeadAttention(2, 4, w_init=init, value_size=value_size, model_size=model_size)(
+        query, other, other, mask
+    )
 
 
 cases = [

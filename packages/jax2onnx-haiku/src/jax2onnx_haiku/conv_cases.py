@@ -47,7 +47,7 @@ cases = [
     ),
     layer_case(
         "conv_separable",
-        lambda x: hk.SeparableDepthwiseConv2D(1, 3)(x),
+        lambda x: hk.SeparableDepthwiseConv2D(1, 3)(x),  # type: ignore[attr-defined]  # not in its `__all__`
         _ANY_SIZE,
         expect=expect_graph("Transpose -> Conv -> Conv -> Transpose", match="exact"),
     ),

@@ -21,7 +21,7 @@ _ATTENTION = expect_graph("MatMul -> Add -> Attention -> MatMul -> Add", counts=
 _LOOSE = 2e-5
 
 
-class SelfAttention(layers.Layer):
+class SelfAttention(layers.Layer):  # type: ignore[misc]  # Keras has no types
     """Attention of tokens to each other, with arguments of the call fixed."""
 
     def __init__(self, kind: type[layers.Layer], *sizes: int, dtype: str, call: dict[str, Any], **options: Any) -> None:

@@ -111,7 +111,7 @@ def _is_partial(value: object) -> bool:
 
 def _adapt_partial(partial: functools.partial[PyTree]) -> Adapted:
     assert isinstance(partial.func, types.MethodType)
-    return _adapt_call(partial.func.__self__, *partial.args, **partial.keywords)
+    return _adapt_call(_module_of(partial.func), *partial.args, **partial.keywords)
 
 
 def _adapt_call(module: nn.Module, variables: Variables, **options: Any) -> Adapted:
@@ -167,7 +167,15 @@ def _is_apply(value: object) -> bool:
 
 
 def _adapt_apply(method: types.MethodType) -> Adapted:
-    return Adapted(lambda _: functools.partial(_apply, method.__self__), {})
+    return Adapted(lambda _: functools.partial(_apply, _module_of(method)), {})
+
+
+def _module_of(method: types.MethodType) -> nn.Module:
+    """The module of a bound `apply`."""
+    import flax.linen as nn
+
+    assert isinstance(method.__self__, nn.Module)
+    return method.__self__
 
 
 def _apply(module: nn.Module, variables: Variables, /, *args: PyTree, **kwargs: PyTree) -> PyTree:
@@ -243,7 +251,7 @@ def _collections(variables: Variables, wanted: object) -> list[str]:
     from flax.errors import InvalidFilterError
 
     try:
-        return [collection for collection in variables if in_filter(wanted, collection)]
+        return [collection for collection in variables if in_filter(wanted, collection)]  # type: ignore[arg-type]  # it refuses what is no filter
     except InvalidFilterError:
         return []
 

@@ -14,7 +14,7 @@ from jax2onnx_lax.dtypes import of_one_float_type
 
 if TYPE_CHECKING:
     import flax.linen as nn
-    from flax.typing import PromoteDtypeFn
+    from flax.linen.linear import PromoteDtypeFn
 
 __all__ = ["Layer", "Parameters", "parameters", "promoted", "variable"]
 

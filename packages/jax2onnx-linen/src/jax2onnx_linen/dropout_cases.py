@@ -19,7 +19,9 @@ def _by_a_flag(x: jax.Array, deterministic: jax.Array) -> jax.Array:
 
 
 def _of_a_flag(x: jax.Array, deterministic: jax.Array) -> jax.Array:
-    return nn.Dropout(0.5, deterministic=deterministic).apply({}, x, rng=jax.random.key(0))
+    # Flax annotates the field as a bool; the layer computes with an array as well.
+    layer = nn.Dropout(0.5, deterministic=deterministic)  # type: ignore[arg-type]
+    return layer.apply({}, x, rng=jax.random.key(0))
 
 
 cases = [

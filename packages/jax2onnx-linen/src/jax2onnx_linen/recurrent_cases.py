@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
@@ -24,12 +25,14 @@ class Stack(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        y = nn.RNN(nn.GRUCell(4, param_dtype=self.param_dtype))(x)
-        return nn.RNN(nn.GRUCell(4, param_dtype=self.param_dtype), reverse=True, keep_order=True)(y)
+        layers = [_rnn(nn.GRUCell, self.param_dtype), _rnn(nn.GRUCell, self.param_dtype, reverse=True, keep_order=True)]
+        for layer in layers:
+            x = layer(x)  # type: ignore[assignment]  # a pair only with return_carry
+        return x
 
 
-def _rnn(cell: type[nn.RNNCellBase], param_dtype: DTypeLike, **options: bool) -> nn.RNN:
-    return nn.RNN(cell(4, param_dtype=param_dtype), **options)
+def _rnn(cell: Callable[..., nn.RNNCellBase], param_dtype: DTypeLike, **options: bool) -> nn.RNN:
+    return nn.RNN(cell(4, param_dtype=param_dtype), **options)  # type: ignore[arg-type]  # its flags, of all its options
 
 
 def _bidirectional(param_dtype: DTypeLike) -> nn.Bidirectional:

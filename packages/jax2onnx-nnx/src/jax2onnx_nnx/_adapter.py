@@ -13,6 +13,8 @@ from jax2onnx_core import Adapted, AdaptedStates, errors
 if TYPE_CHECKING:
     from flax import nnx
 
+    State = nnx.State[Any, Any]
+
 __all__ = ["adapt", "adapt_state"]
 
 #: The attributes and indices on the way to a variable.
@@ -59,7 +61,7 @@ def adapt(module: nnx.Module) -> Adapted:
     )
 
 
-def adapt_state(state: nnx.State) -> Adapted:
+def adapt_state(state: State) -> Adapted:
     """Name the arrays of a state that a function merges with the graph of its module."""
     return Adapted(
         fresh=lambda values: _replaced(state, values) if values else state,
@@ -67,7 +69,7 @@ def adapt_state(state: nnx.State) -> Adapted:
     )
 
 
-def _replaced(state: nnx.State, values: Mapping[str, jax.Array]) -> nnx.State:
+def _replaced(state: State, values: Mapping[str, jax.Array]) -> State:
     """A state with the arrays `values`, by their names, in place of its own."""
     from flax import nnx
 
@@ -88,13 +90,13 @@ def _predicate(wanted: object) -> Callable[[Path, object], bool]:
         with contextlib.suppress(ValueError):  # no class has this name: it is a tag
             wanted = nnx.variable_type_from_name(wanted)
     try:
-        found: Callable[[Path, object], bool] = nnx.filterlib.to_predicate(wanted)
+        found: Callable[[Path, object], bool] = nnx.filterlib.to_predicate(wanted)  # type: ignore[arg-type]  # it refuses what is no filter
     except (TypeError, ValueError) as error:  # Flax's own message fails for some values
         raise errors.OptionError(f"states={wanted!r:.80} is no filter of NNX; give one such as nnx.Cache.") from error
     return found
 
 
-def _leaves(state: nnx.State) -> dict[Path, Any]:
+def _leaves(state: State) -> dict[Path, Any]:
     """The leaves of a state: variables, and arrays that are attributes without a variable around them."""
     from flax import nnx
 

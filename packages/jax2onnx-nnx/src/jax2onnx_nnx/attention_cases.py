@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 from flax import nnx
+from jax.typing import DTypeLike
 from jax2onnx_core import Case, construct, expect_graph, with_dtype, with_rngs
 
 __all__ = ["cases"]
@@ -22,19 +23,19 @@ _ATTENTION = expect_graph("MatMul -> Add -> Attention -> MatMul -> Add", counts=
 class SelfAttention(nnx.Module):
     """Self-attention with arguments of the call fixed."""
 
-    def __init__(self, call: dict[str, bool], **options: object) -> None:
+    def __init__(self, call: dict[str, bool], **options: Any) -> None:
         self.call = call
         self.attn = nnx.MultiHeadAttention(decode=False, **options)
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        return self.attn(x, **self.call)
+        return self.attn(x, **self.call)  # type: ignore[arg-type]  # flags, of all arguments
 
 
 class Masked(nnx.Module):
     """Attention to the keys that a threshold lets through; some rows see none."""
 
-    def __init__(self, **options: object) -> None:
-        self.attn = nnx.MultiHeadAttention(2, 8, decode=False, **options)
+    def __init__(self, *, param_dtype: DTypeLike, rngs: nnx.Rngs) -> None:
+        self.attn = nnx.MultiHeadAttention(2, 8, decode=False, param_dtype=param_dtype, rngs=rngs)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         return self.attn(x, mask=(x[:, None, :, :1] + x[:, None, None, :, 0]) > 0.5, is_causal=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 from flax import nnx
+from jax.typing import DTypeLike
 from jax2onnx_core import Case, construct, expect_graph, with_dtype, with_rngs
 
 __all__ = ["cases"]
@@ -16,8 +17,8 @@ _NASTY = np.array([[0, 10, -1, -11], [11, -12, 2**31 - 1, -(2**31)]], np.int32)
 class Tied(nnx.Module):
     """Looks tokens up and scores them by the same table."""
 
-    def __init__(self, **options: object) -> None:
-        self.embed = nnx.Embed(11, 8, **options)
+    def __init__(self, *, param_dtype: DTypeLike, rngs: nnx.Rngs) -> None:
+        self.embed = nnx.Embed(11, 8, param_dtype=param_dtype, rngs=rngs)
 
     def __call__(self, tokens: jax.Array) -> jax.Array:
         return self.embed.attend(self.embed(tokens))
@@ -26,8 +27,8 @@ class Tied(nnx.Module):
 class Attend(nnx.Module):
     """Scores vectors."""
 
-    def __init__(self, **options: object) -> None:
-        self.embed = nnx.Embed(11, 8, **options)
+    def __init__(self, *, param_dtype: DTypeLike, rngs: nnx.Rngs) -> None:
+        self.embed = nnx.Embed(11, 8, param_dtype=param_dtype, rngs=rngs)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         return self.embed.attend(x)

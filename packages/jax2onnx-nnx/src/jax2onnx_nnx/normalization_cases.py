@@ -7,6 +7,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.typing import DTypeLike
 from jax2onnx_core import Case, construct, expect_graph, with_dtype, with_rngs
 
 __all__ = ["cases"]
@@ -28,16 +29,16 @@ def _trained(layer: Callable[..., nnx.Module], *args: object, **options: object)
 class ConvNorm(nnx.Module):
     """A convolution and its batch norm, at inference."""
 
-    def __init__(self, **options: object) -> None:
-        self.conv = nnx.Conv(4, 6, (3, 3), use_bias=False, **options)
-        self.norm = _trained(nnx.BatchNorm, 6, use_running_average=True, **options)
+    def __init__(self, *, param_dtype: DTypeLike, rngs: nnx.Rngs) -> None:
+        self.conv = nnx.Conv(4, 6, (3, 3), use_bias=False, param_dtype=param_dtype, rngs=rngs)
+        self.norm = _trained(nnx.BatchNorm, 6, use_running_average=True, param_dtype=param_dtype, rngs=rngs)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         return nnx.relu(self.norm(self.conv(x)))
 
 
-def _masked_layer_norm(**options: object) -> Callable[[jax.Array], jax.Array]:
-    norm = nnx.LayerNorm(8, **options)
+def _masked_layer_norm(*, param_dtype: DTypeLike, rngs: nnx.Rngs) -> Callable[[jax.Array], jax.Array]:
+    norm = nnx.LayerNorm(8, param_dtype=param_dtype, rngs=rngs)
     return lambda x: norm(x, mask=jnp.arange(8) < 5)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,8 @@ from jax2onnx_lax.nn.recurrent import Cell, Operator
 
 if TYPE_CHECKING:
     from flax import nnx
+
+    KnownCell = nnx.SimpleCell | nnx.GRUCell | nnx.OptimizedLSTMCell | nnx.LSTMCell
 
 __all__ = ["composites"]
 
@@ -38,6 +40,8 @@ def rnn(
 
     arguments = {"return_carry": return_carry, "time_major": time_major, "reverse": reverse, "keep_order": keep_order}
     options = {name: bool(vars(self)[name] if value is None else value) for name, value in arguments.items()}
+    if not _is_known(self.cell):
+        return None
     cell = _weights(self.cell)
     reorders = options["reverse"] and not options["keep_order"]
     if cell is None or seq_lengths is not None or inputs.ndim != 3 or reorders:
@@ -55,22 +59,26 @@ def rnn(
     return call.with_arguments(lambda: ((nnx.clone(self), inputs), {"initial_carry": initial_carry, **options}))
 
 
-def _weights(cell: nnx.RNNCellBase) -> Cell | None:
+def _is_known(cell: nnx.RNNCellBase) -> TypeGuard[KnownCell]:
+    from flax import nnx
+
+    return type(cell) in (nnx.SimpleCell, nnx.GRUCell, nnx.OptimizedLSTMCell, nnx.LSTMCell)
+
+
+def _weights(cell: KnownCell) -> Cell | None:
     """The weights of a cell; None for a cell that no operator of ONNX computes."""
     from flax import nnx
 
-    kind = type(cell)
-    known = (nnx.SimpleCell, nnx.GRUCell, nnx.OptimizedLSTMCell, nnx.LSTMCell)
-    if kind not in known or cell.activation_fn is not jnp.tanh:
+    if cell.activation_fn is not jnp.tanh:
         return None
-    if kind is nnx.SimpleCell:
+    if isinstance(cell, nnx.SimpleCell):
         return None if cell.residual else _cell("RNN", "n", "h", [cell.dense_i], [cell.dense_h], [cell.dense_i])
     if cell.gate_fn is not jax.nn.sigmoid:
         return None
-    if kind is nnx.GRUCell:
+    if isinstance(cell, nnx.GRUCell):
         made = _cell("GRU", "rzn", "h", [cell.dense_i], [cell.dense_h], [cell.dense_i])
         return dataclasses.replace(made, linear_before_reset=True)
-    if kind is nnx.OptimizedLSTMCell:
+    if isinstance(cell, nnx.OptimizedLSTMCell):
         return _cell("LSTM", "ifgo", "ch", [cell.dense_i], [cell.dense_h], [cell.dense_h])
     hidden = [cell.hi, cell.hf, cell.hg, cell.ho]
     return _cell("LSTM", "ifgo", "ch", [cell.ii, cell.if_, cell.ig, cell.io], hidden, hidden)

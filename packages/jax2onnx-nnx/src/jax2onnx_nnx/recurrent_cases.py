@@ -6,29 +6,32 @@ from collections.abc import Callable
 
 import jax
 from flax import nnx
+from jax.typing import DTypeLike
 from jax2onnx_core import Case, construct, expect_graph, with_dtype, with_rngs
 
 __all__ = ["cases"]
 
 _OPTIONS = {"param_dtype": with_dtype(), "rngs": with_rngs(0)}
 _X = [("B", "T", 5)]
+# The constructors of the classes take more than that of their base class.
+_CellClass = Callable[..., nnx.RNNCellBase]
 
 
-def _pure(**options: object) -> Callable[[jax.Array], jax.Array]:
+def _pure(*, param_dtype: DTypeLike, rngs: nnx.Rngs) -> Callable[[jax.Array], jax.Array]:
     """An LSTM as a function: the module itself cannot be called inside a transformation of JAX's."""
-    graph, state = nnx.split(nnx.RNN(nnx.OptimizedLSTMCell(5, 4, **options)))
+    graph, state = nnx.split(nnx.RNN(nnx.OptimizedLSTMCell(5, 4, param_dtype=param_dtype, rngs=rngs)))
     return lambda x: nnx.merge(graph, state, copy=True)(x)
 
 
-def _rnn(cell: type[nnx.RNNCellBase], options: dict[str, bool], **cell_options: object) -> nnx.RNN:
-    return nnx.RNN(cell(5, 4, **cell_options), **options)
+def _rnn(cell: _CellClass, options: dict[str, bool], **cell_options: object) -> nnx.RNN:
+    return nnx.RNN(cell(5, 4, **cell_options), **options)  # type: ignore[arg-type]  # its flags, of all its options
 
 
-def _bidirectional(cell: type[nnx.RNNCellBase], **cell_options: object) -> nnx.Bidirectional:
+def _bidirectional(cell: _CellClass, **cell_options: object) -> nnx.Bidirectional:
     return nnx.Bidirectional(*(nnx.RNN(cell(5, 4, **cell_options)) for _ in range(2)))
 
 
-def _case(name: str, cell: type[nnx.RNNCellBase], operator: str, **options: bool) -> Case:
+def _case(name: str, cell: _CellClass, operator: str, **options: bool) -> Case:
     # Squeeze the direction away; a reshape and a transpose may be one.
     expect = expect_graph(f"Transpose -> {operator}", counts={operator: 1}, absent=["Scan", "Loop"])
     return Case(name, construct(_rnn, cell, options, **_OPTIONS), _X, expect=expect)

@@ -24,8 +24,10 @@ class _Block(nnx.Module):
         self.dropout = nnx.Dropout(0.1, rngs=rngs)
 
     def __call__(self, x: jax.Array, *, deterministic: jax.Array) -> jax.Array:
-        y = self.attention(self.norm(x, use_running_average=deterministic), deterministic=deterministic)
-        return x + self.dropout(y, deterministic=deterministic)
+        # Flax annotates the flags as bool; its layers compute with arrays as well.
+        y = self.norm(x, use_running_average=deterministic)  # type: ignore[arg-type]
+        y = self.attention(y, deterministic=deterministic)  # type: ignore[arg-type]
+        return x + self.dropout(y, deterministic=deterministic)  # type: ignore[arg-type]
 
 
 cases = [

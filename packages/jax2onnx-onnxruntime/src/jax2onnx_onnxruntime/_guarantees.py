@@ -1,4 +1,4 @@
-"""What the kernels of ONNX Runtime's CPU provider keep of an operator's meaning: the measured table.
+"""The measured table of the properties (`nan`, `wraps`, …) that kernels of ONNX Runtime's CPU provider keep.
 
 The tables are data (`guarantees.json`, and `versions/` for older ones), written by `tools/measure_ort_guarantees.py`, which runs
 a small model for each operator, property and element type.

@@ -53,7 +53,7 @@ def measured_opsets(version: str = NEWEST) -> range:
 
 @functools.cache
 def table(version: str = NEWEST) -> KernelTable:
-    """What a version of ONNX Runtime computes. In browsers bytes carry nothing: WebGPU has no kernels for them."""
+    """The operators and element types that a version of ONNX Runtime computes. In browsers bytes carry nothing: WebGPU has no kernels for them."""
     narrow = {ir.DataType.UINT8, ir.DataType.INT8} if version == WEB else set[ir.DataType]()
     return KernelTable(measured("kernels", version)["kernels"], frozenset(narrow))
 

@@ -1,4 +1,4 @@
-"""What versions of ONNX Runtime are known to get wrong, in spite of legalisation and repairs."""
+"""Known limitations of versions of ONNX Runtime, which remain in spite of legalisation and repairs."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _OF_KERNELS = {
 
 
 def limitations(version: str = NEWEST) -> Sequence[Limitation]:
-    """What the kernels of a version get wrong, or refuse."""
+    """Limitations of the kernels of a version: wrong results and refusals."""
     return _OF_KERNELS.get(version, ())
 
 
 def limitations_of_running(version: str = NEWEST) -> Sequence[Limitation]:
-    """What the Python API of a version cannot do, whatever the model is."""
+    """Limitations of the Python API of a version, which hold for every model."""
     return (_ARRAYS,) if version != NEWEST and version in measured_versions() else ()

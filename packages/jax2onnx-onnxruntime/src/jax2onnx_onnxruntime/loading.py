@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["OrtModel", "default_options", "from_ort", "load", "packed", "to_ort", "view_of"]
 
 Source: TypeAlias = ir.Model | onnx.ModelProto | str | os.PathLike[str] | bytes
-"""What can be run: a model, its proto or its serialised bytes, or the path of a file."""
+"""A model to load: as IR, as a proto, as serialised bytes, or the path of its file."""
 
 _IN_MEMORY = 1 << 30
 """Weights beyond this many bytes are handed over in a file, as a protobuf message ends at 2 GiB."""

@@ -1,4 +1,4 @@
-"""What this distribution contributes: the targets `onnxruntime` and `web`, and the runtime of both."""
+"""The plugin of this distribution: the targets `onnxruntime` and `web`, and the runtime of both."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class OrtRuntime(Runtime):
             return node_times(model, feeds, runs)
 
     def limitations(self, target: Target) -> Sequence[Limitation]:
-        """What the Python API of the target's version cannot do."""
+        """Limitations of the Python API of the target's version."""
         from jax2onnx_onnxruntime.limitations import limitations_of_running
 
         return limitations_of_running(target.name.partition("==")[2])

@@ -87,7 +87,7 @@ class OnnxRuntime(Target):
         return THRESHOLDS[threshold]
 
     def passes(self) -> Sequence[PassFactory]:
-        """What older versions lose, forms of attention, legalisation, then the passes that keep the runtime's own optimiser from mistakes."""
+        """Passes in their order: repairs of what older versions lose, forms of attention, legalisation, then the passes that keep the runtime's own optimiser from mistakes."""
         from jax2onnx_onnxruntime._attention_forms import AttentionFormsPass
         from jax2onnx_onnxruntime._fusions import TransposedProductsPass
         from jax2onnx_onnxruntime._legalise import LegalisePass
@@ -102,7 +102,7 @@ class OnnxRuntime(Target):
         return (*repairs, *attention, legalise, TransposedProductsPass, NeutralConstantsPass, ScalarFusionsPass)
 
     def limitations(self) -> Sequence[Limitation]:
-        """What kernels of the version are known to get wrong, see `jax2onnx_onnxruntime.limitations`."""
+        """Limitations of the kernels of the version, see `jax2onnx_onnxruntime.limitations`."""
         from jax2onnx_onnxruntime.limitations import limitations
 
         return limitations(self._version)

@@ -1,4 +1,4 @@
-"""What some of OpenVINO's kernels lose, NaN above all, is put right in front of the operator or behind it."""
+"""Nodes in front of or behind an operator that put right what OpenVINO's kernel loses, NaN above all."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def legalisation() -> Legalisation:
 
 
 def _by_itself(key: str, opsets: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
-    """What was measured of an operator, without the types with which it is wrong next to others."""
+    """The measured element types of an operator, without those with which it is wrong next to others."""
     lost = _WRONG_WITH_OTHERS.get(key, frozenset()) | ({"u32"} if key != "Cast" else frozenset())
     if (value_use(key) in _COMPUTED or key == "TopK") and not facts_of(key).type_bound:
         lost |= _NARROW

@@ -18,7 +18,7 @@ __all__ = ["UnsignedPass", "has_form"]
 T = ir.DataType
 
 _USES = frozenset({ValueUse.MOVE, ValueUse.RING, ValueUse.TRUTH, ValueUse.ORDER})
-"""What can be done with int32 in the place of uint32."""
+"""The uses of values for which int32 of the same bits can stand for uint32."""
 
 
 def has_form(key: str) -> bool:

@@ -1,4 +1,4 @@
-"""What OpenVINO's CPU plugin is known to get wrong, in spite of legalisation, repairs and refusals."""
+"""Known limitations of OpenVINO's CPU plugin, which remain in spite of legalisation, repairs and refusals."""
 
 from __future__ import annotations
 

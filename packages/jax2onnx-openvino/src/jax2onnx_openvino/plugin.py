@@ -1,4 +1,4 @@
-"""What this distribution contributes: the target `openvino` and its runtime."""
+"""The plugin of this distribution: the target `openvino` and its runtime."""
 
 from __future__ import annotations
 

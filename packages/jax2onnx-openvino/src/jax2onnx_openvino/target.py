@@ -35,7 +35,7 @@ class OpenVino(Target):
         return guarantees(op_type, dtype, kept)
 
     def passes(self) -> Sequence[PassFactory]:
-        """What the plugin loses is put right, then integers, then the form of loops; what has no right form is refused."""
+        """Passes in their order: repairs, integers, the form of loops, and the refusal of what has no right form."""
         from jax2onnx_openvino._casts import CastsPass
         from jax2onnx_openvino._closed_scans import ClosedScansPass
         from jax2onnx_openvino._legalise import LegalisePass
@@ -49,7 +49,7 @@ class OpenVino(Target):
         )  # fmt: skip
 
     def limitations(self) -> Sequence[Limitation]:
-        """What the plugin is known to get wrong, see `jax2onnx_openvino.limitations`."""
+        """Limitations of the plugin, see `jax2onnx_openvino.limitations`."""
         from jax2onnx_openvino.limitations import LIMITATIONS
 
         return LIMITATIONS

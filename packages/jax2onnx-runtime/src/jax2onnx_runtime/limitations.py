@@ -1,4 +1,4 @@
-"""What `onnx.reference` is known to get wrong, or not to run."""
+"""Known limitations of `onnx.reference`: wrong results and refusals."""
 
 from __future__ import annotations
 

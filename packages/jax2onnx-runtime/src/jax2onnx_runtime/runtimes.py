@@ -100,7 +100,7 @@ class Runtime:
         raise TargetError(f"{self.name} does not tell how long each node of a model takes.")
 
     def limitations(self, target: Target) -> Sequence[Limitation]:
-        """What it is known to get wrong of models for a target in some version, beside `target.limitations()`."""
+        """Its known limitations for models of a target in some version, beside `target.limitations()`."""
         return ()
 
     def quantize(self, model: ir.Model, request: Quantization, target: Target) -> ir.Model:
@@ -144,7 +144,7 @@ class _ReferenceRuntime(Runtime):
     """`onnx.reference`, with what is known of it."""
 
     def limitations(self, target: Target) -> Sequence[Limitation]:
-        """What `onnx.reference` is known to get wrong."""
+        """Known limitations of `onnx.reference`."""
         return LIMITATIONS
 
 

@@ -18,16 +18,17 @@ def definition_of(node: ir.Node, opset: int) -> ir.Function | None:
     schema = schema_of(node.op_type, opset)
     if node.domain or schema is None:
         return None
-    plain = [v for v in schema.function_opset_versions if v <= opset]
-    by_types = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
+    # ONNX's stubs lack these members.
+    plain = [v for v in schema.function_opset_versions if v <= opset]  # type: ignore[attr-defined]
+    by_types = [v for v in schema.context_dependent_function_opset_versions if v <= opset]  # type: ignore[attr-defined]
     if len(node.outputs) != 1 or not plain + by_types:
         return None
     written = max(plain or by_types)
     if plain:
-        data = schema.get_function_with_opset_version(written)
+        data = schema.get_function_with_opset_version(written)  # type: ignore[attr-defined]
     else:
         types = [b"" if v is None else ir.to_proto(v).type.SerializeToString() for v in node.inputs]
-        data = schema.get_context_dependent_function_with_opset_version(
+        data = schema.get_context_dependent_function_with_opset_version(  # type: ignore[attr-defined]
             written, ir.to_proto(node).SerializeToString(), types
         )
     if not data:

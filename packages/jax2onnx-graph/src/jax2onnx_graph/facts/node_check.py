@@ -121,6 +121,11 @@ def _count(bounds: tuple[int, int]) -> str:
     return str(least) if least == most else f"{least} to {most}" if most < 2**31 - 1 else f"at least {least}"
 
 
+def _attribute_type(attribute: onnx.defs.OpSchema.Attribute) -> str:
+    name: str = attribute.type.name  # type: ignore[attr-defined]  # ONNX's stubs do not say that it is an enumeration
+    return name
+
+
 @functools.cache
 def _form(op_type: str, opset: int) -> _Form:
     schema = schema_of(op_type, opset)
@@ -130,7 +135,7 @@ def _form(op_type: str, opset: int) -> _Form:
         (schema.min_input, schema.max_input),
         (schema.min_output, schema.max_output),
         tuple(formal.option != _Option.Single for formal in schema.inputs),
-        {name: attribute.type.name for name, attribute in schema.attributes.items()},
+        {name: _attribute_type(attribute) for name, attribute in schema.attributes.items()},
         frozenset(name for name, attribute in schema.attributes.items() if attribute.required),
     )
 

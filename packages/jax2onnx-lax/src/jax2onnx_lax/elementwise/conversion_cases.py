@@ -43,7 +43,7 @@ def _reduce(exponent_bits: int, mantissa_bits: int) -> Fn:
     return lambda x: lax.reduce_precision(x, exponent_bits, mantissa_bits)
 
 
-# All pairs are in tests/test_convert_element_type.py.
+# All pairs are in tests/elementwise/test_conversion.py.
 cases = [
     *(_case(np.float32, t) for t in (np.bool_, *_INTEGERS)),
     *(_case(np.float64, t) for t in (np.int32, np.int64, np.uint64)),

@@ -79,7 +79,7 @@ def _ready(model: ir.Model) -> onnx.ModelProto:
 
 
 def _through_file(quantize: Callable[..., None], proto: onnx.ModelProto, **options: object) -> onnx.ModelProto:
-    """What a quantizer that writes a file makes of a model."""
+    """Run a quantizer that reads and writes files on a model, and return its result."""
     size = sum(len(tensor.raw_data) for tensor in proto.graph.initializer)
     with tempfile.TemporaryDirectory(prefix="jax2onnx-") as folder:
         path = Path(folder) / "quantised.onnx"

@@ -35,7 +35,7 @@ class JoinedProductsPass(GraphPass):
 
 
 def _kind(node: ir.Node) -> Hashable:
-    """What is equal for products that can be joined: the activation, how weights are quantised, and the rank of each operand."""
+    """The key that products have in common if they can be joined: activation, form of the quantised weights, rank of each operand."""
     attributes = {name: value for name, value in attribute_values(node).items() if name != "N"}
     return node.inputs[0], tuple(sorted(attributes.items())), tuple(len(dims_of(v) or ()) for v in node.inputs)
 

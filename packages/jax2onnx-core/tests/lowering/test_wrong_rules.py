@@ -1,4 +1,4 @@
-"""What a rule, decomposition or composite gets wrong is said at export, with its name and the user's line."""
+"""Wrong results of rules, decompositions and composites are errors at export, with their name and the user's line."""
 
 from __future__ import annotations
 

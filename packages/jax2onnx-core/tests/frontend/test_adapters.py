@@ -1,4 +1,4 @@
-"""What adapters take apart."""
+"""Adapters: which objects they find in a callable, and how they are rebuilt."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 import pytest
 from jax2onnx_core import Registry
+from jax2onnx_core.plugins.rules import Rule
 
 
 @pytest.mark.parametrize("name", sorted(name for name in vars(Registry()) if not name.startswith("_")))
@@ -17,5 +18,5 @@ def test_a_copy_has_what_was_added():
     registry.rules["a"], registry.suppliers["b"], registry.owners["c"] = [], "x", "y"
     copy = registry.copy()
     assert (copy.rules, copy.suppliers, copy.owners) == ({"a": []}, {"b": "x"}, {"c": "y"})
-    copy.rules["a"].append(None)
+    copy.rules["a"].append(Rule(lambda ctx, x: x))
     assert registry.rules == {"a": []}

@@ -1,4 +1,4 @@
-"""What a user reads after a wrong call, word for word."""
+"""Messages after a wrong call, word for word."""
 
 from __future__ import annotations
 

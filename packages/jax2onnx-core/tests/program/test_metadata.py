@@ -1,4 +1,4 @@
-"""What a model file says of itself."""
+"""Name, version and further metadata in the file of a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program says of itself: its page, and what earlier verifications and profiles found."""
+"""The report of a program: its page, with the results of earlier verifications and profiles."""
 
 from __future__ import annotations
 

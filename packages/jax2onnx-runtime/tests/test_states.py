@@ -1,0 +1,70 @@
+"""`NumpyStates` keeps the states of a model that a function runs; `RuntimeOptions` tells which options are given."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from jax2onnx_graph.metadata import StatePair
+from jax2onnx_runtime.runtimes import reference_runtime
+from jax2onnx_runtime.states import NumpyStates, RuntimeOptions, last
+
+COUNTER = """
+<ir_version: 8, opset_import: ["": 18]>
+agraph (float[2] x, float[2] total) => (float[2] doubled, float[2] new_total, float[2] negative) {
+  new_total = Add(total, x)
+  doubled = Add(x, x)
+  negative = Neg(new_total)
+}
+"""
+ONES, ZEROS = np.ones(2, np.float32), np.zeros(2, np.float32)
+
+
+@pytest.fixture
+def counter() -> NumpyStates:
+    model = ir.from_onnx_text(COUNTER)
+    states = NumpyStates(model, [StatePair("total", "new_total")], reference_runtime.load(model))
+    states.write("total", ZEROS)
+    return states
+
+
+def test_a_run_returns_the_outputs_that_are_no_states_in_order(counter):
+    doubled, negative = counter.run({"x": ONES})
+    np.testing.assert_array_equal(doubled, [2, 2])
+    np.testing.assert_array_equal(negative, [-1, -1])
+
+
+def test_the_next_run_begins_with_the_new_state(counter):
+    for _ in range(3):
+        counter.run({"x": ONES})
+    np.testing.assert_array_equal(counter.read("total"), [3, 3])
+
+
+def test_what_is_read_is_a_copy(counter):
+    counter.read("total")[:] = 7
+    np.testing.assert_array_equal(counter.read("total"), [0, 0])
+
+
+def test_what_is_written_is_a_copy(counter):
+    array = np.full(2, 5, np.float32)
+    counter.write("total", array)
+    array[:] = 7
+    np.testing.assert_array_equal(counter.read("total"), [5, 5])
+
+
+def test_the_last_entries_of_a_state_are_kept(counter):
+    counter.write("total", np.arange(6, dtype=np.float32).reshape(2, 3))
+    counter.keep_last("total", 1, 2)
+    assert counter.shape("total") == (2, 2)
+    np.testing.assert_array_equal(counter.read("total"), [[1, 2], [4, 5]])
+
+
+@pytest.mark.parametrize(("count", "expected"), [(0, []), (1, [2]), (3, [0, 1, 2])])
+def test_the_last_entries_of_an_array(count, expected):
+    assert last(np.arange(3), 0, count).tolist() == expected
+
+
+def test_options_that_are_left_to_the_runtime_are_not_given():
+    assert RuntimeOptions().given() == []
+    assert RuntimeOptions(threads=1, graph_optimization_level="basic").given() == [
+        "threads",
+        "graph_optimization_level",
+    ]
