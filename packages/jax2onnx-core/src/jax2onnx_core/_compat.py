@@ -153,9 +153,9 @@ def trace_thunk(thunk: Callable[[], PyTree]) -> tuple[Jaxpr, list[jax.Array], Py
     return closed(_partial_eval.convert_constvars_jaxpr(inner), ()), list(consts), out
 
 
-def key_physical_aval(aval: Aval) -> Aval:
-    """The array that carries a typed random key (or any extended dtype)."""
-    return _core.physical_aval(_core.ShapedArray(aval.shape, aval.dtype))
+def key_physical_aval(dtype: Dtype) -> Aval:
+    """The array that carries one typed random key (or one element of any extended dtype)."""
+    return _core.physical_aval(_core.ShapedArray((), dtype))
 
 
 def wrap_key(data: Array, aval: _core.ShapedArray) -> jax.Array:

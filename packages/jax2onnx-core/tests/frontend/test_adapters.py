@@ -46,6 +46,27 @@ def test_an_object_that_an_adapter_claims_need_not_be_callable():
     program.verify()
 
 
+class Doubling:
+    def __call__(self, x):
+        return 2 * x
+
+
+def test_the_parameters_of_a_callable_like_its_copies_are_read_without_a_copy():
+    made = []
+
+    def fresh(_):
+        made.append(Doubling())
+        return made[-1]
+
+    def adapt(model):
+        return Adapted(fresh=fresh, weights={}, callable_like=model)
+
+    model = Doubling()
+    adapted = adapt_callable(model, [Adapter(f"{__name__}:Doubling", adapt, "test")])
+    assert adapted.called is model
+    assert not made
+
+
 def test_what_nobody_claims_has_to_be_callable():
     with pytest.raises(OptionError, match="needs a callable, not tuple"):
         to_onnx((Model(), VARIABLES), [("B", 3)])

@@ -101,9 +101,13 @@ class Target:
 
     def missing_type(self, node: ir.Node, opset: int) -> ir.DataType | None:
         """The first element type for which it lacks the operator of a node; None where it runs the node, see `computes`."""
-        values = [] if node.domain else [main_value(node, opset), *(node.outputs if node.op_type == "Cast" else ())]
-        types = (value.dtype for value in values if value.dtype is not None)
-        return next((dtype for dtype in types if not self.supports(node.op_type, dtype.numpy(), opset)), None)
+        if node.domain:
+            return None
+        for value in (main_value(node, opset), *(node.outputs if node.op_type == "Cast" else ())):
+            dtype = value.dtype
+            if dtype is not None and not self.supports(node.op_type, dtype.numpy(), opset):
+                return dtype
+        return None
 
     def runs_as_well(self, node: ir.Node, opset: int, lower: int) -> bool:
         """Whether the kernel of a lower opset runs a node as well, so that the model may declare that opset.

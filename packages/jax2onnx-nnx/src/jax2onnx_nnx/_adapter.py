@@ -57,6 +57,7 @@ def adapt(module: nnx.Module) -> Adapted:
         written=written,
         modules=lambda copy: {_name(path): part for path, part in nnx.iter_modules(copy)},
         owners=_Owners(module, arrays),
+        callable_like=module,
         states=states,
     )
 

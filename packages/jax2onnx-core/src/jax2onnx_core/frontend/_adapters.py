@@ -186,6 +186,14 @@ class _Search:
         """Whether a value is a model object, or a pytree with absent weights."""
         return id(value) in self._makers
 
+    def called(self, fn: Function) -> Function:
+        """A callable with the parameters of `fn`; those of a model object are those of its copy."""
+        if not self.is_made_whole(fn):
+            return fn
+        model = self.models.get(id(fn))
+        like = None if model is None else model.callable_like
+        return self._makers[id(fn)](_Copies({}, {}, self.absent_paths, {})) if like is None else like
+
     def maker(self, value: object, name: str) -> Maker | None:
         """A maker of a fresh `value`, or None where there is nothing to make fresh; `name` is that of the value."""
         if id(value) in self._makers:
@@ -298,9 +306,7 @@ def adapt_callable(fn: Function, adapters: Sequence[Adapter]) -> AdaptedCallable
     make = search.maker(fn, "")
     if make is None and not callable(fn):
         raise OptionError(f"to_onnx needs a callable, not {type(fn).__name__}: {fn!r:.80}.")
-    # The parameters of a model object are those of its copy.
-    called = make(_Copies({}, {}, search.absent_paths, {})) if make and search.is_made_whole(fn) else fn
     return AdaptedCallable(
-        called, search.names, search.arrays, frozenset(search.classes), search.absent,
+        search.called(fn), search.names, search.arrays, frozenset(search.classes), search.absent,
         make or (lambda _: fn), search.models, search.absent_paths,
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 
 import jax
@@ -80,11 +81,8 @@ def _static_size(operation: Operation) -> int | None:
     for aval in (*operation.avals_in, *operation.avals_out):
         if has_components(aval.dtype) or not all(map(is_static, aval.shape)):
             return None
-    types = map(physical_type, operation.avals_out)
-    return sum(
-        int(np.prod([d for d in dims if is_static(d)], dtype=np.int64)) * max(1, dtype.itemsize)
-        for dtype, dims in types
-    )
+    types = map(static_type, operation.avals_out)
+    return sum(math.prod(dims) * max(1, dtype.itemsize) for dtype, dims in types)
 
 
 def _by_numpy(evaluator: Evaluator, arrays: Sequence[Array], operation: Operation) -> list[Array] | None:

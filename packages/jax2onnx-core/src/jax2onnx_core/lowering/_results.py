@@ -27,14 +27,14 @@ def accept_results(
     if len(results) != len(types):
         raise RuleError(f"The rule returned {len(results)} values for {len(types)} results.")
     return [
-        _accept(state, dtype, dims, value, agree, any(value is operand for operand in operands))
-        for (dtype, dims), value in zip(types, results, strict=True)
+        _accept(state, dtype, dims, value, agree, operands) for (dtype, dims), value in zip(types, results, strict=True)
     ]
 
 
 def _accept(
-    state: ModelState, dtype: Dtype, dims: Dims, value: object, agree: Callable[[Dims, Dims], bool], is_operand: bool
-) -> Value:
+    state: ModelState, dtype: Dtype, dims: Dims, value: object, agree: Callable[[Dims, Dims], bool],
+    operands: Sequence[Value],
+) -> Value:  # fmt: skip
     if not isinstance(value, Value):
         raise RuleError(f"The rule returned {value!r}, not a value of the graph (an onnx_ir.Value).")
     if value.dtype != element_type(dtype):
@@ -44,7 +44,7 @@ def _accept(
         raise RuleError(f"The rule returned {value.name!r}, which is no value of this graph: no node computes it.")
     if known is not None and not agree(known, dims):
         raise RuleError(f"The rule returned shape {list(known)}, but JAX's result has {list(dims)}.")
-    if known is None or (_says_more(dims, known) and value.producer() is not None and not is_operand):
+    if known is None or (_says_more(dims, known) and value.producer() is not None and value not in operands):
         state.set_dims(value, dims)
     return value
 

@@ -6,6 +6,7 @@ real and imaginary part, or the words of a key.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -35,7 +36,7 @@ _PARTS: dict[object, Dtype] = {
 
 def has_components(dtype: Dtype) -> bool:
     """Whether the physical tensor of this dtype has a trailing axis of components."""
-    return dtype in _PARTS or _compat.is_extended_dtype(dtype)
+    return bool(_element(dtype)[1])
 
 
 def is_token(aval: object) -> bool:
@@ -51,14 +52,19 @@ def physical_type(aval: Aval) -> tuple[Dtype, Dims]:
     """
     if is_token(aval):
         return np.dtype(bool), (0,)
-    if aval.dtype in _PARTS:
-        return _PARTS[aval.dtype], (*aval.shape, 2)
-    if _compat.is_extended_dtype(aval.dtype):
-        words = _compat.key_physical_aval(aval)
+    dtype, components = _element(aval.dtype)
+    return dtype, (*aval.shape, *components)
+
+
+@functools.cache
+def _element(dtype: Dtype) -> tuple[Dtype, Dims]:
+    """The NumPy dtype and the dimensions of the components of one element."""
+    if dtype in _PARTS:
+        return _PARTS[dtype], (2,)
+    if _compat.is_extended_dtype(dtype):
+        words = _compat.key_physical_aval(dtype)
         return np.dtype(words.dtype), tuple(words.shape)
-    if aval.dtype == jax.dtypes.float0:
-        return np.dtype(bool), tuple(aval.shape)
-    return np.dtype(aval.dtype), tuple(aval.shape)
+    return np.dtype(bool if dtype == jax.dtypes.float0 else dtype), ()
 
 
 def static_type(aval: Aval) -> tuple[Dtype, tuple[int, ...]]:

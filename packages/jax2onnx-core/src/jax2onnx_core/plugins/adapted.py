@@ -41,6 +41,8 @@ class Adapted:
         the part computes is named after the path.
       around: wraps the function that is called, in the trace or to compare with it: for a scope that has to be open.
       owners: path → the part of the model that an array belongs to, as messages call it: "norm (BatchNorm)".
+      callable_like: a callable with the parameters of what `fresh` makes, such as the model object itself; None where one has to
+        be made to know them.
       states: called with what `to_onnx(..., states=…)` was given, in the framework's own terms: a class of variables, the
         name of a collection, a predicate; the states that it means, None where it means nothing here.
     """
@@ -51,6 +53,7 @@ class Adapted:
     modules: Callable[[Any], Mapping[str, Any]] = lambda _: {}
     around: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda fn: fn
     owners: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    callable_like: Callable[..., Any] | None = None
     states: Callable[[Any], AdaptedStates | None] = lambda _: None
 
 

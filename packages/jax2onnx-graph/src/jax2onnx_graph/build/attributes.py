@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,8 +26,13 @@ _ELEMENT_TYPES = frozenset({"to", "dtype", "output_dtype"})
 
 def element_type(dtype: Dtype | type[np.generic]) -> ir.DataType:
     """The ONNX element type of a NumPy (or ml_dtypes) dtype; ConversionError where ONNX has none."""
+    return _element_type(np.dtype(dtype))
+
+
+@functools.cache
+def _element_type(dtype: Dtype) -> ir.DataType:
     try:
-        return ir.DataType.from_numpy(np.dtype(dtype))
+        return ir.DataType.from_numpy(dtype)
     except TypeError:
         raise ConversionError(f"ONNX has no tensor element type for the dtype {dtype}.") from None
 

@@ -37,7 +37,10 @@ def is_allowed(op_type: str, dtype: Dtype, opset: int) -> bool:
 def main_value(node: ir.Node, opset: int) -> ir.Value:
     """The operand of a standard operator whose element type decides whether there is a kernel; else the first result."""
     operands = _main_operands(node.op_type, opset)
-    return next((v for i, v in enumerate(node.inputs) if v is not None and i in operands), node.outputs[0])
+    for index, value in enumerate(node.inputs):
+        if value is not None and index in operands:
+            return value
+    return node.outputs[0]
 
 
 @functools.cache

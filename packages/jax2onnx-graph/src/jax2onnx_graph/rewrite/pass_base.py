@@ -140,7 +140,7 @@ class NodePass(GraphPass, Generic[M]):
     def rewrite_graph(self, editor: GraphEditor) -> None:
         operators = self.operators
         for node in editor.nodes():
-            if node.domain or (operators is not None and node.op_type not in operators):
+            if (operators is not None and node.op_type not in operators) or node.domain:
                 continue
             found = self.match(node, editor)
             if isinstance(found, Declined):

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.build.final_names import common_name
 from jax2onnx_graph.facts.values import constant_tensor, dims_of
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
@@ -68,9 +67,9 @@ class FoldBatchNorm(NodePass[_Folding]):
         return declined
 
     def rewrite(self, node: ir.Node, match: _Folding, editor: GraphEditor) -> None:
-        folded = _put_folded(editor, node.op_type, match)
-        editor.set_contents([match.operand, folded])
-        editor.replace(node, folded if match.transpose is None else match.transpose.outputs[0])
+        _fold(editor, node.op_type, match)
+        editor.set_contents([match.operand, match.conv.outputs[0]])
+        editor.replace(node, match.operand)
 
 
 def _convolutions(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Node | None, ir.Node]]:
@@ -100,14 +99,15 @@ def _folding(node: ir.Node, operand: ir.Value, transpose: ir.Node | None, conv: 
     return _Folding(conv, transpose, operand, constant, numbers, bias)
 
 
-def _put_folded(editor: GraphEditor, op_type: str, found: _Folding) -> ir.Value:
-    """Replace the convolution by one into which the factor or summand is folded, and return its result."""
+def _fold(editor: GraphEditor, op_type: str, found: _Folding) -> None:
+    """Fold the factor or summand into the weights and the bias of the convolution."""
     conv, numbers, bias = found.conv, found.numbers, found.bias
-    weights = _scaled_weights(editor, conv, numbers) if op_type == "Mul" else conv.inputs[1]
     named_after = _namesakes(conv, op_type, found.constant)
-    new_bias = editor.own(computed(_BIASES[op_type], [bias, numbers], bias.dtype, bias.shape.numpy()), named_after)
-    new = editor.put(conv, conv.op_type, [conv.inputs[0], weights, new_bias], attribute_values(conv))
-    return new.outputs[0]
+    if op_type == "Mul":
+        conv.replace_input_with(1, _scaled_weights(editor, conv, numbers))
+    conv.resize_inputs(3)
+    new_bias = computed(_BIASES[op_type], [bias, numbers], bias.dtype, bias.shape.numpy())
+    conv.replace_input_with(2, editor.own(new_bias, named_after))
 
 
 def _namesakes(conv: ir.Node, op_type: str, constant: ir.Value | None) -> Sequence[ir.Value | None]:

@@ -7,7 +7,7 @@ __all__ = ["RemoveDeadNodes"]
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
-from jax2onnx_graph.traversal import subgraphs
+from jax2onnx_graph.traversal import HAS_SUBGRAPHS, subgraphs
 
 
 class RemoveDeadNodes(GraphPass):
@@ -22,14 +22,14 @@ class RemoveDeadNodes(GraphPass):
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in reversed(editor.graph):
-            if not any(output.is_graph_output() or output.uses() for output in node.outputs):
+            if not any(output.uses() or output.is_graph_output() for output in node.outputs):
                 for nested in subgraphs(node):
                     _detach(nested)
                 editor.discard(node)
-                continue
-            for inner in editor.nested_in(node):
-                self.rewrite_graph(inner)
-                editor.modified |= inner.finish()
+            elif node.op_type in HAS_SUBGRAPHS:  # few nodes have, and this runs over all of them
+                for inner in editor.nested_in(node):
+                    self.rewrite_graph(inner)
+                    editor.modified |= inner.finish()
 
 
 def _detach(graph: ir.Graph) -> None:
