@@ -49,7 +49,7 @@ def test_specializing_to_the_other_answer_traces_anew(fn):
     program = to_onnx(fn, [("B", "T")])
     other = program.specialize(T=1)
     np.testing.assert_array_equal(other(ones(2, 1)), 2 * ones(2, 1))
-    assert other.model.graph.inputs[0].shape[0].value == "B"
+    assert str(other.model.graph.inputs[0].shape) == "[B,1]"
     np.testing.assert_array_equal(program.specialize(T=5)(ones(2, 5)), 3 * ones(2, 5))
     program.verify()
     other.verify()

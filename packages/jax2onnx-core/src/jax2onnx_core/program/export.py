@@ -44,7 +44,7 @@ def to_onnx(
     inputs: Sequence[Any],
     *,
     kwargs: Mapping[str, Any] | None = None,
-    constraints: Sequence[str] = (),
+    constraints: Sequence[str] | None = (),
     opset: int | None = None,
     target: str | None = None,
     specialize: Mapping[str, int] | None = None,
