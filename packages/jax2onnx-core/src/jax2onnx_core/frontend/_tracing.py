@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import jax
 from jax2onnx_graph.build.names import Names
@@ -31,7 +31,8 @@ NEW_STATE = "new_state"
 class Traced:
     """A traced function: its closed jaxpr, and the pytree, names and avals of its results.
 
-    `lost` is a text about state that the model cannot keep, if there is some.
+    `lost` is a text about state that the model cannot keep, if there is some. `declined` are the operations that calls
+    were not traced as, with the reason, because something that they use was changed.
     """
 
     jaxpr: Jaxpr
@@ -40,6 +41,7 @@ class Traced:
     out_avals: list[Aval]
     weight_names: Mapping[int, str]
     lost: str | None
+    declined: Sequence[tuple[str, str]] = ()
 
     def with_jaxpr(self, jaxpr: Jaxpr) -> Traced:
         """The same function with another jaxpr, whose results have other dimensions."""
@@ -72,7 +74,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
 
     written: list[str] = []
 
-    with activation_window(registry.composites, registry), _compat.without_experiments():
+    with activation_window(registry.composites, registry) as declined, _compat.without_experiments():
         try:
             jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
         except (_compat.inconclusive_dimension_error, TypeError, AttributeError) as error:
@@ -91,7 +93,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     found = constant_keys(jaxpr)
     keys = [key.name if isinstance(key, AbsentWeight) else adapted.names.get(id(key), "") for key in found]
     lost = lost_state(written, keys, adapted.owners) if written or keys else None
-    return Traced(jaxpr, out_tree, names, avals, adapted.names, lost)
+    return Traced(jaxpr, out_tree, names, avals, adapted.names, lost, declined)
 
 
 def _check_result(result: PyTree) -> None:
