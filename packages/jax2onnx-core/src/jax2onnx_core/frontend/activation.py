@@ -13,8 +13,8 @@ from types import CodeType, FunctionType
 
 import jax
 
-from jax2onnx_core.frontend._claims import claim_of
 from jax2onnx_core.frontend._composite import TracedOriginal, bind_composite
+from jax2onnx_core.frontend.claims import claim_of
 from jax2onnx_core.frontend.python_functions import copied, dispatching_code, function_behind
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.plugins.errors import PluginError
@@ -82,8 +82,15 @@ def activation_window(specs: Sequence[CompositeSpec], token: object) -> Iterator
     the call uses is not what the library wrote.
     """
     imported = [spec for spec in specs if spec.target.partition(":")[0] in sys.modules]
-    by_function = {function_behind(spec.target): spec for spec in reversed(imported)}
+    by_function: dict[FunctionType, CompositeSpec] = {}
+    gone: list[tuple[str, str]] = []
+    for spec in reversed(imported):
+        try:
+            by_function[function_behind(spec.target)] = spec
+        except PluginError as error:  # another version of the library, or a patch: there is nothing to intercept
+            gone.append((spec.name, str(error)))
     window = _thread.window.of_calls(by_function)
+    window.declined.extend(gone)
     with _trace_context(token), _patched(by_function), _inside(window):
         yield window.declined
 
@@ -174,15 +181,16 @@ class _Patch:
         spec = window.specs.get(self.function) if window.specs else None
         if spec is None:
             return self.original(*args, **kwargs)
-        change = claim_of(spec.target, self.function, spec.fn, _own_code).change(args)
-        if change is not None:
-            window.declined.append((spec.name, change))
-            return self.original(*args, **kwargs)
-        call = _call_of(spec, self.original, args, kwargs)
-        if call is None:
-            return self.original(*args, **kwargs)
+        claim = claim_of(spec.target, self.function, spec.fn, _own_code)
+        change = claim.change(args)
+        call = None if change else _call_of(spec, self.original, args, kwargs)
         if isinstance(call, Replacement):
             return call.value
+        change = change or (claim.change_of_parts(args) if call is not None else None)
+        if change is not None:
+            window.declined.append((spec.name, change))
+        if call is None or change is not None:
+            return self.original(*args, **kwargs)
 
         def traced_original() -> PyTree:
             traced_args, traced_kwargs = (args, kwargs) if call.arguments is None else call.arguments()

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from jax2onnx_core.frontend.python_functions import closed_over
 from jax2onnx_core.jax_types import Function
 
-__all__ = ["Claim", "Uses", "claim_of", "is_behaviour"]
+__all__ = ["Binding", "Claim", "Uses", "claim_of"]
 
 #: The code of a function as its library wrote it, though a window may have put other code in place.
 OwnCode = Callable[[types.FunctionType], types.CodeType]
@@ -35,16 +35,34 @@ OwnCode = Callable[[types.FunctionType], types.CodeType]
 _ABSENT = object()
 #: Attribute access itself goes through these.
 _ACCESS = ("__getattribute__", "__getattr__", "__setattr__", "__delattr__")
+#: What makes, describes or names an object takes no part in its calls.
+_ASIDE = {"__init__", "__new__", "__post_init__", "__class__", "__name__", "__repr__", "__str__"}
 #: Instructions that end a statement, and those that make a text of a value.
 _ENDS = ("POP_TOP", "RETURN_VALUE")
 _TEXT = ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE")
 #: JAX and what it requires, and Python's own modules.
-_BENEATH = {"jax", "jaxlib", "numpy", "scipy", "ml_dtypes", "opt_einsum", "typing_extensions", *sys.stdlib_module_names} - {"unittest", "__main__"}
+_BENEATH = {
+    "jax",
+    "jaxlib",
+    "numpy",
+    "scipy",
+    "ml_dtypes",
+    "opt_einsum",
+    "typing_extensions",
+    *sys.stdlib_module_names,
+} - {"unittest", "__main__"}
 
 
 @dataclasses.dataclass(frozen=True)
-class _Binding:
-    """What a namespace holds under a name."""
+class Binding:
+    """What a namespace holds under a name.
+
+    Attributes:
+      namespace: that of a module or a class.
+      place: the name of the module or class.
+      name: the name in it.
+      value: the function, class, module or descriptor there.
+    """
 
     namespace: Mapping[str, object]
     place: str
@@ -52,6 +70,7 @@ class _Binding:
     value: object
 
     def is_kept(self) -> bool:
+        """Whether the namespace still holds it."""
         return self.namespace.get(self.name, _ABSENT) is self.value
 
 
@@ -87,7 +106,7 @@ class Uses:
 
     def __init__(self, function: types.FunctionType, owner: type | None, library: str, own_code: OwnCode) -> None:
         self.attributes: set[str] = set()
-        self.bindings: dict[tuple[int, str], _Binding] = {}
+        self.bindings: dict[tuple[int, str], Binding] = {}
         self._places = {function.__qualname__: {_root(function)}}
         self._owner, self._own_code = owner, own_code
         self._library = library
@@ -126,7 +145,7 @@ class Uses:
         for cls in self._owner.__mro__[:-1]:
             if name in vars(cls):
                 value = vars(cls)[name]
-                if is_behaviour(value) and not _is_field(self._owner, name):
+                if _is_behaviour(value) and not _is_field(self._owner, name):
                     self._bind(vars(cls), cls.__qualname__, name, value, has_object=True)
                 return
 
@@ -140,8 +159,14 @@ class Uses:
             self._bind(namespace, place, name, value, has_object=use.may_reach(name))
             if _module_root(value.__module__) == self._library and self._only_module is None:
                 for used in {"__init__", "__new__", "__call__", "__post_init__", *names} & vars(value).keys():
-                    if is_behaviour(vars(value)[used]):
-                        self._bind(vars(value), value.__qualname__, used, vars(value)[used], has_object=use.may_reach(used) or use.may_reach(name))
+                    if _is_behaviour(vars(value)[used]):
+                        self._bind(
+                            vars(value),
+                            value.__qualname__,
+                            used,
+                            vars(value)[used],
+                            has_object=use.may_reach(used) or use.may_reach(name),
+                        )
         elif callable(value):
             self._bind(namespace, place, name, value, has_object=use.may_reach(name))
 
@@ -152,16 +177,14 @@ class Uses:
         assert isinstance(module, types.ModuleType)
         key = id(namespace), name
         if key not in self.bindings:
-            self.bindings[key] = _Binding(namespace, place, name, module)
+            self.bindings[key] = Binding(namespace, place, name, module)
             self._places.setdefault(f"{place}.{name}", set()).add(_module_root(module.__name__))
         for used in names:
             if used in vars(module) and (id(vars(module)), used) not in self.bindings:
                 self._global(vars(module), module.__name__, used, names, use)
 
-    def _bind(
-        self, namespace: Mapping[str, object], place: str, name: str, value: object, has_object: bool
-    ) -> None:
-        self.bindings.setdefault((id(namespace), name), _Binding(namespace, place, name, value))
+    def _bind(self, namespace: Mapping[str, object], place: str, name: str, value: object, has_object: bool) -> None:
+        self.bindings.setdefault((id(namespace), name), Binding(namespace, place, name, value))
         self._found(value, f"{place}.{name}", has_object)
 
     def _found(self, value: object, place: str, has_object: bool) -> None:
@@ -209,10 +232,30 @@ class Claim:
         self._uses = _uses_of_function(function, self._owner, library, own_code)
         reader = _uses_of_function(fn, self._owner, _root(fn), own_code) if isinstance(fn, types.FunctionType) else None
         self._read = reader.attributes if reader is not None else set()
-        used = {*self._uses.attributes, *self._read, *_ACCESS} - {function.__name__}
+        used = {*self._uses.attributes, *self._read, *_ACCESS} - _ASIDE - {function.__name__}
         self._used = frozenset(used)
         self._methods = frozenset(name for name in used if self._owner is not None and _is_method(self._owner, name))
+        self._own_code = own_code
         self._knows_library = not isinstance(fn, types.FunctionType) or _root(fn) != self._library
+
+    @property
+    def owner(self) -> type | None:
+        """The class of which the target is a method; None for a function."""
+        return self._owner
+
+    @property
+    def methods(self) -> frozenset[str]:
+        """The names of the methods and properties of the class that a call uses, or that the composite's function uses."""
+        return self._methods - {*_ACCESS}
+
+    @property
+    def bindings(self) -> list[Binding]:
+        """The functions, classes and modules that a call uses."""
+        return list(self._uses.bindings.values())
+
+    def reads(self, name: str) -> bool:
+        """Whether the composite's function reads an attribute of the object."""
+        return name in self._read
 
     def change(self, args: tuple[object, ...]) -> str | None:
         """A sentence about what was changed for a call with these arguments; None where nothing was."""
@@ -221,11 +264,59 @@ class Claim:
             return self._sentence(f"{replaced} was replaced")
         return self._object_change(args[0]) if self._owner is not None and args else None
 
+    def change_of_parts(self, args: tuple[object, ...]) -> str | None:
+        """A sentence about a changed object of the library that a composite's function reads in place of calling it.
+
+        Such as the cell of a recurrent layer: those among the arguments, and those that the call's object holds.
+        """
+        if self._owner is None or not args:
+            return self._change_of_any(args, set())
+        held = [vars(args[0])[name] for name in sorted(self._read & _fields(args[0]).keys())]
+        return self._change_of_any([*args[1:], *held], {id(args[0])})
+
+    def _change_of_any(self, values: Iterable[object], seen: set[int]) -> str | None:
+        """A sentence about the first changed object of the library; `seen` are the identities of those met."""
+        for value in values:
+            if isinstance(value, list | tuple):
+                found = self._change_of_any(value, seen)
+            elif id(value) not in seen and callable(value) and not isinstance(value, type | types.FunctionType):
+                seen.add(id(value))
+                found = self._part_change(value, seen)
+            else:
+                found = None
+            if found is not None:
+                return found
+        return None
+
+    def _part_change(self, part: object, seen: set[int]) -> str | None:
+        mro = type(part).__mro__
+        base = next((cls for cls in mro if _module_root(cls.__module__) == self._library), None)
+        if base is None:
+            return None
+        methods = {name for name in (self._function.__name__, "__call__") if _is_method(base, name)}
+        used, direct = set(methods), set[str]()
+        for name in methods:
+            for function in list(_functions(inspect.getattr_static(base, name)))[-1:]:
+                uses = _uses_of_function(function, base, self._library, self._own_code)
+                replaced = uses.replaced()
+                if replaced is not None:
+                    return self._sentence(f"{replaced} was replaced")
+                used |= uses.attributes
+                direct |= _self_use(self._own_code(function)).attributes
+        for cls in mro[: mro.index(base)]:
+            for name in sorted(used & vars(cls).keys()):
+                if _is_behaviour(vars(cls)[name]) and not _is_field(base, name):
+                    return self._sentence(f"{cls.__qualname__} overrides {name}")
+        for name in sorted(used & _fields(part).keys()):
+            if _is_method(base, name) and not _is_the_library_s(vars(part)[name], inspect.getattr_static(base, name)):
+                return self._sentence(f"{name} of an object of {type(part).__qualname__} was replaced")
+        return self._change_of_any([vars(part)[name] for name in sorted(direct & _fields(part).keys())], seen)
+
     def _object_change(self, held: object) -> str | None:
         found = self._type_change(type(held))
-        if found is not None or type(held).__dictoffset__ == 0:
+        if found is not None:
             return found
-        for name in self._methods & vars(held).keys():
+        for name in self._methods & _fields(held).keys():
             if not _is_the_library_s(vars(held)[name], inspect.getattr_static(self._owner, name)):
                 return self._sentence(f"{name} of an object of {type(held).__qualname__} was replaced")
         return None
@@ -247,7 +338,7 @@ class Claim:
         assert self._owner is not None
         if _is_field(self._owner, name) and not _is_property(value):
             return False
-        if not is_behaviour(value) and not _is_method(self._owner, name):
+        if not _is_behaviour(value) and not _is_method(self._owner, name):
             return False
         return not (_is_property(value) and name in self._read)
 
@@ -278,14 +369,19 @@ def claim_of(target: str, function: types.FunctionType, fn: Function, own_code: 
     return Claim(target, function, fn, own_code)
 
 
-def is_behaviour(value: object) -> bool:
+def _is_behaviour(value: object) -> bool:
     """Whether an attribute of a class is a method, a property or another descriptor, or something callable, not data."""
     return not isinstance(value, types.MemberDescriptorType) and (callable(value) or hasattr(type(value), "__get__"))
 
 
+def _fields(held: object) -> Mapping[str, object]:
+    """The attributes that an object itself holds."""
+    return vars(held) if type(held).__dictoffset__ else {}
+
+
 def _is_property(value: object) -> bool:
     """Whether a class's attribute computes the attribute of an object: a property, or another descriptor that is no method."""
-    return is_behaviour(value) and not callable(value) and not isinstance(value, classmethod | functools.partialmethod)
+    return _is_behaviour(value) and not callable(value) and not isinstance(value, classmethod | functools.partialmethod)
 
 
 def _is_field(owner: type, name: str) -> bool:
@@ -295,7 +391,7 @@ def _is_field(owner: type, name: str) -> bool:
 
 def _is_method(owner: type, name: str) -> bool:
     found = inspect.getattr_static(owner, name, None)
-    return found is not None and is_behaviour(found) and not _is_field(owner, name)
+    return found is not None and _is_behaviour(found) and not _is_field(owner, name)
 
 
 def _is_the_library_s(value: object, method: object) -> bool:
