@@ -74,11 +74,15 @@ def check_reached(spec: CompositeSpec) -> None:
         held: object = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise NotApplicableError(f"{module} is not installed.") from error
+    owner: type | None = None
     for name in path.split("."):
         held = vars(held)[name]
+        owner = held if isinstance(held, type) else owner
     assert callable(held)
     function = function_behind(spec.target)
     code, operands = function.__code__, [jnp.zeros(()) for _ in _required(function)]
+    if owner is not None:
+        held, operands = functools.partial(held, object.__new__(owner)), operands[1:]
     seen: list[CompositeSpec] = []
 
     def record(*args: PyTree, **kwargs: PyTree) -> Replacement:

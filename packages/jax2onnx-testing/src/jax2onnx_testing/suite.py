@@ -6,6 +6,8 @@ operation that they declare must be covered by a case.
 
 from __future__ import annotations
 
+import collections
+
 import pytest
 from jax2onnx_core.plugins.discovery import installed_plugins
 from jax2onnx_core.plugins.rules import CompositeSpec
@@ -15,15 +17,19 @@ from jax2onnx_testing._coverage import duplicate_ids, uncovered_operations
 from jax2onnx_testing._declines import check_declining
 from jax2onnx_testing._transforms import NotApplicableError, Transformed, check_transformed, transformations
 from jax2onnx_testing.checks import check_variant
+from jax2onnx_testing.claims import PatchedCase, check_claim, check_patched, patched_cases
 from jax2onnx_testing.collection import BrokenPlugin, CollectedCase, find_cases
 from jax2onnx_testing.errors import KnownLimitationError
 from jax2onnx_testing.variants import PRECISIONS, Variant, quick_variants_of, variants_of
 
-__all__ = ["pytest_generate_tests", "run_test", "test_a_composite_is_reached", "test_case", "test_every_case_has_its_own_name",
-           "test_every_operation_is_covered", "test_under_transformation", "test_where_rules_decline"]  # fmt: skip
+__all__ = ["pytest_generate_tests", "run_test", "test_a_composite_claims_what_is_unchanged", "test_a_composite_is_reached", "test_case", "test_every_case_has_its_own_name",
+           "test_every_operation_is_covered", "test_under_transformation", "test_where_functions_are_patched",
+           "test_where_rules_decline"]  # fmt: skip
 
 # Of so many cases the quick suite checks one with rules that decline.
 _EVERY = 24
+# Of so many composites the quick suite checks one with a patched function.
+_EVERY_COMPOSITE = 6
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -57,6 +63,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         some = [f for f in find_cases(distributions) if isinstance(f, CollectedCase)][:: _EVERY if quick else 1]
         declining = [v for f in some for v in quick_variants_of(f, ["f32"], 0, target)] if "f32" in precisions else []
         metafunc.parametrize("declining", declining, ids=[v.id for v in declining])
+    if "patched" in metafunc.fixturenames:
+        patched = _patched(distributions, quick=quick, target=target) if "f32" in precisions else []
+        metafunc.parametrize("patched", patched, ids=[test.id for test, _ in patched])
     if "composite" in metafunc.fixturenames:
         owners = installed_plugins().registry.owners
         specs = installed_plugins().registry.composites
@@ -65,6 +74,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "distribution" in metafunc.fixturenames:
         names = sorted(set(installed_plugins().distributions.values()))
         metafunc.parametrize("distribution", [n for n in names if _wanted(n, distributions)])
+
+
+def _patched(distributions: list[str], *, quick: bool, target: str | None) -> list[tuple[PatchedCase, int | None]]:
+    """The tests of composites while a function is patched, with the number of functions that are."""
+    registry = installed_plugins().registry
+    owned = collections.defaultdict(list)
+    for spec in registry.composites:
+        owned[registry.owners[f"composite target {spec.target}"]].append(spec)
+    cases = [found for found in find_cases(distributions) if isinstance(found, CollectedCase)]
+    tests = list(patched_cases(owned, cases, target))
+    return [(test, 1) for test in tests[::_EVERY_COMPOSITE]] if quick else [(test, None) for test in tests]
 
 
 def _wanted(name: str, distributions: list[str]) -> bool:
@@ -128,6 +148,24 @@ def test_a_composite_is_reached(composite: CompositeSpec) -> None:
         check_reached(composite)
     except NotApplicableError as error:
         pytest.skip(str(error))
+
+
+def test_a_composite_claims_what_is_unchanged(composite: CompositeSpec) -> None:
+    """Calls of plain subclasses are claimed; those of changed classes and objects are not."""
+    try:
+        check_claim(composite)
+    except NotApplicableError as error:
+        pytest.skip(str(error))
+
+
+def test_where_functions_are_patched(patched: tuple[PatchedCase, int | None]) -> None:
+    """A case equals JAX while a function that its composite's target uses has another result."""
+    try:
+        check_patched(*patched)
+    except NotApplicableError as error:
+        pytest.skip(str(error))
+    except KnownLimitationError as error:
+        pytest.xfail(str(error))
 
 
 def test_every_case_has_its_own_name(distribution: str) -> None:

@@ -33,10 +33,15 @@ NEW_STATE = "new_state"
 class Traced:
     """A traced function: its closed jaxpr, and the pytree, names and avals of its results.
 
-    `unchanged` has the paths of selected states that a call returns as they were.
-    `undecided` has the comparisons of dimensions that the trace took for false without knowing, with the user's lines.
-    `weight_names` has the names of arrays by their `array_identity`, `lost` is a text about state that the model cannot keep, if there is some, and
-    `snapshots` has the numbers of the constants that are NumPy arrays.
+    Attributes:
+      jaxpr: the closed jaxpr.
+      out_tree, out_names, out_avals: the pytree of the results, and the name and the aval of each.
+      weight_names: `array_identity` of an array → its name.
+      lost: a text about state that the model cannot keep, if there is some.
+      unchanged: the paths of selected states that a call returns as they were.
+      undecided: the comparisons of dimensions that the trace took for false without knowing → the user's lines.
+      declined: the operations that calls were not traced as, with the reason: something that they use was changed.
+      snapshots: the numbers of the constants that are NumPy arrays.
     """
 
     jaxpr: Jaxpr
@@ -47,6 +52,7 @@ class Traced:
     lost: str | None
     unchanged: Sequence[str] = ()
     undecided: Mapping[tuple[Dim, Dim], str] = dataclasses.field(default_factory=dict)
+    declined: Sequence[tuple[str, str]] = ()
     snapshots: ArraySnapshots = dataclasses.field(default_factory=ArraySnapshots)
 
     def with_jaxpr(self, jaxpr: Jaxpr) -> Traced:
@@ -80,8 +86,8 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
 
     written: list[str] = []
 
-    window = activation_window(registry.composites, registry)
-    with window, _compat.without_experiments(), _compat.undecided_equalities() as equalities:
+    window, equalities = activation_window(registry.composites, registry), _compat.undecided_equalities()
+    with window as declined, _compat.without_experiments(), equalities as undecided_equalities:
         try:
             jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
         except (_compat.inconclusive_dimension_error, TypeError, AttributeError) as error:
@@ -101,7 +107,9 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     keys = [key.name if isinstance(key, AbsentWeight) else adapted.names.get(array_identity(key), "") for key in found]
     lost = lost_state(written, keys, adapted.owners) if written or keys else None
     unchanged = _unchanged(jaxpr, names) if adapted.states else ()
-    return Traced(jaxpr, out_tree, names, avals, adapted.names, lost, unchanged, equalities)
+    return Traced(
+        jaxpr, out_tree, names, avals, adapted.names, lost, unchanged=unchanged, undecided=undecided_equalities, declined=declined
+    )  # fmt: skip
 
 
 def _unchanged(jaxpr: Jaxpr, names: Sequence[str]) -> list[str]:

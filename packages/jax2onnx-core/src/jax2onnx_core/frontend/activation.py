@@ -9,11 +9,12 @@ import sys
 import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from types import FunctionType
+from types import CodeType, FunctionType
 
 import jax
 
 from jax2onnx_core.frontend._composite import TracedOriginal, bind_composite
+from jax2onnx_core.frontend.claims import claim_of
 from jax2onnx_core.frontend.python_functions import copied, dispatching_code, function_behind
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.plugins.errors import PluginError
@@ -32,19 +33,21 @@ class _Window:
 
     Attributes:
       specs: function → the composite that its calls are traced as; None outside of an activation window.
+      declined: operation and reason of each call that is traced as it is, because something of its library was changed.
       traced: target of a composite → the jaxprs that were traced for it.
       paths: id of a module → its path.
       path: the path of the module whose call is traced.
     """
 
     specs: Mapping[FunctionType, CompositeSpec] | None = None
+    declined: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     traced: dict[str, dict[Hashable, TracedOriginal]] = dataclasses.field(default_factory=dict)
     paths: Mapping[int, str] = dataclasses.field(default_factory=dict)
     path: str = ""
 
     def of_calls(self, specs: Mapping[FunctionType, CompositeSpec]) -> _Window:
         """An activation window inside of this one."""
-        return dataclasses.replace(self, specs=specs, traced={})
+        return dataclasses.replace(self, specs=specs, declined=[], traced={})
 
     def of_modules(self, paths: Mapping[int, str]) -> _Window:
         """A window inside of this one in which modules have these paths."""
@@ -70,16 +73,26 @@ def exporting() -> bool:
 
 
 @contextmanager
-def activation_window(specs: Sequence[CompositeSpec], token: object) -> Iterator[None]:
+def activation_window(specs: Sequence[CompositeSpec], token: object) -> Iterator[list[tuple[str, str]]]:
     """Inside, calls of the specs' targets made by this thread are traced as composites.
 
     Targets whose module is not imported are skipped. Other threads see the original functions; on
     leaving, also by an exception, every function has its own code again. `token` keys JAX's trace caches.
+    The list of the window gets the operation and the reason of each call that is traced as it is, because something that
+    the call uses is not what the library wrote.
     """
     imported = [spec for spec in specs if spec.target.partition(":")[0] in sys.modules]
-    by_function = {function_behind(spec.target): spec for spec in reversed(imported)}
-    with _trace_context(token), _patched(by_function), _inside(_thread.window.of_calls(by_function)):
-        yield
+    by_function: dict[FunctionType, CompositeSpec] = {}
+    gone: list[tuple[str, str]] = []
+    for spec in reversed(imported):
+        try:
+            by_function[function_behind(spec.target)] = spec
+        except PluginError as error:  # another version of the library, or a patch: there is nothing to intercept
+            gone.append((spec.name, str(error)))
+    window = _thread.window.of_calls(by_function)
+    window.declined.extend(gone)
+    with _trace_context(token), _patched(by_function), _inside(window):
+        yield window.declined
 
 
 @contextmanager
@@ -131,16 +144,22 @@ class _Patch:
 
     def __init__(self, function: FunctionType) -> None:
         self.windows = 0
-        self.function, self.code = function, function.__code__
-        self.original = copied(function)
-        self.intercepting = dispatching_code(self.code, self)
+        self.function = function
+        self._read()
         # The signature is asked for by those who wrap the function during the window.
         has_one = not vars(function).keys().isdisjoint(("__signature__", "__wrapped__"))
         self.attributes = {} if has_one else {"__signature__": inspect.signature(function)}
 
+    def _read(self) -> None:
+        """Take the function as it is now: its code and its defaults may be others than in the last window."""
+        self.code = self.function.__code__
+        self.original = copied(self.function)
+        self.intercepting = dispatching_code(self.code, self)
+
     def enter(self) -> None:
         self.windows += 1
         if self.windows == 1:
+            self._read()
             for name, value in self.attributes.items():
                 setattr(self.function, name, value)
             self.function.__code__ = self.intercepting
@@ -160,11 +179,18 @@ class _Patch:
     def _call(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> PyTree:
         window = _thread.window
         spec = window.specs.get(self.function) if window.specs else None
-        call = _call_of(spec, self.original, args, kwargs) if spec else None
-        if spec is None or call is None:
+        if spec is None:
             return self.original(*args, **kwargs)
+        claim = claim_of(spec.target, self.function, spec.fn, _own_code)
+        change = claim.change(args)
+        call = None if change else _call_of(spec, self.original, args, kwargs)
         if isinstance(call, Replacement):
             return call.value
+        change = change or (claim.change_of_parts(args) if call is not None else None)
+        if change is not None:
+            window.declined.append((spec.name, change))
+        if call is None or change is not None:
+            return self.original(*args, **kwargs)
 
         def traced_original() -> PyTree:
             traced_args, traced_kwargs = (args, kwargs) if call.arguments is None else call.arguments()
@@ -180,6 +206,12 @@ class _Patch:
 
 
 _patch_of = functools.cache(_Patch)
+
+
+def _own_code(function: FunctionType) -> CodeType:
+    """The code that a function has outside of all windows."""
+    code = function.__code__
+    return next((const.code for const in code.co_consts if isinstance(const, _Patch)), code)
 
 
 def _call_of(

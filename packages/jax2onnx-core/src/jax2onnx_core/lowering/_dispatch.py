@@ -104,13 +104,15 @@ class Dispatcher:
         if definition is None:
             return None
         try:
-            with jax.enable_x64(self._x64), activation_window(self._registry.composites, self._registry):
+            with jax.enable_x64(self._x64), activation_window(self._registry.composites, self._registry) as declined:
                 jaxpr = _flat_jaxpr(definition, operation, map(struct, operation.avals_in))
         except Exception as error:  # noqa: BLE001 (foreign code, perhaps not meant to be traced)
             self._log.declined(operation.name, f"its implementation cannot be traced: {error}")
             return None
         if any(eqn.primitive is operation.primitive for eqn in open_jaxpr(jaxpr)[0].eqns):
             return None
+        for name, reason in declined:
+            self._log.declined(name, reason)
         self._log.lowered(operation.name, "its own definition")
         return list(ctx.inline(jaxpr, *operands))
 

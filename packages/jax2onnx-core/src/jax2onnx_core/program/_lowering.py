@@ -132,6 +132,8 @@ def _lower(make: type[Engine], options: LoweringOptions, function: SpecializedFu
             plugins.registry, options.target, options.opset or options.target.best_opset, inputs.symbols,
             traced.weight_names, traced.snapshots, provenance=options.provenance, inline_functions=options.inline_functions, x64=options.x64,
         )  # fmt: skip
+        for name, reason in traced.declined:
+            engine.log.declined(name, reason)
         engine.state.names.reserve(options.output_names or ())
         scope, outputs = _lower_main_graph(engine, function)
     if engine.log.unsupported:

@@ -1,0 +1,58 @@
+"""Layers that a user's subclass, or a patch, has changed mean what they mean in JAX."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax2onnx_core import to_onnx
+
+
+def _export(module, shape):
+    x = jax.random.normal(jax.random.key(1), shape)
+    program = to_onnx(module, [x])
+    np.testing.assert_allclose(program(x), module(x), rtol=1e-4, atol=1e-5)
+    return program
+
+
+class ScaledPadding(eqx.nn.Conv2d):
+    """A convolution that scales what it pads."""
+
+    def _nonzero_pad(self, x):
+        return super()._nonzero_pad(x * 2)
+
+
+class Projected(eqx.nn.MultiheadAttention):
+    """Attention whose projections are doubled."""
+
+    def _project(self, proj, x):
+        return super()._project(proj, x) * 2
+
+
+class PlainLinear(eqx.nn.Linear):
+    """A linear layer that computes as its base does."""
+
+    def __call__(self, x, *, key=None):
+        return jax.nn.relu(super().__call__(x, key=key))
+
+
+def test_a_convolution_that_pads_otherwise_is_traced():
+    module = ScaledPadding(3, 4, 3, padding=1, padding_mode="REFLECT", key=jax.random.key(0))
+    program = _export(module, (3, 5, 5))
+    assert ("nn.conv", "rule") not in program.log.ways
+
+
+def test_attention_that_projects_otherwise_is_traced():
+    module = Projected(2, 8, key=jax.random.key(0))
+    program = _export(lambda x: module(x, x, x), (5, 8))
+    assert ("nn.attention", "rule") not in program.log.ways
+
+
+def test_a_subclass_that_changes_nothing_is_claimed():
+    assert ("nn.linear", "rule") in _export(PlainLinear(3, 4, key=jax.random.key(0)), (3,)).log.ways
+
+
+def test_a_patched_function_of_jax_is_traced(monkeypatch):
+    original = jax.lax.rsqrt
+    monkeypatch.setattr(jax.lax, "rsqrt", lambda x: original(x) * 2)
+    assert ("nn.layer_norm", "rule") not in _export(eqx.nn.LayerNorm(4), (4,)).log.ways

@@ -1,0 +1,72 @@
+"""Layers that a user's subclass, object or patch has changed mean what they mean in JAX."""
+
+from __future__ import annotations
+
+import sys
+
+import haiku as hk
+import jax
+import numpy as np
+import pytest
+from jax2onnx_core import to_onnx
+
+
+def _export(make, shape):
+    transformed = hk.without_apply_rng(hk.transform(lambda x: make()(x)))
+    x = jax.random.normal(jax.random.key(1), shape)
+    variables = transformed.init(jax.random.key(0), x)
+    program = to_onnx(lambda x: transformed.apply(variables, x), [x])
+    np.testing.assert_allclose(program(x), transformed.apply(variables, x), rtol=1e-4, atol=1e-5)
+    return program
+
+
+class Doubled(hk.MultiHeadAttention):
+    """Attention whose projections are doubled."""
+
+    def _linear_projection(self, *args, **kwargs):
+        return super()._linear_projection(*args, **kwargs) * 2
+
+
+class ScaledEmbed(hk.Embed):
+    """An embedding whose table is doubled."""
+
+    @property
+    def embeddings(self):
+        return super().embeddings * 2
+
+
+class PlainLinear(hk.Linear):
+    """A linear layer that computes as its base does."""
+
+    def __call__(self, x, *, precision=None):
+        return jax.nn.relu(super().__call__(x, precision=precision))
+
+
+def test_attention_that_projects_otherwise_is_traced():
+    def make():
+        layer = Doubled(2, 4, w_init=hk.initializers.RandomNormal())
+        return lambda x: layer(x, x, x)
+
+    _export(make, (2, 5, 8))
+
+
+def test_a_table_that_is_computed_otherwise_equals_jax():
+    def make():
+        layer = ScaledEmbed(7, 4)
+        return lambda x: layer((abs(x) * 3).astype("int32"))
+
+    _export(make, (2, 5))
+
+
+def test_a_subclass_that_changes_nothing_is_claimed():
+    assert ("nn.linear", "rule") in _export(lambda: PlainLinear(4), (2, 3)).log.ways
+
+
+@pytest.mark.parametrize("layer", [lambda: hk.Linear(4), lambda: hk.Conv2D(4, 3)])
+def test_patched_parameters_are_traced(monkeypatch, layer):
+    original = hk.get_parameter
+    for module in ("basic", "conv"):
+        held = sys.modules[f"haiku._src.{module}"].hk
+        monkeypatch.setattr(held, "get_parameter", lambda *args, **kwargs: original(*args, **kwargs) * 2)
+    program = _export(layer, (2, 5, 5, 3))
+    assert not {("nn.linear", "rule"), ("nn.conv", "rule")} & program.log.ways.keys()
