@@ -114,6 +114,60 @@ def test_layers_with_other_groups_of_heads_share_a_mask() -> None:
     _assert_same(program, both, operands)
 
 
+# -- rotations ---------------------------------------------------------------------------------------
+
+
+def _halves(x: jax.Array, c: jax.Array, s: jax.Array) -> jax.Array:
+    a, b = jnp.split(x, 2, -1)
+    return jnp.concatenate([a * c - b * s, b * c + a * s], -1)
+
+
+def _turned(x: jax.Array, c: jax.Array, s: jax.Array) -> jax.Array:
+    a, b = jnp.split(x, 2, -1)
+    c, s = jnp.concatenate([c, c], -1), jnp.concatenate([s, s], -1)
+    return x * c + jnp.concatenate([-b, a], -1) * s
+
+
+def _pairs(x: jax.Array, c: jax.Array, s: jax.Array) -> jax.Array:
+    a, b = x[..., ::2], x[..., 1::2]
+    return jnp.stack([a * c - b * s, a * s + b * c], -1).reshape(x.shape)
+
+
+#: Rotations, and what only resembles them.
+_ROTATIONS: dict[str, Callable] = {
+    "halves": _halves,
+    "turned": _turned,
+    "pairs": _pairs,
+    "in single precision": lambda x, c, s: _halves(*(each.astype(np.float32) for each in (x, c, s))).astype(x.dtype),
+    "backwards": lambda x, c, s: _halves(x, c, -s),
+    "exchanged": lambda x, c, s: _halves(x, s, c),
+    "one operand twice": lambda x, c, s: _halves(x, c, c),
+    "halves exchanged": lambda x, c, s: jnp.roll(_halves(x, c, s), 4, -1),
+    "no rotation": lambda x, c, s: jnp.concatenate(
+        [x[..., :4] * c + x[..., 4:] * s, x[..., 4:] * c - x[..., :4] * s], -1
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", _ROTATIONS)
+def test_rotations(name: str, dtype: str) -> None:
+    rotation, numbers = _ROTATIONS[name], jnp.dtype(dtype)
+    angles = _RNG.uniform(0, 6, (1, 5, 1, 4))
+    operands = [x.astype(numbers) for x in (_normal(2, 5, 3, 8), np.cos(angles), np.sin(angles))]
+    program = _exported(rotation, operands)
+    # ONNX Runtime computes chains of float16 operators in float32.
+    tolerance = {"float32": 1e-6, "float16": 4e-3, "bfloat16": 0}[dtype]
+    _assert_same(program, rotation, operands, tolerance)
+    assert dtype == "float32" or name == "in single precision" or "RotaryEmbedding" not in _operators(program)
+
+
+def test_rotations_in_single_precision_are_one_operator() -> None:
+    operands = _normal(2, 5, 3, 8), _normal(1, 5, 1, 4), _normal(1, 5, 1, 4)
+    for rotation in (_halves, _turned, _pairs):
+        assert _operators(_exported(rotation, operands)).count("RotaryEmbedding") == 1
+
+
 # -- recurrent cells ---------------------------------------------------------------------------------
 
 
