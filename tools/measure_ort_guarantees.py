@@ -114,6 +114,8 @@ def nan_probes() -> Iterator[Probe]:
         yield Probe(name, "nan", [image], lambda x: np.full((1, 1, 1, 1), NAN))
     yield from elementwise_nan_probes(rows)
     yield from scattered_nan_probes()
+    yield from recurrent_nan_probes()
+    yield from formula_nan_probes(rows)
 
 
 def _pooled_nan(x: Array) -> Array:
@@ -152,6 +154,43 @@ def scattered_nan_probes() -> Iterator[Probe]:
     for reduction in ("max", "min", "add", "mul"):
         yield Probe(f"ScatterElements_{reduction}", "nan", [data, indices, updates], every)
         yield Probe(f"ScatterND_{reduction}", "nan", [data, indices[:, None], updates], every)
+
+
+def recurrent_nan_probes() -> Iterator[Probe]:
+    """A NaN in the input of one step, with biases, for numbers of units that do and do not fill a vector register."""
+    for name, gates, activation in (("LSTM", 4, ""), ("GRU", 3, ""), ("RNN", 1, ""), ("RNN", 1, "Relu")):
+        key = f"{name}_{activation}" if activation else name
+        chosen = f', activations = ["{activation}"]' if activation else ""
+        for units in (3, 8, 33):
+            node = f"y = {name}<hidden_size = {units}{chosen}>(x0, x1, x2, x3)"
+            x = [[[0.5, 0.5]], [[0.5, NAN]], [[0.5, 0.5]]]
+            kernels: list[Operand] = [tenths(1, gates * units, width) for width in (2, units)]
+            kernels.append(tenths(1, 2 * gates * units))
+            want = lambda *_, n=units: np.repeat([0.0, NAN, NAN], n).reshape(3, 1, 1, n)  # noqa: E731
+            yield Probe(key, "nan", [x, *kernels], want, graph=node)
+
+
+def tenths(*shape: int) -> Callable[[np.dtype[Any]], Array]:
+    return lambda dtype: np.full(shape, 0.1).astype(dtype)
+
+
+def formula_nan_probes(rows: Values) -> Iterator[Probe]:
+    """Operators that are a whole formula over rows: a NaN reaches all of the row."""
+    every = lambda x, *_: np.full(x.shape, NAN)  # noqa: E731
+    yield Probe("LayerNormalization", "nan", [rows, ones(40), ones(40)], every)
+    yield Probe("RMSNormalization", "nan", [rows, ones(40)], every)
+    for place in range(3):
+        operands: list[Operand] = [np.ones((1, 1, 4, 8)).tolist() for _ in range(3)]
+        operands[place] = [[[[NAN] * 8] * 4]]
+        yield Probe("Attention", "nan", operands, lambda *_: np.full((1, 1, 4, 8), NAN))
+    angles = lambda d: np.full((1, 4, 4), 0.5).astype(d)  # noqa: E731
+    yield Probe("RotaryEmbedding", "nan", [[[[[NAN] * 8] * 4]], angles, angles], every)
+    sizes = np.array([1, 1, 4, 4])
+    image = [[[[1.0, 1.0], [1.0, NAN]]]]
+    resized = lambda *_: np.where(np.arange(16).reshape(1, 1, 4, 4) == 15, NAN, 0)  # noqa: E731
+    yield Probe(
+        "Resize", "nan", [image, sizes], resized, {"mode": "linear"}, graph='y = Resize<mode = "linear">(x0, , , x1)'
+    )
 
 
 def integers(*shape: int, seed: int = 0) -> Callable[[np.dtype[Any]], Array]:

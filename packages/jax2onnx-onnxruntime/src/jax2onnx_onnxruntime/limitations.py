@@ -23,6 +23,12 @@ _ATTENTION = Limitation(
     "Attention", "Attention of the version takes no mask that has heads.", operators=("Attention",), cases=("*masked_by_head*",),
     message="Attention",
 )  # fmt: skip
+_RECURRENT = Limitation(
+    "Infinities in recurrent operators", "LSTM, GRU and RNN are finite where infinite inputs or states of a step give NaN in JAX.",
+)  # fmt: skip
+_HIDDEN_ROWS = Limitation(
+    "Rows of attention that see no key", "Attention gives 0 where all keys are hidden by minus infinity; JAX gives NaN.",
+)  # fmt: skip
 _WEBGPU = Limitation(
     "NaN and infinities", "On the graphics card results for NaN and infinities are left open by the language of its shaders."
 )  # fmt: skip
@@ -42,7 +48,7 @@ _OF_KERNELS = {
 
 def limitations(version: str = NEWEST) -> Sequence[Limitation]:
     """Limitations of the kernels of a version: wrong results and refusals."""
-    return _OF_KERNELS.get(version, ())
+    return (*_OF_KERNELS.get(version, ()), _RECURRENT, _HIDDEN_ROWS)
 
 
 def limitations_of_running(version: str = NEWEST) -> Sequence[Limitation]:

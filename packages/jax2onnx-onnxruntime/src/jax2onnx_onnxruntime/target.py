@@ -87,7 +87,9 @@ class OnnxRuntime(Target):
         return THRESHOLDS[threshold]
 
     def passes(self) -> Sequence[PassFactory]:
-        """Passes in their order: repairs of what older versions lose, forms of attention, legalisation, then the passes that keep the runtime's own optimiser from mistakes."""
+        """Passes in their order: repairs of what kernels lose, forms of attention, legalisation, then those that keep the runtime's own optimiser from mistakes."""
+        from jax2onnx_graph.legalise.recurrent_nan import RecurrentNanPass
+
         from jax2onnx_onnxruntime._attention_forms import AttentionFormsPass
         from jax2onnx_onnxruntime._fusions import TransposedProductsPass
         from jax2onnx_onnxruntime._legalise import LegalisePass
@@ -99,7 +101,15 @@ class OnnxRuntime(Target):
         repairs = [RepairsPass] if self._version else []
         legalise = partial(LegalisePass, version=self._version)
         attention = (AttentionFormsPass, PartlyFilledPass)
-        return (*repairs, *attention, legalise, TransposedProductsPass, NeutralConstantsPass, ScalarFusionsPass)
+        return (
+            *repairs,
+            RecurrentNanPass,
+            *attention,
+            legalise,
+            TransposedProductsPass,
+            NeutralConstantsPass,
+            ScalarFusionsPass,
+        )
 
     def limitations(self) -> Sequence[Limitation]:
         """Limitations of the kernels of the version, see `jax2onnx_onnxruntime.limitations`."""

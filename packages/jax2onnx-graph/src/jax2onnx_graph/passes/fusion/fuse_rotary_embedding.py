@@ -14,9 +14,12 @@ from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
 
+_HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+
 
 class FuseRotaryEmbedding(NodePass[Rotation]):
-    """Where cos and sin are the same for all heads:
+    """Where cos and sin are the same for all heads, and the formula is not computed in half precision, which rounds each
+    product before their sum, to another result than a kernel that computes in single precision:
 
     1. `concat(x₁·c − x₂·s, x₂·c + x₁·s)`, x₁ and x₂ the halves of x [B, T, N, H], is `RotaryEmbedding` of x as
        [B, T, N · H].
@@ -39,6 +42,8 @@ class FuseRotaryEmbedding(NodePass[Rotation]):
         found = rotation_of_pairs(node) if node.op_type == "Concat" else rotation_of_halves(node, self._halves)
         if isinstance(found, Rotation) and not editor.supports("RotaryEmbedding", node.outputs[0]):
             return Declined(no_operator("RotaryEmbedding", node.outputs[0]), node)
+        if isinstance(found, Rotation) and node.outputs[0].dtype in _HALF:
+            return Declined("in half precision, the formula rounds the products, and the operator may not", node)
         return found
 
     def rewrite(self, node: ir.Node, match: Rotation, editor: GraphEditor) -> None:

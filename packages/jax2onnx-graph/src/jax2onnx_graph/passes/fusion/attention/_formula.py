@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
+import numpy as np
+
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of, same_dim
 from jax2onnx_graph.passes.fusion._reasons import UnreadableError
@@ -33,7 +35,8 @@ BROADCAST = 1 << 24
 #: The element types of attention.
 FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
-_SURELY_MASKED = -1e4
+#: By element type, the number from which on a logit of ordinary size beside it keeps no weight; half precision has none larger.
+_SURELY_MASKED = {ir.DataType.FLOAT: -1e9, ir.DataType.BFLOAT16: -1e9, ir.DataType.FLOAT16: -4e4}
 #: (x, node, number): `node` makes of x its view, or its product with the number.
 _Multiple = tuple[ir.Value | None, ir.Node, float]
 
@@ -243,7 +246,9 @@ def _logit_nodes(node: ir.Node) -> Iterator[tuple[ir.Value | None, _LogitNode]]:
     elif node.op_type == "Where":
         for inverted, index in ((False, 2), (True, 1)):
             hidden = scalar(node.inputs[index], BROADCAST)
-            if hidden is not None and hidden <= _SURELY_MASKED:
+            if hidden is not None and hidden <= _SURELY_MASKED.get(
+                node.outputs[0].dtype or ir.DataType.UNDEFINED, -np.inf
+            ):
                 yield node.inputs[3 - index], _LogitNode(node, "mask", node.inputs[0], hidden, inverted)
 
 

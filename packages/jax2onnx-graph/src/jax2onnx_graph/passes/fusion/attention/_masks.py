@@ -22,6 +22,14 @@ from jax2onnx_graph.rewrite.patterns import operation, scalar
 # JAX's own number for masked logits: a logit of ordinary size added to it leaves just the number.
 MASKED = float(-0.7 * np.finfo(np.float32).max)
 
+# A number from here on stays what it is when logits or biases of ordinary size are added.
+_ABSORBING = -1e30
+
+_HIDING = 1e3  # a number in the computation of a bias that hides keys, not one of ordinary size
+_ELEMENTWISE = frozenset({
+    "Add", "Cast", "Expand", "Identity", "Mul", "Neg", "Reshape", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where",
+})  # fmt: skip
+
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
@@ -53,6 +61,13 @@ class Mask:
     parts: Sequence[_Part]
     lengths: tuple[LabelledDim, LabelledDim]
 
+    @property
+    def is_of_one_number(self) -> bool:
+        """Whether all addends are masks with one number, which `MASKED` can stand for."""
+        return len({part.addend.hidden for part in self.parts} - {None}) == 1 and all(
+            part.addend.hidden is not None for part in self.parts
+        )
+
 
 class Masks:
     """The masks of a graph: layers that share a mask share the tensor that is made of it."""
@@ -64,11 +79,17 @@ class Masks:
     def of(self, addends: Sequence[Addend], roles: Roles) -> Mask | None:
         """The sum of the addends, whose axes have these roles; None where there are none.
 
+        Masks that replace logits by one number may replace them by any other that hides a key: in a row without a key
+        that is seen, all are equal. Beside other numbers and biases that are added later, or are masks themselves, a
+        number has to be itself, or the limit that all lower ones become, and logits added to it must leave it as it is.
+        A bias whose computation is not known is taken to be of ordinary size.
+
         Raises:
           UnreadableError: a mask cannot be arranged like that.
         """
         if not addends:
             return None
+        _check_numbers(addends)
         lengths = size_of(roles.queries), size_of(roles.keys)
         key = (*(_key(addend, roles) for addend in addends), *map(str, lengths))
         if key not in self._masks:
@@ -84,8 +105,36 @@ class Masks:
           operands: query and key as the operator takes them, whose lengths it has.
         """
         if mask.key not in self._values:
-            self._values[mask.key] = _in_full(builder, _summed(builder, mask.parts), operands, mask.lengths)
+            self._values[mask.key] = _in_full(builder, _summed(builder, mask), operands, mask.lengths)
         return self._values[mask.key]
+
+
+def _check_numbers(addends: Sequence[Addend]) -> None:
+    """Check that these masks and biases are one float mask.
+
+    Raises:
+      UnreadableError: they are not.
+    """
+    numbers = [addend.hidden for addend in addends]
+    masks = {number for number in numbers if number is not None}
+    if any(number > _ABSORBING for number in masks):
+        if len(masks) > 1:
+            raise UnreadableError("masks hide keys by different numbers, which logits would change")
+        if None in numbers[next(i for i, number in enumerate(numbers) if number is not None) :]:
+            raise UnreadableError("a bias is added to a mask whose number it would change")
+        if any(addend.hidden is None and _hides(addend.candidates[-1].value) for addend in addends):
+            raise UnreadableError("one mask is added, and the other hides keys by a number that logits would change")
+    if len({number for number in masks if -np.inf < number <= MASKED}) > 1:
+        raise UnreadableError("masks hide keys by different numbers below the limit that both would become")
+
+
+def _hides(bias: ir.Value | None, depth: int = 8) -> bool:
+    """Whether a bias is computed of a number that is as large as those which hide keys."""
+    node = None if bias is None else bias.producer()
+    if node is None or node.domain or not depth or node.op_type not in _ELEMENTWISE:
+        number = scalar(bias, BROADCAST)
+        return number is not None and abs(number) >= _HIDING
+    return any(_hides(value, depth - 1) for value in node.inputs)
 
 
 def _key(addend: Addend, roles: Roles) -> Hashable:
@@ -93,7 +142,8 @@ def _key(addend: Addend, roles: Roles) -> Hashable:
     names = {axis: (number, index) for number, group in enumerate(_groups(roles)) for index, axis in enumerate(group)}
     root = addend.candidates[0]
     own = tuple(tuple(names.get(axis) for axis in atoms(group)) for group in root.axes)
-    return root.value, own, addend.hidden == -np.inf, addend.hidden is None, addend.inverted
+    heads = tuple(str(axis.size) for axis in (*roles.heads, *roles.group))
+    return root.value, own, heads, addend.hidden, addend.inverted
 
 
 def _groups(roles: Roles) -> Axes:
@@ -135,17 +185,19 @@ def _from_first(groups: Axes) -> Axes:
 # ----------------------------------------------------------------------------------------------- writing
 
 
-def _summed(builder: InsertionPoint, parts: Sequence[_Part]) -> ir.Value:
+def _summed(builder: InsertionPoint, mask: Mask) -> ir.Value:
     """The sum of the addends, broadcast with each other only."""
     total: ir.Value | None = None
-    for part in parts:
+    for part in mask.parts:
         value, addend = _arranged(builder, part), part.addend
         if addend.hidden is None:
             value = builder.cast(value, np.float32)
             value = builder.op.Neg(value) if addend.inverted else value
             total = value if total is None else builder.op.Add(total, value)
         else:
-            hidden = builder.constant(-np.inf if addend.hidden == -np.inf else MASKED, np.float32)
+            is_any = mask.is_of_one_number or addend.hidden > _ABSORBING
+            number = MASKED if is_any else max(addend.hidden, MASKED)
+            hidden = builder.constant(-np.inf if addend.hidden == -np.inf else number, np.float32)
             allowed = builder.constant(0, np.float32) if total is None else total
             total = builder.op.Where(value, *((hidden, allowed) if addend.inverted else (allowed, hidden)))
     assert total is not None

@@ -73,7 +73,9 @@ class FuseAttention(NodePass[_Attention]):
        values, then fewer of the others.
     4. `Where(mask, logits, number)`, the number large and negative, and sums with biases become its mask: a float
        one, so that a row without any allowed key attends to all keys alike, as in the formula. (Masked by minus
-       infinity, such a row is NaN in the formula, and zero in some runtimes.)
+       infinity, such a row is NaN in the formula, and zero in some runtimes.) Numbers above −10⁹ do not hide a key
+       beside every logit. Several masks and biases are one mask only where that leaves such rows as they are: see
+       `Masks.of`.
     5. c · tanh(logits / c) is its soft cap.
     6. In half precision it is computed in single precision, as logits often are.
     """
