@@ -78,7 +78,7 @@ cases = [
         "bidirectional",
         built(_bidirectional, _SHAPE),
         _X,
-        expect=expect_graph("LSTM -> Transpose -> Reshape", counts={"LSTM": 1}, absent=[*_LOOPS, "Slice"]),
+        expect=expect_graph("LSTM -> Where -> Transpose -> Reshape", counts={"LSTM": 1}, absent=[*_LOOPS, "Slice"]),
         rtol=_SINGLE,
     ),
     Case("bidirectional_sum", built(_bidirectional, _SHAPE, merge_mode="sum"), _X, rtol=_SINGLE),

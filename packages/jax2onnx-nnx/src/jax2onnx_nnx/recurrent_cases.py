@@ -63,12 +63,12 @@ cases = [
         "lstm_bidirectional",
         construct(_bidirectional, nnx.LSTMCell, **_OPTIONS),
         _X,
-        expect=expect_graph("Transpose -> LSTM -> Transpose -> Reshape", counts={"LSTM": 1}),
+        expect=expect_graph("Transpose -> LSTM -> Where -> Transpose -> Reshape", counts={"LSTM": 1}),
     ),
     Case(
         "gru_bidirectional",
         construct(_bidirectional, nnx.GRUCell, **_OPTIONS),
         _X,
-        expect=expect_graph("Transpose -> GRU -> Transpose -> Reshape", counts={"GRU": 1}),
+        expect=expect_graph("Transpose -> GRU -> Where -> Transpose -> Reshape", counts={"GRU": 1}),
     ),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -110,11 +111,11 @@ def _export(fn, name="claimed.layer"):
     return (name, "rule") in program.log.ways, reasons
 
 
-def test_an_unchanged_layer_is_claimed(library):
+def test_an_unchanged_layer_is_claimed(library: Any):
     assert _export(library.Layer()) == (True, [])
 
 
-def test_a_subclass_that_changes_nothing_is_claimed(library):
+def test_a_subclass_that_changes_nothing_is_claimed(library: Any):
     class Plain(library.Layer):
         def __init__(self):
             super().__init__()
@@ -130,7 +131,7 @@ def test_a_subclass_that_changes_nothing_is_claimed(library):
 
 
 @pytest.mark.parametrize("name", ["inner", "scale", "offset"])
-def test_a_subclass_that_overrides_a_used_method_is_not_claimed(library, name):
+def test_a_subclass_that_overrides_a_used_method_is_not_claimed(library: Any, name):
     base = vars(library.Layer).get(name) or vars(library.Base)[name]
     changed = type("Changed", (library.Layer,), {name: lambda self, *args: base(self, *args) * 7})
     claimed, reasons = _export(changed())
@@ -138,7 +139,7 @@ def test_a_subclass_that_overrides_a_used_method_is_not_claimed(library, name):
     assert reasons == [f"Changed overrides {name}, which Layer.__call__ uses"]
 
 
-def test_a_class_beside_the_layer_counts_too(library):
+def test_a_class_beside_the_layer_counts_too(library: Any):
     class Mixin(library.Base):
         def scale(self):
             return 9.0
@@ -149,17 +150,17 @@ def test_a_class_beside_the_layer_counts_too(library):
     assert _export(Mixed())[0] is False
 
 
-def test_a_property_that_the_composite_reads_may_be_overridden(library):
+def test_a_property_that_the_composite_reads_may_be_overridden(library: Any):
     changed = type("Changed", (library.Layer,), {"gain": property(lambda self: 11.0)})
     assert _export(changed()) == (True, [])
 
 
-def test_a_property_that_the_composite_does_not_read_may_not(library):
+def test_a_property_that_the_composite_does_not_read_may_not(library: Any):
     changed = type("Changed", (library.Layer,), {"hidden": property(lambda self: 11.0)})
     assert _export(changed())[1] == ["Changed overrides hidden, which Layer.__call__ uses"]
 
 
-def test_a_subclass_that_intercepts_attributes_is_not_claimed(library):
+def test_a_subclass_that_intercepts_attributes_is_not_claimed(library: Any):
     class Intercepting(library.Layer):
         def __getattribute__(self, name):
             value = super().__getattribute__(name)
@@ -168,14 +169,14 @@ def test_a_subclass_that_intercepts_attributes_is_not_claimed(library):
     assert _export(Intercepting())[0] is False
 
 
-def test_a_subclass_that_is_changed_after_an_export_is_not_claimed_any_more(library):
-    changed = type("Changed", (library.Layer,), {})
+def test_a_subclass_that_is_changed_after_an_export_is_not_claimed_any_more(library: Any):
+    changed: Any = type("Changed", (library.Layer,), {})
     assert _export(changed())[0] is True
     changed.scale = lambda self: 4.0
     assert _export(changed())[0] is False
 
 
-def test_an_object_with_a_replaced_method_is_not_claimed(library):
+def test_an_object_with_a_replaced_method_is_not_claimed(library: Any):
     layer = library.Layer()
     layer.scale = lambda: 8.0
     claimed, reasons = _export(layer)
@@ -183,7 +184,7 @@ def test_an_object_with_a_replaced_method_is_not_claimed(library):
     assert reasons == ["scale of an object of Layer was replaced, which Layer.__call__ uses"]
 
 
-def test_a_library_patched_from_outside_is_not_claimed(library, monkeypatch):
+def test_a_library_patched_from_outside_is_not_claimed(library: Any, monkeypatch):
     original = library.shifted
     monkeypatch.setattr(library, "shifted", lambda x: original(x) * 3)
     claimed, reasons = _export(library.Layer())
@@ -192,17 +193,17 @@ def test_a_library_patched_from_outside_is_not_claimed(library, monkeypatch):
     assert _export(lambda x: library.doubled(x), "claimed.doubled")[0] is False
 
 
-def test_a_method_patched_from_outside_is_not_claimed(library, monkeypatch):
+def test_a_method_patched_from_outside_is_not_claimed(library: Any, monkeypatch):
     monkeypatch.setattr(library.Base, "scale", lambda self: 6.0)
     assert _export(library.Layer())[0] is False
 
 
-def test_a_claimed_function_that_was_patched_itself_is_not_claimed(library, monkeypatch):
+def test_a_claimed_function_that_was_patched_itself_is_not_claimed(library: Any, monkeypatch):
     monkeypatch.setattr(library, "doubled", lambda x: x * 3)
     assert _export(lambda x: library.doubled(x), "claimed.doubled")[0] is False
 
 
-def test_functions_of_the_library_in_each_others_place_are_not_claimed(library, monkeypatch):
+def test_functions_of_the_library_in_each_others_place_are_not_claimed(library: Any, monkeypatch):
     plugin = _Plugin()
     assert ("claimed.doubled", "rule") in to_onnx(library.doubled, [_X], plugins=[plugin]).log.ways
     monkeypatch.setattr(library, "shifted", library.jnp.negative)
@@ -210,7 +211,7 @@ def test_functions_of_the_library_in_each_others_place_are_not_claimed(library, 
     np.testing.assert_allclose(program(_X), -_X * 2)
 
 
-def test_a_patched_function_of_jax_is_not_claimed_for_what_uses_it(library, monkeypatch):
+def test_a_patched_function_of_jax_is_not_claimed_for_what_uses_it(library: Any, monkeypatch):
     vars(library)["scaled"] = None
     exec("def doubled(x): return jnp.add(x, 1) * 2", vars(library))
     assert _export(lambda x: library.doubled(x), "claimed.doubled")[0] is True
@@ -220,7 +221,7 @@ def test_a_patched_function_of_jax_is_not_claimed_for_what_uses_it(library, monk
     assert _export(lambda x: library.doubled(x), "claimed.doubled")[0] is True
 
 
-def test_a_method_borrowed_by_another_class_is_not_claimed(library):
+def test_a_method_borrowed_by_another_class_is_not_claimed(library: Any):
     class Other:
         weight, gain, hidden = jnp.ones(3), 1.0, 1.0
         inner = staticmethod(lambda x: x)
@@ -230,7 +231,7 @@ def test_a_method_borrowed_by_another_class_is_not_claimed(library):
     assert _export(lambda x: Other().call(x))[0] is False
 
 
-def test_code_that_is_replaced_between_exports_is_that_which_is_traced(library):
+def test_code_that_is_replaced_between_exports_is_that_which_is_traced(library: Any):
     fn = library.shifted
     assert _export(lambda x: library.doubled(x), "claimed.doubled")[0] is True
     fn.__code__ = (lambda x: x - 1).__code__
