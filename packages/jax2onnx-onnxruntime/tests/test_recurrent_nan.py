@@ -26,19 +26,16 @@ def _model(op_type: str, direction: str, activations: str = "") -> ir.Model:
     return ir.from_proto(onnx.parser.parse_model(text))
 
 
-def _operands(model: ir.Model) -> dict:
+def _operands(model: ir.Model) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
     sizes = {
-        value.name: [STEPS if size == "T" else size for size in map(_size, value.shape)] for value in model.graph.inputs
+        value.name or "": [size if isinstance(size, int) else STEPS for size in value.shape or ()]
+        for value in model.graph.inputs
     }
     return {name: rng.normal(size=size).astype(np.float32) for name, size in sizes.items()}
 
 
-def _size(dim: int | ir.SymbolicDim) -> int | str:
-    return dim if isinstance(dim, int) else "T"
-
-
-def _result(model: ir.Model, operands: dict) -> list[np.ndarray]:
+def _result(model: ir.Model, operands: dict[str, np.ndarray]) -> list[np.ndarray]:
     changed = RecurrentNanPass(OnnxRuntime())(model).model
     onnx.checker.check_model(ir.to_proto(changed), full_check=True)
     return [np.isnan(result) for result in load(changed)(operands)]

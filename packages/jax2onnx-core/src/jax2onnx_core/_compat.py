@@ -247,8 +247,8 @@ class _Equality:
             _shape_poly._DimExpr.__eq__ = self._equal if self._windows else self._original
 
     @property
-    def _equal(self) -> Callable[[Any, Any], bool]:
-        def equal(dim: Any, other: Any) -> bool:
+    def _equal(self) -> Callable[[object, object], bool]:
+        def equal(dim: object, other: object) -> bool:
             answer = self._original(dim, other)
             found = vars(self._thread).get("found")
             if answer is False and found is not None:
@@ -272,7 +272,7 @@ def _is_asked_by_user(frame: types.FrameType) -> bool:
     return is_user_file(frame.f_code.co_filename) and not package.startswith("jax2onnx_")
 
 
-def _may_be_zero(dim: Any, other: Any) -> bool:
+def _may_be_zero(dim: Dim, other: Dim) -> bool:
     """Whether two dimensions are equal for some sizes of their symbols."""
     try:
         least, largest = bounds(dim - other)

@@ -139,7 +139,7 @@ def test_the_error_of_what_is_missing_names_the_reasons_of_its_rules():
 @pytest.fixture(autouse=True)
 def _acme(monkeypatch):
     module = types.ModuleType("acme")
-    vars(module)["act"] = lambda x: jnp.tanh(x)
+    exec("import jax.numpy as jnp\n\ndef act(x):\n    return jnp.tanh(x)", vars(module))
     monkeypatch.setitem(sys.modules, "acme", module)
 
 

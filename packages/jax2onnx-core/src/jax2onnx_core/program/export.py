@@ -14,7 +14,7 @@ from jax2onnx_graph.options import check_flag, check_list, check_mapping
 from jax2onnx_graph.targets import find_target
 
 from jax2onnx_core.frontend._adapters import adapt_callable
-from jax2onnx_core.frontend._specialized_tracing import trace_inputs
+from jax2onnx_core.frontend._specialized_tracing import SpecializedFunction, trace_inputs
 from jax2onnx_core.frontend._tracing import NEW_STATE
 from jax2onnx_core.frontend.inputs import parse_inputs
 from jax2onnx_core.frontend.layouts import GivenLayouts
@@ -118,17 +118,24 @@ def to_onnx(
     if states is not None:
         leaves = input_leaves(function.inputs), output_leaves(traced, function.inputs, output_names)
         pairs = pair_states(states, *leaves, definitely_le)
-    if traced.lost is not None:
-        warnings.warn(traced.lost, ExportWarning, stacklevel=2)
-    for (left, right), line in traced.undecided.items():
-        labels = function.inputs.symbols.label(left), function.inputs.symbols.label(right)
-        if f"{labels[0]} != {labels[1]}" not in (constraints or ()):
-            warnings.warn(_UNDECIDED.format(*labels, line=line), ExportWarning, stacklevel=2)
-    if traced.unchanged:
-        warnings.warn(_UNCHANGED.format(names=", ".join(traced.unchanged)), ExportWarning, stacklevel=2)
+    _warn(function, constraints or ())
     options = LoweringOptions(
         fn, adapted, found, made_for, opset=opset, x64=x64, provenance=provenance,
         inline_functions=inline_functions or not made_for.runs_functions, output_names=output_names,
         output_layouts=output_layouts, states=pairs,
     )  # fmt: skip
     return lower_program(options, function)
+
+
+def _warn(function: SpecializedFunction, constraints: Sequence[str]) -> None:
+    """Warn the caller of `to_onnx` of what the trace took for granted and of what it could not keep."""
+    traced, symbols = function.traced, function.inputs.symbols
+    messages = [] if traced.lost is None else [traced.lost]
+    for (left, right), line in traced.undecided.items():
+        labels = symbols.label(left), symbols.label(right)
+        if f"{labels[0]} != {labels[1]}" not in constraints:
+            messages.append(_UNDECIDED.format(*labels, line=line))
+    if traced.unchanged:
+        messages.append(_UNCHANGED.format(names=", ".join(traced.unchanged)))
+    for message in messages:
+        warnings.warn(message, ExportWarning, stacklevel=3)
