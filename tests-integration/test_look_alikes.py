@@ -12,6 +12,7 @@ import pytest
 from jax2onnx_core import OnnxProgram, to_onnx
 
 Array = np.ndarray
+_Function = Callable[..., jax.Array | tuple[jax.Array, ...]]
 _LOWEST = float(np.finfo(np.float32).min)
 _RNG = np.random.default_rng(20)
 
@@ -20,7 +21,7 @@ def _normal(*shape: int) -> Array:
     return _RNG.normal(size=shape).astype(np.float32)
 
 
-def _exported(function: Callable, operands: Sequence[Array]) -> OnnxProgram:
+def _exported(function: _Function, operands: Sequence[Array]) -> OnnxProgram:
     return to_onnx(function, [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands])
 
 
@@ -28,7 +29,7 @@ def _operators(program: OnnxProgram) -> list[str]:
     return [node.op_type for node in program.model.graph]
 
 
-def _assert_same(program: OnnxProgram, function: Callable, operands: Sequence[Array], tolerance: float = 1e-4) -> None:
+def _assert_same(program: OnnxProgram, function: _Function, operands: Sequence[Array], tolerance: float = 1e-4) -> None:
     results = [jax.tree.leaves(call(*operands)) for call in (program, function)]
     for got, want in zip(*results, strict=True):
         got, want = (np.asarray(each).astype(np.float32) for each in (got, want))
@@ -50,7 +51,7 @@ def _added(mask: jax.Array, number: float) -> jax.Array:
 
 
 #: The ways to mask logits: what is done to them, with the masks a and b, the bias z, and the numbers c and d.
-_MASKINGS: dict[str, Callable] = {
+_MASKINGS: dict[str, _Function] = {
     "selected": lambda x, a, b, z, c, d: jnp.where(a, x, c),
     "added": lambda x, a, b, z, c, d: x + _added(a, c),
     "bias, selected": lambda x, a, b, z, c, d: jnp.where(a, x + z, c),
@@ -65,7 +66,7 @@ _MASKINGS: dict[str, Callable] = {
 _NUMBERS = (-1e4, -1e9, -1e30, 0.7 * _LOWEST, _LOWEST)
 
 
-def _attention(masking: str, c: float, d: float) -> Callable:
+def _attention(masking: str, c: float, d: float) -> _Function:
     def attention(q: jax.Array, k: jax.Array, v: jax.Array, a: jax.Array, b: jax.Array, z: jax.Array) -> jax.Array:
         logits = _MASKINGS[masking](jnp.einsum("btnh,bsnh->bnts", q, k) * 0.5, a, b, z, c, d)
         return jnp.einsum("bnts,bsnh->btnh", jax.nn.softmax(logits, -1), v)
@@ -134,7 +135,7 @@ def _pairs(x: jax.Array, c: jax.Array, s: jax.Array) -> jax.Array:
 
 
 #: Rotations, and what only resembles them.
-_ROTATIONS: dict[str, Callable] = {
+_ROTATIONS: dict[str, _Function] = {
     "halves": _halves,
     "turned": _turned,
     "pairs": _pairs,
@@ -171,7 +172,7 @@ def test_rotations_in_single_precision_are_one_operator() -> None:
 # -- recurrent cells ---------------------------------------------------------------------------------
 
 
-def _cell(kind: str, *, reverse: bool) -> Callable:
+def _cell(kind: str, *, reverse: bool) -> _Function:
     gates = {"lstm": 4, "gru": 3, "rnn": 1, "relu": 1}[kind]
     kernel, recurrent, bias = _normal(3, gates * 6) / 4, _normal(6, gates * 6) / 4, _normal(gates * 6)
 

@@ -14,9 +14,9 @@ from jax2onnx_core import to_onnx
 def _export(make, shape):
     transformed = hk.without_apply_rng(hk.transform(lambda x: make()(x)))
     x = jax.random.normal(jax.random.key(1), shape)
-    variables = transformed.init(jax.random.key(0), x)
-    program = to_onnx(lambda x: transformed.apply(variables, x), [x])
-    np.testing.assert_allclose(program(x), transformed.apply(variables, x), rtol=1e-4, atol=1e-5)
+    variables = transformed.init(jax.random.key(0), x)  # type: ignore[attr-defined]
+    program = to_onnx(lambda x: transformed.apply(variables, x), [x])  # type: ignore[attr-defined]
+    np.testing.assert_allclose(program(x), transformed.apply(variables, x), rtol=1e-4, atol=1e-5)  # type: ignore[attr-defined]
     return program
 
 

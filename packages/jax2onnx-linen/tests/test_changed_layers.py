@@ -95,7 +95,7 @@ def test_a_subclass_of_attention_is_the_attention():
 
 def test_a_patched_helper_of_a_layer_is_traced(monkeypatch):
     original = jax.lax.conv_general_dilated
-    monkeypatch.setattr(nn.linear.lax, "conv_general_dilated", lambda *args, **kwargs: original(*args, **kwargs) * 3)
+    monkeypatch.setattr(nn.linear.lax, "conv_general_dilated", lambda *args, **kwargs: original(*args, **kwargs) * 3)  # type: ignore[attr-defined]
     assert ("nn.conv", "rule") not in _export(nn.Conv(4, (3, 3)), (2, 5, 5, 3)).log.ways
 
 

@@ -12,7 +12,7 @@ from jax2onnx_core import to_onnx
 class StdConv(nnx.Conv):
     """A convolution whose kernel is standardised while it is computed."""
 
-    def __call__(self, x):
+    def __call__(self, x):  # type: ignore[override]
         raw = self.kernel[...]
         held, self.kernel = self.kernel, nnx.Param((raw - raw.mean()) / raw.std())
         y = super().__call__(x)
@@ -29,16 +29,16 @@ class ScaledDense(nnx.Linear):
 
 
 class PlainLinear(nnx.Linear):
-    """A linear layer that computes as its base does."""
+    """A linear layer with a ReLU behind it, which calls its base's method."""
 
-    def __call__(self, x):
+    def __call__(self, x):  # type: ignore[override]
         return nnx.relu(super().__call__(x))
 
 
 class ScaledLinear(nnx.Linear):
     """A linear layer whose result is doubled."""
 
-    def __call__(self, x):
+    def __call__(self, x):  # type: ignore[override]
         return super().__call__(x) * 2
 
 

@@ -247,8 +247,8 @@ class _Equality:
             _shape_poly._DimExpr.__eq__ = self._equal if self._windows else self._original
 
     @property
-    def _equal(self) -> Callable[[object, object], bool]:
-        def equal(dim: object, other: object) -> bool:
+    def _equal(self) -> Callable[[Dim, Dim], bool]:
+        def equal(dim: Dim, other: Dim) -> bool:
             answer = self._original(dim, other)
             found = vars(self._thread).get("found")
             if answer is False and found is not None:

@@ -207,6 +207,10 @@ class Uses:
         changed = (f for f, code in self._codes.items() if f.__code__ is not code and self._own_code(f) is not code)
         return next((f"the code of {function.__qualname__}" for function in changed), None)
 
+    def is_outdated(self) -> bool:
+        """Whether something foreign was found, as while a function was patched, and a name holds something else since."""
+        return bool(self.foreign) and not all(binding.is_kept() for binding in self.bindings.values())
+
     @functools.cached_property
     def foreign(self) -> list[str]:
         """The places of what is neither of the library nor of something that it requires."""
@@ -252,6 +256,10 @@ class Claim:
     def bindings(self) -> list[Binding]:
         """The functions, classes and modules that a call uses."""
         return list(self._uses.bindings.values())
+
+    def is_outdated(self) -> bool:
+        """Whether it was made while a function was patched that is not any more."""
+        return self._uses.is_outdated()
 
     def reads(self, name: str) -> bool:
         """Whether the composite's function reads an attribute of the object."""
@@ -338,6 +346,8 @@ class Claim:
         assert self._owner is not None
         if _is_field(self._owner, name) and not _is_property(value):
             return False
+        if _is_property(value) and _module_root(_home(value)) == self._library and not any(_functions(value)):
+            return False  # the library's own descriptor, which a hook of the library puts into each class
         if not _is_behaviour(value) and not _is_method(self._owner, name):
             return False
         return not (_is_property(value) and name in self._read)
@@ -351,14 +361,25 @@ class Claim:
         return f"{change}, which {self._target.partition(':')[2].removesuffix('.__wrapped__')} uses"
 
 
+_UsesKey = tuple[types.FunctionType, type | None, str, OwnCode]
+_ClaimKey = tuple[str, types.FunctionType, Function, OwnCode]
+
 #: What a function used when it was met first: later changes show against that.
-_uses_of_function = functools.lru_cache(maxsize=4096)(Uses)
+_met_uses: dict[_UsesKey, Uses] = {}
+_met_claims: dict[_ClaimKey, Claim] = {}
 
 
-@functools.lru_cache(maxsize=1024)
+def _uses_of_function(function: types.FunctionType, owner: type | None, library: str, own_code: OwnCode) -> Uses:
+    key = function, owner, library, own_code
+    uses = _met_uses.get(key)
+    if uses is None or uses.is_outdated():
+        uses = _met_uses[key] = Uses(*key)
+    return uses
+
+
 def claim_of(target: str, function: types.FunctionType, fn: Function, own_code: OwnCode) -> Claim:
     """The claim of a composite, made when one of its calls is met first: the library is taken to be unmodified then,
-    but for what is not its own.
+    but for what is not its own. One that was made while a function was patched is made anew after that.
 
     Args:
       target: the composite's target, "module:qualified.name".
@@ -366,7 +387,11 @@ def claim_of(target: str, function: types.FunctionType, fn: Function, own_code: 
       fn: the function of the composite.
       own_code: the code of functions as they were written.
     """
-    return Claim(target, function, fn, own_code)
+    key = target, function, fn, own_code
+    claim = _met_claims.get(key)
+    if claim is None or claim.is_outdated():
+        claim = _met_claims[key] = Claim(*key)
+    return claim
 
 
 def _is_behaviour(value: object) -> bool:
