@@ -89,6 +89,16 @@ def strings(file: Path) -> Iterator[tuple[str, str]]:
             yield node.value, place(file, node)
 
 
+def lines_with(pattern: re.Pattern[str], package: str) -> list[str]:
+    """The lines of a package's modules in which the pattern is found, with their places."""
+    return [
+        f"{file.relative_to(ROOT)}:{number}: {line.strip()}"
+        for file in modules(SOURCES[package])
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
 def test_core_names_no_plugin_framework_or_runtime() -> None:
     foreign = re.compile(rf"\b({FRAMEWORKS}|{RUNTIMES}|{PLUGINS})\b", re.IGNORECASE)
     found = [f"{where}: {text!r}" for file in modules(CORE) for text, where in strings(file) if foreign.search(text)]
@@ -119,24 +129,14 @@ def test_core_names_no_operation() -> None:
 )
 def test_only_a_target_names_a_runtime(package: str) -> None:
     runtime = re.compile(RUNTIMES, re.IGNORECASE)
-    found = [
-        f"{file.relative_to(ROOT)}:{number}: {line.strip()}"
-        for file in modules(SOURCES[package])
-        for number, line in enumerate(file.read_text().splitlines(), 1)
-        if runtime.search(line)
-    ]
+    found = lines_with(runtime, package)
     assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("package", SOURCES)
 def test_nobody_writes_into_the_attributes_of_an_object_as_a_dict(package: str) -> None:
     written = re.compile(r"\bvars\([^()]+\)(\[[^\]]+\] = |\.(update|pop|setdefault|clear)\()")
-    found = [
-        f"{file.relative_to(ROOT)}:{number}: {line.strip()}"
-        for file in modules(SOURCES[package])
-        for number, line in enumerate(file.read_text().splitlines(), 1)
-        if written.search(line)
-    ]
+    found = lines_with(written, package)
     assert not found, "\n".join(found)
 
 
