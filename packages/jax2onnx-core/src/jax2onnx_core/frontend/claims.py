@@ -459,7 +459,7 @@ def _parts(value: object) -> list[object]:
         return [value.__func__]
     if isinstance(value, functools.partial | functools.partialmethod | functools.cached_property):
         return [value.func]
-    if isinstance(value, type) or not (callable(value) or hasattr(type(value), "__get__")):
+    if isinstance(value, type) or not _is_behaviour(value):
         return []
     wrapped = inspect.getattr_static(value, "__wrapped__", None)
     if isinstance(wrapped, types.FunctionType) or wrapped is None:
