@@ -167,3 +167,60 @@ def test_calls_of_several_threads_do_not_meet():
     call = adapt_callable(Counter(jnp.zeros(())), [COUNTER]).with_weights({})
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
         assert set(map(float, threads.map(call, [1.0] * 40))) == {2.0}
+
+
+class Holder:
+    """An object of the user that holds models as he likes, itself among them."""
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+        self.itself = self
+
+    def __call__(self, x):
+        return self.counters["first"](self.more[0].counter(x))
+
+
+def holder():
+    one, other = Counter(jnp.zeros(())), Counter(jnp.zeros(()))
+    return Holder(counters={"first": one}, more=[Holder(counter=other, more=None)])
+
+
+def of_parts(holds):
+    counters, more = holds.counters, holds.more
+    return lambda x: counters["first"](more[0].counter(x))
+
+
+#: As `COUNTER`, of a library that this module does not belong to.
+FOREIGN = Adapter("builtins:object", adapt_counter, "tests", claims=lambda value: isinstance(value, Counter))
+MAKERS = {
+    "object": lambda holds: holds,
+    "bound method": lambda holds: holds.__call__,
+    "closure over containers": of_parts,
+    "partial": functools.partial,
+}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_models_in_containers_and_objects_are_copied_and_named_after_their_places(kind):
+    holds = holder()
+    one, other = holds.counters["first"], holds.more[0].counter
+    adapted = adapt_callable(MAKERS[kind](holds), [FOREIGN])
+    assert sorted(adapted.names.values()) == ["counters.first.count", "more.0.counter.count"]
+    assert adapted.fresh({}, {})(jnp.ones(2)).tolist() == [3, 3]
+    assert (int(one.count), int(other.count)) == (0, 0)
+    assert holds.counters["first"] is one
+    assert holds.itself is holds
+
+
+def test_states_of_a_model_in_a_container_are_called_after_its_place():
+    counters = [Counter(jnp.zeros(())), Counter(jnp.ones(()))]
+    stateful = adapt_callable(lambda x: counters[1](counters[0](x)), [FOREIGN]).with_states("count", ["x"])
+    assert {path: float(array) for path, array in stateful.states.items()} == {
+        "counters.0.count": 0,
+        "counters.1.count": 1,
+    }
+    given = {path: array + 5 for path, array in stateful.states.items()}
+    result, new = stateful.fresh({}, given)(jnp.zeros(()))
+    assert (float(result), {path: float(x) for path, x in new.items()}) == (
+        13, {"counters.0.count": 6, "counters.1.count": 7},
+    )  # fmt: skip

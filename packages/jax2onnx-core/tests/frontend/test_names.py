@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
@@ -92,3 +94,45 @@ def test_names_do_not_depend_on_the_seed_of_hashes():
         for seed in ("1", "2")
     }  # fmt: skip
     assert outputs == {"['x.{a,b,c,d,e,f}']\n"}
+
+
+PARAMETERS = {"dense": {"kernel": np.ones((8, 300), np.float32), "bias": np.ones(300, np.float32)}}
+
+
+def dense(parameters, x):
+    return x @ parameters["dense"]["kernel"] + parameters["dense"]["bias"]
+
+
+class Dense:
+    """A model of no framework, with NumPy arrays for weights."""
+
+    def __init__(self):
+        self.dense = Layer(**PARAMETERS["dense"])
+
+    def __call__(self, x):
+        return x @ self.dense.kernel + self.dense.bias
+
+    def forward(self, x):
+        return self(x)
+
+
+class Layer:
+    def __init__(self, kernel, bias):
+        self.kernel, self.bias = kernel, bias
+
+
+CALLABLES = {
+    "partial": (functools.partial(dense, PARAMETERS), "dense"),
+    "object": (Dense(), "Dense"),
+    "bound method": (Dense().forward, "Dense"),
+    "jit of a partial": (jax.jit(functools.partial(dense, PARAMETERS)), "dense"),
+    "jit of an object": (jax.jit(Dense()), "Dense"),
+    "vmap of a bound method": (jax.vmap(Dense().forward), "Dense"),
+}
+
+
+@pytest.mark.parametrize("kind", CALLABLES)
+def test_numpy_weights_keep_their_names_and_graphs_are_called_after_the_function(kind):
+    fn, title = CALLABLES[kind]
+    graph = to_onnx(fn, [("B", 8)]).model.graph
+    assert (graph.name, set(graph.initializers)) == (title, {"dense.kernel", "dense.bias"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 __all__ = ["Adapted", "AdaptedStates", "Adapter", "imported_class"]
@@ -24,6 +24,14 @@ class AdaptedStates:
     arrays: Mapping[str, Any]
     fresh: Callable[[Mapping[str, Any]], Any]
     read: Callable[[Any], Mapping[str, Any]]
+
+    def at(self, place: str) -> AdaptedStates:
+        """The same states of an object at a place of another one."""
+        return AdaptedStates(
+            _under(place, self.arrays),
+            lambda values: self.fresh(_without(place, values)),
+            lambda model: _under(place, self.read(model)),
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +64,25 @@ class Adapted:
     callable_like: Callable[..., Any] | None = None
     states: Callable[[Any], AdaptedStates | None] = lambda _: None
 
+    def at(self, place: str) -> Adapted:
+        """The same object found at a place of another one: all paths begin with the place ("encoder")."""
+        if not place:
+            return self
+
+        def states(wanted: object) -> AdaptedStates | None:
+            found = self.states(wanted)
+            return None if found is None else found.at(place)
+
+        return dataclasses.replace(
+            self,
+            fresh=lambda values: self.fresh(_without(place, values)),
+            weights=_under(place, self.weights),
+            written=lambda model: _under(place, self.written(model)),
+            modules=lambda model: _under(place, self.modules(model)),
+            owners=_Owners(place, self.owners),
+            states=states,
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class Adapter:
@@ -67,6 +94,31 @@ class Adapter:
     adapt: Callable[[Any], Adapted]
     owner: str
     claims: Callable[[Any], bool] | None = None
+
+
+def _under(place: str, paths: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{place}.{path}" if path else place: value for path, value in paths.items()}
+
+
+def _without(place: str, paths: Mapping[str, Any]) -> dict[str, Any]:
+    return {path.removeprefix(place).removeprefix("."): value for path, value in paths.items()}
+
+
+class _Owners(Mapping[str, str]):
+    """The owners of paths under a place, each found when it is asked for."""
+
+    def __init__(self, place: str, owners: Mapping[str, str]) -> None:
+        self._place, self._owners = f"{place}.", owners
+
+    def __getitem__(self, path: str) -> str:
+        owner = self._owners[path.removeprefix(self._place)]
+        return f"{self._place}{owner}" if owner.endswith(")") else f"{self._place[:-1]} ({owner})"
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._place + path for path in self._owners)
+
+    def __len__(self) -> int:
+        return len(self._owners)
 
 
 def imported_class(target: str) -> type | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import re
 import types
 from collections.abc import Iterable, Sequence
@@ -93,13 +94,22 @@ def user_line(frames: Iterable[tuple[str, int, str]]) -> str | None:
 
 
 def title(fn: object) -> str:
-    """A name for the model of a callable: that of the function, or of the class of a model object."""
-    while isinstance(fn, functools.partial | tuple):
-        fn = fn[0] if isinstance(fn, tuple) else fn.func
-    if isinstance(fn, types.MethodType):
-        fn = fn.__self__
+    """A name for the model of a callable: that of the function that jit or the like is around, or of the class of a model object."""
+    while (inner := _inside(fn)) is not fn:
+        fn = inner
     name = fn.__name__ if isinstance(fn, types.FunctionType) else type(fn).__name__
     return name if name.isidentifier() else "main"
+
+
+def _inside(fn: object) -> object:
+    """What a callable is made of by binding or wrapping; `fn` itself if it is neither bound nor wrapped."""
+    if isinstance(fn, tuple) and fn:
+        return fn[0]
+    if isinstance(fn, functools.partial):
+        return fn.func
+    if isinstance(fn, types.MethodType):
+        return fn.__self__
+    return inspect.unwrap(fn) if callable(fn) else fn
 
 
 def renamed(node: str, op_type: str) -> str:
