@@ -63,3 +63,11 @@ def test_a_view_that_is_read_only_is_copied_where_its_base_is_not():
 def test_numpy_weights_keep_their_names(make, name):
     program = to_onnx(make(np.random.default_rng(0).standard_normal((40, 40)).astype(np.float32)), [("B", 40)])
     assert list(program.model.graph.initializers) == [name]
+
+
+def test_a_matrix_and_its_transpose_are_copied_once():
+    snapshots, matrix = ArraySnapshots(), np.ones((3, 4))
+    one, other = snapshots.of("matrix", matrix), snapshots.of("transpose", matrix.T)
+    assert not np.shares_memory(one, matrix)
+    assert np.shares_memory(one, other)
+    assert other.shape == (4, 3)

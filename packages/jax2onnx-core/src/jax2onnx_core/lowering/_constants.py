@@ -27,6 +27,7 @@ class ConstantPool:
         self._names = names
         self._small: dict[Hashable, ir.Value] = {}
         self._large: dict[tuple[object, ...], list[tuple[Array, ir.Value]]] = {}
+        self._matrices: dict[Hashable, ir.Value] = {}
 
     def constant(self, array: Array, name: str = "const") -> ir.Value:
         """The value that holds `array`; equal arrays share one, small ones those of their name."""
@@ -55,6 +56,13 @@ class ConstantPool:
             name=self._names.unique(name), type=ir.TensorType(tensor.dtype), shape=shape, const_value=tensor
         )
 
+    def transposed(self, value: ir.Value) -> ir.Value | None:
+        """The constant that the matrix `value` is a transposed view of."""
+        matrix = value.const_value
+        if not isinstance(matrix, ir.Tensor) or not isinstance(matrix.raw, np.ndarray):
+            return None
+        return self._matrices.get(_memory(matrix.raw.T))
+
     def _stored_once(self, array: Array, name: str) -> ir.Value:
         alike = self._large.setdefault((array.dtype, array.shape, _sample(array)), [])
         for other, value in alike:
@@ -68,7 +76,14 @@ class ConstantPool:
         name = self._names.unique(name)
         dtype = element_type(array.dtype)
         tensor = ir.Tensor(array, dtype, name=name)
-        return ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(array.shape), const_value=tensor)
+        value = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(array.shape), const_value=tensor)
+        if array.ndim == 2:
+            self._matrices.setdefault(_memory(array), value)
+        return value
+
+
+def _memory(array: Array) -> Hashable:
+    return array.ctypes.data, array.shape, array.strides, array.dtype
 
 
 def _bytes(array: Array) -> Array:

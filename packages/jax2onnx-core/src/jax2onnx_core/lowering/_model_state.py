@@ -108,6 +108,10 @@ class ModelState:
                 self._named.add(value.name or "")
         return value
 
+    def transposed(self, value: Value) -> Value | None:
+        """The constant of which the matrix `value` is the transpose, where that is known without comparing numbers."""
+        return self._pool.transposed(value)
+
     def weight_names(self) -> set[str]:
         """The names of all named weights so far, in use or not."""
         return self._named

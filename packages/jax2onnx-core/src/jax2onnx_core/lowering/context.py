@@ -146,6 +146,10 @@ class Context:
         """The array that a value is at export time, None if it depends on the inputs or on absent weights."""
         return self.builder.known(value)
 
+    def transposed_weight(self, value: Value) -> Value | None:
+        """The weight whose transpose the constant `value` is, where both are views of the same memory."""
+        return self._state.transposed(value)
+
     def dtype(self, value: Value) -> Dtype:
         """The element type of a value."""
         return self.builder.dtype(value)

@@ -191,6 +191,8 @@ def _unbatched_product(ctx: Context, left: _Side, right: _Side, out: Dims) -> Va
     dtype = ctx.dtype(left.value)
     if 1 in (len(left.dims), len(right.dims)) and not _may_multiply_vector(ctx, dtype, out):
         return None
+    if r_first and l_last and len(left.dims) > 1 and (table := _tied_table(ctx, right)) is not None:
+        return _rows_by_columns(ctx, left, _Side(table, right.dims[::-1], (), (1,)), out)
     if r_first and (len(left.dims) == 1 or (l_last and len(right.dims) <= 2)):
         return ctx.op.MatMul(left.value, right.value)
     if len(left.dims) == 1 and right.contracted[0] == len(right.dims) - 1:
@@ -205,6 +207,12 @@ def _unbatched_product(ctx: Context, left: _Side, right: _Side, out: Dims) -> Va
 def _may_multiply_vector(ctx: Context, dtype: Dtype, out: Dims) -> bool:
     """Whether MatMul takes a vector, by rows or columns of which there may be none."""
     return all(map(is_positive, out)) or ctx.guarantees("MatMul", dtype, "empty")
+
+
+def _tied_table(ctx: Context, right: _Side) -> Value | None:
+    """The weight that is read before this product of its transpose, as a table of embeddings is: it is stored once."""
+    table = ctx.transposed_weight(right.value) if ctx.supports("Gemm", ctx.dtype(right.value)) else None
+    return table if table is not None and table.uses() else None
 
 
 def _rows_by_columns(ctx: Context, left: _Side, right: _Side, out: Dims) -> Value:
