@@ -73,11 +73,13 @@ def test_kernels_may_be_larger_than_a_symbolic_axis(convolution, dtype):
     kernel, params = convolution
     with jax.enable_x64(dtype == np.float64):
         weights = _whole((3, 2, kernel), dtype, 0)
-        fn = jax.jit(lambda x: lax.conv_general_dilated(x, weights, **params))
-        program = to_onnx(fn, [(("B", 2, "T"), dtype)])
+        fn = jax.jit(lambda x, w: lax.conv_general_dilated(x, w, **params))
+        program = to_onnx(lambda x: fn(x, weights), [(("B", 2, "T"), dtype)])
+        # In float32, XLA reads beyond an operand whose padding is negative.
+        exact = np.int32 if dtype == np.float32 else dtype
         for size in range(1, kernel * 2 + 3):
             x = _whole((2, 2, size), dtype, size)
-            got, want = program(x), fn(x)
+            got, want = program(x), fn(x.astype(exact), weights.astype(exact))
             assert got.shape == want.shape
             np.testing.assert_array_equal(got, want)
 
