@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import onnx
 import pytest
 from jax2onnx_core import errors, to_onnx
-from jax2onnx_graph.metadata import ModelMetadata
+from jax2onnx_graph import ir
+from jax2onnx_graph.metadata import ModelMetadata, read_exporter
 
 METADATA = ModelMetadata(
     name="doubler", version=3, doc_string="Twice the input.", domain="org.example", producer_version="1.2",
@@ -41,6 +44,17 @@ def test_what_is_not_given_stays() -> None:
     described = program.with_metadata(ModelMetadata(version=4))
     assert described.model.graph.name == program.model.graph.name
     assert described.model.producer_name == program.model.producer_name
+
+
+def test_the_file_says_which_distributions_of_which_versions_wrote_it(tmp_path: Path) -> None:
+    program = to_onnx(lambda x: 2 * x, [("B",)])
+    program.save(tmp_path / "m.onnx")
+    model = ir.load(tmp_path / "m.onnx")
+    assert (model.producer_name, model.producer_version) == ("jax2onnx-core", version("jax2onnx-core"))
+    written = read_exporter(model)
+    assert written["jax"] == jax.__version__
+    assert written["jax2onnx-lax"] == version("jax2onnx-lax")
+    assert read_exporter(program.specialize(B=2).model) == written
 
 
 def test_specializations_and_programs_in_fewer_bits_have_it() -> None:

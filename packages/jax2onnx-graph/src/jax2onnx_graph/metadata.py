@@ -10,10 +10,11 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import OptionError
 
 __all__ = [
-    "DIMS_KEY", "LAYOUTS_KEY", "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "StatePair", "SymbolInfo", "note_reason", "read_constraints", "read_layouts",
-    "read_states", "read_symbols", "reason_of", "write_layouts", "write_states", "write_symbols",
+    "DIMS_KEY", "EXPORTER_KEY", "LAYOUTS_KEY", "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "StatePair", "SymbolInfo", "note_reason", "read_constraints", "read_exporter", "read_layouts",
+    "read_states", "read_symbols", "reason_of", "write_exporter", "write_layouts", "write_states", "write_symbols",
 ]  # fmt: skip
 
+EXPORTER_KEY = "jax2onnx.exporter"
 SYMBOLS_KEY = "jax2onnx.symbols"
 STATES_KEY = "jax2onnx.states"
 LAYOUTS_KEY = "jax2onnx.layouts"
@@ -91,6 +92,22 @@ class ModelMetadata:
         model.domain = model.domain if self.domain is None else self.domain
         model.producer_version = model.producer_version if self.producer_version is None else self.producer_version
         model.metadata_props.update(self.properties)
+
+
+def write_exporter(model: ir.Model, versions: Mapping[str, str]) -> None:
+    """Keep in the model's metadata which distributions of which versions wrote it.
+
+    Args:
+      model: the model; its producer has the version of the first one.
+      versions: distribution → version.
+    """
+    model.producer_version = next(iter(versions.values()))
+    model.metadata_props[EXPORTER_KEY] = json.dumps(versions)
+
+
+def read_exporter(model: ir.Model) -> dict[str, str]:
+    """The distributions, with their versions, that wrote a model; none where its metadata does not say."""
+    return dict(json.loads(model.metadata_props.get(EXPORTER_KEY, "{}")))
 
 
 def write_symbols(model: ir.Model, table: Mapping[str, SymbolInfo], constraints: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import onnx_ir as ir
+from jax2onnx_graph.metadata import EXPORTER_KEY
 from jax2onnx_graph.weights.absent import AbsentTensor
 
 __all__ = ["INLINE_ELEMENTS", "graph_text"]
@@ -30,7 +31,7 @@ def graph_text(model: ir.Model) -> str:
     function. Types are written as JAX does (`f32[B, 4]`, `?` where unknown), and floating point numbers with six
     significant digits, since further ones depend on the platform. Weights, functions, attributes and metadata are
     sorted, so that an order without meaning does not show. Names of nodes, metadata of nodes and values, and
-    documentation strings are left out.
+    documentation strings are left out, and so are the versions of the exporter.
 
     Args:
         model: The model. It is not changed.
@@ -38,7 +39,8 @@ def graph_text(model: ir.Model) -> str:
     Returns:
         The text, which ends with a line break.
     """
-    sections = [[*_header(model), *_metadata(model.metadata_props)], list(_graph("graph", model.graph))]
+    of_model = {key: value for key, value in model.metadata_props.items() if key != EXPORTER_KEY}
+    sections = [[*_header(model), *_metadata(of_model)], list(_graph("graph", model.graph))]
     if weights := _weights(model):
         sections.append(["weights:", *_indented(weights)])
     functions = sorted(model.functions.values(), key=lambda f: f.identifier())

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_PRODUCER = "jax2onnx-core"
 _EXAMPLES = (
     "jax2onnx verify digits.onnx digits.py:build",
     "jax2onnx verify digits.onnx digits.py:build --sizes B=1 --sizes B=64 --rtol 1e-3",
@@ -55,7 +54,9 @@ def command(terminal: Terminal, *, request: Request, file: Path, comparison: Com
 
 
 def _check_producer(file: Path, model: ir.Model) -> None:
-    if model.producer_name != _PRODUCER:
+    from jax2onnx_core.plugins.discovery import EXPORTER
+
+    if model.producer_name != EXPORTER:
         producer = " ".join(filter(None, [model.producer_name, model.producer_version])) or "an unknown program"
         raise BadInput(
             f"{file} was written by {producer}, not exported from JAX: there is nothing to compare it with. "

@@ -15,10 +15,12 @@ import pluggy
 from jax2onnx_core.plugins.errors import PluginError
 from jax2onnx_core.plugins.registry import Registry
 
-__all__ = ["API_VERSIONS", "Plugins", "hookimpl", "hookspec", "installed_plugins", "load_plugins"]
+__all__ = ["API_VERSIONS", "EXPORTER", "Plugins", "hookimpl", "hookspec", "installed_plugins", "load_plugins"]
 
 #: The versions of the plugin contract that this core supports.
 API_VERSIONS = range(1, 2)
+#: The distribution that writes models.
+EXPORTER = "jax2onnx-core"
 
 hookspec = pluggy.HookspecMarker("jax2onnx")
 hookimpl = pluggy.HookimplMarker("jax2onnx")
@@ -49,6 +51,12 @@ class Plugins:
     registry: Registry
     distributions: dict[str, str]
     failures: dict[str, BaseException]
+
+    def versions(self) -> dict[str, str]:
+        """The exporter, JAX and the distributions whose plugins were loaded, with their versions."""
+        loaded = sorted({owner for name, owner in self.distributions.items() if self.manager.has_plugin(name)})
+        installed = {name: _version(name) for name in [EXPORTER, "jax", *loaded]}
+        return {name: version for name, version in installed.items() if version is not None}
 
     def failure_notes(self) -> list[str]:
         """One sentence per plugin that could not be loaded."""
@@ -132,7 +140,7 @@ def load_plugins(entry_points: Sequence[importlib.metadata.EntryPoint], allow: s
     manager, registry = _manager(), Registry()
     found: dict[str, str] = {}
     failures: dict[str, BaseException] = {}
-    for entry_point in sorted(entry_points, key=lambda e: (_distribution(e) != "jax2onnx-core", e.name)):
+    for entry_point in sorted(entry_points, key=lambda e: (_distribution(e) != EXPORTER, e.name)):
         if wanted is not None and entry_point.name not in wanted:
             continue
         owner = _distribution(entry_point)
@@ -170,12 +178,21 @@ def _loaded(
 def _check_api(plugin: Any, owner: str) -> None:
     version, (*_, newest) = vars(plugin).get("JAX2ONNX_API"), API_VERSIONS
     if version not in API_VERSIONS:
-        late = "jax2onnx-core" if isinstance(version, int) and version > newest else owner
+        late = EXPORTER if isinstance(version, int) and version > newest else owner
         advice = f"set JAX2ONNX_API = {newest} in its plugin module" if version is None else f"pip install -U {late}"
         raise PluginError(
             f"{owner} says JAX2ONNX_API = {version!r}, but the numbers of the plugin API that this jax2onnx-core supports are "
             f"{', '.join(map(str, API_VERSIONS))}: {advice}. JAX2ONNX_PLUGINS can leave the plugin out."
         )
+
+
+@functools.cache
+def _version(distribution: str) -> str | None:
+    """The version of a distribution; None where no distribution of this name is installed."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def _distribution(entry_point: importlib.metadata.EntryPoint) -> str:

@@ -10,7 +10,7 @@ import jax
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.final_names import finish_names
 from jax2onnx_graph.build.names import Origin, title
-from jax2onnx_graph.metadata import StatePair, write_layouts, write_states, write_symbols
+from jax2onnx_graph.metadata import StatePair, write_exporter, write_layouts, write_states, write_symbols
 from jax2onnx_graph.opsets import declare_versions
 from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.targets import Target
@@ -28,7 +28,7 @@ from jax2onnx_core.lowering._lowered_equations import LoweredJaxpr
 from jax2onnx_core.lowering._main_graph import inputs_of_function, main_scope, outputs_of_model
 from jax2onnx_core.lowering._provenance import ProvenanceEngine
 from jax2onnx_core.lowering._scope import Scope
-from jax2onnx_core.plugins.discovery import Plugins
+from jax2onnx_core.plugins.discovery import EXPORTER, Plugins
 from jax2onnx_core.plugins.errors import UnsupportedError
 from jax2onnx_core.program._assembly import assemble_model
 from jax2onnx_core.program._reference import ReferenceFunction
@@ -88,6 +88,7 @@ def lower_program(options: LoweringOptions, function: SpecializedFunction) -> On
     """
     lowered = _lower(Engine, options, function)
     model, interface = lowered.model, _interface(options, function, lowered)
+    write_exporter(model, options.plugins.versions())
     write_states(model, lowered.layouts.of_states(lowered.states))
     write_layouts(model, lowered.layouts.texts())
     write_symbols(model, interface.symbols, interface.constraints)
@@ -145,7 +146,7 @@ def _lower(make: type[Engine], options: LoweringOptions, function: SpecializedFu
     layouts = inputs.layouts.continued(states)
     layouts |= Layouts.read("output", options.output_layouts, names, [aval.shape for aval in traced.out_avals])
     outputs = outputs_of_model(scope, layouts, names, outputs)
-    model = assemble_model(scope, outputs, names, engine.functions, producer="jax2onnx-core", name=title(options.fn))
+    model = assemble_model(scope, outputs, names, engine.functions, producer=EXPORTER, name=title(options.fn))
     _finish(model, engine, options)
     return _Lowered(model, engine, inputs.layouts | layouts, states)
 
