@@ -177,7 +177,8 @@ def test_a_runtime_that_is_not_installed(refused, exported, monkeypatch):
     runtime = find_runtime(registry.runtimes, find_target(registry.targets, None))
     monkeypatch.setattr(type(runtime), "is_installed", False)
     for arguments in (("run", file, "--random"), ("verify", file, "models.py:double")):
-        assert "is not installed, so that no model can be run here" in refused(*arguments)
+        message = refused(*arguments)
+        assert "is not installed, so that no model can be run here. Install it with `pip install '" in message
 
 
 @pytest.mark.parametrize(

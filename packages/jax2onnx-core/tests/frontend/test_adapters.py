@@ -68,7 +68,7 @@ def test_the_parameters_of_a_callable_like_its_copies_are_read_without_a_copy():
 
 
 def test_what_nobody_claims_has_to_be_callable():
-    with pytest.raises(OptionError, match="needs a callable, not tuple"):
+    with pytest.raises(OptionError, match=r"needs a callable, not tuple"):
         to_onnx((Model(), VARIABLES), [("B", 3)])
 
 
@@ -110,6 +110,19 @@ def test_a_library_whose_package_is_not_installed_is_named():
     hint = f"{__name__} is in use: pip install acme-models names its weights and recognises its layers."
     assert hint in program.report()
     assert hint in repr(program)
+
+
+def test_what_nobody_claims_names_the_package_that_may():
+    class Supplier:
+        @hookimpl
+        def jax2onnx_register(self, registry):
+            registry.suppliers[__name__] = "acme-models"
+
+    with pytest.raises(OptionError, match=r"needs a callable, not tuple.*pip install acme-models"):
+        to_onnx((Model(), VARIABLES), [("B", 3)], plugins=[Supplier()])
+    with pytest.raises(KeyError) as caught:
+        to_onnx(functools.partial(Model().apply, {}), [("B", 3)], plugins=[Supplier()])
+    assert any("pip install acme-models" in note for note in caught.value.__notes__)
 
 
 def test_the_repr_is_a_summary():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -162,5 +163,9 @@ def find_target(targets: Mapping[str, Target], name: str | None) -> Target:
     if given and not version:
         raise OptionError(f"target={name!r} names no version; write target={base!r} for the newest.")
     if base not in targets:
-        raise OptionError(f"target={name!r} is not installed; there are: {', '.join(sorted(targets))}.")
+        similar = difflib.get_close_matches(base, targets, 1)
+        advice = (
+            f"Did you mean {similar[0]!r}?" if similar else f"A package jax2onnx-{base}, if there is one, supplies it."
+        )
+        raise OptionError(f"target={name!r} is not installed; there are: {', '.join(sorted(targets))}. {advice}")
     return targets[base].of_version(version) if version else targets[base]

@@ -25,6 +25,7 @@ class OrtRuntime(Runtime):
 
     name = "ONNX Runtime"
     targets = frozenset({"onnxruntime", "web"})
+    requirement = "jax2onnx-onnxruntime[cpu]"
 
     @property
     def is_installed(self) -> bool:

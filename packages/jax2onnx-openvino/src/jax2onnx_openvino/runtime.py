@@ -17,6 +17,7 @@ class OpenVinoRuntime(Runtime):
 
     name = "OpenVINO"
     targets = frozenset({"openvino"})
+    requirement = "jax2onnx-openvino[openvino]"
 
     @property
     def is_installed(self) -> bool:

@@ -34,9 +34,11 @@ class Runtime:
     Attributes:
       name: the runtime, as messages call it.
       targets: the names of the targets whose models it runs, in all their versions.
+      requirement: what `pip install` takes to install it, for messages; empty where that is another way.
     """
 
     name = "onnx.reference"
+    requirement = ""
     targets: frozenset[str] = frozenset({"onnx"})
 
     @property
@@ -47,10 +49,11 @@ class Runtime:
     def installed(self) -> Self:
         """The runtime itself. Raises TargetError where it is not installed."""
         if not self.is_installed:
-            raise TargetError(
-                f"{self.name} is not installed, so that no model can be run here. The documentation of the package that supplies "
-                f"the target {' or '.join(map(repr, sorted(self.targets)))} says how to install it."
-            )
+            names = " or ".join(map(repr, sorted(self.targets)))
+            how = f"The documentation of the package that supplies the target {names} says how to install it."
+            if self.requirement:
+                how = f"Install it with `pip install '{self.requirement}'`."
+            raise TargetError(f"{self.name} is not installed, so that no model can be run here. {how}")
         return self
 
     def load(self, model: ir.Model | Path) -> LoadedModel:

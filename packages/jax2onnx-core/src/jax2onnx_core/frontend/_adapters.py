@@ -116,12 +116,24 @@ class FreshCallable:
         return {path: array for adapted, model in self._copies for path, array in adapted.written(model).items()}
 
 
-def adapt_callable(fn: Function, adapters: Sequence[Adapter]) -> AdaptedCallable:
-    """Take `fn` apart by the adapters of plugins; raises OptionError if it is not callable."""
+def adapt_callable(
+    fn: Function, adapters: Sequence[Adapter], suppliers: Callable[[Iterable[type]], Iterable[str]] = lambda _: ()
+) -> AdaptedCallable:
+    """Take `fn` apart by the adapters of plugins.
+
+    Args:
+      fn: the callable.
+      adapters: those of the plugins.
+      suppliers: classes → a sentence for each library of them whose package is not installed.
+
+    Raises:
+      OptionError: it is not callable.
+    """
     search = ModelSearch(adapters)
     make = search.maker(fn, "")
     if make is None and not callable(fn):
-        raise OptionError(f"to_onnx needs a callable, not {type(fn).__name__}: {fn!r:.80}.")
+        hints = "".join(f" {hint}" for hint in suppliers(search.classes))
+        raise OptionError(f"to_onnx needs a callable, not {type(fn).__name__}: {fn!r:.80}.{hints}")
     return AdaptedCallable(
         search.called(fn), search.names, search.arrays, frozenset(search.classes), search.absent,
         make or (lambda _: fn), search.models, search.absent_paths,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -20,6 +22,7 @@ from jax2onnx_core.frontend.inputs import parse_inputs
 from jax2onnx_core.frontend.layouts import GivenLayouts
 from jax2onnx_core.frontend.python_functions import parameter_names
 from jax2onnx_core.jaxprs import definitely_le
+from jax2onnx_core.lowering._log import supplier_hints
 from jax2onnx_core.plugins.discovery import installed_plugins
 from jax2onnx_core.plugins.errors import ExportWarning
 from jax2onnx_core.program._lowering import LoweringOptions, lower_program
@@ -100,7 +103,8 @@ def to_onnx(
     check_opset(opset, made_for)
     x64 = jax.config.jax_enable_x64 if x64 is None else x64
 
-    adapted = adapt_callable(fn, registry.adapters)
+    hints = functools.partial(supplier_hints, suppliers=registry.suppliers, installed=found.distributions.values())
+    adapted = adapt_callable(fn, registry.adapters, hints)
     if states is not None and not isinstance(states, Mapping):  # variables of model objects
         adapted = adapted.with_states(states, [*(kwargs or {}), *parameter_names(adapted.called)])
         states = {adapted.state_keyword: NEW_STATE}
@@ -109,7 +113,8 @@ def to_onnx(
             adapted.called, inputs, kwargs or {}, constraints or (), map(str, output_names or ()), adapted.state_inputs
         )
         parsed = parsed.renamed(input_names, output_names or ()).with_layouts(input_layouts)
-        function = trace_inputs(adapted, parsed, registry, specialize)
+        with _hinting(hints(adapted.classes)):
+            function = trace_inputs(adapted, parsed, registry, specialize)
 
     traced = function.traced
     if output_names is not None:
@@ -125,6 +130,17 @@ def to_onnx(
         output_layouts=output_layouts, states=pairs,
     )  # fmt: skip
     return lower_program(options, function)
+
+
+@contextlib.contextmanager
+def _hinting(hints: Iterable[str]) -> Iterator[None]:
+    """Errors of the user's code name the packages that know his libraries and are not installed."""
+    try:
+        yield
+    except Exception as error:
+        for hint in hints:
+            error.add_note(hint)
+        raise
 
 
 def _warn(function: SpecializedFunction, constraints: Sequence[str]) -> None:
