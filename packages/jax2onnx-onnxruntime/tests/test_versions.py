@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from jax2onnx_core import errors, to_onnx
 from jax2onnx_graph.legalise.kernels import element_type
-from jax2onnx_onnxruntime import OnnxRuntime
+from jax2onnx_graph.targets import find_target
+from jax2onnx_onnxruntime import OnnxRuntime, _compat
 from jax2onnx_onnxruntime._kernels import kernels, measured_versions
 
 OLD = [version for version, name in measured_versions().items() if name]
@@ -48,6 +49,28 @@ def test_a_version_that_nobody_measured():
         errors.OptionError, match=r"ONNX Runtime 1\.19 was not measured; those that were are 1\.18, 1\.20"
     ):
         to_onnx(jnp.tanh, [(3,)], target="onnxruntime==1.19")
+
+
+@pytest.mark.parametrize(
+    ("installed", "name"),
+    [
+        ("1.18.1", "onnxruntime==1.18"),
+        ("1.19.2", "onnxruntime==1.18"),
+        ("1.23.0", "onnxruntime==1.23"),
+        ("1.30.0", "onnxruntime==1.23"),
+        ("1.17.3", "onnxruntime==1.18"),
+        ("99.0", "onnxruntime"),
+        (None, "onnxruntime"),
+    ],
+)
+def test_the_default_target_is_the_installed_version(monkeypatch, installed, name):
+    monkeypatch.setattr(_compat, "installed_version", lambda: installed)
+    assert find_target({"onnxruntime": OnnxRuntime()}, None).name == name
+    assert find_target({"onnxruntime": OnnxRuntime()}, "onnxruntime").name == "onnxruntime"
+
+
+def test_the_newest_version_that_was_measured_is_installed_here():
+    assert find_target({"onnxruntime": OnnxRuntime()}, None).name == "onnxruntime"
 
 
 def test_a_target_without_versions():

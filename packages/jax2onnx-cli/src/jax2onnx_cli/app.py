@@ -101,9 +101,14 @@ def _explained(error: Exception) -> str:
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, Jax2OnnxError):
-        return str(error)
+        return "\n".join([str(error), *_notes(error)])
     first = next(iter(str(error).splitlines()), "")
-    return f"{type(error).__name__}: {first}{_place(error)}. --debug shows the traceback."
+    return "\n".join([f"{type(error).__name__}: {first}{_place(error)}. --debug shows the traceback.", *_notes(error)])
+
+
+def _notes(error: Exception) -> list[str]:
+    """The notes of an error, without those of JAX on tracebacks, which are not shown here."""
+    return [note for note in vars(error).get("__notes__", ()) if not note.startswith("---")]
 
 
 def _place(error: Exception) -> str:

@@ -246,3 +246,52 @@ def test_a_warning_is_a_line(jax2onnx):
     assert outcome.code == 0
     assert outcome.err.startswith("warning: ")
     assert len(outcome.err.splitlines()) == 1
+
+
+def test_a_model_in_fewer_bits(jax2onnx, directory):
+    outcome = jax2onnx("export", "models.py:dense", "-i", "f32[B, 64]", "--quantize", "int8", "--verify")
+    assert outcome.code == 0
+    assert " dB" in outcome.out
+    assert any(
+        node.op_type == "DequantizeLinear" or "NBits" in node.op_type for node in onnx.load("dense.onnx").graph.node
+    )
+
+
+def test_names_of_inputs_and_outputs(jax2onnx, directory):
+    names = ("--input-names", "a, b", "--output-names", "total,next")
+    assert jax2onnx("export", "models.py:step", "-i", "f32[3]", "-i", "f32[3]", *names).code == 0
+    assert inputs_of("step.onnx") == {"a": [3], "b": [3]}
+    assert [value.name for value in onnx.load("step.onnx").graph.output] == ["total", "next"]
+    assert jax2onnx("verify", "step.onnx", "models.py:step").code == 0
+
+
+def test_weights_in_a_data_file(jax2onnx, directory):
+    assert jax2onnx("export", "models.py:dense", "-i", "f32[B, 64]", "--external-data").code == 0
+    assert len(list(Path().glob("dense.onnx.*.data"))) == 1
+
+
+def test_nodes_name_their_lines(jax2onnx, directory):
+    assert jax2onnx("export", "models.py:double", "-i", "f32[3]", "--provenance").code == 0
+    (node,) = onnx.load("double.onnx").graph.node
+    assert any("models.py" in entry.value for entry in node.metadata_props)
+
+
+def test_variants_share_their_weights(jax2onnx, directory):
+    variants = ("--variant", "one:B=1", "--variant", "many:B=64")
+    outcome = jax2onnx("export", "models.py:dense", "-i", "f32[B, 64]", "-o", "out", *variants)
+    assert outcome.code == 0
+    assert {path.suffix for path in Path("out").iterdir()} == {".onnx", ".data"}
+    assert inputs_of("out/many.onnx") == {"x": [64, 64]}
+
+
+def test_variants_need_a_directory(refused):
+    assert "--output names their directory" in refused(
+        "export", "models.py:dense", "-i", "f32[B, 64]", "--variant", "one:B=1"
+    )
+
+
+def test_notes_of_an_error_are_shown(jax2onnx, directory):
+    Path("noted.py").write_text(
+        "def fail(x):\n    error = KeyError('w')\n    error.add_note('Restore the checkpoint first.')\n    raise error\n"
+    )
+    assert "Restore the checkpoint first." in jax2onnx("export", "noted.py:fail", "-i", "f32[3]").err

@@ -74,9 +74,13 @@ def test_a_directory_in_place_of_a_file(program, tmp_path):
         program.save(tmp_path)
 
 
-def test_variants_into_a_missing_directory(program, tmp_path):
-    with pytest.raises(errors.SaveError, match="does not exist; create it first"):
-        program.save_variants(tmp_path / "nowhere", one={"B": 1})
+def test_variants_make_their_directory(program, tmp_path):
+    (path,) = program.save_variants(tmp_path / "out", one={"B": 1})
+    assert path == tmp_path / "out" / "one.onnx"
+    with pytest.raises(errors.SaveError, match="nowhere does not exist; create it first"):
+        program.save_variants(tmp_path / "nowhere" / "out", one={"B": 1})
+    with pytest.raises(errors.SaveError, match="it is no directory"):
+        program.save_variants(path, one={"B": 1})
 
 
 def test_variants_keep_out_of_the_way_of_older_ones(tmp_path):

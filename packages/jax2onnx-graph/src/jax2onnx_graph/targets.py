@@ -78,6 +78,10 @@ class Target:
         """
         raise OptionError(f"The target {self.name!r} has no versions; write target={self.name!r}.")
 
+    def installed(self) -> Target:
+        """The target for the version of its runtime that is installed here; itself where that is the newest or there is none."""
+        return self
+
     @property
     def best_opset(self) -> int:
         """The newest that it runs and that other runtimes have, too."""
@@ -154,11 +158,11 @@ standard_target = Target()
 
 
 def find_target(targets: Mapping[str, Target], name: str | None) -> Target:
-    """The target called `name` or `name==version`; for None the default among them, else plain ONNX."""
+    """The target called `name` or `name==version`; for None the default among them as it is installed, else plain ONNX."""
     if name is not None and not isinstance(name, str):
         raise OptionError(f"target is the name of one target, such as 'onnx', not {name!r:.80}.")
     if name is None:
-        return next((t for t in targets.values() if t.is_default), standard_target)
+        return next((t.installed() for t in targets.values() if t.is_default), standard_target)
     base, given, version = name.partition("==")
     if given and not version:
         raise OptionError(f"target={name!r} names no version; write target={base!r} for the newest.")

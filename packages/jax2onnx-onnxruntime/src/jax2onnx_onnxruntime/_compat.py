@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib
+import importlib.metadata
 import logging
 from types import ModuleType
 from typing import Any
 
 from jax2onnx_runtime.runtimes import import_runtime
 
-__all__ = ["block_quantizer", "onnxruntime", "quantization", "refusals"]
+__all__ = ["block_quantizer", "installed_version", "onnxruntime", "quantization", "refusals"]
+
+#: The distributions that hold the module `onnxruntime`.
+_BUILDS = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml", "onnxruntime-qnn")
 
 
 def onnxruntime() -> ModuleType:
@@ -24,6 +30,15 @@ def onnxruntime() -> ModuleType:
         "`pip install 'jax2onnx-onnxruntime[cpu]'` or its CUDA build with "
         "`pip install 'jax2onnx-onnxruntime[gpu]'`.",
     )
+
+
+@functools.cache
+def installed_version() -> str | None:
+    """The version of ONNX Runtime that is installed, in whichever build, without importing it; None where there is none."""
+    for build in _BUILDS:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(build)
+    return None
 
 
 def refusals() -> tuple[type[Exception], ...]:

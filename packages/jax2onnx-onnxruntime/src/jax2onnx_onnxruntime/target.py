@@ -56,6 +56,18 @@ class OnnxRuntime(Target):
             )
         return OnnxRuntime(known[found])
 
+    def installed(self) -> OnnxRuntime:
+        """The target for the newest measured version that is not newer than the installed one."""
+        from jax2onnx_onnxruntime._compat import installed_version
+        from jax2onnx_onnxruntime._kernels import measured_versions
+
+        version = installed_version()
+        if self._version or version is None:
+            return self
+        oldest, *_ = known = list(measured_versions())
+        runs = [one for one in known if _numbers(one) <= _numbers(version)]
+        return self if runs == known else self.of_version(runs[-1] if runs else oldest)
+
     def supports(self, op_type: str, dtype: np.dtype[Any], opset: int) -> bool:
         """Whether the operator is computed exactly on this element type, natively or after legalisation."""
         from jax2onnx_onnxruntime._support import supports
@@ -116,3 +128,8 @@ class OnnxRuntime(Target):
         from jax2onnx_onnxruntime.limitations import limitations
 
         return limitations(self._version)
+
+
+def _numbers(version: str) -> list[int]:
+    """The first two numbers of a version."""
+    return [int(part) for part in version.split(".")[:2]]

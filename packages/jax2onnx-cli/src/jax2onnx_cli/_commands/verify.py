@@ -92,6 +92,7 @@ def _completed(request: Request, model: ir.Model) -> Request:
     fixed = [f"{symbol.name}={symbol.value}" for symbol in read_symbols(model) if symbol.value is not None]
     return dataclasses.replace(
         request, constraints=request.constraints or read_constraints(model), specialize=request.specialize or fixed,
+        output_names=request.output_names or ",".join(value.name or "" for value in model.graph.outputs),
         input_layouts=request.input_layouts or inputs, output_layouts=request.output_layouts or outputs,
         x64=request.x64 or any(dtype.name in ("float64", "int64", "uint64", "complex128") for dtype in types),
     )  # fmt: skip

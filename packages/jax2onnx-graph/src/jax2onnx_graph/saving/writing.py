@@ -7,7 +7,7 @@ import functools
 import hashlib
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
@@ -149,7 +149,7 @@ def save_sharing_weights(
     written; other models in the directory keep their own weights.
 
     Args:
-      directory: the directory, which exists.
+      directory: the directory; it is made if the one that it is in exists.
       variants: name → a value that stands for the variant.
       make: makes the model of a variant.
 
@@ -157,24 +157,47 @@ def save_sharing_weights(
       SaveError: a name is none, or writing failed. Each model that was there is whole.
     """
     with _explained(directory):
-        destinations = _variant_destinations(directory, variants)
-    models = [(destinations[name], make(variant)) for name, variant in variants.items()]
-    with _explained(directory):
-        _save_together(models)
+        folder = _checked_folder(directory, variants)
+    with _present(folder):
+        with _explained(directory):
+            destinations = _variant_destinations(folder, variants)
+        models = [(destinations[name], make(variant)) for name, variant in variants.items()]
+        with _explained(directory):
+            _save_together(models)
     return [destination.path for destination in destinations.values()]
 
 
-def _variant_destinations(directory: str | os.PathLike[str], names: Iterable[str]) -> dict[str, Destination]:
+@contextlib.contextmanager
+def _present(folder: Path) -> Iterator[None]:
+    """Inside, the folder exists; one that was made for it is removed if what is inside fails."""
+    is_new = not folder.exists()
+    folder.mkdir(exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        if is_new and not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+
+
+def _checked_folder(directory: str | os.PathLike[str], names: Collection[str]) -> Path:
+    """The directory; SaveError if it cannot be made, or variants cannot have these names."""
     folder = checked_path(directory)
-    if not folder.is_dir():
-        raise SaveError(f"Cannot save to {folder}: the directory does not exist; create it first.")
-    destinations = {}
+    if not folder.parent.is_dir():
+        raise SaveError(f"Cannot save to {folder}: the directory {folder.parent} does not exist; create it first.")
+    if folder.exists() and not folder.is_dir():
+        raise SaveError(f"Cannot save to {folder}: it is no directory.")
+    if not names:
+        raise SaveError(f"Cannot save to {folder}: name at least one variant.")
     for name in names:
         check_name(name, "the name of a variant")
-        destinations[name] = Destination.at(folder / f"{name}.onnx")
-        destinations[name].check_takes_data()
-    if not destinations:
-        raise SaveError(f"Cannot save to {folder}: name at least one variant.")
+    return folder
+
+
+def _variant_destinations(folder: Path, names: Iterable[str]) -> dict[str, Destination]:
+    destinations = {name: Destination.at(folder / f"{name}.onnx") for name in names}
+    for destination in destinations.values():
+        destination.check_takes_data()
     return destinations
 
 
