@@ -33,6 +33,7 @@ __all__ = [
     "igamma",
     "igamma_grad_a",
     "igammac",
+    "interpreted_kernel",
     "lax_function",
     "max_dim",
     "min_dim",
@@ -154,6 +155,13 @@ def sparse_definition(name: str) -> ArraysFn:
     family = name.partition("_")[0] if "_" in name else "api"
     definition: ArraysFn = vars(importlib.import_module(f"jax.experimental.sparse.{family}"))[f"_{name}_impl"]
     return definition
+
+
+def interpreted_kernel(*operands: jax.Array, **params: object) -> Sequence[jax.Array]:
+    """What a kernel of Pallas computes, block after block; its package is imported here only."""
+    interpreter = importlib.import_module("jax._src.pallas.hlo_interpreter")
+    results: Sequence[jax.Array] = interpreter.pallas_call_hlo_interpret(*operands, **params)
+    return results
 
 
 def run_state_of(body: Callable[..., None], init: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:

@@ -9,6 +9,7 @@ MODULES = (
     "calls",
     "conditionals",
     "effects",
+    "pallas",
     "scans",
     "while_loops",
 )

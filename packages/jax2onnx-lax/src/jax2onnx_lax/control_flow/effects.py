@@ -101,7 +101,7 @@ rules.unsupported(
     "Make the data arguments or results of the function.",
 )
 rules.unsupported(
-    ("ffi_call", "custom_call", "pallas_call", "tpu_custom_call", "cudnn_fusion", "triton_kernel_call"),
+    ("ffi_call", "custom_call", "tpu_custom_call", "cudnn_fusion", "triton_kernel_call"),
     "It runs compiled code that belongs to one device.",
     "Use the plain JAX implementation of the operation.",
 )
