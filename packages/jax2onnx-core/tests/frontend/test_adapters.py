@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import functools
+from collections.abc import Callable
 
 import jax.numpy as jnp
 import pytest
@@ -185,8 +186,8 @@ def test_calls_of_several_threads_do_not_meet():
 class Holder:
     """An object of the user that holds models as he likes, itself among them."""
 
-    def __init__(self, **attributes):
-        self.__dict__.update(attributes)
+    def __init__(self, counters=None, more=None, counter=None):
+        self.counters, self.more, self.counter = counters, more, counter
         self.itself = self
 
     def __call__(self, x):
@@ -195,7 +196,7 @@ class Holder:
 
 def holder():
     one, other = Counter(jnp.zeros(())), Counter(jnp.zeros(()))
-    return Holder(counters={"first": one}, more=[Holder(counter=other, more=None)])
+    return Holder(counters={"first": one}, more=[Holder(counter=other)])
 
 
 def of_parts(holds):
@@ -205,7 +206,7 @@ def of_parts(holds):
 
 #: As `COUNTER`, of a library that this module does not belong to.
 FOREIGN = Adapter("builtins:object", adapt_counter, "tests", claims=lambda value: isinstance(value, Counter))
-MAKERS = {
+MAKERS: dict[str, Callable[..., Callable[..., object]]] = {
     "object": lambda holds: holds,
     "bound method": lambda holds: holds.__call__,
     "closure over containers": of_parts,

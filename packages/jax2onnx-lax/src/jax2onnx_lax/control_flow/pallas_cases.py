@@ -24,7 +24,7 @@ def _product(x: jax.Array, y: jax.Array) -> jax.Array:
     """A product of matrices in blocks, which are summed up over the last axis of the grid."""
 
     def kernel(x_ref: jax.Ref, y_ref: jax.Ref, out_ref: jax.Ref) -> None:
-        @pl.when(pl.program_id(2) == 0)
+        @pl.when(pl.program_id(2) == 0)  # type: ignore[untyped-decorator]
         def _() -> None:
             out_ref[...] = jnp.zeros_like(out_ref)
 
@@ -55,7 +55,9 @@ _covers = ("pallas_call",)
 _interpreted = functools.partial(Case, covers=_covers)
 
 cases = [
-    _interpreted("pallas_whole_arrays", _add, [(8,), (8,)], expect=expect_graph(counts={"Add": 1}, search_functions=True)),
+    _interpreted(
+        "pallas_whole_arrays", _add, [(8,), (8,)], expect=expect_graph(counts={"Add": 1}, search_functions=True)
+    ),
     _interpreted("pallas_product_in_blocks", _product, [(8, 8), (8, 9)]),
     _interpreted("pallas_blocks_partly_outside", _partly_outside, [(10,)]),
     _interpreted("pallas_of_integers", _add, [((8,), np.int32), ((8,), np.int32)]),
