@@ -38,7 +38,7 @@ class Copies:
         self._weights, self._given = weights, states
         self._absent_paths, self._stateful = absent_paths, stateful
         self._made: dict[int, tuple[Adapted, Any]] = {}
-        self._others: dict[int, Any] = {}
+        self._others: dict[int, object] = {}
 
     def __iter__(self) -> Iterator[tuple[Adapted, Any]]:
         return iter(self._made.values())
@@ -52,7 +52,7 @@ class Copies:
             self._made[key] = adapted, (states or adapted).fresh(values)
         return self._made[key][1]
 
-    def once(self, key: int, make: Maker) -> Any:
+    def once(self, key: int, make: Maker) -> object:
         """What `make` makes for the object with the id `key`, the same each time."""
         if key not in self._others:
             self._others[key] = make(self)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = ["Adapted", "AdaptedStates", "Adapter", "imported_class"]
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,11 +98,11 @@ class Adapter:
     claims: Callable[[Any], bool] | None = None
 
 
-def _under(place: str, paths: Mapping[str, Any]) -> dict[str, Any]:
+def _under(place: str, paths: Mapping[str, T]) -> dict[str, T]:
     return {f"{place}.{path}" if path else place: value for path, value in paths.items()}
 
 
-def _without(place: str, paths: Mapping[str, Any]) -> dict[str, Any]:
+def _without(place: str, paths: Mapping[str, T]) -> dict[str, T]:
     return {path.removeprefix(place).removeprefix("."): value for path, value in paths.items()}
 
 
