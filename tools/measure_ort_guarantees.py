@@ -380,7 +380,8 @@ def hidden_probes() -> Iterator[Probe]:
     for rank in (1, 2, 3):
         for channels in (1, 16):
             image = np.linspace(-2, 2, channels * 5**rank).reshape(1, channels, *[5] * rank)
-            image[(..., *[slice(1, None, 2)] * rank)] = -INF  # of a window of 2, one element and no more
+            odd: tuple[Any, ...] = (..., *[slice(1, None, 2)] * rank)
+            image[odd] = -INF  # of a window of 2, one element and no more
             pooled = lambda x, r=rank: _pooled(x, r)  # noqa: E731
             yield Probe("MaxPool", "hidden", [image.tolist()], pooled, {"kernel_shape": [2] * rank})
 

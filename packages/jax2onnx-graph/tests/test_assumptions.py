@@ -10,6 +10,7 @@ import pytest
 from jax2onnx_graph.assumptions import Assumption, parse_assumptions
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.metadata import read_assumptions, write_assumptions
+from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.targets import Target, standard_target
 
 FLOAT32 = np.dtype(np.float32)
@@ -96,7 +97,7 @@ class _Recording(Target):
         return 77
 
     def passes(self):
-        return (ir.passes.common.RemoveUnusedNodesPass,)
+        return (RemoveDeadNodes,)
 
     def limitations(self):
         return ("a limitation",)

@@ -46,6 +46,13 @@ def test_the_row_that_hides_a_key_of_nan_is_no_other_number():
     assert reason_for(ATTENTION.format(True), x, (0, 0), becomes=7) == ""
 
 
+def test_attention_by_its_formula_hides_keys_of_nan_likewise():
+    formula = "nn.softmax(jnp.where(jnp.tril(jnp.ones((x0.shape[0], x0.shape[0]), bool)), x0 @ x0.T, -1e9), -1) @ x0"
+    x = np.array([[0, 1], [2, 1], [INF, 3]], np.float32)
+    assert reason_for(formula, x, (0, 1)) == "masked keys"
+    assert reason_for(formula, x[:2], (0, 0)) == ""
+
+
 def test_a_row_that_hides_finite_scores_is_exact():
     assert reason_for(ATTENTION.format(True), keys([1, 2], [3, 4], [5, 1]), (0, 0)) == ""
 

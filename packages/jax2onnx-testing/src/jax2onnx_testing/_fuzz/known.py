@@ -74,14 +74,14 @@ def explained_elements(
 
 
 def _hidden_score(difference: _Difference) -> Array:
-    """NaN in rows of causal attention of an array [T, N, H] with itself that hide a key whose score is NaN or plus infinity."""
+    """NaN in rows of causal attention of an array with itself, [T, N, H] or [T, H], that hide a score of NaN or plus infinity."""
     (x,) = difference.operands
+    wide = x.astype(np.float64).reshape(x.shape[0], -1, x.shape[-1])
     with np.errstate(all="ignore"):
-        products = np.einsum("tnh,snh->nts", x.astype(np.float64), x.astype(np.float64))
-        scores = products.astype(np.float32)
+        scores = np.einsum("tnh,snh->nts", wide, wide).astype(jnp.promote_types(x.dtype, np.float32))
     hidden = np.triu(np.ones(scores.shape[-2:], bool), 1)
     rows = ((np.isnan(scores) | np.isposinf(scores)) & hidden).any(-1)
-    return rows.T[None, :, :, None] & np.isnan(difference.got)
+    return rows.T.reshape(*x.shape[:-1], 1) & np.isnan(difference.got)
 
 
 def _real_of_infinite_rows(difference: _Difference) -> Array:
@@ -123,7 +123,11 @@ _MOST_SUMMANDS = 16
 _ERROR_OF_EXPONENTIAL = 3e-7
 
 KNOWN = (
-    Known(r"dot_product_attention\(.*is_causal=True", "masked keys", _hidden_score),
+    Known(
+        r"dot_product_attention\(.*is_causal=True|softmax\(jnp\.where\(jnp\.tril\(.*, -1e9\)",
+        "masked keys",
+        _hidden_score,
+    ),
     Known(r"jnp\.fft\.irfft\(", "transforms of infinities", _real_of_infinite_rows),
     Known(r"standardize", "overflow in a normalisation", _overflowing_squares),
     Known(r"nonzero|argwhere|, size=", "nothing to find", _zeros_of_nothing),
