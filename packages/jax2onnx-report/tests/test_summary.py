@@ -9,8 +9,9 @@ import numpy as np
 import onnx
 import pytest
 from jax2onnx_graph import ir
+from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.errors import ReadError
-from jax2onnx_graph.metadata import StatePair, SymbolInfo, write_states, write_symbols
+from jax2onnx_graph.metadata import StatePair, SymbolInfo, write_assumptions, write_states, write_symbols
 from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_graph.saving.writing import save_model
 from jax2onnx_report.difference import diff_models
@@ -64,6 +65,14 @@ def test_a_summary_has_the_symbols_and_states_of_our_models():
     assert found.metadata == {}
     for row in ("B  at least 1, from x axis 0 (2*B)", "B <= 8", "x  comes back as y, grows along axis 0"):
         assert row in str(found)
+
+
+def test_a_summary_has_what_a_model_assumes():
+    model = model_of()
+    write_assumptions(model, [Assumption.FINITE])
+    found = summarize(model)
+    assert (found.assumptions, found.metadata) == (("finite",), {})
+    assert "  assumes    finite  no number is NaN or infinite" in str(found)
 
 
 def test_a_summary_is_the_same_as_json():

@@ -38,6 +38,7 @@ class Request:
     input_names: str | None = None
     output_names: str | None = None
     states: Sequence[str] = ()
+    assume: Sequence[str] = ()
     opset: int | None = None
     target: str | None = None
     x64: bool = False
@@ -56,6 +57,7 @@ _OPTIONS: Sequence[Callable[[_Callback], _Callback]] = (
     click.option("--states", multiple=True, metavar="IN=OUT", help="An input that comes back as an output: 0=0, cache=new_cache; or which variables of a model are states: flax.nnx:Cache."),
     click.option("--opset", type=int, help="The version of the standard operators, 18 to 26."),
     click.option("--target", help="The runtime to export for: onnxruntime, openvino, onnx, …"),
+    click.option("--assume", multiple=True, metavar="PROMISE", help="What is promised about the numbers: finite, if none is NaN or infinite."),
     click.option("--x64", is_flag=True, help="Export with JAX's 64-bit types."),
 )  # fmt: skip
 
@@ -126,6 +128,7 @@ def export(
         constraints=request.constraints, specialize=read_numbers("--specialize", request.specialize) or None,
         input_layouts=_layouts("--input-layout", request.input_layouts),
         output_layouts=_layouts("--output-layout", request.output_layouts), states=_states(request.states), opset=request.opset, target=request.target, x64=request.x64 or None,
+        assume=request.assume,
         provenance=provenance,
     )  # fmt: skip
 

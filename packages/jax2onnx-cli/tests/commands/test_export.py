@@ -70,6 +70,17 @@ def test_options_of_the_export(jax2onnx):
     assert inputs_of("out.onnx") == {"x": [9]}
 
 
+def test_assumptions(jax2onnx):
+    outcome = jax2onnx("export", "models.py:double", "-i", "f32[3]", "--assume", "finite", "--json")
+    assert outcome.data["model"]["assumptions"] == ["finite"]
+
+
+def test_an_unknown_assumption_is_an_error(jax2onnx):
+    outcome = jax2onnx("export", "models.py:double", "-i", "f32[3]", "--assume", "small")
+    assert outcome.code == 2
+    assert "there is no assumption 'small'" in outcome.err
+
+
 def test_layouts(jax2onnx):
     layouts = ("--input-layout", "x=NWC->NCW", "--output-layout", "0=NCW")
     assert jax2onnx("export", "models.py:double", "-i", "f32[B, T, 3]", *layouts, "--verify").code == 0

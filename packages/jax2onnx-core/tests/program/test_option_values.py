@@ -19,6 +19,8 @@ X = np.ones((2, 3), np.float32)
         ({"kwargs": [1]}, "kwargs maps"),
         ({"constraints": 3}, "constraints is a list of texts"),
         ({"output_names": 3}, "output_names is a list of names"),
+        ({"assume": ["infinite"]}, "there is no assumption 'infinite'; there are: 'finite'"),
+        ({"assume": "finite"}, "assume is a list of assumptions"),
         ({"x64": "yes"}, "x64 is True or False"),
         ({"provenance": 1}, "provenance is True or False"),
         ({"inline_functions": "no"}, "inline_functions is True or False"),

@@ -1,23 +1,24 @@
-"""Metadata of a model for those who run or read it: symbols, states, layouts and, in memory only, the reasons of nodes."""
+"""Metadata of a model for those who run or read it: symbols, states, layouts, assumptions and, in memory only, the reasons of nodes."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.errors import OptionError
 
 __all__ = [
-    "DIMS_KEY", "EXPORTER_KEY", "LAYOUTS_KEY", "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "StatePair", "SymbolInfo", "note_reason", "read_constraints", "read_exporter", "read_layouts",
-    "read_states", "read_symbols", "reason_of", "write_exporter", "write_layouts", "write_states", "write_symbols",
+    "ASSUMPTIONS_KEY", "DIMS_KEY", "EXPORTER_KEY", "LAYOUTS_KEY", "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "StatePair", "SymbolInfo", "note_reason", "read_assumptions", "read_constraints", "read_exporter", "read_layouts", "read_states", "read_symbols", "reason_of", "write_assumptions", "write_exporter", "write_layouts", "write_states", "write_symbols",
 ]  # fmt: skip
 
 EXPORTER_KEY = "jax2onnx.exporter"
 SYMBOLS_KEY = "jax2onnx.symbols"
 STATES_KEY = "jax2onnx.states"
 LAYOUTS_KEY = "jax2onnx.layouts"
+ASSUMPTIONS_KEY = "jax2onnx.assumptions"
 #: The metadata of a value whose dimensions were specialized: the expressions that they were.
 DIMS_KEY = "jax2onnx.dims"
 _REASON = "jax2onnx.reason"
@@ -154,6 +155,17 @@ def write_layouts(model: ir.Model, layouts: Mapping[str, str]) -> None:
 def read_layouts(model: ir.Model) -> dict[str, str]:
     """The layouts in the metadata of a model, by the names of inputs and outputs: `NHWC->NCHW`."""
     return dict(json.loads(model.metadata_props.get(LAYOUTS_KEY, "{}")))
+
+
+def write_assumptions(model: ir.Model, assumptions: Iterable[Assumption]) -> None:
+    """Keep in the model's metadata under which promises of the user it was made."""
+    if names := sorted(assumption.value for assumption in assumptions):
+        model.metadata_props[ASSUMPTIONS_KEY] = json.dumps(names)
+
+
+def read_assumptions(model: ir.Model) -> list[str]:
+    """The promises in the metadata of a model under which it was made, such as "finite"; none where it was made without."""
+    return list(json.loads(model.metadata_props.get(ASSUMPTIONS_KEY, "[]")))
 
 
 def note_reason(value: ir.Value, reason: str) -> None:

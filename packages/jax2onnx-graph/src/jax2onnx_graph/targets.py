@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import difflib
-from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Dtype
+from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.availability import is_allowed, main_value
 from jax2onnx_graph.forms import Form, Threshold
@@ -22,10 +23,11 @@ __all__ = ["PassFactory", "Property", "Target", "find_target", "standard_target"
 #: "wraps": integer results wrap around, as arithmetic modulo 2ⁿ does;
 #: "empty": an operand without elements gives the neutral element, or an empty result;
 #: "inf": infinite operands give the limit of the function;
+#: "hidden": minus infinity among numbers counts for nothing, as masks mean it (softmax, logsumexp, maxima);
 #: "accurate": the result has the precision of its element type;
 #: "order": writes to one place take effect in the order of the indices;
 #: "masked": attention with a soft cap gives masked keys no weight.
-Property = Literal["nan", "signed_zero", "wraps", "empty", "inf", "accurate", "order", "masked"]
+Property = Literal["nan", "signed_zero", "wraps", "empty", "inf", "hidden", "accurate", "order", "masked"]
 
 # Asked only where a target prefers the form, but for the last: that of one CPU serves as well as any.
 _THRESHOLDS = {Threshold.LONG_AXIS: 8192, Threshold.SHARING_HEADS: 4, Threshold.OPERATOR_CALL: 2000}
@@ -41,6 +43,7 @@ class Target:
 
     * `supports`, `computes`, `missing_type`: is there a kernel for an operator at an element type?
     * `guarantees`: does the kernel keep a part of the operator's meaning?
+    * `assumes`: does the user promise that some numbers do not occur?
     * `prefers`, `threshold`: which of several forms of equal meaning is fastest, and from which size on?
     * `opsets`, `best_opset`, `ir_version`, `runs_functions`, `runs_as_well`: which files does it read?
     * `passes`: what adapts a finished model to it?
@@ -134,6 +137,24 @@ class Target:
         """
         return True
 
+    @property
+    def assumptions(self) -> frozenset[Assumption]:
+        """The promises under which models are made for it; see `assuming`."""
+        return frozenset()
+
+    def assumes(self, assumption: Assumption) -> bool:
+        """Whether models for it are made under a promise of the user."""
+        return assumption in self.assumptions
+
+    def assuming(self, assumptions: Iterable[Assumption]) -> Target:
+        """This target for models that are made under further promises of the user.
+
+        Under `Assumption.FINITE` it guarantees "nan" of every operator, since none has to keep what does not occur, and "inf" of those
+        that are right for masks: of which it guarantees "hidden".
+        """
+        promised = self.assumptions | frozenset(assumptions)
+        return self if promised == self.assumptions else _AssumingTarget(self, promised)
+
     def prefers(self, *forms: Form) -> Form:
         """The one of several forms of equal meaning that runs fastest; the first where none is known to."""
         return forms[0]
@@ -149,6 +170,64 @@ class Target:
     def limitations(self) -> Sequence[Limitation]:
         """Known limitations of its version: wrong results and refusals that remain in spite of the passes."""
         return ()
+
+
+class _AssumingTarget(Target):
+    """A target for models that are made under promises of the user."""
+
+    def __init__(self, target: Target, assumptions: frozenset[Assumption]) -> None:
+        self._target, self._assumptions = target, assumptions
+        self.name, self.is_default, self.runs_functions = target.name, target.is_default, target.runs_functions
+        self.opsets, self.ir_version = target.opsets, target.ir_version
+
+    @property
+    def assumptions(self) -> frozenset[Assumption]:
+        return self._assumptions
+
+    @property
+    def versions(self) -> Sequence[str]:
+        return self._target.versions
+
+    @property
+    def best_opset(self) -> int:
+        return self._target.best_opset
+
+    def of_version(self, version: str) -> Target:
+        return self._target.of_version(version).assuming(self._assumptions)
+
+    def assuming(self, assumptions: Iterable[Assumption]) -> Target:
+        return self._target.assuming(self._assumptions | frozenset(assumptions))
+
+    def supports(self, op_type: str, dtype: Dtype, opset: int) -> bool:
+        return self._target.supports(op_type, dtype, opset)
+
+    def computes(self, node: ir.Node, opset: int) -> bool:
+        return self._target.computes(node, opset)
+
+    def missing_type(self, node: ir.Node, opset: int) -> ir.DataType | None:
+        return self._target.missing_type(node, opset)
+
+    def runs_as_well(self, node: ir.Node, opset: int, lower: int) -> bool:
+        return self._target.runs_as_well(node, opset, lower)
+
+    def guarantees(self, op_type: str, dtype: Dtype, kept: Property) -> bool:
+        if kept == "nan" and self.assumes(Assumption.FINITE):
+            return True
+        if kept == "inf" and self.assumes(Assumption.FINITE) and self._target.guarantees(op_type, dtype, "hidden"):
+            return True
+        return self._target.guarantees(op_type, dtype, kept)
+
+    def prefers(self, *forms: Form) -> Form:
+        return self._target.prefers(*forms)
+
+    def threshold(self, threshold: Threshold) -> int:
+        return self._target.threshold(threshold)
+
+    def passes(self) -> Sequence[PassFactory]:
+        return self._target.passes()
+
+    def limitations(self) -> Sequence[Limitation]:
+        return self._target.limitations()
 
 
 #: Makes one pass for a target; the class of a pass that takes a target is one.

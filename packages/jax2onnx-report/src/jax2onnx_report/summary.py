@@ -9,13 +9,16 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from jax2onnx_graph import ir
+from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.facts.dtypes import type_name
 from jax2onnx_graph.facts.type_text import tensor_type_text, type_text
 from jax2onnx_graph.metadata import (
+    ASSUMPTIONS_KEY,
     STATES_KEY,
     SYMBOLS_KEY,
     StatePair,
     SymbolInfo,
+    read_assumptions,
     read_constraints,
     read_states,
     read_symbols,
@@ -28,6 +31,8 @@ __all__ = [
 
 # How many rows of a kind a summary of a few lines has.
 _FEW = 8
+
+_ASSUMED = {Assumption.FINITE.value: "no number is NaN or infinite, but for masks; results for others are left open"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +85,7 @@ class ModelSummary:
       inputs, outputs: those of the graph.
       symbols, constraints: what its metadata tell of symbolic dimensions, if its producer was this project.
       states: inputs that come back as outputs, likewise.
+      assumptions: the promises of the user under which it was made, likewise: "finite".
       operators: how often each occurs, subgraphs and functions included, the most frequent first.
       functions: the name of each function → its number of nodes.
       weights: its constant tensors, the largest first.
@@ -96,6 +102,7 @@ class ModelSummary:
     symbols: tuple[SymbolInfo, ...]
     constraints: tuple[str, ...]
     states: tuple[StatePair, ...]
+    assumptions: tuple[str, ...]
     operators: Mapping[str, int]
     functions: Mapping[str, int]
     weights: tuple[WeightSummary, ...]
@@ -121,7 +128,7 @@ class ModelSummary:
 
 def summarize(model: ir.Model) -> ModelSummary:
     """The summary of a model. Weights in data files are not read."""
-    known = {SYMBOLS_KEY, STATES_KEY}
+    known = {SYMBOLS_KEY, STATES_KEY, ASSUMPTIONS_KEY}
     found = sorted((_weight(name, tensor) for name, tensor in weight_tensors(model)), key=lambda weight: -weight.bytes)
     return ModelSummary(
         name=model.graph.name or "",
@@ -134,6 +141,7 @@ def summarize(model: ir.Model) -> ModelSummary:
         symbols=tuple(read_symbols(model)),
         constraints=tuple(read_constraints(model)),
         states=tuple(read_states(model)),
+        assumptions=tuple(read_assumptions(model)),
         operators=dict(operators(model).most_common()),
         functions={f.name: sum(len(g) for g in (f.graph, *f.graph.subgraphs())) for f in model.functions.values()},
         weights=tuple(found),
@@ -207,6 +215,7 @@ def summary_lines(summary: ModelSummary, *, everything: bool = False) -> Iterato
         "symbol": [(symbol.name, symbol_text(symbol)) for symbol in summary.symbols],
         "constraint": [(text, "") for text in summary.constraints],
         "state": [(pair.input, state_text(pair)) for pair in summary.states],
+        "assumes": [(name, assumption_text(name)) for name in summary.assumptions],
         "function": [(name, counted(count, "node")) for name, count in summary.functions.items()],
     }
     for title, rows in sections.items():
@@ -237,6 +246,11 @@ def symbol_text(symbol: SymbolInfo) -> str:
 def state_text(pair: StatePair) -> str:
     """One line that says how a state is returned."""
     return f"comes back as {pair.output}" + ("" if pair.grows is None else f", grows along axis {pair.grows}")
+
+
+def assumption_text(name: str) -> str:
+    """One line that says what an assumption means; empty for one that only another version of this project knows."""
+    return _ASSUMED.get(name, "")
 
 
 def _rows(title: str, rows: Sequence[tuple[str, str]], limit: int) -> Iterator[str]:

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype, DtypeLike
+from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.attributes import Attribute
 from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.build.names import Origin
@@ -66,7 +67,7 @@ class Context:
       primitive, params: the name and the parameters of the operation.
       avals_in, avals_out: JAX's abstract values of its operands and results.
       opset: the version of the standard operators to export for.
-      target: what the model is made for; rules ask `supports`, `guarantees`, `prefers` and `require`.
+      target: what the model is made for; rules ask `supports`, `guarantees`, `assumes`, `prefers` and `require`.
       builder: the `GraphBuilder` that writes the nodes, for helpers that take one.
       scope: the graph under construction.
       origin: where the nodes come from: the user's line and the name stack, after which they are named.
@@ -255,6 +256,10 @@ class Context:
           kept: the part, such as "nan" or "empty".
         """
         return self.builder.guarantees(op_type, dtype, kept)
+
+    def assumes(self, assumption: Assumption) -> bool:
+        """Whether the model is made under a promise of the user, such as `Assumption.FINITE`."""
+        return self.builder.assumes(assumption)
 
     def prefers(self, *forms: Form) -> Form:
         """The one of several forms of equal meaning that runs fastest on the target."""

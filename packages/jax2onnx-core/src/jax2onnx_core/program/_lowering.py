@@ -10,7 +10,14 @@ import jax
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.final_names import finish_names
 from jax2onnx_graph.build.names import Origin, title
-from jax2onnx_graph.metadata import StatePair, write_exporter, write_layouts, write_states, write_symbols
+from jax2onnx_graph.metadata import (
+    StatePair,
+    write_assumptions,
+    write_exporter,
+    write_layouts,
+    write_states,
+    write_symbols,
+)
 from jax2onnx_graph.opsets import declare_versions
 from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.targets import Target
@@ -46,7 +53,7 @@ class LoweringOptions:
       fn: the function, as the user gave it.
       adapted: the function taken apart.
       plugins: the plugins, with their rules and passes.
-      target: what the model is made for.
+      target: what the model is made for, and under which assumptions.
       opset: the version of the standard operators; None for the target's best.
       x64: whether JAX's 64-bit types are enabled.
       provenance: whether each node's metadata names the user's source line.
@@ -91,6 +98,7 @@ def lower_program(options: LoweringOptions, function: SpecializedFunction) -> On
     write_exporter(model, options.plugins.versions())
     write_states(model, lowered.layouts.of_states(lowered.states))
     write_layouts(model, lowered.layouts.texts())
+    write_assumptions(model, options.target.assumptions)
     write_symbols(model, interface.symbols, interface.constraints)
 
     def lower_specialized(values: Mapping[str, int]) -> OnnxProgram:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
+from jax2onnx_graph.assumptions import Assumption, parse_assumptions
 from jax2onnx_graph.build.names import check_names
 from jax2onnx_graph.metadata import StatePair
 from jax2onnx_graph.opsets import check_opset
@@ -57,6 +58,7 @@ def to_onnx(
     input_layouts: GivenLayouts | None = None,
     output_layouts: GivenLayouts | None = None,
     states: Any = None,
+    assume: Sequence[str | Assumption] | None = (),
     plugins: Iterable[Any] = (),
     provenance: bool = False,
     inline_functions: bool = False,
@@ -85,6 +87,8 @@ def to_onnx(
       states: which arguments come back as which results, for the next call: positions `{0: 0}` or names
         `{"cache": "new_cache"}` of pytrees that are alike. Or which variables of a model are to be inputs and outputs, because
         calls change them, in the framework's terms: `nnx.Cache`, "cache". See `OnnxProgram.session`.
+      assume: what you promise about the numbers, so that the model may leave out what only other numbers need: `["finite"]` for
+        "no number is NaN or infinite", see `Assumption`. The report shows it, and the metadata of the model keep it.
       plugins: plugin objects that are not installed.
       provenance: whether each node's metadata names the user's source line.
       inline_functions: whether the bodies of functions stand in the place of their calls; always for a target that needs it.
@@ -99,7 +103,8 @@ def to_onnx(
     for option, flag in {"x64": x64, "provenance": provenance, "inline_functions": inline_functions}.items():
         check_flag(option, flag)
     found = installed_plugins().with_inline(plugins)
-    registry, made_for = found.registry, find_target(found.registry.targets, target)
+    registry = found.registry
+    made_for = find_target(registry.targets, target).assuming(parse_assumptions(assume))
     check_opset(opset, made_for)
     x64 = jax.config.jax_enable_x64 if x64 is None else x64
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array, Dtype, DtypeLike
+from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.attributes import Attribute, attributes_of, element_type, plain_attributes
 from jax2onnx_graph.build.element_types import check_element_types
 from jax2onnx_graph.errors import Declined, RuleError
@@ -287,6 +288,10 @@ class GraphBuilder(abc.ABC):
           kept: the part of the meaning, such as "nan" or "empty".
         """
         return self.target.guarantees(op_type, np.dtype(dtype), kept)
+
+    def assumes(self, assumption: Assumption) -> bool:
+        """Whether the model is made under a promise of the user."""
+        return self.target.assumes(assumption)
 
     def prefers(self, *forms: Form) -> Form:
         """The one of several forms of equal meaning that runs fastest on the target."""

@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.attributes import Attribute, attribute_values, attributes_of
 from jax2onnx_graph.build.builder import Array, GraphBuilder, Value
 from jax2onnx_graph.build.names import Names, renamed
@@ -68,6 +69,10 @@ class GraphEditor:
         if value is None or value.dtype is None:
             return False
         return self.target.guarantees(op_type, value.dtype.numpy(), kept)
+
+    def assumes(self, assumption: Assumption) -> bool:
+        """Whether the model is made under a promise of the user."""
+        return self.target.assumes(assumption)
 
     def prefers(self, *forms: Form) -> Form:
         """The one of several forms of equal meaning that runs fastest on the target."""

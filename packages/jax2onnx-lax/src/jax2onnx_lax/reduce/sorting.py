@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Complex, Context, Dim, Rules, Value
+from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.forms import Form, Threshold
 
 from jax2onnx_lax.dtypes import is_float
@@ -114,7 +115,7 @@ def top_k(ctx: Context, x: Value, *, k: Dim, axis: int = -1, **_: object) -> Seq
     axis %= len(ctx.avals_in[0].shape)
     key = comparable(ctx, "TopK", x)
     top = _top_of_blocks(ctx, key, k, axis) or _top(ctx, key, k, axis, largest=True)
-    if is_float(ctx.dtype(x)):
+    if is_float(ctx.dtype(x)) and not ctx.assumes(Assumption.FINITE):
         top = _in_total_order(ctx, x, key, top, axis)
     values = ctx.cast(top[0], ctx.dtype(x)) if _keeps_values(ctx, x) else _take(ctx, x, top[1], axis)
     return values, ctx.cast(top[1], ctx.avals_out[1].dtype)

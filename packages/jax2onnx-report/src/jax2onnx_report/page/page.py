@@ -108,6 +108,8 @@ def _facts(summary: ModelSummary, findings: Findings) -> Iterator[tuple[str, str
         wrong = [error for error in findings.verified if not error.is_close]
         runs = counted(len({error.where for error in findings.verified}), "run")
         yield ("differs" if wrong else "verified"), f"{'in' if wrong else 'equal in'} {runs}", bool(wrong)
+    for name in summary.assumptions:
+        yield name, "assumed of the numbers", False
     if findings.notes:
         yield str(len(findings.notes)), "note" + "s" * (len(findings.notes) != 1), True
 
