@@ -186,6 +186,12 @@ class ModelSession:
         self.state = States(loaded, states, sizes, self._lock)
         self.reset()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError(
+            "A session is not pickled, because its states are values of the runtime. Pickle the program, open a session there, and "
+            "hand the states over: session.state.update(states), or session.state.save(path) and .load(path)."
+        )
+
     def step(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model once, on the arguments of the exported function without the states.
 

@@ -121,6 +121,11 @@ class PytreeStepInterface:
             self._sizes, self._shapes = self._check(shapes), shapes
         return arrays, self._sizes
 
+    def containers(self) -> tuple[PyTree, PyTree, list[int]]:
+        """`(args, kwargs)` and the result with the number of an input or output at each leaf, and the numbers of the outputs."""
+        arguments = jax.tree_util.tree_unflatten(self._tree, self._leaves)
+        return arguments, jax.tree_util.tree_unflatten(self._out_tree, self._results), list(self._results)
+
     def result(self, outputs: Sequence[Array]) -> PyTree:
         """The result of the function without the states, from the outputs that are none."""
         leaves = [self._write(i, array) for i, array in zip(self._results, outputs, strict=True)]
