@@ -190,3 +190,44 @@ def test_large_weights_are_buffers_of_their_own():
     assert max(len(buffer.raw()) for buffer in buffers) == WEIGHTS.nbytes
     assert len(data) < 20_000
     assert pickle.loads(data, buffers=buffers).verify(results=program().stored_results()) < 1e-5
+
+
+class Decoder(NamedTuple):
+    """The sizes of a decoder of several layers, each with a cache of keys."""
+
+    layers: int
+    width: int
+
+    def step(self, caches, x):
+        kept = []
+        for i in range(self.layers):
+            with jax.named_scope(f"layers.{i}"):
+                keys = jnp.concatenate([caches[i], x @ jnp.full((self.width, self.width), 0.1 * (i + 1))], 1)
+                x = x + jax.nn.softmax(x @ keys.swapaxes(1, 2)) @ keys
+                kept.append(keys)
+        return kept, x
+
+
+def test_stages_of_a_decoder_keep_their_own_caches():
+    decoder = Decoder(3, 4)
+    program = to_onnx(
+        decoder.step, [[("B", "S", 4)] * 3, ("B", "T", 4)], states={0: 0}, constraints=["S >= 0"],
+        input_names=["k0", "k1", "k2", "x"],
+    )  # fmt: skip
+    for one in (program, sent(program)):
+        stages = one.split(at=["layers.1", "layers.2"])
+        assert [[pair.input for pair in stage.states] for stage in stages.stages] == [["k0"], ["k1"], ["k2"]]
+        session, whole = stages.session(sizes={"B": 2}), program.session(sizes={"B": 2})
+        for length in (3, 1, 1):
+            x = np.random.default_rng(length).standard_normal((2, length, 4)).astype(np.float32)
+            (got,) = session.step({"x": x}).values()
+            np.testing.assert_allclose(got, whole.step(x), rtol=1e-5, atol=1e-6)
+        assert session.sessions[2].state["k2"].shape == (2, 5, 4)
+
+
+def test_stages_take_and_give_what_the_program_does():
+    made, x = program(), np.ones((2, 3), np.float32)
+    for one in (made, made.quantize("int8"), sent(made)):
+        stages = one.split(max_bytes=30_000)
+        found = one.results(stages.run(one.feeds(x, {"a": x}, scale=1)))
+        np.testing.assert_array_equal(found.double, one(x, {"a": x}, scale=1).double)

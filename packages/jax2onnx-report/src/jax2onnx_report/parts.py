@@ -8,31 +8,12 @@ import re
 from collections.abc import Iterator, Mapping
 
 from jax2onnx_graph import ir
+from jax2onnx_graph.module_names import module_of
 from jax2onnx_graph.traversal import walk
 
-__all__ = ["Part", "line_text", "module_of", "parts_of", "user_lines"]
+__all__ = ["Part", "line_text", "parts_of", "user_lines"]
 
-_NUMBER = re.compile(r"\d+")
 _LIBRARIES = re.compile(r"[^\s(]*(?:site|dist)-packages[/\\]")
-
-
-def module_of(node: ir.Node) -> tuple[str, ...]:
-    """The modules that a node is in, the outermost first; a number belongs to the name before it.
-
-    Names are `<modules>/<operator>`; other exporters have slashes where ours have dots.
-
-    >>> module_of(ir.Node("", "Add", [], name="blocks.0.attn/Add_1"))
-    ('blocks.0', 'attn')
-    >>> module_of(ir.Node("", "Tanh", [], name="tanh.Tanh"))
-    ()
-    """
-    modules: list[str] = []
-    for part in filter(None, re.split(r"[./]", (node.name or "").rpartition("/")[0])):
-        if modules and _NUMBER.fullmatch(part):
-            modules[-1] += f".{part}"
-        else:
-            modules.append(part)
-    return tuple(modules)
 
 
 @dataclasses.dataclass

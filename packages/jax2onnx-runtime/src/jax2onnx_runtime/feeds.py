@@ -74,12 +74,23 @@ def _check_type(value: ir.Value, array: Array) -> None:
 def sizes_of(space: SymbolSpace, model: ir.Model, shapes: Mapping[str, Sequence[int]]) -> Sizes:
     """The sizes of the symbols for shapes of all inputs of a model, whose symbols are those of `space`.
 
+    A symbol that no shape tells has none, and the dimensions with it are not checked.
+
     Raises:
       SymbolError: the shapes do not fit the inputs or each other, or the sizes are not allowed.
     """
     wanted = zip(given_inputs(model.graph), space.inputs, strict=True)
     given = {str(value.name): (shapes[str(value.name)], dims) for value, dims in wanted if value.shape is not None}
-    return check_shapes(space, given, lambda: _solved(given))
+    known = _solved({name: pair for name, pair in given.items() if len(pair[0]) == len(pair[1])})
+    told = {name: (shape, _told(shape, dims, known)) for name, (shape, dims) in given.items()}
+    return check_shapes(space, told, lambda: known)
+
+
+def _told(shape: Sequence[int], dims: Shape, known: Sizes) -> Shape:
+    """The dimensions that a shape should have, as far as the known symbols tell."""
+    if len(shape) != len(dims):
+        return dims
+    return [size if symbols_in(str(dim)) - known.keys() else dim for size, dim in zip(shape, dims, strict=True)]
 
 
 def symbol_space(model: ir.Model) -> SymbolSpace:

@@ -27,6 +27,7 @@ from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.session import ModelSession, StateSizes
 from jax2onnx_runtime.sizes import Sizes, SymbolSpace
+from jax2onnx_runtime.stages import Stages
 from jax2onnx_runtime.states import RuntimeOptions
 
 if TYPE_CHECKING:
@@ -289,6 +290,20 @@ class PortableProgram:
     ) -> Path:  # fmt: skip
         """Write the model to a file, atomically; see `save_model`."""
         return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file)
+
+    def split(self, *, max_bytes: int | None = None, at: Sequence[str] | None = None) -> Stages:
+        """Cut the program between modules into stages, each a model with its part of the weights; see `split_model`.
+
+        Stages take and return arrays by name: `program.results(stages.run(program.feeds(x)))`.
+
+        Args:
+          max_bytes: how many bytes the weights of a stage may take.
+          at: the modules that begin a stage, in place of `max_bytes`: `["blocks.4", "head"]`.
+
+        Raises:
+          OptionError: there is no such module, or one node needs more bytes.
+        """
+        return Stages.of(self.model, self.runtime, max_bytes=max_bytes, at=at)
 
     @functools.cached_property
     def _reporter(self) -> Reporter:

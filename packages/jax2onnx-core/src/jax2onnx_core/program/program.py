@@ -31,6 +31,7 @@ from jax2onnx_runtime.runnable import ExpectedRun
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.session import ModelSession, StateSizes
 from jax2onnx_runtime.sizes import Ranges, Sizes, SymbolSpace
+from jax2onnx_runtime.stages import Stages
 from jax2onnx_runtime.states import RuntimeOptions
 
 from jax2onnx_core.frontend._tracing import Traced
@@ -261,6 +262,22 @@ class OnnxProgram:
         """
         self._callable.check_complete("saved")
         return save_sharing_weights(directory, variants, lambda values: self.specialize(**values).model)
+
+    def split(self, *, max_bytes: int | None = None, at: Sequence[str] | None = None) -> Stages:
+        """Cut the program between modules into stages, each a model with its part of the weights; see `split_model`.
+
+        Stages take and return arrays by name: `program.results(stages.run(program.feeds(x)))`.
+
+        Args:
+          max_bytes: how many bytes the weights of a stage may take.
+          at: the modules that begin a stage, in place of `max_bytes`: `["blocks.4", "head"]`.
+
+        Raises:
+          OptionError: there is no such module, or one node needs more bytes.
+          WeightsError: weights are absent.
+        """
+        self._callable.check_complete("split")
+        return Stages.of(self.model, self.runtime, max_bytes=max_bytes, at=at)
 
     def __repr__(self) -> str:
         return self._callable.summary()
@@ -620,6 +637,10 @@ class QuantizedProgram:
     def save_variants(self, directory: str | os.PathLike[str], **variants: Mapping[str, int]) -> list[Path]:
         """Save specializations of this program that share one file of weights; see `OnnxProgram.save_variants`."""
         return save_sharing_weights(directory, variants, lambda values: self.specialize(**values).model)
+
+    def split(self, *, max_bytes: int | None = None, at: Sequence[str] | None = None) -> Stages:
+        """Cut the program between modules into stages; see `OnnxProgram.split`."""
+        return Stages.of(self.model, self.runtime, max_bytes=max_bytes, at=at)
 
     def __repr__(self) -> str:
         return self._callable.summary()
