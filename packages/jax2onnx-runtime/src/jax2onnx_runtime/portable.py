@@ -99,6 +99,10 @@ class PortableProgram:
             PackedModel.of(self.model), self.interface, self.runtime, self.target, self.reporter, self.measurements,
         )  # fmt: skip
 
+    def portable(self) -> PortableProgram:
+        """This program."""
+        return self
+
     @property
     def model_proto(self) -> onnx.ModelProto:
         """The model as a protobuf message (a copy; at most 2 GiB)."""
@@ -140,7 +144,14 @@ class PortableProgram:
 
     def run(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
         """Run the model on arrays by the names of inputs; the arrays of the result by the names of outputs."""
-        outputs = self.loaded(self._checked(self.interface.named(arrays)))
+        return self.named_results(self.loaded(self.named_feeds(arrays)))
+
+    def named_feeds(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
+        """The model's inputs for arrays of a call by the names of inputs, checked against dtypes and symbols."""
+        return self._checked(self.interface.named(arrays))
+
+    def named_results(self, outputs: Sequence[Array]) -> dict[str, Array]:
+        """The arrays of the result, by the names of outputs, where the model has these outputs."""
         return {leaf.name: leaf.returned(x) for leaf, x in zip(self.interface.outputs, outputs, strict=True)}
 
     def feeds(self, *args: Any, **kwargs: Any) -> dict[str, Array]:
@@ -206,7 +217,7 @@ class PortableProgram:
 
     def _arguments(self, given: object) -> dict[str, Array]:
         if isinstance(given, Mapping):
-            return self._checked(self.interface.named(given))
+            return self.named_feeds(given)
         return self.feeds(*(given if isinstance(given, (tuple, list)) else (given,)))
 
     def _outputs(self, given: object) -> list[Array]:
