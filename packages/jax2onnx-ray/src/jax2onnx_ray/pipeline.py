@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable, Mapping
-from typing import Any
 
 import ray
 from jax2onnx_graph.arrays import Array
@@ -11,7 +11,26 @@ from jax2onnx_graph.errors import OptionError
 from jax2onnx_runtime.session import ModelSession
 from jax2onnx_runtime.stages import Stage, Stages
 
-__all__ = ["Pipeline", "StageActor"]
+__all__ = ["Pipeline", "StageActor", "StageOptions"]
+
+
+@dataclasses.dataclass(frozen=True)
+class StageOptions:
+    """The options of the sessions of stages; see `Stage.session`.
+
+    Attributes:
+      initial: first values of states by the names of inputs.
+      sizes: the sizes of symbols in states that begin with zeros.
+      window: how many entries of a growing axis are kept.
+      limits: how many entries of a growing axis there may be.
+      threads: how many threads compute one operator.
+    """
+
+    initial: Mapping[str, Array] | None = None
+    sizes: Mapping[str, int] | None = None
+    window: Mapping[str, int] | None = None
+    limits: Mapping[str, int] | None = None
+    threads: int | None = 1
 
 
 class StageActor:
@@ -22,7 +41,7 @@ class StageActor:
       options: those of its sessions; see `Stage.session`.
     """
 
-    def __init__(self, stage: Stage, options: Mapping[str, Any]) -> None:
+    def __init__(self, stage: Stage, options: StageOptions) -> None:
         self._stage, self._options = stage, options
         self._sessions: dict[Hashable, ModelSession] = {}
         states = {pair.input for pair in stage.states}
@@ -41,9 +60,15 @@ class StageActor:
         """
         arrays = {name: array for part in known for name, array in part.items()}
         if stream not in self._sessions:
-            self._sessions[stream] = self._stage.session(**self._options)
+            self._sessions[stream] = self._open()
         arrays |= self._sessions[stream].step({name: arrays[name] for name in self._inputs})
         return {name: array for name, array in arrays.items() if name in needed}
+
+    def _open(self) -> ModelSession:
+        of = self._options
+        return self._stage.session(
+            initial=of.initial, sizes=of.sizes, window=of.window, limits=of.limits, threads=of.threads
+        )
 
     def shapes(self, stream: Hashable) -> dict[str, tuple[int, ...]]:
         """The shapes of the states that it keeps for a stream."""
@@ -62,14 +87,21 @@ class Pipeline:
 
     Args:
       stages: the stages: `program.split(…)`.
-      sizes, window, limits, initial, threads: the options of sessions; see `Stage.session`.
-      cpus: how many processors a stage has.
+      initial: first values of states by the names of inputs.
+      sizes: the sizes of symbols in states that begin with zeros.
+      window: how many entries of a growing axis are kept.
+      limits: how many entries of a growing axis there may be.
+      threads: how many threads compute one operator.
+      cpus: how many processors Ray counts for a stage.
 
     Raises:
       OptionError: a state is in several stages.
     """
 
-    def __init__(self, stages: Stages, *, cpus: float = 1, **options: Any) -> None:
+    def __init__(
+        self, stages: Stages, *, initial: Mapping[str, Array] | None = None, sizes: Mapping[str, int] | None = None,
+        window: Mapping[str, int] | None = None, limits: Mapping[str, int] | None = None, threads: int | None = 1, cpus: float = 1,
+    ) -> None:  # fmt: skip
         own = {pair.input for stage in stages.stages for pair in stage.states}
         if lost := [pair.input for pair in stages.states if pair.input not in own]:
             raise OptionError(
@@ -78,6 +110,7 @@ class Pipeline:
         self._stages = stages
         states = {name for pair in stages.states for name in (pair.input, pair.output)}
         self._outputs = [name for name in stages.outputs if name not in states]
+        options = StageOptions(initial, sizes, window, limits, threads)
         actor = ray.remote(StageActor).options(num_cpus=cpus)
         self.actors = [actor.remote(stage, options) for stage in stages.stages]
 
@@ -86,10 +119,10 @@ class Pipeline:
 
         The next step of a stream may begin at once: the actors run its steps in order.
         """
-        known: Any = dict(feeds)
+        known: ray.ObjectRef[dict[str, Array]] | dict[str, Array] = dict(feeds)
         for number, actor in enumerate(self.actors):
             known = actor.step.remote(stream, self._stages.needed_after(number), known)
-        return known  # type: ignore[no-any-return]  # the reference of the last
+        return known
 
     def step(self, feeds: Mapping[str, Array], stream: Hashable = 0) -> dict[str, Array]:
         """Run a step, and wait for its outputs."""

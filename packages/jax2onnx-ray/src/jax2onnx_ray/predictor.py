@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from jax2onnx_graph.arrays import Array
@@ -42,7 +41,7 @@ class Predictor:
         """The rows of the inputs. Raises RuntimeInputError where a column is missing."""
         return chosen_rows(batch, self.column_of, "inputs")
 
-    def keys(self, batch: Batch) -> Sequence[Any]:
+    def keys(self, batch: Batch) -> Sequence[str]:
         """What names each row in errors."""
         if self.key is None:
             return [f"{i} of its batch" for i in range(max(map(len, batch.values()), default=0))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import ray
@@ -14,7 +14,15 @@ from ray import serve
 from jax2onnx_ray.datasets import SomeProgram
 from jax2onnx_ray.rows import Row, RowFailure, RowRunner
 
-__all__ = ["Server", "application"]
+__all__ = ["Request", "Server", "application"]
+
+
+class Request(Protocol):
+    """A request of HTTP, as Ray Serve hands it over."""
+
+    async def json(self) -> dict[str, list[object]]:
+        """Its body."""
+        ...
 
 
 class Server:
@@ -50,7 +58,7 @@ class Server:
         """How many requests were run together, each time."""
         return self._sizes
 
-    async def __call__(self, request: Any) -> dict[str, Any]:
+    async def __call__(self, request: Request) -> dict[str, list[object]]:
         """Answer a request of HTTP: a JSON object of nested lists by the names of inputs → one by those of outputs."""
         given = await request.json()
         row = {name: np.asarray(value, self._types.get(name)) for name, value in given.items()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from jax2onnx_graph import ir
@@ -13,7 +12,7 @@ from jax2onnx_graph.arrays import Array, Dtype, number_array
 from jax2onnx_graph.errors import RuntimeInputError, SymbolError
 
 from jax2onnx_runtime.feeds import sizes_of, symbol_space
-from jax2onnx_runtime.pytrees import Template, build, leaves
+from jax2onnx_runtime.pytrees import PyTree, Template, build, leaves
 from jax2onnx_runtime.sizes import Sizes, SymbolSpace
 
 __all__ = ["CallInterface", "LeafType", "Step", "TemplateSteps", "checked_sizes"]
@@ -38,7 +37,7 @@ class LeafType:
     perm: tuple[int, ...] | None = None
     element_type: Dtype | None = None
 
-    def given(self, leaf: Any, *, narrows: bool) -> Array:
+    def given(self, leaf: PyTree, *, narrows: bool) -> Array:
         """The array of the model for a leaf of a call.
 
         Args:
@@ -61,7 +60,7 @@ class LeafType:
             return np.ascontiguousarray(array, part).view(self.dtype).reshape(array.shape[:-1])
         return array
 
-    def _typed(self, leaf: Any, *, narrows: bool) -> Array:
+    def _typed(self, leaf: PyTree, *, narrows: bool) -> Array:
         if isinstance(leaf, (bool, int, float, complex)) and not isinstance(leaf, np.generic):
             try:
                 return number_array(leaf, self.dtype)
@@ -125,7 +124,7 @@ class CallInterface:
         inputs = [dataclasses.replace(leaf, element_type=types[leaf.name]) for leaf in self.inputs]
         return dataclasses.replace(self, inputs=inputs)
 
-    def read(self, number: int, leaf: Any) -> Array:
+    def read(self, number: int, leaf: PyTree) -> Array:
         """The array of the model for a leaf of the arguments, by its number."""
         return self.inputs[number].given(leaf, narrows=not self.x64)
 
@@ -151,7 +150,7 @@ class CallInterface:
             )
         return {name: self.read(number, arrays[name]) for number, name in enumerate(names)}
 
-    def results(self, outputs: Sequence[Array]) -> Any:
+    def results(self, outputs: Sequence[Array]) -> PyTree:
         """The result of the function where the model has these outputs."""
         return build(
             self.result, {i: leaf.returned(x) for i, (leaf, x) in enumerate(zip(self.outputs, outputs, strict=True))}
@@ -181,7 +180,7 @@ class TemplateSteps:
         return symbol_space(self._model)
 
     def feeds(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], states: Mapping[str, tuple[int, ...]]
+        self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], states: Mapping[str, tuple[int, ...]]
     ) -> tuple[dict[str, Array], Sizes]:
         """The inputs that are no states, and the sizes of the symbols."""
         interface = self._interface
@@ -192,7 +191,7 @@ class TemplateSteps:
             self._sizes, self._shapes = checked_sizes(self._space, self._model, shapes), shapes
         return arrays, self._sizes
 
-    def result(self, outputs: Sequence[Array]) -> Any:
+    def result(self, outputs: Sequence[Array]) -> PyTree:
         """The result of the function without the states, from the outputs that are none."""
         interface = self._interface
         arrays = {i: interface.outputs[i].returned(x) for i, x in zip(interface.step.outputs, outputs, strict=True)}
@@ -213,7 +212,7 @@ def checked_sizes(space: SymbolSpace, model: ir.Model, shapes: Mapping[str, Sequ
 
 def _leaves(
     templates: tuple[Template, Template], args: Sequence[object], kwargs: Mapping[str, object]
-) -> Iterator[tuple[int, Any]]:
+) -> Iterator[tuple[int, PyTree]]:
     """The numbers of the leaves of a call, with what is in their places."""
     yield from leaves(templates[0], tuple(args), "args")
     yield from leaves(templates[1], dict(kwargs), "kwargs")

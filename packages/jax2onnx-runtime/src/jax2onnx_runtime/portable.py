@@ -8,7 +8,7 @@ import os
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
@@ -22,6 +22,7 @@ from jax2onnx_runtime.accuracy import Accuracy, accuracy
 from jax2onnx_runtime.call_interface import CallInterface, TemplateSteps, checked_sizes
 from jax2onnx_runtime.comparison import OutputError
 from jax2onnx_runtime.feeds import symbol_space
+from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.quantization import Mode, Quantization
 from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
@@ -138,15 +139,15 @@ class PortableProgram:
         """The loaded model: named arrays → outputs in order."""
         return self._runnable.loaded
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Run the model on the arguments of the exported function; its result, of NumPy arrays."""
         return self.results(self.loaded(self.feeds(*args, **kwargs)))
 
-    def run(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
+    def run(self, arrays: Mapping[str, PyTree]) -> dict[str, Array]:
         """Run the model on arrays by the names of inputs; the arrays of the result by the names of outputs."""
         return self.named_results(self.loaded(self.named_feeds(arrays)))
 
-    def named_feeds(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
+    def named_feeds(self, arrays: Mapping[str, PyTree]) -> dict[str, Array]:
         """The model's inputs for arrays of a call by the names of inputs, checked against dtypes and symbols."""
         return self._checked(self.interface.named(arrays))
 
@@ -154,11 +155,11 @@ class PortableProgram:
         """The arrays of the result, by the names of outputs, where the model has these outputs."""
         return {leaf.name: leaf.returned(x) for leaf, x in zip(self.interface.outputs, outputs, strict=True)}
 
-    def feeds(self, *args: Any, **kwargs: Any) -> dict[str, Array]:
+    def feeds(self, *args: PyTree, **kwargs: PyTree) -> dict[str, Array]:
         """The model's inputs for these arguments, checked against names, dtypes and symbols."""
         return self._checked(self.interface.feeds(args, kwargs))
 
-    def results(self, outputs: Sequence[Array]) -> Any:
+    def results(self, outputs: Sequence[Array]) -> PyTree:
         """The result of the function where the model has these outputs."""
         return self.interface.results(outputs)
 
@@ -168,8 +169,8 @@ class PortableProgram:
 
     def session(
         self, *, initial: Mapping[str, Array] | None = None, sizes: Sizes | None = None, window: Sizes | None = None,
-        limits: Sizes | None = None, threads: int | None = None, providers: Sequence[Any] | None = None,
-        session_options: Any = None, graph_optimization_level: str | None = None,
+        limits: Sizes | None = None, threads: int | None = None, providers: Sequence[object] | None = None,
+        session_options: object = None, graph_optimization_level: str | None = None,
     ) -> ModelSession:  # fmt: skip
         """Load the model to run it step by step; its states stay in the runtime in between.
 

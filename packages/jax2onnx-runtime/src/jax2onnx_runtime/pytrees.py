@@ -9,7 +9,10 @@ from typing import Any, TypeAlias
 
 from jax2onnx_graph.errors import RuntimeInputError
 
-__all__ = ["Foreign", "Record", "Template", "build", "leaves"]
+__all__ = ["Foreign", "PyTree", "Record", "Template", "build", "leaves"]
+
+#: Nested containers of arrays: arguments or results of a call, or one of their leaves.
+PyTree: TypeAlias = Any
 
 _PLAIN = (tuple, list, dict)
 _CONTAINERS = (*_PLAIN, type(None))
@@ -42,17 +45,17 @@ class Record:
 
     def made(self, values: Sequence[object]) -> object:
         """The named tuple of these values."""
-        found: Any = importlib.import_module(self.module)
+        found: PyTree = importlib.import_module(self.module)
         for part in self.kind.split("."):
             found = vars(found)[part]
         return found(*values)
 
 
 #: The number of a leaf; None; a tuple, list or dict of templates; a `Record`; a `Foreign` container.
-Template: TypeAlias = "int | tuple[Template, ...] | list[Template] | dict[Any, Template] | Record | Foreign | None"
+Template: TypeAlias = "int | tuple[Template, ...] | list[Template] | dict[PyTree, Template] | Record | Foreign | None"
 
 
-def leaves(template: Template, value: object, place: str) -> Iterator[tuple[int, Any]]:
+def leaves(template: Template, value: object, place: str) -> Iterator[tuple[int, PyTree]]:
     """The numbers of the leaves of a template, with what is in their places in a value.
 
     Args:
@@ -81,7 +84,7 @@ def leaves(template: Template, value: object, place: str) -> Iterator[tuple[int,
         yield from leaves(child, _opened(template, value, place)[key], f"{place}[{key!r}]")
 
 
-def build(template: Template, arrays: Mapping[int, object]) -> Any:
+def build(template: Template, arrays: Mapping[int, object]) -> PyTree:
     """The value of these containers with an array at each leaf.
 
     Raises:
@@ -104,7 +107,7 @@ def build(template: Template, arrays: Mapping[int, object]) -> Any:
     return type(template)(build(child, arrays) for child in template)
 
 
-def _children(template: Template) -> list[tuple[Any, Template]]:
+def _children(template: Template) -> list[tuple[PyTree, Template]]:
     if isinstance(template, dict):
         return list(template.items())
     if isinstance(template, Record):
@@ -112,7 +115,7 @@ def _children(template: Template) -> list[tuple[Any, Template]]:
     return list(enumerate(template)) if isinstance(template, (tuple, list)) else []
 
 
-def _opened(template: Template, value: object, place: str) -> Mapping[Any, object]:
+def _opened(template: Template, value: object, place: str) -> Mapping[PyTree, object]:
     """What is in a container, by the keys of the template."""
     wanted = [key for key, _ in _children(template)]
     if isinstance(template, Record):

@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
@@ -22,6 +21,7 @@ from jax2onnx_graph.traversal import given_inputs
 
 from jax2onnx_runtime.call_interface import checked_sizes
 from jax2onnx_runtime.feeds import symbol_space
+from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.runnable import RunnableModel
 from jax2onnx_runtime.runtimes import Runtime
 from jax2onnx_runtime.session import ModelSession, StateSizes
@@ -47,7 +47,7 @@ class NamedSteps:
         self._outputs = [str(value.name) for value in model.graph.outputs if value.name not in states]
 
     def feeds(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], states: Mapping[str, tuple[int, ...]]
+        self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], states: Mapping[str, tuple[int, ...]]
     ) -> tuple[dict[str, Array], Sizes]:
         """The inputs that are no states, and the sizes of the symbols."""
         (given,) = args

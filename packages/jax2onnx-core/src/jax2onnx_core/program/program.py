@@ -8,7 +8,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
@@ -276,7 +276,7 @@ class OnnxProgram:
           OptionError: there is no such module, or one node needs more bytes.
           WeightsError: weights are absent.
         """
-        self._callable.check_complete("split")
+        self._callable.check_complete("cut into stages")
         return Stages.of(self.model, self.runtime, max_bytes=max_bytes, at=at)
 
     def __repr__(self) -> str:
@@ -320,11 +320,11 @@ class OnnxProgram:
         """The loaded model: named arrays → outputs in order."""
         return self._callable.loaded
 
-    def __call__(self, *args: Any, **kwargs: Any) -> PyTree:
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Run the model on the arguments of the exported function."""
         return self._callable.call(args, kwargs)
 
-    def feeds(self, *args: Any, **kwargs: Any) -> dict[str, Array]:
+    def feeds(self, *args: PyTree, **kwargs: PyTree) -> dict[str, Array]:
         """The model's inputs for these arguments, checked against names, dtypes and symbols."""
         return self.interface.feeds(args, kwargs)
 
@@ -365,7 +365,7 @@ class OnnxProgram:
     def session(
         self, *, initial: Mapping[int | str, PyTree] | None = None, sizes: Sizes | None = None,
         window: Sizes | None = None, limits: Sizes | None = None, threads: int | None = None,
-        providers: Sequence[Any] | None = None, session_options: Any = None, graph_optimization_level: str | None = None,
+        providers: Sequence[object] | None = None, session_options: object = None, graph_optimization_level: str | None = None,
     ) -> ModelSession:  # fmt: skip
         """Load the model to run it step by step; the states of `to_onnx(..., states=…)` stay in the runtime in between.
 
@@ -675,11 +675,11 @@ class QuantizedProgram:
         """The loaded model: named arrays → outputs in order."""
         return self._callable.loaded
 
-    def __call__(self, *args: Any, **kwargs: Any) -> PyTree:
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Run the model on the arguments of the exported function."""
         return self._callable.call(args, kwargs)
 
-    def feeds(self, *args: Any, **kwargs: Any) -> dict[str, Array]:
+    def feeds(self, *args: PyTree, **kwargs: PyTree) -> dict[str, Array]:
         """The model's inputs for these arguments, in half precision where the model takes that."""
         return self.interface.feeds(args, kwargs)
 
@@ -698,7 +698,7 @@ class QuantizedProgram:
     def session(
         self, *, initial: Mapping[int | str, PyTree] | None = None, sizes: Sizes | None = None,
         window: Sizes | None = None, limits: Sizes | None = None, threads: int | None = None,
-        providers: Sequence[Any] | None = None, session_options: Any = None, graph_optimization_level: str | None = None,
+        providers: Sequence[object] | None = None, session_options: object = None, graph_optimization_level: str | None = None,
     ) -> ModelSession:  # fmt: skip
         """Load the model to run it step by step; see `OnnxProgram.session`."""
         options = RuntimeOptions(threads, providers, session_options, graph_optimization_level)
