@@ -1,6 +1,6 @@
 """Programs on a local Ray cluster: results beside those of one process, throughput by processes, serving, stages with caches.
 
-Usage: python tests-integration/ray_cluster.py [--rows 2000] [--workers 1 2]
+Usage: python tests-integration/ray_cluster.py [--rows 2000] [--workers 1 2] [--only serving pipeline]
 
 Every part asserts what it shows.
 """
@@ -224,17 +224,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=2000, help="how many rows the throughput is measured on")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2], help="numbers of processes to measure")
+    parser.add_argument(
+        "--only", nargs="+", help="parts to run: results, throughput, errors, killed, evaluation, serving, pipeline"
+    )
     options = parser.parse_args()
     ray.init(num_cpus=max(4, *options.workers), include_dashboard=False, log_to_driver=False, logging_level="error")
     ray.data.DataContext.get_current().enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     made = program()
-    parts: list[Callable[[], None]] = [
-        lambda: equal_results(made, 300), lambda: throughput(made, options.rows, options.workers),
-        lambda: named_errors(made), lambda: killed_worker(made), lambda: evaluation(made), lambda: serving(made), pipeline,
-    ]  # fmt: skip
-    for part in parts:
-        part()
+    parts: dict[str, Callable[[], None]] = {
+        "results": lambda: equal_results(made, 300),
+        "throughput": lambda: throughput(made, options.rows, options.workers),
+        "errors": lambda: named_errors(made),
+        "killed": lambda: killed_worker(made),
+        "evaluation": lambda: evaluation(made),
+        "serving": lambda: serving(made),
+        "pipeline": pipeline,
+    }
+    for name, part in parts.items():
+        if name in (options.only or parts):
+            part()
     ray.shutdown()
 
 

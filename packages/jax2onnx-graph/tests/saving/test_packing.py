@@ -64,3 +64,11 @@ def test_tied_weights_are_one_buffer_and_one_tensor():
 def test_absent_weights_are_named():
     with pytest.raises(WeightsError, match="kernel"):
         PackedModel.of(model_with(w=absent_weight("kernel", np.dtype(np.float32), (1000,))))
+
+
+def test_nothing_limits_the_size():
+    """More than 2 GiB, of which nothing is touched: the pages of these zeros are never made."""
+    array = np.zeros((1 << 29) + 8, np.float32)
+    found, (buffer,) = sent(model_with(w=ir.Tensor(array, name="w")))
+    assert len(buffer.raw()) == array.nbytes > 2**31
+    assert np.shares_memory(found.graph.initializers["w"].const_value.numpy(), array)

@@ -41,7 +41,7 @@ class Server:
         self.run_together.set_max_batch_size(max_batch_size)
         self.run_together.set_batch_wait_timeout_s(wait)
 
-    @serve.batch
+    @serve.batch  # type: ignore[untyped-decorator]  # Ray is not installed where types are checked
     async def run_together(self, rows: list[Row]) -> list[dict[str, Array] | RowFailure]:
         """The outcomes of requests that came at about the same time; one that fails does not keep others from running."""
         self._sizes.append(len(rows))

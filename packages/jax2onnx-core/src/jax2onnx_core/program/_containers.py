@@ -19,6 +19,7 @@ def template_of(tree: PyTree) -> Template:
         return type(tree)(map(template_of, tree))
     kind = type(tree)
     if isinstance(tree, tuple) and "_asdict" in dir(kind):  # a named tuple
-        fields = tree._asdict().items()
-        return Record(kind.__module__, kind.__qualname__, {name: template_of(child) for name, child in fields})
+        named: PyTree = tree
+        fields = {name: template_of(child) for name, child in named._asdict().items()}
+        return Record(kind.__module__, kind.__qualname__, fields)
     return Foreign(kind.__qualname__)

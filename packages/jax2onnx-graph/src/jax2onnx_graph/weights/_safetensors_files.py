@@ -128,11 +128,11 @@ def _entry(entry: Mapping[str, object], start: int, size: int) -> tuple[WeightTy
     """
     match entry:
         case {"dtype": str(element), "shape": [*dims], "data_offsets": [int(first), int(last)]}:
-            dtype, shape = _dtype(element), tuple(dims)
+            dtype, shape = _dtype(element), tuple(dim for dim in dims if isinstance(dim, int) and dim >= 0)
         case _:
             raise ValueError(f"the header has the entry {entry!r:.80}")
-    if not all(isinstance(d, int) and d >= 0 for d in shape) or last - first != math.prod(shape) * dtype.itemsize:
-        raise ValueError(f"{element}{list(shape)} does not take {last - first} bytes")
+    if len(shape) != len(dims) or last - first != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"{element}{dims} does not take {last - first} bytes")
     if not 0 <= first <= last <= size - start:
         raise ValueError(f"a tensor ends at byte {start + last}, the file has {size}")
     return WeightType(dtype, shape), start + first
