@@ -24,6 +24,7 @@ import ray.data
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_ray import Pipeline, application, calls, map_program, results, verify
 from jax2onnx_ray.inference import Worker, pool
+from jax2onnx_ray.predictor import Batch
 from jax2onnx_ray.rows import RowRunner
 from ray import serve
 
@@ -54,7 +55,7 @@ def data(rows: int, lengths: tuple[int, ...]) -> ray.data.Dataset:
         for i, number in enumerate(batch["id"]):
             shape = lengths[int(number) % len(lengths)], WIDTH
             column[i] = np.random.default_rng(int(number)).standard_normal(shape).astype(np.float32)
-        return {"id": batch["id"], "x": column if len(lengths) > 1 else np.stack(column)}
+        return {"id": batch["id"], "x": column if len(lengths) > 1 else np.stack([*column])}
 
     return ray.data.range(rows).map_batches(arrays, batch_size=64, batch_format="numpy").materialize()
 
@@ -122,7 +123,7 @@ class Dying(Worker):
         super().__init__(*args)  # type: ignore[arg-type]  # handed on
         self._marker = Path(marker)
 
-    def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def __call__(self, batch: Batch) -> dict[str, np.ndarray]:
         if not self._marker.exists():
             self._marker.touch()
             os._exit(1)

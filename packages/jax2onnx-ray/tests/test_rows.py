@@ -17,7 +17,7 @@ def program():
 
 
 def runner(**options):
-    return RowRunner(program().portable(), {"scale": np.float32(2)}, **options)
+    return RowRunner(program().portable(), {"scale": np.asarray(2, np.float32)}, **options)
 
 
 def row(length, seed=0):
@@ -40,8 +40,13 @@ def test_rows_of_several_shapes_are_run_and_come_back_in_order():
 
 
 def test_rows_of_one_shape_are_one_batch(monkeypatch):
-    sizes, batch = [], RowRunner.batch
-    monkeypatch.setattr(RowRunner, "batch", lambda self, arrays: sizes.append(arrays["x"].shape) or batch(self, arrays))
+    sizes, batch = list[tuple[int, ...]](), RowRunner.batch
+
+    def counted(self, arrays):
+        sizes.append(arrays["x"].shape)
+        return batch(self, arrays)
+
+    monkeypatch.setattr(RowRunner, "batch", counted)
     runner().outcomes([row(2), row(5), row(2), row(2)])
     assert sizes == [(3, 2, 3), (1, 5, 3)]
 
@@ -102,7 +107,7 @@ def test_a_checker_tells_the_difference_of_each_row():
 def test_batches_of_columns_verify_and_calibrate_a_program():
     made = program()
     batches = [Predictor(runner(), {}, None)(columns(2, 4, 2)), Predictor(runner(), {}, None)(columns(1))]
-    constants = {"scale": np.float32(2)}
+    constants = {"scale": np.asarray(2, np.float32)}
     assert made.verify(results=results(batches, made, {"y": "y", "n": "n"}, constants=constants)) < 1e-5
     shapes = [call["x"].shape for call in calls(batches, made, constants=constants)]
     assert shapes == [(2, 2, 3), (1, 4, 3), (1, 1, 3)]

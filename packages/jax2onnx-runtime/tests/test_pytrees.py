@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 from jax2onnx_graph.errors import RuntimeInputError
-from jax2onnx_runtime.pytrees import Foreign, Record, build, leaves
+from jax2onnx_runtime.pytrees import Foreign, Record, Template, build, leaves
 
 
 class Pair(NamedTuple):
@@ -15,7 +15,7 @@ class Pair(NamedTuple):
 
 
 PAIR = Record(__name__, "Pair", {"first": 2, "second": None})
-TEMPLATE = ({"b": 1, "a": [0]}, PAIR)
+TEMPLATE: Template = ({"b": 1, "a": [0]}, PAIR)
 
 
 def test_leaves_are_found_by_their_numbers():

@@ -20,7 +20,7 @@ WEIGHTS = jnp.asarray(np.random.default_rng(0).standard_normal((3, 600)), jnp.fl
 
 class Result(NamedTuple):
     double: jax.Array
-    rest: list
+    rest: list[object]
 
 
 def fn(x, batch, *, scale):
@@ -185,7 +185,7 @@ def test_copies_are_programs():
 
 
 def test_large_weights_are_buffers_of_their_own():
-    buffers = []
+    buffers: list[pickle.PickleBuffer] = []
     data = pickle.dumps(program(), protocol=5, buffer_callback=buffers.append)
     assert max(len(buffer.raw()) for buffer in buffers) == WEIGHTS.nbytes
     assert len(data) < 20_000
