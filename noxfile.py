@@ -200,7 +200,7 @@ def ray(session: nox.Session) -> None:
     environment = {**patience, "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "120", "PYTHONWARNINGS": "ignore"}
     session.run("python", str(INTEGRATION / "ray_cluster.py"), *session.posargs, env=environment)
     pages = [str(ROOT / "tools" / "check_docs.py"), "-k", "cluster or jax2onnx-ray"]
-    session.run("python", "-m", "pytest", "-q", *pages, env=environment)
+    session.run("python", "-m", "pytest", "-q", "-W", "default", *pages, env=environment)  # warnings are Ray's
 
 
 @nox.session(tags=["nightly"])

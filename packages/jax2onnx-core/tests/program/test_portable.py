@@ -5,7 +5,7 @@ import functools
 import pickle
 import subprocess
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ WEIGHTS = jnp.asarray(np.random.default_rng(0).standard_normal((3, 600)), jnp.fl
 
 class Result(NamedTuple):
     double: jax.Array
-    rest: list[object]
+    rest: list[Any]
 
 
 def fn(x, batch, *, scale):
