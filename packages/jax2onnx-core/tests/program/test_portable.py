@@ -144,6 +144,8 @@ def test_results_that_differ_are_named():
             one.verify(results=[(args, result), (args, wrong)])
         with pytest.raises(RuntimeInputError, match=r"results\[0\]: "):
             one.verify(results=[({"x": x}, result)])
+        with pytest.raises(RuntimeInputError, match=r"results\[1\]: The result is|results\[1\]: .* should be a Result"):
+            one.verify(results=[(args, result), (args, result.double)])
     with pytest.raises(OptionError, match="no results"):
         sent(made).verify(results=[])
 

@@ -184,10 +184,9 @@ class CallableModel:
             return self.interface.feeds(*next(self.calls([given])))
 
         def outputs(given: object) -> list[Array]:
-            names = self.interface.output_names
-            if isinstance(given, Mapping) and given.keys() == set(names):
-                return self.interface.outputs(self.interface.result_of({name: given[name] for name in names}))
-            return self.interface.outputs(given)
+            if isinstance(given, Mapping) and given.keys() == set(self.interface.output_names):
+                given = self.interface.result_of(given)
+            return self.interface.known_outputs(given)
 
         return (expected_run(stored, number, arguments, outputs) for number, stored in enumerate(results))
 

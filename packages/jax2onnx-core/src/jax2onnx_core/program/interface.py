@@ -122,6 +122,13 @@ class Interface:
         arrays = [physical_array(jax.numpy.asarray(x)) for x in jax.tree_util.tree_leaves(result)]
         return [*map(self.layouts.given, self.output_names, arrays)]
 
+    def known_outputs(self, result: PyTree) -> list[Array]:
+        """The same for a result that somebody stored. Raises RuntimeInputError if it is another pytree than the function's."""
+        found, wanted = jax.tree_util.tree_structure(result), self.traced.out_tree
+        if found != wanted:
+            raise RuntimeInputError(f"The result is {found}, but that of the function is {wanted}.")
+        return self.outputs(result)
+
     def result_of(self, named: Mapping[str, object]) -> PyTree:
         """The result of a call for its arrays by the names of outputs."""
         return jax.tree_util.tree_unflatten(self.traced.out_tree, [named[name] for name in self.output_names])
