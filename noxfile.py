@@ -25,6 +25,7 @@ PACKAGES = [
     "core",
     "onnxruntime",
     "openvino",
+    "ray",
     "lax",
     *FRAMEWORKS,
     "functions",
@@ -184,6 +185,22 @@ def generate(session: nox.Session) -> None:
     """Train a small decoder, export it with its cache, in float32 and in int4, and let it write in ONNX Runtime."""
     install_workspace(session)
     session.run("python", str(ROOT / "tests-integration" / "generate.py"), *session.posargs)
+
+
+# What the cluster needs; the tests of jax2onnx-ray do without.
+RAY = "ray[data,serve]>=2.50"
+
+
+@nox.session(tags=["nightly"])
+def ray(session: nox.Session) -> None:
+    """Programs on a local Ray cluster of several processes: results, errors, throughput, serving, stages; and its page."""
+    install_workspace(session, RAY)
+    # On a busy machine the processes of a cluster take their time to start.
+    patience = {"RAY_raylet_start_wait_time_s": "300", "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120"}
+    environment = {**patience, "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "120", "PYTHONWARNINGS": "ignore"}
+    session.run("python", str(INTEGRATION / "ray_cluster.py"), *session.posargs, env=environment)
+    pages = [str(ROOT / "tools" / "check_docs.py"), "-k", "cluster or jax2onnx-ray"]
+    session.run("python", "-m", "pytest", "-q", "-W", "default", *pages, env=environment)  # warnings are Ray's
 
 
 @nox.session(tags=["nightly"])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,3 +117,41 @@ def test_haiku(tmp_path: Path) -> None:
     params = transformed.init(jax.random.key(0), jnp.ones((1, 4)))  # type: ignore[attr-defined]  # Haiku's annotation is a name of its own file
     weights = {f"{path}.{name}": array for path, arrays in params.items() for name, array in arrays.items()}
     check((transformed, params), (transformed, types(params)), [("B", 4)], weights, tmp_path)
+
+
+SHARDED = """
+import functools, sys
+from pathlib import Path
+import jax, jax.numpy as jnp, numpy as np, orbax.checkpoint as ocp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from jax2onnx_core import to_onnx
+
+folder = Path(sys.argv[1])
+mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("x", "y"))
+layouts = {"up": P("x", "y"), "down": P(("x", "y"), None), "scale": P()}
+shapes = {"up": (64, 128), "down": (128, 32), "scale": (32,)}
+rng = np.random.default_rng(0)
+arrays = {k: rng.standard_normal(shapes[k]).astype(jnp.bfloat16) for k in shapes}
+placed = {k: jax.device_put(a, NamedSharding(mesh, layouts[k])) for k, a in arrays.items()}
+with ocp.StandardCheckpointer() as checkpointer:
+    checkpointer.save(folder / "checkpoint", placed)
+
+def apply(w, x):
+    return (jnp.tanh(x @ w["up"]) @ w["down"] * w["scale"]).astype(jnp.float32)
+
+types = {k: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=NamedSharding(mesh, layouts[k])) for k, a in arrays.items()}
+program = to_onnx(functools.partial(apply, types), [(("B", 64), jnp.bfloat16)])
+assert set(program.weights) == set(arrays)
+whole = to_onnx(functools.partial(apply, arrays), [(("B", 64), jnp.bfloat16)])
+a = program.save(folder / "a.onnx", weights=folder / "checkpoint")
+b = whole.save(folder / "b.onnx")
+assert a.read_bytes() == b.read_bytes()
+"""
+
+
+def test_a_checkpoint_of_sharded_arrays_and_types_with_shardings(tmp_path: Path) -> None:
+    pytest.importorskip("orbax.checkpoint")
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    command = [sys.executable, "-W", "ignore", "-c", SHARDED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr

@@ -18,6 +18,7 @@ import pytest
 WHEELS = Path(os.environ["JAX2ONNX_WHEELS"])
 EXAMPLE = Path(os.environ["JAX2ONNX_EXAMPLE"])
 WITHOUT_JAX = ["graph", "runtime", "report"]
+ON_CLUSTERS = ["ray"]
 FRAMEWORKS = ["nnx", "linen", "equinox", "haiku", "keras"]
 PACKAGES = Path(__file__).parent.parent / "packages"
 DISTRIBUTIONS = sorted(path.parent.name.removeprefix("jax2onnx-") for path in PACKAGES.glob("*/pyproject.toml"))
@@ -138,7 +139,7 @@ def test_core_alone_says_what_is_missing(environments):
     run(environments("jax2onnx-core"), CORE_ALONE)
 
 
-@pytest.mark.parametrize("name", WITHOUT_JAX)
+@pytest.mark.parametrize("name", [*WITHOUT_JAX, *ON_CLUSTERS])
 def test_what_knows_no_jax_pulls_none(environments, name):
     assert not installed(environments(f"jax2onnx-{name}")) & {"jax", "jaxlib", "jax2onnx-core", "onnxruntime"}
 

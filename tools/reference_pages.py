@@ -26,6 +26,7 @@ TITLES = {
     "lax": "JAX's operations, and layer operations",
     "onnxruntime": "The target ONNX Runtime",
     "openvino": "The target OpenVINO",
+    "ray": "Programs on a Ray cluster",
     "testing": "The testing kit",
     "cli": "The command line",
     **{name: f"The framework package {name}" for name in FRAMEWORKS},

@@ -138,3 +138,48 @@ def test_an_index_that_promises_too_much_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps({"weight_map": {"absent": "model.safetensors"}}))
     with pytest.raises(WeightsError, match="lacks absent"):
         open_weights(path)
+
+
+def written(path: Path, header: object, data: bytes = bytes(16)) -> Path:
+    """A file with such a header."""
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"dtype": "F32", "shape": [4], "data_offsets": [0, 12]}, r"F32\[4\] does not take 12 bytes"),
+        ({"dtype": "F32", "shape": [-4], "data_offsets": [0, -16]}, "does not take|ends at"),
+        ({"dtype": "F32", "shape": [8], "data_offsets": [0, 32]}, "the file has"),
+        ({"dtype": "F4", "shape": [4], "data_offsets": [0, 2]}, "no array of elements of the type F4"),
+        ({"dtype": "F32", "shape": [4]}, "the header has the entry"),
+    ],
+)
+def test_a_header_that_contradicts_itself_is_refused(tmp_path: Path, entry: object, message: str) -> None:
+    with pytest.raises(WeightsError, match=message):
+        open_weights(written(tmp_path / "model.safetensors", {"w": entry}))
+
+
+@pytest.mark.parametrize("header", [[], "text", {"w": 3}])
+def test_what_is_no_header_is_refused(tmp_path: Path, header: object) -> None:
+    with pytest.raises(WeightsError, match="Cannot read"):
+        open_weights(written(tmp_path / "model.safetensors", header))
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["float16", "float64", "int8", "int16", "uint16", "uint64", "bool", ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2],
+)
+def test_tensors_are_those_that_the_library_wrote(tmp_path: Path, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    arrays = {
+        "w": rng.integers(0, 2, (3, 5)).astype(dtype),
+        "empty": np.zeros((0, 3), dtype),
+        "one": np.ones((), dtype),
+    }
+    opened = open_weights(file(tmp_path, arrays=arrays))
+    for name, array in arrays.items():
+        assert opened.type_of(name) == (array.dtype, array.shape)
+        assert opened[name].tobytes() == array.tobytes()

@@ -8,31 +8,12 @@ import re
 from collections.abc import Iterator, Mapping
 
 from jax2onnx_graph import ir
-from jax2onnx_graph.traversal import all_nodes, subgraphs, walk
+from jax2onnx_graph.module_names import module_of
+from jax2onnx_graph.traversal import walk
 
-__all__ = ["Part", "line_text", "module_of", "own_times", "parts_of", "user_lines"]
+__all__ = ["Part", "line_text", "parts_of", "user_lines"]
 
-_NUMBER = re.compile(r"\d+")
 _LIBRARIES = re.compile(r"[^\s(]*(?:site|dist)-packages[/\\]")
-
-
-def module_of(node: ir.Node) -> tuple[str, ...]:
-    """The modules that a node is in, the outermost first; a number belongs to the name before it.
-
-    Names are `<modules>/<operator>`; other exporters have slashes where ours have dots.
-
-    >>> module_of(ir.Node("", "Add", [], name="blocks.0.attn/Add_1"))
-    ('blocks.0', 'attn')
-    >>> module_of(ir.Node("", "Tanh", [], name="tanh.Tanh"))
-    ()
-    """
-    modules: list[str] = []
-    for part in filter(None, re.split(r"[./]", (node.name or "").rpartition("/")[0])):
-        if modules and _NUMBER.fullmatch(part):
-            modules[-1] += f".{part}"
-        else:
-            modules.append(part)
-    return tuple(modules)
 
 
 @dataclasses.dataclass
@@ -103,13 +84,3 @@ def line_text(text: str) -> str:
     'flax/nnx/nn/linear.py:401 (Linear.__call__)'
     """
     return _LIBRARIES.sub("", text)
-
-
-def own_times(model: ir.Model, times: Mapping[str, float]) -> dict[str, float]:
-    """The times of nodes without those of the nodes in their bodies, which are counted themselves."""
-    own = dict(times)
-    for node in all_nodes(model):
-        if node.name in own:
-            inner = (body_node for body in subgraphs(node) for body_node in body)
-            own[node.name] = max(own[node.name] - sum(times.get(body_node.name or "", 0.0) for body_node in inner), 0.0)
-    return own

@@ -19,7 +19,7 @@ from jax2onnx_runtime.comparison import random_array
 from jax2onnx_runtime.probing import index_extents
 from jax2onnx_runtime.sizes import Shape, Sizes, SymbolSpace, check_shapes, find_sizes, index_ranges
 
-__all__ = ["feeds_of"]
+__all__ = ["feeds_of", "sizes_of", "symbol_space"]
 
 # The sizes of symbols about which nothing else is known, the first that are possible.
 _CANDIDATES = (2, 3, 4, 5, 7, *range(1, 65), 0)
@@ -48,7 +48,7 @@ def feeds_of(
         raise RuntimeInputError(f"There is no array for the input {missing[0]!r}, {type_text(inputs[missing[0]])}.")
     for name, array in given.items():
         _check_type(inputs[name], array)
-    space = _space(model, inputs)
+    space = symbol_space(model)
     shapes = dict(zip(inputs, space.inputs, strict=True))
     known = {name: shape for name, shape in shapes.items() if inputs[name].shape is not None and name in given}
     try:
@@ -71,9 +71,31 @@ def _check_type(value: ir.Value, array: Array) -> None:
         )
 
 
-def _space(model: ir.Model, inputs: Mapping[str, ir.Value]) -> SymbolSpace:
-    """The symbols of the inputs, and what the metadata say of them."""
-    shapes = [_dims(value) for value in inputs.values()]
+def sizes_of(space: SymbolSpace, model: ir.Model, shapes: Mapping[str, Sequence[int]]) -> Sizes:
+    """The sizes of the symbols for shapes of all inputs of a model, whose symbols are those of `space`.
+
+    A symbol that no shape tells has none, and the dimensions with it are not checked.
+
+    Raises:
+      SymbolError: the shapes do not fit the inputs or each other, or the sizes are not allowed.
+    """
+    wanted = zip(given_inputs(model.graph), space.inputs, strict=True)
+    given = {str(value.name): (shapes[str(value.name)], dims) for value, dims in wanted if value.shape is not None}
+    known = _solved({name: pair for name, pair in given.items() if len(pair[0]) == len(pair[1])})
+    told = {name: (shape, _told(shape, dims, known)) for name, (shape, dims) in given.items()}
+    return check_shapes(space, told, lambda: known)
+
+
+def _told(shape: Sequence[int], dims: Shape, known: Sizes) -> Shape:
+    """The dimensions that a shape should have, as far as the known symbols tell."""
+    if len(shape) != len(dims):
+        return dims
+    return [size if symbols_in(str(dim)) - known.keys() else dim for size, dim in zip(shape, dims, strict=True)]
+
+
+def symbol_space(model: ir.Model) -> SymbolSpace:
+    """The symbols of a model's inputs, and what its metadata say of them."""
+    shapes = [_dims(value) for value in given_inputs(model.graph)]
     names = sorted({symbol for shape in shapes for dim in shape for symbol in symbols_in(str(dim))})
     minimum = {info.name: info.minimum for info in read_symbols(model)}
     constraints = read_constraints(model)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.traversal import all_nodes, subgraphs
 
 from jax2onnx_runtime.bisection import Bisection, Intermediate, bisect
 from jax2onnx_runtime.comparison import OutputError, output_error
@@ -16,7 +17,7 @@ from jax2onnx_runtime.session import ModelSession, StateSizes, StepInterface, op
 from jax2onnx_runtime.sizes import SymbolSpace
 from jax2onnx_runtime.states import RuntimeOptions
 
-__all__ = ["ExpectedRun", "RunnableModel"]
+__all__ = ["ExpectedRun", "RunnableModel", "own_times"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,3 +115,13 @@ class RunnableModel:
             self.model, lambda pairs: self.runtime.installed().open(self.model, pairs, options), interface, space,
             initial=initial, sizes=sizes,
         )  # fmt: skip
+
+
+def own_times(model: ir.Model, times: Mapping[str, float]) -> dict[str, float]:
+    """The times of nodes without those of the nodes in their bodies, which are counted themselves."""
+    own = dict(times)
+    for node in all_nodes(model):
+        if node.name in own:
+            inner = (body_node for body in subgraphs(node) for body_node in body)
+            own[node.name] = max(own[node.name] - sum(times.get(body_node.name or "", 0.0) for body_node in inner), 0.0)
+    return own

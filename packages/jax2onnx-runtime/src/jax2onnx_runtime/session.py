@@ -10,7 +10,7 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from jax2onnx_graph import ir
@@ -21,6 +21,7 @@ from jax2onnx_graph.metadata import DIMS_KEY, StatePair, read_states
 from jax2onnx_graph.options import check_mapping
 from jax2onnx_graph.saving.files import checked_path
 
+from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.sizes import SymbolSpace
 from jax2onnx_runtime.states import StatefulModel
 
@@ -34,7 +35,7 @@ class StepInterface(Protocol):
     """The arguments and results of one step, as inputs and outputs of a model with states."""
 
     def feeds(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], states: Mapping[str, tuple[int, ...]]
+        self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], states: Mapping[str, tuple[int, ...]]
     ) -> tuple[dict[str, Array], Mapping[str, int]]:
         """The inputs that are no states, checked together with the shapes of the states, and the sizes of the symbols.
 
@@ -45,7 +46,7 @@ class StepInterface(Protocol):
         """
         ...
 
-    def result(self, outputs: Sequence[Array]) -> Any:
+    def result(self, outputs: Sequence[Array]) -> PyTree:
         """The result of the function without the new states, from the other outputs."""
         ...
 
@@ -186,7 +187,13 @@ class ModelSession:
         self.state = States(loaded, states, sizes, self._lock)
         self.reset()
 
-    def step(self, *args: Any, **kwargs: Any) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError(
+            "A session is not pickled, because its states are values of the runtime. Pickle the program, open a session there, and "
+            "hand the states over: session.state.update(states), or session.state.save(path) and .load(path)."
+        )
+
+    def step(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Run the model once, on the arguments of the exported function without the states.
 
         Returns:

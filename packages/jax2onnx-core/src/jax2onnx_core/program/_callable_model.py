@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,14 +16,11 @@ from jax2onnx_graph.errors import RuntimeInputError, WeightsError
 from jax2onnx_graph.saving.writing import save_model, save_text
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.weights.binding import needed_weights
-from jax2onnx_report.findings import Findings, VerifiedOutput
-from jax2onnx_report.page.page import report_page
-from jax2onnx_report.parts import own_times
-from jax2onnx_report.text import report_text, summary_text
-from jax2onnx_runtime.accuracy import Accuracy
+from jax2onnx_report.findings import Findings
+from jax2onnx_report.reporter import ModelReporter
 from jax2onnx_runtime.bisection import Bisection, Intermediate
-from jax2onnx_runtime.comparison import OutputError
-from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel
+from jax2onnx_runtime.portable import Measurements, PortableProgram, StoredResult, expected_run
+from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.session import ModelSession, StateSizes
 from jax2onnx_runtime.states import RuntimeOptions
@@ -35,24 +33,9 @@ from jax2onnx_core.program.verification import Arguments, Run
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["CallableModel", "Measurements"]
+__all__ = ["CallableModel"]
 
 _PROFILED_RUNS = 10
-
-
-@dataclasses.dataclass
-class Measurements:
-    """The results of the last measurements of a program, for its report.
-
-    Attributes:
-      verified: the errors that verification found, output by output and run by run.
-      accuracy: the accuracy in fewer bits.
-      times: seconds by the names of nodes.
-    """
-
-    verified: list[OutputError] = dataclasses.field(default_factory=list)
-    accuracy: Accuracy | None = None
-    times: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -100,23 +83,27 @@ class CallableModel:
 
     def summary(self) -> str:
         """The summary of the model, as text."""
-        return summary_text(self.model, self._findings())
+        return self._reporter().summary(self.model, self.measurements)
 
     def report(self) -> str:
         """The report, as text."""
-        return report_text(self.model, self._findings())
+        return self._reporter().text(self.model, self.measurements)
 
     def save_report(self, path: str | os.PathLike[str]) -> Path:
         """Write the report as an HTML page."""
-        return save_text(report_page(self.model, self._findings()), path)
+        return save_text(self._reporter().page(self.model, self.measurements), path)
 
-    def _findings(self) -> Findings:
-        measured = self.measurements
-        verified = [VerifiedOutput(**dataclasses.asdict(error)) for error in measured.verified]
-        accuracy = "" if measured.accuracy is None else str(measured.accuracy)
-        return Findings(
-            self.target, self.log.ways, self.log.reasons, self.log.notes, verified, accuracy, measured.times,
-            list(map(str, self.log.not_formed)),
+    def _reporter(self) -> ModelReporter:
+        log = self.log
+        not_formed = list(map(str, log.not_formed))
+        return ModelReporter(Findings(self.target, log.ways, log.reasons, log.notes, not_formed=not_formed))
+
+    def portable(self) -> PortableProgram:
+        """The program without the function. Raises WeightsError if weights are absent."""
+        self.check_complete("sent to another process")
+        return PortableProgram(
+            self.model, self.interface.portable(), self.runtime, self.target, pickle.dumps(self._reporter()),
+            dataclasses.replace(self.measurements),
         )  # fmt: skip
 
     # -- running -------------------------------------------------------------------------------
@@ -189,6 +176,19 @@ class CallableModel:
             if found.first is not None:
                 break
         return found
+
+    def expected(self, results: Iterable[StoredResult]) -> Iterator[ExpectedRun]:
+        """Runs that are known, with the outputs that they should have."""
+
+        def arguments(given: object) -> dict[str, Array]:
+            return self.interface.feeds(*next(self.calls([given])))
+
+        def outputs(given: object) -> list[Array]:
+            if isinstance(given, Mapping) and given.keys() == set(self.interface.output_names):
+                given = self.interface.result_of(given)
+            return self.interface.known_outputs(given)
+
+        return (expected_run(stored, number, arguments, outputs) for number, stored in enumerate(results))
 
     def calibration(self, data: Iterable[object]) -> list[Mapping[str, Array]]:
         """The inputs of the model for typical calls."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 import jax
 from jax2onnx_graph.arrays import Array
@@ -51,7 +50,7 @@ def output_leaves(traced: Traced, inputs: Inputs, given: Sequence[str] | None) -
 
 
 def initial_values(
-    given: Mapping[int | str, PyTree], leaves: Sequence[Leaf], read: Callable[[int, Any], Array]
+    given: Mapping[int | str, PyTree], leaves: Sequence[Leaf], read: Callable[[int, PyTree], Array]
 ) -> dict[str, Array]:
     """The first values of states, given as pytrees of arguments, as arrays by the names of inputs.
 
@@ -89,7 +88,7 @@ class PytreeStepInterface:
 
     def __init__(
         self, inputs: Inputs, traced: Traced, states: Collection[str], output_names: Sequence[str], *,
-        read: Callable[[int, Any], Array], check: Callable[[Sequence[tuple[int, ...]]], Sizes], write: Callable[[int, Array], Any],
+        read: Callable[[int, PyTree], Array], check: Callable[[Sequence[tuple[int, ...]]], Sizes], write: Callable[[int, Array], PyTree],
     ) -> None:  # fmt: skip
         self._names = inputs.names
         self._read, self._check, self._write = read, check, write
@@ -106,7 +105,7 @@ class PytreeStepInterface:
         self._results, self._out_tree = jax.tree_util.tree_flatten(_without_states(results))
 
     def feeds(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], states: Mapping[str, tuple[int, ...]]
+        self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], states: Mapping[str, tuple[int, ...]]
     ) -> tuple[dict[str, Array], Sizes]:
         """The inputs that are no states, and the sizes of the symbols."""
         leaves, tree = jax.tree_util.tree_flatten((tuple(args), dict(kwargs)))
@@ -120,6 +119,11 @@ class PytreeStepInterface:
         if shapes != self._shapes:
             self._sizes, self._shapes = self._check(shapes), shapes
         return arrays, self._sizes
+
+    def containers(self) -> tuple[PyTree, PyTree, list[int]]:
+        """`(args, kwargs)` and the result with the number of an input or output at each leaf, and the numbers of the outputs."""
+        arguments = jax.tree_util.tree_unflatten(self._tree, self._leaves)
+        return arguments, jax.tree_util.tree_unflatten(self._out_tree, self._results), list(self._results)
 
     def result(self, outputs: Sequence[Array]) -> PyTree:
         """The result of the function without the states, from the outputs that are none."""

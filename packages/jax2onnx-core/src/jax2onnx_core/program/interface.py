@@ -14,6 +14,7 @@ from jax2onnx_graph.arrays import Array, Dtype, number_array
 from jax2onnx_graph.facts.dims import SpecializedDim
 from jax2onnx_graph.labels import symbol_table
 from jax2onnx_graph.metadata import SymbolInfo
+from jax2onnx_runtime.call_interface import CallInterface, LeafType, Step
 from jax2onnx_runtime.probing import critical_sizes, index_extents
 from jax2onnx_runtime.sizes import Ranges, Sizes, SymbolSpace, check_ranges, check_shapes, check_sizes, choose_sizes
 
@@ -22,10 +23,11 @@ from jax2onnx_core.frontend._pytrees import is_too_deep, structure_difference
 from jax2onnx_core.frontend._tracing import Traced
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.layouts import Layouts
-from jax2onnx_core.jax_types import PyTree
+from jax2onnx_core.jax_types import Aval, PyTree
 from jax2onnx_core.jaxprs import Dim, is_symbolic_dim
 from jax2onnx_core.lowering.physical import from_physical, physical_array, physical_type
 from jax2onnx_core.plugins.errors import RuntimeInputError, SymbolError
+from jax2onnx_core.program._containers import template_of
 from jax2onnx_core.program._stepping import PytreeStepInterface, initial_values, input_leaves
 from jax2onnx_core.program.verification import Arguments, Run, random_runs
 
@@ -120,6 +122,17 @@ class Interface:
         arrays = [physical_array(jax.numpy.asarray(x)) for x in jax.tree_util.tree_leaves(result)]
         return [*map(self.layouts.given, self.output_names, arrays)]
 
+    def known_outputs(self, result: PyTree) -> list[Array]:
+        """The same for a result that somebody stored. Raises RuntimeInputError if it is another pytree than the function's."""
+        found, wanted = jax.tree_util.tree_structure(result), self.traced.out_tree
+        if found != wanted:
+            raise RuntimeInputError(f"The result is {found}, but that of the function is {wanted}.")
+        return self.outputs(result)
+
+    def result_of(self, named: Mapping[str, object]) -> PyTree:
+        """The result of a call for its arrays by the names of outputs."""
+        return jax.tree_util.tree_unflatten(self.traced.out_tree, [named[name] for name in self.output_names])
+
     def arguments(self, named: Mapping[str, object]) -> Arguments:
         """The arguments of the call for arrays by the names of inputs."""
         args, kwargs = jax.tree_util.tree_unflatten(self.inputs.tree, [named[name] for name in self.inputs.names])
@@ -200,6 +213,26 @@ class Interface:
         """
         of_model = {name: self._taken(name, physical_array(x)) for name, x in self.variables.items()}
         return {**of_model, **initial_values(given, input_leaves(self.inputs), self._read)}
+
+    # -- other processes -----------------------------------------------------------------------
+
+    def portable(self) -> CallInterface:
+        """The same interface without JAX."""
+        (args, kwargs), result, outputs = self.step_interface().containers()
+        called = jax.tree_util.tree_unflatten(self.inputs.tree, range(len(self.inputs.names)))
+        return CallInterface(
+            [self._leaf_type(name, aval) for name, aval in zip(self.inputs.names, self.inputs.avals, strict=True)],
+            (template_of(called[0]), template_of(called[1])),
+            [self._leaf_type(name, a) for name, a in zip(self.output_names, self.traced.out_avals, strict=True)],
+            template_of(jax.tree_util.tree_unflatten(self.traced.out_tree, range(len(self.output_names)))),
+            Step((template_of(args), template_of(kwargs)), template_of(result), outputs),
+            self.first_states({}), self.x64,
+        )  # fmt: skip
+
+    def _leaf_type(self, name: str, aval: Aval) -> LeafType:
+        dtype = physical_type(aval)[0] if _compat.is_extended_dtype(aval.dtype) else np.dtype(aval.dtype)
+        layout = self.layouts.by_name.get(name)
+        return LeafType(name, dtype, None if layout is None else layout.perm, self.element_types.get(name))
 
     # -- random calls ------------------------------------------------------------------------
 

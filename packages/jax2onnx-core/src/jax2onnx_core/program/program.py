@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
@@ -23,12 +24,14 @@ from jax2onnx_graph.weights.binding import GivenWeights, Rename, bound_model, ne
 from jax2onnx_runtime.accuracy import Accuracy, accuracy
 from jax2onnx_runtime.bisection import Bisection
 from jax2onnx_runtime.comparison import OutputError
+from jax2onnx_runtime.portable import Measurements, PortableProgram, StoredResult
 from jax2onnx_runtime.profiles import ShapeProfile, SymbolRange, shape_profile
 from jax2onnx_runtime.quantization import Mode, Quantization
 from jax2onnx_runtime.runnable import ExpectedRun
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.session import ModelSession, StateSizes
 from jax2onnx_runtime.sizes import Ranges, Sizes, SymbolSpace
+from jax2onnx_runtime.stages import Stages
 from jax2onnx_runtime.states import RuntimeOptions
 
 from jax2onnx_core.frontend._tracing import Traced
@@ -36,7 +39,7 @@ from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.layouts import Layouts
 from jax2onnx_core.jax_types import Function, PyTree, PyTreeDef
 from jax2onnx_core.lowering._log import LoweringLog
-from jax2onnx_core.program._callable_model import CallableModel, Measurements
+from jax2onnx_core.program._callable_model import CallableModel
 from jax2onnx_core.program._reference import ReferenceFunction
 from jax2onnx_core.program.interface import Interface
 from jax2onnx_core.program.verification import Arguments, Run
@@ -82,6 +85,23 @@ class OnnxProgram:
     @functools.cached_property
     def _callable(self) -> CallableModel:
         return CallableModel(self.model, self.interface, self.runtime, self.target, self.log, self.measurements)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return self.portable().__reduce__()
+
+    def __copy__(self) -> OnnxProgram:
+        return dataclasses.replace(self)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> OnnxProgram:
+        return dataclasses.replace(self, model=self.model.clone(), measurements=copy.deepcopy(self.measurements, memo))
+
+    def portable(self) -> PortableProgram:
+        """The program without the function, which is what a pickled program becomes in another process; it needs no JAX.
+
+        Raises:
+          WeightsError: weights are absent.
+        """
+        return self._callable.portable()
 
     @property
     def model_proto(self) -> onnx.ModelProto:
@@ -243,6 +263,22 @@ class OnnxProgram:
         self._callable.check_complete("saved")
         return save_sharing_weights(directory, variants, lambda values: self.specialize(**values).model)
 
+    def split(self, *, max_bytes: int | None = None, at: Sequence[str] | None = None) -> Stages:
+        """Cut the program between modules into stages, each a model with its part of the weights; see `split_model`.
+
+        Stages take and return arrays by name: `program.results(stages.run(program.feeds(x)))`.
+
+        Args:
+          max_bytes: how many bytes the weights of a stage may take.
+          at: the modules that begin a stage, in place of `max_bytes`: `["blocks.4", "head"]`.
+
+        Raises:
+          OptionError: there is no such module, or one node needs more bytes.
+          WeightsError: weights are absent.
+        """
+        self._callable.check_complete("cut into stages")
+        return Stages.of(self.model, self.runtime, max_bytes=max_bytes, at=at)
+
     def __repr__(self) -> str:
         return self._callable.summary()
 
@@ -284,11 +320,11 @@ class OnnxProgram:
         """The loaded model: named arrays → outputs in order."""
         return self._callable.loaded
 
-    def __call__(self, *args: Any, **kwargs: Any) -> PyTree:
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Run the model on the arguments of the exported function."""
         return self._callable.call(args, kwargs)
 
-    def feeds(self, *args: Any, **kwargs: Any) -> dict[str, Array]:
+    def feeds(self, *args: PyTree, **kwargs: PyTree) -> dict[str, Array]:
         """The model's inputs for these arguments, checked against names, dtypes and symbols."""
         return self.interface.feeds(args, kwargs)
 
@@ -329,7 +365,7 @@ class OnnxProgram:
     def session(
         self, *, initial: Mapping[int | str, PyTree] | None = None, sizes: Sizes | None = None,
         window: Sizes | None = None, limits: Sizes | None = None, threads: int | None = None,
-        providers: Sequence[Any] | None = None, session_options: Any = None, graph_optimization_level: str | None = None,
+        providers: Sequence[object] | None = None, session_options: object = None, graph_optimization_level: str | None = None,
     ) -> ModelSession:  # fmt: skip
         """Load the model to run it step by step; the states of `to_onnx(..., states=…)` stay in the runtime in between.
 
@@ -358,9 +394,9 @@ class OnnxProgram:
     def verify(
         self, *, sizes: Sequence[Sizes] | None = None, inputs: Sequence[object] | None = None,
         kwargs: Mapping[str, object] | None = None, ranges: Ranges | None = None, seed: int = 0,
-        rtol: float | None = None, atol: float | None = None,
+        rtol: float | None = None, atol: float | None = None, results: Iterable[StoredResult] | None = None,
     ) -> float:  # fmt: skip
-        """Compare the model with the function, at several sizes of every symbol.
+        """Compare the model with the function, at several sizes of every symbol, or with results that were stored.
 
         Model objects in the function are copied for it, so that what a call changes is changed in the copy.
 
@@ -374,6 +410,8 @@ class OnnxProgram:
           seed: that of the random arguments.
           rtol: the relative tolerance; by default that of each output's dtype.
           atol: the absolute tolerance; by default `rtol` times the largest number of the output.
+          results: runs that are known, with which the model is compared instead: those of `stored_results`, or pairs of
+            arguments (a tuple, or arrays by the names of inputs) and results.
 
         Returns:
           The largest absolute difference.
@@ -385,17 +423,49 @@ class OnnxProgram:
         check_list("inputs", inputs, "arguments, one for each position")
         check_tolerance("rtol", rtol)
         check_tolerance("atol", atol)
+        if results is not None:
+            if any(given is not None for given in (sizes, inputs, kwargs, ranges)):
+                raise OptionError("verify takes either results, or what the function is called with.")
+            return self._compared(self.expected(results), rtol, atol)
         runs = self.random_calls(sizes, {} if ranges is None else ranges, seed)
         if inputs is not None or kwargs is not None:
             if sizes is not None or ranges is not None:
                 raise OptionError("verify takes either inputs and kwargs, or sizes and ranges for random ones.")
             runs = iter([Run("the given inputs", inputs or (), kwargs or {})])
+        return self._compared(map(self._expected, runs), rtol, atol)
+
+    def _compared(self, runs: Iterable[ExpectedRun], rtol: float | None, atol: float | None) -> float:
         model, verified = self._callable.runnable("verified"), self.verified
         verified.clear()
-        for error in model.verify(map(self._expected, runs), rtol=rtol, atol=atol):
+        for error in model.verify(runs, rtol=rtol, atol=atol):
             verified.append(error)
             error.check()
         return max((error.largest for error in verified), default=0.0)
+
+    def stored_results(
+        self, calls: Iterable[object] | None = None, *, sizes: Sequence[Sizes] | None = None, ranges: Ranges | None = None,
+        seed: int = 0,
+    ) -> list[ExpectedRun]:  # fmt: skip
+        """What the function computes, to be compared with the model elsewhere: `verify(results=…)`. It can be pickled.
+
+        Args:
+          calls: the arguments, as for calibration; by default random ones.
+          sizes: symbols → numbers, one mapping per run with random arguments.
+          ranges: input name → `(low, high)` of its random numbers.
+          seed: that of the random arguments.
+
+        Raises:
+          WeightsError: weights are absent.
+        """
+        self._callable.check_complete("run")
+        if calls is None:
+            return [self._expected(run) for run in self.random_calls(sizes, {} if ranges is None else ranges, seed)]
+        given = enumerate(self._callable.calls(calls))
+        return [self._expected(Run(f"calls[{number}]", args, kwargs)) for number, (args, kwargs) in given]
+
+    def expected(self, results: Iterable[StoredResult]) -> Iterator[ExpectedRun]:
+        """Runs with the outputs that they should have; one that does not fit the program is named by its number."""
+        return self._callable.expected(results)
 
     def _expected(self, run: Run) -> ExpectedRun:
         feeds = self.interface.feeds(run.args, run.kwargs)
@@ -509,6 +579,19 @@ class QuantizedProgram:
         """The record of how each operation was lowered."""
         return self.original.log
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return self.portable().__reduce__()
+
+    def __copy__(self) -> QuantizedProgram:
+        return dataclasses.replace(self)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> QuantizedProgram:
+        return dataclasses.replace(self, model=self.model.clone(), measurements=copy.deepcopy(self.measurements, memo))
+
+    def portable(self) -> PortableProgram:
+        """The program without the one in full precision; see `OnnxProgram.portable`."""
+        return self._callable.portable()
+
     @property
     def model_proto(self) -> onnx.ModelProto:
         """The model as a protobuf message (a copy; at most 2 GiB)."""
@@ -555,6 +638,10 @@ class QuantizedProgram:
         """Save specializations of this program that share one file of weights; see `OnnxProgram.save_variants`."""
         return save_sharing_weights(directory, variants, lambda values: self.specialize(**values).model)
 
+    def split(self, *, max_bytes: int | None = None, at: Sequence[str] | None = None) -> Stages:
+        """Cut the program between modules into stages; see `OnnxProgram.split`."""
+        return Stages.of(self.model, self.runtime, max_bytes=max_bytes, at=at)
+
     def __repr__(self) -> str:
         return self._callable.summary()
 
@@ -588,11 +675,11 @@ class QuantizedProgram:
         """The loaded model: named arrays → outputs in order."""
         return self._callable.loaded
 
-    def __call__(self, *args: Any, **kwargs: Any) -> PyTree:
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Run the model on the arguments of the exported function."""
         return self._callable.call(args, kwargs)
 
-    def feeds(self, *args: Any, **kwargs: Any) -> dict[str, Array]:
+    def feeds(self, *args: PyTree, **kwargs: PyTree) -> dict[str, Array]:
         """The model's inputs for these arguments, in half precision where the model takes that."""
         return self.interface.feeds(args, kwargs)
 
@@ -611,7 +698,7 @@ class QuantizedProgram:
     def session(
         self, *, initial: Mapping[int | str, PyTree] | None = None, sizes: Sizes | None = None,
         window: Sizes | None = None, limits: Sizes | None = None, threads: int | None = None,
-        providers: Sequence[Any] | None = None, session_options: Any = None, graph_optimization_level: str | None = None,
+        providers: Sequence[object] | None = None, session_options: object = None, graph_optimization_level: str | None = None,
     ) -> ModelSession:  # fmt: skip
         """Load the model to run it step by step; see `OnnxProgram.session`."""
         options = RuntimeOptions(threads, providers, session_options, graph_optimization_level)

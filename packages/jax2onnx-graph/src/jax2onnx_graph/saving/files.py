@@ -25,6 +25,8 @@ else:
 __all__ = ["Destination", "check_name", "checked_path", "claim", "locked", "new_file", "synchronise", "write_stream"]
 
 _DAY = 86_400.0
+# Bytes that are written at once: they stay in the cache of the processor where they were just made.
+_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ def _write(descriptor: int, pieces: Iterable[Piece]) -> None:
         for part in [b"".join(parts)] if are_bytes else parts:
             rest = memoryview(part)
             while rest:
-                rest = rest[os.write(descriptor, rest) :]
+                rest = rest[os.write(descriptor, rest[:_AT_ONCE]) :]
             del part, rest  # before the next is read
 
 

@@ -40,8 +40,10 @@ LARGE = 1024
 LARGEST_FILE = 2**31 - 1
 # What the ONNX specification recommends for data files that are mapped into memory.
 _ALIGNMENT = 4096
-_CACHED = 1 << 19  # bytes
-_COLUMNS = 64
+# What is copied of a transposed array at once: several entries of each of its columns, which are rows in memory.
+_BLOCK = 1 << 23  # bytes
+_TILE = 2048  # elements at least
+_COLUMNS = 8
 
 _Key = TypeVar("_Key")
 _Message = TypeVar("_Message", onnx.ModelProto, onnx.GraphProto, onnx.TensorProto)
@@ -63,15 +65,16 @@ def piece_blocks(piece: Piece) -> Iterator[bytes | memoryview]:
         elif array.flags.c_contiguous:
             yield _memory(array)
         else:
-            plain, rows = array.view(f"u{array.itemsize}"), max(1, _CACHED // max(1, array[:1].nbytes))
+            plain, rows = array.view(f"u{array.itemsize}"), max(1, _BLOCK // max(1, array[:1].nbytes))
             yield from (_memory(_contiguous(plain[start : start + rows])) for start in range(0, len(plain), rows))
 
 
 def _contiguous(view: Array) -> Array:
     """A copy in C order, made in blocks that stay in the cache of the processor where the view is a transposed array."""
     copy = np.empty(view.shape, view.dtype)
-    for start in range(0, view.shape[-1], _COLUMNS):
-        block = ..., slice(start, start + _COLUMNS)
+    step = max(_COLUMNS, _TILE // max(1, view.size // view.shape[-1]))
+    for start in range(0, view.shape[-1], step):
+        block = ..., slice(start, start + step)
         copy[block] = view[block]
     return copy
 

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.type_text import tensor_type_text, type_text
 from jax2onnx_graph.metadata import reason_of
+from jax2onnx_graph.module_names import module_of
 from jax2onnx_graph.traversal import subgraphs
 
-from jax2onnx_report.parts import line_text, module_of
+from jax2onnx_report.parts import line_text
 
 __all__ = ["Box", "Picture", "picture_of"]
 

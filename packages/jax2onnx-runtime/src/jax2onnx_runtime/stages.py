@@ -1,0 +1,271 @@
+"""`Stages`: a model that was split, run stage after stage, in one process or in several."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from jax2onnx_graph import ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.errors import OptionError, ReadError, RuntimeInputError
+from jax2onnx_graph.labels import symbols_in
+from jax2onnx_graph.metadata import StatePair, read_states
+from jax2onnx_graph.saving.packing import PackedModel
+from jax2onnx_graph.saving.reading import read_model
+from jax2onnx_graph.saving.writing import save_model, save_text, weights_size
+from jax2onnx_graph.traversal import given_inputs
+
+from jax2onnx_runtime.call_interface import checked_sizes
+from jax2onnx_runtime.feeds import symbol_space
+from jax2onnx_runtime.pytrees import PyTree
+from jax2onnx_runtime.runnable import RunnableModel
+from jax2onnx_runtime.runtimes import Runtime
+from jax2onnx_runtime.session import ModelSession, StateSizes
+from jax2onnx_runtime.sizes import Sizes
+from jax2onnx_runtime.splitting import split_model
+from jax2onnx_runtime.states import RuntimeOptions
+
+__all__ = ["NamedSteps", "Stage", "Stages", "StagesSession"]
+
+_LIST = "stages.json"
+
+
+class NamedSteps:
+    """Steps on arrays by the names of inputs, as a `StepInterface`: one mapping in, one out.
+
+    Args:
+      model: the model, with its states.
+    """
+
+    def __init__(self, model: ir.Model) -> None:
+        self._model, self._space = model, symbol_space(model)
+        states = {pair.output for pair in read_states(model)}
+        self._outputs = [str(value.name) for value in model.graph.outputs if value.name not in states]
+
+    def feeds(
+        self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], states: Mapping[str, tuple[int, ...]]
+    ) -> tuple[dict[str, Array], Sizes]:
+        """The inputs that are no states, and the sizes of the symbols."""
+        (given,) = args
+        wanted = [str(value.name) for value in given_inputs(self._model.graph) if value.name not in states]
+        if given.keys() != set(wanted):
+            raise RuntimeInputError(
+                f"A step takes the arrays {', '.join(wanted) or 'none'}, but was given {', '.join(given) or 'none'}."
+            )
+        shapes = {**states, **{name: tuple(array.shape) for name, array in given.items()}}
+        return dict(given), checked_sizes(self._space, self._model, shapes)
+
+    def result(self, outputs: Sequence[Array]) -> dict[str, Array]:
+        """The outputs that are no states, by name."""
+        return dict(zip(self._outputs, outputs, strict=True))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Stage:
+    """One stage: a model with its part of the weights.
+
+    Attributes:
+      name: its name, and that of its file.
+      model: the model, whose inputs are inputs of the whole model or outputs of earlier stages.
+      runtime: what runs it.
+    """
+
+    name: str
+    model: ir.Model
+    runtime: Runtime
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _unpickled, (self.name, PackedModel.of(self.model), self.runtime)
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of what it takes."""
+        return [str(value.name) for value in given_inputs(self.model.graph)]
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of what it gives."""
+        return [str(value.name) for value in self.model.graph.outputs]
+
+    @property
+    def states(self) -> list[StatePair]:
+        """The states that this stage alone needs."""
+        return read_states(self.model)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its weights."""
+        return weights_size(self.model)
+
+    @functools.cached_property
+    def _runnable(self) -> RunnableModel:
+        return RunnableModel(self.model, self.runtime)
+
+    def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Run the stage: its inputs by name, among which there may be others → its outputs by name."""
+        outputs = self._runnable.loaded({name: arrays[name] for name in self.inputs})
+        return dict(zip(self.outputs, outputs, strict=True))
+
+    def session(
+        self, *, initial: Mapping[str, Array] | None = None, sizes: Sizes | None = None, window: Sizes | None = None,
+        limits: Sizes | None = None, threads: int | None = None,
+    ) -> ModelSession:  # fmt: skip
+        """Load the stage to run it step by step; its states stay in the runtime.
+
+        A step takes one mapping, its inputs that are no states by name, and returns the outputs that are none by name.
+
+        Args:
+          initial: first values of states, by the names of inputs. What belongs to other stages is left out.
+          sizes: the sizes of symbols in states that begin with zeros; symbols of other stages are left out.
+          window: how many entries of a growing axis are kept.
+          limits: how many entries of a growing axis there may be.
+          threads: how many threads compute one operator.
+        """
+        own = {pair.input for pair in self.states}
+        symbols = {s for v in self.model.graph.inputs if v.name in own for d in v.shape or () for s in _labels(d)}
+        sizes, window, limits = ({k: v for k, v in (d or {}).items() if k in symbols} for d in (sizes, window, limits))
+        return self._runnable.open_session(
+            NamedSteps(self.model), symbol_space(self.model),
+            initial={name: array for name, array in (initial or {}).items() if name in own},
+            sizes=StateSizes(sizes, window, limits), options=RuntimeOptions(threads),
+        )  # fmt: skip
+
+
+def _labels(dim: object) -> set[str]:
+    """The label of a dimension and its symbols."""
+    text = str(dim.value) if isinstance(dim, ir.SymbolicDim) else str(dim)
+    return {text, *symbols_in(text)}
+
+
+def _unpickled(name: str, packed: PackedModel, runtime: Runtime) -> Stage:
+    return Stage(name, packed.unpacked(), runtime)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Stages:
+    """A model that was split into stages, which are run one after the other.
+
+    Attributes:
+      stages: the stages, in order.
+      inputs: the names of the model's inputs.
+      outputs: the names of the model's outputs.
+      states: the states of the whole model.
+    """
+
+    stages: Sequence[Stage]
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    states: Sequence[StatePair] = ()
+
+    @classmethod
+    def of(
+        cls, model: ir.Model, runtime: Runtime, *, max_bytes: int | None = None, at: Sequence[str] | None = None
+    ) -> Stages:
+        """Split a model; see `split_model`."""
+        models = split_model(model, max_bytes=max_bytes, at=at)
+        stages = [Stage(f"stage-{number}", part, runtime) for number, part in enumerate(models)]
+        inputs = [str(value.name) for value in given_inputs(model.graph)]
+        return cls(stages, inputs, [str(value.name) for value in model.graph.outputs], read_states(model))
+
+    def needed_after(self, number: int) -> set[str]:
+        """The names of what later stages, or the caller, need after this stage."""
+        return {name for stage in self.stages[number + 1 :] for name in stage.inputs} | set(self.outputs)
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """Run all stages: the inputs by name → the outputs in order. What no later stage needs is not kept."""
+        _check_names(self.inputs, feeds)
+        known = dict(feeds)
+        for number, stage in enumerate(self.stages):
+            known |= stage.run(known)
+            needed = self.needed_after(number)
+            known = {name: array for name, array in known.items() if name in needed}
+        return [known[name] for name in self.outputs]
+
+    def session(
+        self, *, initial: Mapping[str, Array] | None = None, sizes: Sizes | None = None, window: Sizes | None = None,
+        limits: Sizes | None = None,
+    ) -> StagesSession:  # fmt: skip
+        """Load all stages to run them step by step; each keeps its own states. See `Stage.session`.
+
+        Raises:
+          OptionError: a state is in several stages, or an option fits none.
+        """
+        own = {pair.input for stage in self.stages for pair in stage.states}
+        if lost := [pair.input for pair in self.states if pair.input not in own]:
+            raise OptionError(
+                f"The state {lost[0]!r} is read or written in several stages. Split elsewhere, or hand it over yourself: "
+                "run({…}) takes and returns states like all arrays."
+            )
+        if unknown := [name for name in initial or {} if name not in own]:
+            raise OptionError(
+                f"initial: there is no state {unknown[0]!r}; the states are {', '.join(sorted(own)) or 'none'}."
+            )
+        given = {"initial": initial, "sizes": sizes, "window": window, "limits": limits}
+        sessions = [stage.session(**given) for stage in self.stages]  # type: ignore[arg-type]  # one type for each name
+        return StagesSession(self, sessions)
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write each stage to a file `stage-0.onnx`, … of a folder, which is made, and their order to `stages.json`.
+
+        Raises:
+          SaveError: nothing can be written there.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        for stage in self.stages:
+            save_model(stage.model, folder / f"{stage.name}.onnx")
+        entry = {
+            "stages": [f"{stage.name}.onnx" for stage in self.stages], "inputs": list(self.inputs),
+            "outputs": list(self.outputs), "states": [dataclasses.asdict(pair) for pair in self.states],
+        }  # fmt: skip
+        save_text(json.dumps(entry, indent=1), folder / _LIST)
+        return folder
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], runtime: Runtime) -> Stages:
+        """The stages in a folder that `save` has written. Raises ReadError."""
+        folder = Path(folder)
+        try:
+            entry = json.loads((folder / _LIST).read_text())
+            files, states = entry["stages"], [StatePair(**pair) for pair in entry["states"]]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ReadError(f"Cannot read stages from {folder}: {type(error).__name__}: {error}.") from error
+        stages = [Stage(Path(file).stem, read_model(folder / file), runtime) for file in files]
+        return cls(stages, entry["inputs"], entry["outputs"], states)
+
+
+class StagesSession:
+    """Stages that are run step by step, each with its own states.
+
+    Args:
+      stages: the stages.
+      sessions: the session of each.
+    """
+
+    def __init__(self, stages: Stages, sessions: Sequence[ModelSession]) -> None:
+        self._stages, self.sessions = stages, sessions
+
+    def step(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Run all stages once: the inputs that are no states by name → the outputs that are none by name."""
+        states = {name for pair in self._stages.states for name in (pair.input, pair.output)}
+        _check_names([name for name in self._stages.inputs if name not in states], feeds)
+        known = dict(feeds)
+        for stage, session in zip(self._stages.stages, self.sessions, strict=True):
+            known |= session.step({name: known[name] for name in stage.inputs if name not in states})
+        return {name: known[name] for name in self._stages.outputs if name not in states}
+
+    def reset(self) -> None:
+        """Put all states back to what they were at first."""
+        for session in self.sessions:
+            session.reset()
+
+
+def _check_names(wanted: Sequence[str], feeds: Mapping[str, Array]) -> None:
+    if feeds.keys() != set(wanted):
+        raise RuntimeInputError(
+            f"The inputs are {', '.join(wanted) or 'none'}, but arrays were given for {', '.join(map(str, feeds)) or 'none'}."
+        )
