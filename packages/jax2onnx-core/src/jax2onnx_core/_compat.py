@@ -17,6 +17,8 @@ import numpy as np
 from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import dtypes as _dtypes
+from jax._src import mesh as _mesh
+from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info
 from jax._src import tree_util as _tree_util
 from jax._src.export import shape_poly as _shape_poly
@@ -51,11 +53,11 @@ __all__ = [
     "ShapedArray", "abstract_results", "as_weak", "bind_primitive", "bounds", "canonical_dtype", "closed", "default_float", "default_options",
     "definition", "dim_expression", "eval_jaxpr", "inconclusive_dimension_error", "is_drop_var",
     "is_extended_dtype", "is_jaxpr", "is_literal", "is_symbolic_dim", "is_user_file",
-    "key_physical_aval", "name_stack", "open_jaxpr", "options_of", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
+    "key_physical_aval", "in_no_mesh", "mesh_size_error", "name_stack", "on_a_mesh", "open_jaxpr", "options_of", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
     "solve_dims", "substitute", "symbol", "symbols_of", "trace_context", "trace_thunk", "traceable_dtype",
     "tree_differences", "undecided_equalities", "unknown_symbol_error", "user_frame",
-    "with_constants", "with_exact_shape", "with_known_dim", "without_dead_equations", "without_experiments", "without_references",
-    "wrap_key",
+    "with_constants", "with_exact_shape", "with_known_dim", "without_dead_equations", "without_experiments", "without_mesh",
+    "without_references", "without_sharding", "wrap_key",
 ]  # fmt: skip
 
 ShapedArray = _core.ShapedArray
@@ -308,11 +310,16 @@ def with_exact_shape(aval: TraceableAval, shape: Dims) -> TraceableAval:
     """The aval with these very dimensions: JAX would make plain ints of subclasses of int."""
     if shape == tuple(aval.shape) and all(type(a) is type(b) for a, b in zip(shape, aval.shape, strict=True)):
         return aval
-    plain = tuple(int(d) if is_static(d) else d for d in shape)
+    plain = _plain(shape)
     # JAX keeps one object for all equal avals, so the one that remembers symbols has to be a copy.
     result = _unshared(aval.update(shape=plain))
     object.__setattr__(result, "shape", shape)
     return result
+
+
+def _plain(shape: Dims) -> Dims:
+    """The dimensions without what subclasses of int remember."""
+    return tuple(int(d) if is_static(d) else d for d in shape)
 
 
 def _unshared(aval: TraceableAval) -> TraceableAval:
@@ -428,6 +435,47 @@ def _options(values: Mapping[str, object]) -> Iterator[None]:
             if state is not None and state.value != value:
                 stack.enter_context(state(value))
         yield
+
+
+@contextlib.contextmanager
+def without_mesh() -> Iterator[None]:
+    """Inside, JAX is in the context of no mesh, whatever `jax.set_mesh` was called with."""
+    concrete = _sharding_impls._internal_use_concrete_mesh(_mesh.empty_concrete_mesh)
+    with jax.sharding.use_abstract_mesh(_mesh.empty_abstract_mesh), concrete:
+        yield
+
+
+def on_a_mesh(eqn: Equation) -> bool:
+    """Whether an equation, or one of its results, knows of a mesh of devices."""
+    return not eqn.ctx.cur_abstract_mesh.empty or any(_has_mesh(v.aval) for v in (*eqn.invars, *eqn.outvars))
+
+
+def _has_mesh(aval: object) -> bool:
+    return isinstance(aval, _core.ShapedArray) and not aval.sharding.mesh.empty
+
+
+def without_sharding(aval: Aval) -> Aval:
+    """The aval of the whole array, as if there were one device."""
+    if not _has_mesh(aval):
+        return aval
+    return with_exact_shape(_core.ShapedArray(_plain(aval.shape), aval.dtype, aval.weak_type), aval.shape)
+
+
+def in_no_mesh(eqn: Equation) -> Equation:
+    """The equation, as if it had been traced in the context of no mesh; its shardings are left open."""
+    params = {name: _open_sharding(name, value) for name, value in eqn.params.items()}
+    if eqn.ctx.cur_abstract_mesh.empty:
+        return eqn.replace(params=params)
+    with eqn.ctx.manager, without_mesh():
+        return eqn.replace(params=params, ctx=_core.JaxprEqnContext())
+
+
+def _open_sharding(name: str, value: Any) -> Any:
+    if name == "out_sharding" or (name == "sharding" and isinstance(value, jax.sharding.NamedSharding)):
+        return None
+    if name in ("in_shardings", "out_shardings") and isinstance(value, tuple):
+        return (_sharding_impls.UNSPECIFIED,) * len(value)
+    return value
 
 
 def as_weak(array: jax.Array) -> jax.Array:

@@ -13,6 +13,7 @@ from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.frontend._adapters import AdaptedCallable
 from jax2onnx_core.frontend._constant_keys import constant_keys
 from jax2onnx_core.frontend._lost_state import lost_state
+from jax2onnx_core.frontend._one_device import on_one_device
 from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend._snapshots import ArraySnapshots
 from jax2onnx_core.frontend.activation import activation_window, named_modules
@@ -98,11 +99,11 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     leaves, out_tree = jax.tree_util.tree_flatten_with_path(shapes)
     taken = Names()
     names = [taken.unique(_output_name(path, has_states=bool(adapted.states))) for path, _ in leaves]
-    avals = [v.aval for v in open_jaxpr(jaxpr)[0].outvars]
     # Absent weights are constants of the jaxpr like others.
     variables = open_jaxpr(jaxpr)[0].invars
     absent = [AbsentWeight(name, struct(v.aval)) for name, v in zip(sorted(adapted.absent), variables, strict=False)]
-    jaxpr = _compat.without_dead_equations(_compat.with_constants(jaxpr, absent))
+    jaxpr = on_one_device(_compat.without_dead_equations(_compat.with_constants(jaxpr, absent)))
+    avals = [v.aval for v in open_jaxpr(jaxpr)[0].outvars]
     found = constant_keys(jaxpr)
     keys = [key.name if isinstance(key, AbsentWeight) else adapted.names.get(array_identity(key), "") for key in found]
     lost = lost_state(written, keys, adapted.owners) if written or keys else None
