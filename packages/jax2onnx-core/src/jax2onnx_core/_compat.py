@@ -27,6 +27,7 @@ from jax._src.interpreters import batching as _batching
 from jax._src.interpreters import mlir as _mlir
 from jax._src.interpreters import partial_eval as _partial_eval
 from jax._src.lax import lax as _lax
+from jax._src.lax import parallel as _parallel
 from jax._src.state import discharge as _discharge
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.build.names import user_line
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ShapedArray", "abstract_results", "as_weak", "bind_primitive", "bounds", "canonical_dtype", "closed", "default_float", "default_options",
     "definition", "dim_expression", "eval_jaxpr", "inconclusive_dimension_error", "is_drop_var",
-    "is_extended_dtype", "is_jaxpr", "is_literal", "is_symbolic_dim", "is_user_file",
+    "is_extended_dtype", "is_jaxpr", "is_literal", "is_symbolic_dim", "is_type_cast", "is_user_file",
     "key_physical_aval", "in_no_mesh", "mesh_size_error", "name_stack", "on_a_mesh", "open_jaxpr", "options_of", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
     "solve_dims", "substitute", "symbol", "symbols_of", "trace_context", "trace_thunk", "traceable_dtype",
     "tree_differences", "undecided_equalities", "unknown_symbol_error", "user_frame",
@@ -468,6 +469,14 @@ def in_no_mesh(eqn: Equation) -> Equation:
         return eqn.replace(params=params)
     with eqn.ctx.manager, without_mesh():
         return eqn.replace(params=params, ctx=_core.JaxprEqnContext())
+
+
+_TYPE_CASTS = (_core.pvary_p, _core.reduced_vary_cast_p, _parallel.preduced_p, _parallel.vary_unreduced_cast_p)
+
+
+def is_type_cast(eqn: Equation) -> bool:
+    """Whether an equation says nothing but along which axes of a mesh its operand differs between devices."""
+    return eqn.primitive in _TYPE_CASTS
 
 
 def _open_sharding(name: str, value: Any) -> Any:

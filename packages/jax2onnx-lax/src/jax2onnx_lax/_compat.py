@@ -23,11 +23,10 @@ from jax._src.random import threefry4x32 as _threefry4x32
 from jax._src.state import discharge as _discharge
 from jax2onnx_core import Dim
 from jax2onnx_core.jax_types import Equation, Jaxpr
-from jax2onnx_core.jaxprs import bind_primitive, is_jaxpr
+from jax2onnx_core.jaxprs import bind_primitive
 
 __all__ = [
     "DIGAMMA_AT_ZERO",
-    "axis_names",
     "batched",
     "bessel_i0e",
     "betainc",
@@ -193,13 +192,6 @@ def lax_function(name: str, otherwise: ArrayFn) -> ArrayFn:
     """`jax.lax.<name>`, or `otherwise` where this version of JAX lacks it."""
     found: ArrayFn = vars(lax).get(name, otherwise)
     return found
-
-
-def axis_names(eqn: Equation) -> frozenset[str]:
-    """The axes of a mesh that an equation, or a jaxpr in it, uses by name."""
-    jaxprs = [value for value in jax.tree_util.tree_leaves(list(eqn.params.values()), is_leaf=is_jaxpr) if is_jaxpr(value)]
-    effects = {*eqn.effects}.union(*(jaxpr.effects for jaxpr in jaxprs))
-    return frozenset(effect.name for effect in effects if isinstance(effect, _core.NamedAxisEffect))
 
 
 @contextlib.contextmanager

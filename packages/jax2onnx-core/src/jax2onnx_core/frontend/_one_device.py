@@ -47,6 +47,12 @@ class _OneDevice(JaxprRewriter):
     def params(self, eqn: Equation) -> Params:
         return {name: self._param(value) for name, value in eqn.params.items()}
 
+    def is_left_out(self, eqn: Equation) -> bool:
+        if not _compat.is_type_cast(eqn):
+            return False
+        self.replace(eqn.outvars[0], eqn.invars[0])
+        return True
+
     def equation(self, eqn: Equation) -> Equation:
         return _compat.in_no_mesh(super().equation(eqn))
 

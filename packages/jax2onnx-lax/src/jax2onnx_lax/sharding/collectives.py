@@ -126,7 +126,7 @@ def all_gather(run: Interpreter, eqn: Equation, operand: Held) -> Sequence[Held]
     devices, params, x = run.devices, eqn.params, operand.spread
     names, dim = _names(devices, params["axis_name"]), params["all_gather_dimension"]
     shape = eqn.outvars[0].aval.shape
-    if params["axis_index_groups"] is not None:
+    if params.get("axis_index_groups") is not None:
         return _gathered_in_groups(devices, x, names, params)
     if params["tiled"]:
         x = _as_tiles(devices, x, dim, names)
@@ -175,7 +175,7 @@ def reduce_scatter(run: Interpreter, eqn: Equation, operand: Held) -> Sequence[H
     devices, params = run.devices, eqn.params
     names, dim = _names(devices, params["axis_name"]), params["scatter_dimension"]
     shape = eqn.outvars[0].aval.shape
-    if params["axis_index_groups"] is not None:
+    if params.get("axis_index_groups") is not None:
         blocks = functools.partial(_scattered_blocks, params)
         return [_by_blocks(devices, operand.spread, names, blocks)]
     total = devices.filled(reduced(devices, "sum", operand, names), [dim])
@@ -207,7 +207,7 @@ def all_to_all(run: Interpreter, eqn: Equation, operand: Held) -> Sequence[Held]
     devices, params, x = run.devices, eqn.params, operand.spread
     names = _names(devices, params["axis_name"])
     split, concat, shape = params["split_axis"], params["concat_axis"], eqn.outvars[0].aval.shape
-    if params["axis_index_groups"] is not None:
+    if params.get("axis_index_groups") is not None:
         return [_by_blocks(devices, x, names, functools.partial(_exchanged_blocks, params))]
     if not params["tiled"]:
         x = devices.stacked(x, frozenset(x.layout.tiled[split]))

@@ -8,8 +8,7 @@ import jax
 from jax2onnx_core.jax_types import Equation
 from jax2onnx_core.jaxprs import bind_primitive
 
-from jax2onnx_lax._compat import axis_names
-from jax2onnx_lax.sharding.interpreter import Held, Interpreter, ShardRule
+from jax2onnx_lax.sharding.interpreter import Held, Interpreter, ShardRule, axis_names
 from jax2onnx_lax.sharding.layouts import Layout, Spread
 
 __all__ = ["COMPOSITES"]

@@ -10,12 +10,12 @@ import jax
 import numpy as np
 from jax2onnx_core import Dim, Jaxpr
 from jax2onnx_core.jax_types import Equation
-from jax2onnx_core.jaxprs import bind_primitive, eval_jaxpr, is_literal, open_jaxpr
+from jax2onnx_core.jaxprs import bind_primitive, eval_jaxpr, is_jaxpr, is_literal, open_jaxpr
 
-from jax2onnx_lax._compat import axis_names, batched, traced_body, traced_for
+from jax2onnx_lax._compat import batched, traced_body, traced_for
 from jax2onnx_lax.sharding.layouts import Devices, Layout, Spread, whole
 
-__all__ = ["Held", "Interpreter", "Kind", "ShardRule", "Unreduced", "annotation"]
+__all__ = ["Held", "Interpreter", "Kind", "ShardRule", "Unreduced", "annotation", "axis_names"]
 
 #: What is to be done with the parts of all devices: "sum", "max" or "min".
 Kind: TypeAlias = str
@@ -57,6 +57,18 @@ class Unreduced:
 Held: TypeAlias = Spread | Unreduced
 #: `rule(interpreter, equation, *operands)`: the results, or None where it does not know better than to compute device by device.
 ShardRule: TypeAlias = Callable[..., Sequence[Held] | None]
+
+
+def axis_names(eqn: Equation) -> frozenset[str]:
+    """The axes of a mesh that an equation, or a jaxpr in it, uses by name."""
+    found: set[str] = set()
+    for name in ("axis_name", "axes"):
+        value = eqn.params.get(name, ())
+        found.update(a for a in (value if isinstance(value, (tuple, list)) else [value]) if isinstance(a, str))
+    for jaxpr in jax.tree_util.tree_leaves(list(eqn.params.values()), is_leaf=is_jaxpr):
+        if is_jaxpr(jaxpr):
+            found.update(*map(axis_names, open_jaxpr(jaxpr)[0].eqns))
+    return frozenset(found)
 
 
 def annotation(_: Interpreter, __: Equation, *operands: Held) -> Sequence[Held]:
