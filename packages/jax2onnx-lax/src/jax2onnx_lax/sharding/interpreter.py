@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Dim, Jaxpr
 from jax2onnx_core.jax_types import Equation
@@ -15,7 +16,9 @@ from jax2onnx_core.jaxprs import bind_primitive, eval_jaxpr, is_jaxpr, is_litera
 from jax2onnx_lax._compat import batched, traced_body, traced_for
 from jax2onnx_lax.sharding.layouts import Devices, Layout, Spread, whole
 
-__all__ = ["Held", "Interpreter", "Kind", "ShardRule", "Unreduced", "annotation", "axis_names"]
+__all__ = ["Held", "Interpreter", "Kind", "ShardRule", "Unreduced", "annotation", "axis_names", "evaluated"]
+
+_SMALL = 4096  # elements of a constant that is computed while the body is traced
 
 #: What is to be done with the parts of all devices: "sum", "max" or "min".
 Kind: TypeAlias = str
@@ -57,6 +60,16 @@ class Unreduced:
 Held: TypeAlias = Spread | Unreduced
 #: `rule(interpreter, equation, *operands)`: the results, or None where it does not know better than to compute device by device.
 ShardRule: TypeAlias = Callable[..., Sequence[Held] | None]
+
+
+def evaluated(eqn: Equation, arrays: Sequence[jax.Array], **params: object) -> list[jax.Array]:
+    """The results of an equation on arrays, with other parameters; small constants are computed at once."""
+    constant = all(isinstance(x, np.ndarray) and x.size <= _SMALL for x in arrays) and len(arrays) > 0
+    if not constant or any(map(is_jaxpr, eqn.params.values())):
+        return bind_primitive(eqn.primitive, {**eqn.params, **params}, *arrays)
+    with jax.ensure_compile_time_eval():
+        results = bind_primitive(eqn.primitive, {**eqn.params, **params}, *map(jnp.asarray, arrays))
+        return [np.asarray(x) for x in results]  # type: ignore[misc]
 
 
 def axis_names(eqn: Equation) -> frozenset[str]:
@@ -118,17 +131,23 @@ class Interpreter:
     def apply(self, eqn: Equation, operands: Sequence[Held]) -> Sequence[Held]:
         """The results of an equation."""
         rule = self._rules.get(eqn.primitive.name)
-        if rule is not annotation and not axis_names(eqn) and not any(x.axes for x in operands):
+        differ = axis_names(eqn) or any(x.axes for x in operands)
+        if not differ and rule is not annotation and not (rule and self._is_small(eqn, operands)):
             return self._once(eqn, operands)
         results = None if rule is None else rule(self, eqn, *operands)
         if results is not None:
             return results
         return self.on_each_device(eqn, *(x.spread for x in operands))
 
+    def _is_small(self, eqn: Equation, operands: Sequence[Held]) -> bool:
+        """Whether an array is smaller than its value, because elements are equal, or may be."""
+        uniform = any(x.spread.is_uniform(d) for x in operands for d in range(len(x.shape)))
+        return uniform or eqn.primitive.name in ("broadcast_in_dim", "iota")
+
     def _once(self, eqn: Equation, operands: Sequence[Held]) -> list[Held]:
         """The results of an equation that is the same on all devices."""
         arrays = [self.devices.filled(x.spread).array for x in operands]
-        results = bind_primitive(eqn.primitive, eqn.params, *arrays)
+        results = evaluated(eqn, arrays)
         return [whole(x, v.aval.shape) for x, v in zip(results, eqn.outvars, strict=True)]
 
     def on_each_device(self, eqn: Equation, *operands: Spread) -> list[Held]:

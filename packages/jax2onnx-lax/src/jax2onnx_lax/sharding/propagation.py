@@ -15,8 +15,8 @@ from jax2onnx_core import Dim
 from jax2onnx_core.jax_types import Equation
 from jax2onnx_core.jaxprs import bind_primitive, is_static
 
-from jax2onnx_lax.sharding.interpreter import Held, Interpreter, Kind, ShardRule, Unreduced
-from jax2onnx_lax.sharding.layouts import Layout, Spread
+from jax2onnx_lax.sharding.interpreter import Held, Interpreter, Kind, ShardRule, Unreduced, evaluated
+from jax2onnx_lax.sharding.layouts import Layout, Spread, whole
 
 __all__ = ["PROPAGATION", "SpreadRule", "result"]
 
@@ -38,7 +38,7 @@ def result(
     eqn: Equation, arrays: Sequence[jax.Array], layouts: Sequence[Layout], **params: object
 ) -> list[Held]:
     """The results of an equation on arrays, with other parameters, in these layouts."""
-    values = bind_primitive(eqn.primitive, {**eqn.params, **params}, *arrays)
+    values = evaluated(eqn, arrays, **params)
     return [Spread(x, v.aval.shape, layout) for x, v, layout in zip(values, eqn.outvars, layouts, strict=True)]
 
 
@@ -51,16 +51,20 @@ def elementwise(run: Interpreter, eqn: Equation, *operands: Spread) -> Sequence[
     if eqn.outvars[0].aval.dtype != operands[0].array.dtype and eqn.primitive.name == "bitcast_convert_type":
         if eqn.outvars[0].aval.shape != operands[0].shape:  # a dimension of bytes comes or goes
             return None
-    spread = [x if x.rank == len(shape) or not x.axes else _of_rank(x, shape) for x in operands]
+    spread = [x if x.rank != len(shape) and not x.axes else _of_shape(run, x, shape) for x in operands]
     layout = run.devices.joined([x.layout for x in spread if x.rank == len(shape)])
     arrays = [run.devices.broadcastable(x, layout) if x.rank == len(shape) else x.array for x in spread]
     return result(eqn, _broadcast([*arrays], len(layout.stacked) + len(shape)), [layout])
 
 
-def _of_rank(x: Spread, shape: tuple[Dim, ...]) -> Spread:
-    """A scalar as a value of this shape whose elements are equal."""
-    array = lax.expand_dims(x.array, range(x.array.ndim, x.array.ndim + len(shape)))
-    return Spread(array, shape, Layout(x.layout.stacked, ((),) * len(shape)))
+def _of_shape(run: Interpreter, x: Spread, shape: tuple[Dim, ...]) -> Spread:
+    """A scalar, or a value with dimensions of size 1, as one of this shape in which elements are equal."""
+    if x.rank != len(shape):
+        array = lax.expand_dims(x.array, range(x.array.ndim, x.array.ndim + len(shape)))
+        return Spread(array, shape, Layout(x.layout.stacked, ((),) * len(shape)))
+    expanded = [d for d in range(x.rank) if _is_one(x.shape[d]) and not _is_one(shape[d])]
+    x = run.devices.stacked(x, frozenset(a for d in expanded for a in x.layout.tiled[d]))
+    return dataclasses.replace(x, shape=tuple(shape))
 
 
 def _broadcast(arrays: list[jax.Array], rank: int) -> list[jax.Array]:
@@ -84,6 +88,13 @@ def broadcast_in_dim(run: Interpreter, eqn: Equation, x: Spread) -> Sequence[Hel
     tiled = dict(zip(places, x.layout.tiled, strict=True))
     layout = Layout(x.layout.stacked, tuple(tiled.get(d, ()) for d in range(rank)))
     return [Spread(lax.expand_dims(x.array, new) if new else x.array, tuple(shape), layout)]
+
+
+def iota(run: Interpreter, eqn: Equation) -> Sequence[Held] | None:
+    """Numbers along one dimension; the others are of size 1 until their elements are needed."""
+    shape, along = eqn.params["shape"], eqn.params["dimension"]
+    array = lax.broadcasted_iota(eqn.params["dtype"], tuple(n if d == along else 1 for d, n in enumerate(shape)), along)
+    return [whole(array, shape)]
 
 
 def transpose(run: Interpreter, eqn: Equation, x: Spread) -> Sequence[Held] | None:
@@ -212,15 +223,29 @@ def pad(run: Interpreter, eqn: Equation, x: Spread, value: Spread) -> Sequence[H
 
 
 def dynamic_slice(run: Interpreter, eqn: Equation, x: Spread, *starts: Spread) -> Sequence[Held] | None:
-    """Dimensions of which all is taken may be divided."""
+    """Dimensions of which all is taken may be divided; they are, where each device takes the part of its number."""
     sizes = eqn.params["slice_sizes"]
-    if x.layout.stacked or any(s.axes for s in starts):
-        return None
-    if any(axes and sizes[d] != x.shape[d] for d, axes in enumerate(x.layout.tiled)):
+    if x.layout.stacked or any(axes and sizes[d] != x.shape[d] for d, axes in enumerate(x.layout.tiled)):
         return None
     x = run.devices.filled(x)
-    taken = tuple(x.dims[d] if x.layout.tiled[d] else size for d, size in enumerate(sizes))
-    return result(eqn, [x.array, *(s.array for s in starts)], [x.layout], slice_sizes=taken)
+    divided = {d: axes for d, start in enumerate(starts) if (axes := _own_part(run, x, d, sizes[d], start))}
+    if any(start.axes and d not in divided for d, start in enumerate(starts)):
+        return None
+    tiled = tuple(divided.get(d, axes) for d, axes in enumerate(x.layout.tiled))
+    taken = tuple(x.dims[d] if tiled[d] else size for d, size in enumerate(sizes))
+    first = [np.zeros((), np.int32) if d in divided else start.array for d, start in enumerate(starts)]
+    first = [jnp.asarray(i, starts[0].array.dtype) for i in first]
+    return result(eqn, [x.array, *first], [Layout((), tiled)], slice_sizes=taken)
+
+
+def _own_part(run: Interpreter, x: Spread, dim: int, size: Dim, start: Spread) -> tuple[str, ...]:
+    """The axes along which each device takes the part of a dimension that has its number; none where it is not so."""
+    axes = start.layout.stacked
+    if not isinstance(start.array, np.ndarray) or not is_static(size) or not axes or not x.axes.isdisjoint(axes):
+        return ()
+    count = run.devices.count(axes)
+    own = np.array_equal(start.array.reshape(-1), np.arange(count) * size)
+    return axes if own and x.shape[dim] == count * size and not x.layout.tiled[dim] else ()
 
 
 def dynamic_update_slice(
@@ -422,6 +447,7 @@ _RULES: Mapping[str, SpreadRule] = {
     "concatenate": along("dimension"),
     "split": along("axis"),
     "broadcast_in_dim": broadcast_in_dim,
+    "iota": iota,
     "transpose": transpose,
     "squeeze": squeeze,
     "reshape": reshape,
