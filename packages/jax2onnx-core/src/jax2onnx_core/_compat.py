@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ShapedArray", "abstract_results", "as_weak", "bind_primitive", "bounds", "canonical_dtype", "closed", "default_float", "default_options",
-    "definition", "dim_expression", "eval_jaxpr", "inconclusive_dimension_error", "is_drop_var",
+    "definition", "dim_expression", "divided", "eval_jaxpr", "inconclusive_dimension_error", "is_drop_var",
     "is_extended_dtype", "is_jaxpr", "is_literal", "is_symbolic_dim", "is_type_cast", "is_user_file",
-    "key_physical_aval", "in_no_mesh", "mesh_size_error", "name_stack", "on_a_mesh", "open_jaxpr", "options_of", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
+    "key_physical_aval", "in_no_mesh", "name_stack", "on_a_mesh", "open_jaxpr", "options_of", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
     "solve_dims", "substitute", "symbol", "symbols_of", "trace_context", "trace_thunk", "traceable_dtype",
-    "tree_differences", "undecided_equalities", "unknown_symbol_error", "user_frame",
+    "tree_differences", "typed_sharding", "undecided_equalities", "unknown_symbol_error", "user_frame",
     "with_constants", "with_exact_shape", "with_known_dim", "without_dead_equations", "without_experiments", "without_mesh",
     "without_references", "without_sharding", "wrap_key",
 ]  # fmt: skip
@@ -460,6 +460,25 @@ def without_sharding(aval: Aval) -> Aval:
     if not _has_mesh(aval):
         return aval
     return with_exact_shape(_core.ShapedArray(_plain(aval.shape), aval.dtype, aval.weak_type), aval.shape)
+
+
+def typed_sharding(sharding: object) -> jax.sharding.NamedSharding | None:
+    """A sharding that is part of a type, because axes of its mesh are explicit; None for any other."""
+    if isinstance(sharding, jax.sharding.NamedSharding) and any(
+        kind is jax.sharding.AxisType.Explicit for kind in sharding.mesh.axis_types
+    ):
+        return sharding
+    return None
+
+
+def divided(array: jax.Array, sharding: jax.sharding.NamedSharding) -> jax.Array:
+    """The array, divided over the devices that there are."""
+    if isinstance(sharding.mesh, jax.sharding.Mesh):
+        return jax.device_put(array, sharding)
+    mesh = sharding.mesh
+    devices = np.array(jax.devices()[: mesh.size]).reshape(mesh.axis_sizes)
+    concrete = jax.sharding.Mesh(devices, mesh.axis_names, axis_types=mesh.axis_types)
+    return jax.device_put(array, jax.sharding.NamedSharding(concrete, sharding.spec))
 
 
 def in_no_mesh(eqn: Equation) -> Equation:

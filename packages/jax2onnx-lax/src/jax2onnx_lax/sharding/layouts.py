@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import jax
+import numpy as np
 from jax import lax
 from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 
-__all__ = ["STACKED", "Devices", "Layout", "Spread", "whole"]
+__all__ = ["STACKED", "Devices", "Layout", "Spread", "broadcast", "expanded", "whole"]
 
 #: The place of a mesh axis that is a leading axis of an array.
 STACKED = -1
@@ -130,7 +131,7 @@ class Devices:
         count = len(x.layout.stacked)
         wanted = [d for d in (range(x.rank) if dims is None else dims) if x.is_uniform(d)]
         shape = [x.shape[i - count] if i - count in wanted else n for i, n in enumerate(x.array.shape)]
-        return dataclasses.replace(x, array=_broadcast(x.array, shape))
+        return dataclasses.replace(x, array=broadcast(x.array, shape))
 
     def relaid(self, x: Spread, layout: Layout) -> Spread:
         """The value in a layout that has all of its axes, with all elements of the dimensions that are divided."""
@@ -139,7 +140,7 @@ class Devices:
             if axes and not x.layout.tiled[d]:
                 x = self._tiled(x, d, axes)
         sizes = [self.sizes[a] for a in layout.stacked]
-        return Spread(_broadcast(_led(x, layout.stacked), [*sizes, *x.dims]), x.shape, layout)
+        return Spread(broadcast(_led(x, layout.stacked), [*sizes, *x.dims]), x.shape, layout)
 
     def broadcastable(self, x: Spread, layout: Layout) -> jax.Array:
         """An array in a layout that has all axes of the value, of size 1 along axes and dimensions where it does not differ."""
@@ -180,7 +181,7 @@ class Devices:
         rest = tuple(a for a in x.layout.stacked if a not in axes)
         array = _led(x, (*rest, *axes))
         sizes = [self.sizes[a] for a in axes]
-        array = _broadcast(array, [*array.shape[: len(rest)], *sizes, *x.dims])
+        array = broadcast(array, [*array.shape[: len(rest)], *sizes, *x.dims])
         first = len(rest) + len(axes)
         order = [*range(len(rest)), *range(first, first + dim), *range(len(rest), first)]
         array = _transpose(array, [*order, *range(first + dim, array.ndim)])
@@ -197,11 +198,27 @@ def _led(x: Spread, axes: Sequence[str]) -> jax.Array:
     count = len(present)
     array = _transpose(x.array, [*map(x.layout.stacked.index, present), *range(count, x.array.ndim)])
     new = [i for i, a in enumerate(axes) if a not in present]
-    return lax.expand_dims(array, new) if new else array
+    return expanded(array, new)
 
 
 def _is_one(dim: Dim) -> bool:
     return is_static(dim) and dim == 1
+
+
+def expanded(x: jax.Array, axes: Sequence[int]) -> jax.Array:
+    """The array with axes of size 1 at these places; a NumPy array stays one."""
+    if isinstance(x, np.ndarray):
+        return np.expand_dims(x, tuple(axes))
+    return lax.expand_dims(x, axes) if axes else x
+
+
+def broadcast(x: jax.Array, shape: Sequence[Dim]) -> jax.Array:
+    """The array, whose axes of size 1 are as large as those of `shape`; a NumPy array stays one."""
+    if tuple(shape) == tuple(x.shape):
+        return x
+    if isinstance(x, np.ndarray) and all(map(is_static, shape)):
+        return np.broadcast_to(x, tuple(shape))  # type: ignore[arg-type]
+    return lax.broadcast_in_dim(x, tuple(shape), tuple(range(x.ndim)))
 
 
 def _reshape(x: jax.Array, shape: Sequence[Dim]) -> jax.Array:
@@ -210,7 +227,3 @@ def _reshape(x: jax.Array, shape: Sequence[Dim]) -> jax.Array:
 
 def _transpose(x: jax.Array, order: Sequence[int]) -> jax.Array:
     return x if list(order) == list(range(x.ndim)) else lax.transpose(x, tuple(order))
-
-
-def _broadcast(x: jax.Array, shape: Sequence[Dim]) -> jax.Array:
-    return x if tuple(shape) == tuple(x.shape) else lax.broadcast_in_dim(x, tuple(shape), tuple(range(x.ndim)))

@@ -16,7 +16,7 @@ from jax2onnx_core.jax_types import Equation
 from jax2onnx_core.jaxprs import bind_primitive, is_static
 
 from jax2onnx_lax.sharding.interpreter import Held, Interpreter, Kind, ShardRule, Unreduced, evaluated
-from jax2onnx_lax.sharding.layouts import Layout, Spread, whole
+from jax2onnx_lax.sharding.layouts import Layout, Spread, broadcast, expanded, whole
 
 __all__ = ["PROPAGATION", "SpreadRule", "result"]
 
@@ -60,7 +60,7 @@ def elementwise(run: Interpreter, eqn: Equation, *operands: Spread) -> Sequence[
 def _of_shape(run: Interpreter, x: Spread, shape: tuple[Dim, ...]) -> Spread:
     """A scalar, or a value with dimensions of size 1, as one of this shape in which elements are equal."""
     if x.rank != len(shape):
-        array = lax.expand_dims(x.array, range(x.array.ndim, x.array.ndim + len(shape)))
+        array = expanded(x.array, range(x.array.ndim, x.array.ndim + len(shape)))
         return Spread(array, shape, Layout(x.layout.stacked, ((),) * len(shape)))
     expanded = [d for d in range(x.rank) if _is_one(x.shape[d]) and not _is_one(shape[d])]
     x = run.devices.stacked(x, frozenset(a for d in expanded for a in x.layout.tiled[d]))
@@ -72,7 +72,7 @@ def _broadcast(arrays: list[jax.Array], rank: int) -> list[jax.Array]:
     full = [np.ndim(x) == rank for x in arrays]
     shapes = [jnp.shape(x) for x, is_full in zip(arrays, full, strict=True) if is_full]
     shape = tuple(next((n for n in sizes if not (is_static(n) and n == 1)), 1) for sizes in zip(*shapes, strict=True))
-    return [jnp.broadcast_to(x, shape) if f and jnp.shape(x) != shape else x for x, f in zip(arrays, full, strict=True)]
+    return [broadcast(x, shape) if is_full else x for x, is_full in zip(arrays, full, strict=True)]
 
 
 # -- shapes -------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def broadcast_in_dim(run: Interpreter, eqn: Equation, x: Spread) -> Sequence[Hel
     new = [count + d for d in range(rank) if d not in places]
     tiled = dict(zip(places, x.layout.tiled, strict=True))
     layout = Layout(x.layout.stacked, tuple(tiled.get(d, ()) for d in range(rank)))
-    return [Spread(lax.expand_dims(x.array, new) if new else x.array, tuple(shape), layout)]
+    return [Spread(expanded(x.array, new), tuple(shape), layout)]
 
 
 def iota(run: Interpreter, eqn: Equation) -> Sequence[Held] | None:
