@@ -25,7 +25,7 @@ def _knows_a_mesh(jaxpr: Jaxpr) -> bool:
 def _holds_a_mesh(value: object) -> bool:
     if isinstance(value, (tuple, list)):
         return any(map(_holds_a_mesh, value))
-    return is_jaxpr(value) and _knows_a_mesh(value)  # type: ignore[arg-type]
+    return is_jaxpr(value) and _knows_a_mesh(value)
 
 
 class _OneDevice(JaxprRewriter):

@@ -44,7 +44,9 @@ def as_traced(arrays: Sequence[Any], avals: Sequence[jax.ShapeDtypeStruct]) -> l
         x if _compat.is_extended_dtype(aval.dtype) else jax.numpy.asarray(x, aval.dtype)
         for x, aval in zip(arrays, avals, strict=True)
     ]
-    typed = [x if aval.sharding is None else _compat.divided(x, aval.sharding) for x, aval in zip(typed, avals, strict=True)]
+    typed = [
+        x if aval.sharding is None else _compat.divided(x, aval.sharding) for x, aval in zip(typed, avals, strict=True)
+    ]
     return [_compat.as_weak(x) if aval.weak_type else x for x, aval in zip(typed, avals, strict=True)]
 
 

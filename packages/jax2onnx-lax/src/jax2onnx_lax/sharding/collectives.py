@@ -189,7 +189,9 @@ def _unstacked(devices: Devices, x: Spread, dim: int, names: Sequence[str], shap
     """The value of which each device along axes keeps one element of a dimension, which goes."""
     array = jnp.moveaxis(x.array, len(x.layout.stacked) + dim, 0)
     array = _several_axes(devices, array, names)
-    return Spread(array, shape, Layout((*names, *x.layout.stacked), (*x.layout.tiled[:dim], *x.layout.tiled[dim + 1 :])))
+    return Spread(
+        array, shape, Layout((*names, *x.layout.stacked), (*x.layout.tiled[:dim], *x.layout.tiled[dim + 1 :]))
+    )
 
 
 def _scattered_blocks(params: Mapping[str, object], blocks: list[jax.Array]) -> list[jax.Array]:

@@ -66,9 +66,7 @@ def _carried(
     """The first values of a loop in layouts that its body keeps; `results` gives those of the body for given operands."""
     carry = [run.devices.filled(x.spread) for x in init]
     while True:
-        joined = [
-            run.devices.joined([x.layout, layout]) for x, layout in zip(carry, results(carry), strict=True)
-        ]
+        joined = [run.devices.joined([x.layout, layout]) for x, layout in zip(carry, results(carry), strict=True)]
         if joined == [x.layout for x in carry]:
             return carry
         carry = _laid(run, carry, joined)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Dim, Jaxpr
 from jax2onnx_core.jax_types import Equation
-from jax2onnx_core.jaxprs import bind_primitive, eval_jaxpr, is_jaxpr, is_literal, open_jaxpr
+from jax2onnx_core.jaxprs import bind_primitive, eval_jaxpr, is_extended_dtype, is_jaxpr, is_literal, open_jaxpr
 
 from jax2onnx_lax._compat import batched, traced_body, traced_for
 from jax2onnx_lax.sharding.layouts import Devices, Layout, Spread, whole
@@ -65,7 +65,8 @@ ShardRule: TypeAlias = Callable[..., Sequence[Held] | None]
 def evaluated(eqn: Equation, arrays: Sequence[jax.Array], **params: object) -> list[jax.Array]:
     """The results of an equation on arrays, with other parameters; small constants are computed at once."""
     constant = all(isinstance(x, np.ndarray) and x.size <= _SMALL for x in arrays) and len(arrays) > 0
-    if not constant or any(map(is_jaxpr, eqn.params.values())):
+    is_key = any(is_extended_dtype(v.aval.dtype) for v in eqn.outvars)
+    if not constant or is_key or any(map(is_jaxpr, eqn.params.values())):
         return bind_primitive(eqn.primitive, {**eqn.params, **params}, *arrays)
     with jax.ensure_compile_time_eval():
         results = bind_primitive(eqn.primitive, {**eqn.params, **params}, *map(jnp.asarray, arrays))
@@ -164,9 +165,7 @@ class Interpreter:
             found.insert(0, (axis, differ))
         results = eval_jaxpr(jaxpr, *(x.array for x in laid))
         stacked = [tuple(axis for axis, differ in found if differ[i]) for i in range(len(results))]
-        return [
-            self._spread(x, names, v.aval.shape) for x, names, v in zip(results, stacked, eqn.outvars, strict=True)
-        ]
+        return [self._spread(x, names, v.aval.shape) for x, names, v in zip(results, stacked, eqn.outvars, strict=True)]
 
     def _led(self, x: Spread, axes: Sequence[str]) -> Spread:
         """The value with those of the axes leading, in order, along which it differs."""

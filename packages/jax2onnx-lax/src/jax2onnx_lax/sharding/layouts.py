@@ -47,9 +47,7 @@ class Layout:
     def stacking(self, axes: frozenset[str]) -> Layout:
         """The layout with these axes of it leading, after those that lead already; dimensions that they divide are not divided."""
         moved = [a for names in self.tiled if axes.intersection(names) for a in names]
-        return Layout(
-            (*self.stacked, *moved), tuple(() if axes.intersection(names) else names for names in self.tiled)
-        )
+        return Layout((*self.stacked, *moved), tuple(() if axes.intersection(names) else names for names in self.tiled))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -34,9 +34,7 @@ _ELEMENTWISE = (
 )  # fmt: skip
 
 
-def result(
-    eqn: Equation, arrays: Sequence[jax.Array], layouts: Sequence[Layout], **params: object
-) -> list[Held]:
+def result(eqn: Equation, arrays: Sequence[jax.Array], layouts: Sequence[Layout], **params: object) -> list[Held]:
     """The results of an equation on arrays, with other parameters, in these layouts."""
     values = evaluated(eqn, arrays, **params)
     return [Spread(x, v.aval.shape, layout) for x, v, layout in zip(values, eqn.outvars, layouts, strict=True)]
@@ -48,9 +46,10 @@ def result(
 def elementwise(run: Interpreter, eqn: Equation, *operands: Spread) -> Sequence[Held] | None:
     """Operands in one layout; one that is the same everywhere keeps its size 1."""
     shape = eqn.outvars[0].aval.shape
-    if eqn.outvars[0].aval.dtype != operands[0].array.dtype and eqn.primitive.name == "bitcast_convert_type":
-        if eqn.outvars[0].aval.shape != operands[0].shape:  # a dimension of bytes comes or goes
-            return None
+    if (
+        eqn.primitive.name == "bitcast_convert_type" and len(shape) != operands[0].rank
+    ):  # a dimension of bytes comes or goes
+        return None
     spread = [x if x.rank != len(shape) and not x.axes else _of_shape(run, x, shape) for x in operands]
     layout = run.devices.joined([x.layout for x in spread if x.rank == len(shape)])
     arrays = [run.devices.broadcastable(x, layout) if x.rank == len(shape) else x.array for x in spread]
@@ -62,8 +61,8 @@ def _of_shape(run: Interpreter, x: Spread, shape: tuple[Dim, ...]) -> Spread:
     if x.rank != len(shape):
         array = expanded(x.array, range(x.array.ndim, x.array.ndim + len(shape)))
         return Spread(array, shape, Layout(x.layout.stacked, ((),) * len(shape)))
-    expanded = [d for d in range(x.rank) if _is_one(x.shape[d]) and not _is_one(shape[d])]
-    x = run.devices.stacked(x, frozenset(a for d in expanded for a in x.layout.tiled[d]))
+    one = [d for d in range(x.rank) if _is_one(x.shape[d]) and not _is_one(shape[d])]
+    x = run.devices.stacked(x, frozenset(a for d in one for a in x.layout.tiled[d]))
     return dataclasses.replace(x, shape=tuple(shape))
 
 
@@ -81,8 +80,8 @@ def _broadcast(arrays: list[jax.Array], rank: int) -> list[jax.Array]:
 def broadcast_in_dim(run: Interpreter, eqn: Equation, x: Spread) -> Sequence[Held] | None:
     """New dimensions, and those that are expanded, are of size 1 until their elements are needed."""
     shape, places = eqn.params["shape"], eqn.params["broadcast_dimensions"]
-    expanded = [d for d, place in enumerate(places) if x.layout.tiled[d] and x.shape[d] != shape[place]]
-    x = run.devices.stacked(x, frozenset(a for d in expanded for a in x.layout.tiled[d]))
+    one = [d for d, place in enumerate(places) if x.layout.tiled[d] and x.shape[d] != shape[place]]
+    x = run.devices.stacked(x, frozenset(a for d in one for a in x.layout.tiled[d]))
     count, rank = len(x.layout.stacked), len(shape)
     new = [count + d for d in range(rank) if d not in places]
     tiled = dict(zip(places, x.layout.tiled, strict=True))
@@ -161,7 +160,7 @@ def _groups(old: Sequence[Dim], new: Sequence[Dim]) -> list[tuple[list[int], lis
 def _is_less(a: Dim, b: Dim) -> bool:
     if is_static(a) and is_static(b):
         return a < b
-    return bool(is_static(a)) or not is_static(b) and b % a == 0
+    return bool(is_static(a)) or (not is_static(b) and b % a == 0)
 
 
 def _is_one(dim: Dim) -> bool:
@@ -219,7 +218,9 @@ def pad(run: Interpreter, eqn: Equation, x: Spread, value: Spread) -> Sequence[H
     if value.axes or any(axes and tuple(config[d]) != (0, 0, 0) for d, axes in enumerate(x.layout.tiled)):
         return None
     x = run.devices.filled(x)
-    return result(eqn, [x.array, value.array], [x.layout], padding_config=(*[(0, 0, 0)] * len(x.layout.stacked), *config))
+    return result(
+        eqn, [x.array, value.array], [x.layout], padding_config=(*[(0, 0, 0)] * len(x.layout.stacked), *config)
+    )
 
 
 def dynamic_slice(run: Interpreter, eqn: Equation, x: Spread, *starts: Spread) -> Sequence[Held] | None:
@@ -264,7 +265,12 @@ def dynamic_update_slice(
 def gather(run: Interpreter, eqn: Equation, x: Spread, indices: Spread) -> Sequence[Held] | None:
     """The operand may be divided along dimensions of which slices take all, the indices along all but the last one."""
     numbers, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
-    if x.layout.stacked or indices.layout.stacked or not x.axes.isdisjoint(indices.axes) or numbers.operand_batching_dims:
+    if (
+        x.layout.stacked
+        or indices.layout.stacked
+        or not x.axes.isdisjoint(indices.axes)
+        or numbers.operand_batching_dims
+    ):
         return None
     if indices.layout.tiled[-1] or any(axes and sizes[d] != x.shape[d] for d, axes in enumerate(x.layout.tiled)):
         return None
@@ -348,7 +354,11 @@ def _product(run: Interpreter, eqn: Equation, lhs: Spread, rhs: Spread) -> list[
     only = [a for a in left if a not in both], [a for a in right if a not in both]
     free = [d for d in range(lhs.rank) if d not in (*lc, *lb)], [d for d in range(rhs.rank) if d not in (*rc, *rb)]
     second = len(both) + len(lb) + len(only[0]) + len(free[0])
-    at = [*range(len(both)), *(len(both) + len(lb) + i for i in range(len(only[0]))), *(second + i for i in range(len(only[1])))]
+    at = [
+        *range(len(both)),
+        *(len(both) + len(lb) + i for i in range(len(only[0]))),
+        *(second + i for i in range(len(only[1]))),
+    ]
     if at != [*range(len(at))]:
         array = lax.transpose(array, [*at, *(i for i in range(array.ndim) if i not in at)])
     tiled = [lhs.layout.tiled[d] for d in (*lb, *free[0])] + [rhs.layout.tiled[d] for d in free[1]]
