@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+
+# Eight devices of the CPU, for programs over meshes; JAX reads this when it looks for devices.
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8".strip()
 
 
 def pytest_collection_finish() -> None:

@@ -17,6 +17,8 @@ import numpy as np
 from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import dtypes as _dtypes
+from jax._src import mesh as _mesh
+from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info
 from jax._src import tree_util as _tree_util
 from jax._src.export import shape_poly as _shape_poly
@@ -25,6 +27,7 @@ from jax._src.interpreters import batching as _batching
 from jax._src.interpreters import mlir as _mlir
 from jax._src.interpreters import partial_eval as _partial_eval
 from jax._src.lax import lax as _lax
+from jax._src.lax import parallel as _parallel
 from jax._src.state import discharge as _discharge
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.build.names import user_line
@@ -48,13 +51,57 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 __all__ = [
-    "ShapedArray", "abstract_results", "as_weak", "bind_primitive", "bounds", "canonical_dtype", "closed", "default_float", "default_options",
-    "definition", "dim_expression", "eval_jaxpr", "inconclusive_dimension_error", "is_drop_var",
-    "is_extended_dtype", "is_jaxpr", "is_literal", "is_symbolic_dim", "is_user_file",
-    "key_physical_aval", "name_stack", "open_jaxpr", "options_of", "random_keys", "rebuild_jaxpr", "register_composite_rules", "scope_of",
-    "solve_dims", "substitute", "symbol", "symbols_of", "trace_context", "trace_thunk", "traceable_dtype",
-    "tree_differences", "undecided_equalities", "unknown_symbol_error", "user_frame",
-    "with_constants", "with_exact_shape", "with_known_dim", "without_dead_equations", "without_experiments", "without_references",
+    "ShapedArray",
+    "abstract_results",
+    "as_weak",
+    "bind_primitive",
+    "bounds",
+    "canonical_dtype",
+    "closed",
+    "default_float",
+    "default_options",
+    "definition",
+    "dim_expression",
+    "divided",
+    "eval_jaxpr",
+    "in_no_mesh",
+    "inconclusive_dimension_error",
+    "is_drop_var",
+    "is_extended_dtype",
+    "is_jaxpr",
+    "is_literal",
+    "is_symbolic_dim",
+    "is_type_cast",
+    "is_user_file",
+    "key_physical_aval",
+    "name_stack",
+    "on_a_mesh",
+    "open_jaxpr",
+    "options_of",
+    "random_keys",
+    "rebuild_jaxpr",
+    "register_composite_rules",
+    "scope_of",
+    "solve_dims",
+    "substitute",
+    "symbol",
+    "symbols_of",
+    "trace_context",
+    "trace_thunk",
+    "traceable_dtype",
+    "tree_differences",
+    "typed_sharding",
+    "undecided_equalities",
+    "unknown_symbol_error",
+    "user_frame",
+    "with_constants",
+    "with_exact_shape",
+    "with_known_dim",
+    "without_dead_equations",
+    "without_experiments",
+    "without_mesh",
+    "without_references",
+    "without_sharding",
     "wrap_key",
 ]  # fmt: skip
 
@@ -308,11 +355,16 @@ def with_exact_shape(aval: TraceableAval, shape: Dims) -> TraceableAval:
     """The aval with these very dimensions: JAX would make plain ints of subclasses of int."""
     if shape == tuple(aval.shape) and all(type(a) is type(b) for a, b in zip(shape, aval.shape, strict=True)):
         return aval
-    plain = tuple(int(d) if is_static(d) else d for d in shape)
+    plain = _plain(shape)
     # JAX keeps one object for all equal avals, so the one that remembers symbols has to be a copy.
     result = _unshared(aval.update(shape=plain))
     object.__setattr__(result, "shape", shape)
     return result
+
+
+def _plain(shape: Dims) -> Dims:
+    """The dimensions without what subclasses of int remember."""
+    return tuple(int(d) if is_static(d) else d for d in shape)
 
 
 def _unshared(aval: TraceableAval) -> TraceableAval:
@@ -428,6 +480,74 @@ def _options(values: Mapping[str, object]) -> Iterator[None]:
             if state is not None and state.value != value:
                 stack.enter_context(state(value))
         yield
+
+
+@contextlib.contextmanager
+def without_mesh() -> Iterator[None]:
+    """Inside, JAX is in the context of no mesh, whatever `jax.set_mesh` was called with."""
+    concrete = _sharding_impls._internal_use_concrete_mesh(_mesh.empty_concrete_mesh)
+    with jax.sharding.use_abstract_mesh(_mesh.empty_abstract_mesh), concrete:
+        yield
+
+
+def on_a_mesh(eqn: Equation) -> bool:
+    """Whether an equation, or one of its results, knows of a mesh of devices."""
+    return not eqn.ctx.cur_abstract_mesh.empty or any(_has_mesh(v.aval) for v in (*eqn.invars, *eqn.outvars))
+
+
+def _has_mesh(aval: object) -> bool:
+    return isinstance(aval, _core.ShapedArray) and not aval.sharding.mesh.empty
+
+
+def without_sharding(aval: Aval) -> Aval:
+    """The aval of the whole array, as if there were one device."""
+    if not _has_mesh(aval):
+        return aval
+    return with_exact_shape(_core.ShapedArray(_plain(aval.shape), aval.dtype, aval.weak_type), aval.shape)
+
+
+def typed_sharding(sharding: object) -> jax.sharding.NamedSharding | None:
+    """A sharding that is part of a type, because axes of its mesh are explicit; None for any other."""
+    if isinstance(sharding, jax.sharding.NamedSharding) and any(
+        kind is jax.sharding.AxisType.Explicit for kind in sharding.mesh.axis_types
+    ):
+        return sharding
+    return None
+
+
+def divided(array: jax.Array, sharding: jax.sharding.NamedSharding) -> jax.Array:
+    """The array, divided over the devices that there are."""
+    if isinstance(sharding.mesh, jax.sharding.Mesh):
+        return jax.device_put(array, sharding)
+    mesh = sharding.mesh
+    devices = np.array(jax.devices()[: mesh.size]).reshape(mesh.axis_sizes)
+    concrete = jax.sharding.Mesh(devices, mesh.axis_names, axis_types=mesh.axis_types)
+    return jax.device_put(array, jax.sharding.NamedSharding(concrete, sharding.spec))
+
+
+def in_no_mesh(eqn: Equation) -> Equation:
+    """The equation, as if it had been traced in the context of no mesh; its shardings are left open."""
+    params = {name: _open_sharding(name, value) for name, value in eqn.params.items()}
+    if eqn.ctx.cur_abstract_mesh.empty:
+        return eqn.replace(params=params)
+    with eqn.ctx.manager, without_mesh():
+        return eqn.replace(params=params, ctx=_core.JaxprEqnContext())
+
+
+_TYPE_CASTS = (_core.pvary_p, _core.reduced_vary_cast_p, _parallel.preduced_p, _parallel.vary_unreduced_cast_p)
+
+
+def is_type_cast(eqn: Equation) -> bool:
+    """Whether an equation says nothing but along which axes of a mesh its operand differs between devices."""
+    return eqn.primitive in _TYPE_CASTS
+
+
+def _open_sharding(name: str, value: Any) -> Any:
+    if name == "out_sharding" or (name == "sharding" and isinstance(value, jax.sharding.NamedSharding)):
+        return None
+    if name in ("in_shardings", "out_shardings") and isinstance(value, tuple):
+        return (_sharding_impls.UNSPECIFIED,) * len(value)
+    return value
 
 
 def as_weak(array: jax.Array) -> jax.Array:

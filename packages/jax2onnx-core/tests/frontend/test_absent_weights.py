@@ -169,5 +169,5 @@ def test_a_type_that_is_not_found_is_explained() -> None:
 
 def test_sharded_arrays_are_gathered_when_they_are_written(tmp_path: Path) -> None:
     mesh = jax.make_mesh((len(jax.devices()),), ("x",))
-    weight = jax.device_put(jnp.arange(16.0).reshape(4, 4), jax.NamedSharding(mesh, jax.P("x")))
-    to_onnx(lambda x: x @ weight, [("B", 4)]).verify()
+    weight = jax.device_put(jnp.arange(64.0).reshape(16, 4), jax.NamedSharding(mesh, jax.P("x")))
+    to_onnx(lambda x: x @ weight, [("B", 16)]).verify()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from jax import lax
 from jax._src import core as _core
 from jax._src import source_info_util as _source_info
 from jax._src.core import max_dim, min_dim
+from jax._src.interpreters import batching as _batching
 from jax._src.lax import special as _special
 from jax._src.lax.lax import _ragged_dot_general_impl as ragged_dot_general
 from jax._src.random import core as _random
@@ -20,11 +22,12 @@ from jax._src.random import prng as _prng
 from jax._src.random import threefry4x32 as _threefry4x32
 from jax._src.state import discharge as _discharge
 from jax2onnx_core import Dim
-from jax2onnx_core.jax_types import Equation
+from jax2onnx_core.jax_types import Equation, Jaxpr
 from jax2onnx_core.jaxprs import bind_primitive
 
 __all__ = [
     "DIGAMMA_AT_ZERO",
+    "batched",
     "bessel_i0e",
     "betainc",
     "bind_equation",
@@ -47,6 +50,8 @@ __all__ = [
     "random_split",
     "sparse_definition",
     "threefry4x32",
+    "traced_body",
+    "traced_for",
 ]
 
 
@@ -195,3 +200,36 @@ def lax_function(name: str, otherwise: ArrayFn) -> ArrayFn:
     """`jax.lax.<name>`, or `otherwise` where this version of JAX lacks it."""
     found: ArrayFn = vars(lax).get(name, otherwise)
     return found
+
+
+@contextlib.contextmanager
+def traced_for(eqn: Equation) -> Iterator[None]:
+    """Inside, what is traced stands for an equation: it has its line, its names and its options."""
+    names = _source_info.current_name_stack() + eqn.source_info.name_stack
+    with _source_info.user_context(eqn.source_info.traceback, name_stack=names), eqn.ctx.manager:
+        yield
+
+
+def traced_body(eqn: Equation, axes: Sequence[tuple[str, int]]) -> Jaxpr:
+    """The closed jaxpr of one equation, in which the axes of a mesh have names and sizes."""
+    operands = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
+
+    def body(*xs: jax.Array) -> list[jax.Array]:
+        return bind_primitive(eqn.primitive, eqn.params, *xs)
+
+    return jax.make_jaxpr(body, axis_env=list(axes))(*operands)
+
+
+def batched(jaxpr: Jaxpr, axis: str, size: int, operands: Sequence[bool]) -> tuple[Jaxpr, Sequence[bool]]:
+    """A closed jaxpr under `jax.vmap` along a named axis, which leads in arrays.
+
+    Args:
+      jaxpr: the jaxpr.
+      axis: the name of the axis.
+      size: its size.
+      operands: which of the operands have it.
+
+    Returns:
+      The jaxpr, and which of the results have the axis.
+    """
+    return _batching.batch_jaxpr(jaxpr, _batching.AxisData(axis, size, None, None), list(operands), False)

@@ -33,7 +33,8 @@ _STATIC = "An argument that is to be fixed in the model is not listed, but bound
 class Spec:
     """A shape and a dtype, and `where` in the call of `to_onnx` they stand.
 
-    `is_explicit` says that the dtype was asked for, not the one that an example happens to have.
+    `is_explicit` says that the dtype was asked for, not the one that an example happens to have; `sharding` is a sharding
+    that is part of the type.
     """
 
     shape: Shape
@@ -41,6 +42,7 @@ class Spec:
     where: str
     weak_type: bool = False
     is_explicit: bool = False
+    sharding: jax.sharding.NamedSharding | None = None
 
 
 def read_spec(spec: PyTree, where: str) -> PyTree:
@@ -56,7 +58,8 @@ def read_spec(spec: PyTree, where: str) -> PyTree:
         return Spec(tuple(spec.shape), spec.dtype, where)
     if isinstance(spec, (jax.ShapeDtypeStruct, jax.Array)):
         aval = jax.typeof(spec) if isinstance(spec, jax.Array) else spec
-        return Spec(tuple(aval.shape), aval.dtype, where, aval.weak_type, is_explicit=aval is spec)
+        sharding = _compat.typed_sharding(aval.sharding)
+        return Spec(tuple(aval.shape), aval.dtype, where, aval.weak_type, is_explicit=aval is spec, sharding=sharding)
     if isinstance(spec, (bool, int, float, complex)):
         return _of_number(spec, where)
     if isinstance(spec, (str, bytes)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Hashable, Mapping, Sequence
 
 import jax
@@ -13,6 +14,7 @@ from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.frontend._adapters import AdaptedCallable
 from jax2onnx_core.frontend._constant_keys import constant_keys
 from jax2onnx_core.frontend._lost_state import lost_state
+from jax2onnx_core.frontend._one_device import on_one_device
 from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend._snapshots import ArraySnapshots
 from jax2onnx_core.frontend.activation import activation_window, named_modules
@@ -27,6 +29,8 @@ __all__ = ["NEW_STATE", "Traced", "trace"]
 
 #: What the names of outputs begin with that are new states of a model.
 NEW_STATE = "new_state"
+
+_DIVISION = re.compile(r"but (\d+) does not evenly divide (.+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,14 +99,17 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
                 _advise(error, inputs)
                 raise
             raise undecided(error, inputs.symbols) from error
+        except ValueError as error:
+            _advise_on_mesh(error, inputs)
+            raise
     leaves, out_tree = jax.tree_util.tree_flatten_with_path(shapes)
     taken = Names()
     names = [taken.unique(_output_name(path, has_states=bool(adapted.states))) for path, _ in leaves]
-    avals = [v.aval for v in open_jaxpr(jaxpr)[0].outvars]
     # Absent weights are constants of the jaxpr like others.
     variables = open_jaxpr(jaxpr)[0].invars
     absent = [AbsentWeight(name, struct(v.aval)) for name, v in zip(sorted(adapted.absent), variables, strict=False)]
-    jaxpr = _compat.without_dead_equations(_compat.with_constants(jaxpr, absent))
+    jaxpr = on_one_device(_compat.without_dead_equations(_compat.with_constants(jaxpr, absent)))
+    avals = [v.aval for v in open_jaxpr(jaxpr)[0].outvars]
     found = constant_keys(jaxpr)
     keys = [key.name if isinstance(key, AbsentWeight) else adapted.names.get(array_identity(key), "") for key in found]
     lost = lost_state(written, keys, adapted.owners) if written or keys else None
@@ -145,6 +152,22 @@ def _advise(error: Exception, inputs: Inputs) -> None:
         error.add_note(
             f"The inputs given as Python numbers ({', '.join(numbers)}) are inputs of the model. One that is to be fixed "
             f"in it is not listed, but bound: functools.partial(fn, {numbers[0]}=value)."
+        )
+
+
+def _advise_on_mesh(error: Exception, inputs: Inputs) -> None:
+    """Say by which constraint a symbolic size is divided over devices, or how an input has the sharding that is wanted."""
+    if "does not match the specs of the input" in str(error):
+        error.add_note(
+            "The axes of the mesh are explicit, so shardings are part of the types of the inputs: give an example array that has one, "
+            "or jax.ShapeDtypeStruct(shape, dtype, sharding=…). Or make the mesh with axis_types=(jax.sharding.AxisType.Auto, …)."
+        )
+    found = _DIVISION.search(str(error))
+    if found is not None and not found[2].isdigit():
+        label, _ = inputs.symbols.shown(found[2])
+        error.add_note(
+            f"{label} elements are divided over {found[1]} devices. Say that they can be: "
+            f"constraints=('mod({label}, {found[1]}) == 0',)."
         )
 
 

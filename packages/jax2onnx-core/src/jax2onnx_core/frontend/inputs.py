@@ -155,7 +155,7 @@ def _aval(spec: Spec, name: str, symbols: Symbols, anonymous: Names) -> jax.Shap
         if is_static(d) and not 0 <= d < 2**63:
             wrong = "is negative; name it to make it dynamic" if d < 0 else "is more than an array can have, 2**63 - 1"
             raise InputError(f"{spec.where}: the dimension {d} of the shape {spec.shape} {wrong}.")
-    return jax.ShapeDtypeStruct(shape, _dtype(spec), weak_type=spec.weak_type)
+    return jax.ShapeDtypeStruct(shape, _dtype(spec), weak_type=spec.weak_type, sharding=spec.sharding)
 
 
 def _dtype(spec: Spec) -> Dtype:

@@ -67,7 +67,7 @@ def _when_present(
     """The results as constants that are evaluated when the weights are there."""
 
     def result(index: int, *arrays: Array) -> Array:
-        with _compat.default_options():
+        with _compat.default_options(), _compat.without_mesh():
             array: Array = evaluate(*arrays)[index]
         return array
 

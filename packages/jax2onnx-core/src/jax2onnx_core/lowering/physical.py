@@ -21,6 +21,7 @@ from jax2onnx_core import _compat
 from jax2onnx_core.frontend._snapshots import ArraySnapshots
 from jax2onnx_core.jax_types import Aval
 from jax2onnx_core.jaxprs import AbsentWeight, Dims, is_static
+from jax2onnx_core.plugins.errors import InputError
 
 __all__ = [
     "component_count", "component_struct", "from_physical", "has_components", "is_token", "physical_array", "physical_type",
@@ -87,7 +88,15 @@ def weight_tensor(array: object, snapshots: ArraySnapshots) -> Array | ir.Tensor
     """The physical form of a weight: its array, or a tensor for one that is absent, or spread over several devices."""
     if isinstance(array, AbsentWeight):
         return absent_weight(array.name, *static_type(array.type))
-    if isinstance(array, jax.Array) and array.is_fully_addressable and len(array.devices()) > 1:
+    if isinstance(array, jax.Array) and not array.is_fully_addressable and not array.is_fully_replicated:
+        raise InputError(
+            f"A weight {array.dtype}{list(array.shape)} is spread over the processes of a cluster, of which this one has a part only "
+            f"({array.sharding}). Gather it first, by jax.experimental.multihost_utils.process_allgather, or export with "
+            "types in the place of the weights, and bind these when the model is saved."
+        )
+    if isinstance(array, jax.Array) and array.is_fully_replicated:  # each device has the whole array
+        return physical_array(array if len(array.devices()) == 1 else array.addressable_shards[0].data)
+    if isinstance(array, jax.Array) and len(array.devices()) > 1:
         dtype, dims = static_type(array)
         return ir.LazyTensor(lambda: ir.Tensor(_gathered(array)), element_type(dtype), ir.Shape(dims))
     physical = physical_array(array)
@@ -98,7 +107,7 @@ def _gathered(array: jax.Array) -> Array:
     """The physical array of one whose parts are on several devices; `numpy.asarray` would keep it beside these parts."""
     plain = jax.random.key_data(array) if _compat.is_extended_dtype(array.dtype) else array
     whole = np.empty(plain.shape, plain.dtype)
-    for shard in plain.addressable_shards:
+    for shard in (s for s in plain.addressable_shards if s.replica_id == 0):
         whole[shard.index] = np.asarray(shard.data)
     return physical_array(whole)
 

@@ -39,10 +39,13 @@ class Run:
 
 
 def as_traced(arrays: Sequence[Any], avals: Sequence[jax.ShapeDtypeStruct]) -> list[jax.Array]:
-    """JAX arrays for inputs of these avals, weakly typed where those are."""
+    """JAX arrays for inputs of these avals, weakly typed and divided over devices where those are."""
     typed = [
         x if _compat.is_extended_dtype(aval.dtype) else jax.numpy.asarray(x, aval.dtype)
         for x, aval in zip(arrays, avals, strict=True)
+    ]
+    typed = [
+        x if aval.sharding is None else _compat.divided(x, aval.sharding) for x, aval in zip(typed, avals, strict=True)
     ]
     return [_compat.as_weak(x) if aval.weak_type else x for x, aval in zip(typed, avals, strict=True)]
 

@@ -33,7 +33,7 @@ class JaxprRewriter(abc.ABC):
         return _compat.rebuild_jaxpr(
             inner,
             invars=invars,
-            eqns=[self._equation(eqn) for eqn in inner.eqns],
+            eqns=[self.equation(eqn) for eqn in inner.eqns if not self.is_left_out(eqn)],
             outvars=[self.atom(v) for v in inner.outvars],
             consts=consts,
             closed_form=inner is not jaxpr or bool(consts),
@@ -49,7 +49,16 @@ class JaxprRewriter(abc.ABC):
         """The operand in the place of a variable or literal."""
         return atom if is_literal(atom) else self.var(atom)
 
-    def _equation(self, eqn: Equation) -> Equation:
+    def is_left_out(self, eqn: Equation) -> bool:
+        """Whether an equation goes; `replace` says then what its results are."""
+        return False
+
+    def replace(self, var: Var, atom: Atom) -> None:
+        """Put what stands in the place of `atom` in the place of a variable, too."""
+        self._vars[var] = self.atom(atom)
+
+    def equation(self, eqn: Equation) -> Equation:
+        """The equation with its variables and parameters replaced."""
         params = self.params(eqn)
         invars, outvars = [self.atom(v) for v in eqn.invars], [self.var(v) for v in eqn.outvars]
         return _compat.with_known_dim(eqn.replace(invars=invars, outvars=outvars, params=dict(params)))

@@ -26,18 +26,12 @@ def annotation(ctx: Context, *operands: Value, **_: object) -> Sequence[Value]:
 
 @rules.lower("shard_map", physical=True)
 def shard_map(
-    ctx: Context, *operands: Value, jaxpr: Jaxpr, mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh, **_: object
-) -> Sequence[Value]:
-    """The body, inlined: over a mesh of one device a shard is the whole array.
-
-    Raises:
-      ValueError: the mesh has several devices.
-    """
-    if mesh.size != 1:
-        raise ValueError(
-            f"shard_map over a mesh of {mesh.size} devices ({dict(mesh.shape)}) cannot be in an ONNX file, which "
-            "describes one device. Export the function with a mesh of one device, or without shard_map."
-        )
+    ctx: Context, *operands: Value, jaxpr: Jaxpr, mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
+    newly_manual_axes: frozenset[str], **_: object,
+) -> Sequence[Value]:  # fmt: skip
+    """The body, inlined: over a mesh of one device a shard is the whole array."""
+    if any(mesh.shape[axis] != 1 for axis in newly_manual_axes):
+        ctx.decline("the mesh has several devices")
     return ctx.inline(jaxpr, *operands)
 
 

@@ -1,0 +1,64 @@
+"""`on_one_device`: a jaxpr that was traced for several devices, with the types of whole arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jax2onnx_core import _compat
+from jax2onnx_core.jax_types import Aval, Equation, Jaxpr, Params, Var
+from jax2onnx_core.jaxprs import is_jaxpr, open_jaxpr
+from jax2onnx_core.symbols._jaxpr_rewriter import JaxprRewriter
+
+__all__ = ["on_one_device"]
+
+
+def on_one_device(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr without shardings in its types and parameters, nested jaxprs included; itself where there are none."""
+    return _OneDevice().jaxpr(jaxpr) if _knows_a_mesh(jaxpr) else jaxpr
+
+
+def _knows_a_mesh(jaxpr: Jaxpr) -> bool:
+    inner, _ = open_jaxpr(jaxpr)
+    return any(_compat.on_a_mesh(eqn) or any(map(_holds_a_mesh, eqn.params.values())) for eqn in inner.eqns)
+
+
+def _holds_a_mesh(value: object) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(map(_holds_a_mesh, value))
+    return is_jaxpr(value) and _knows_a_mesh(value)
+
+
+class _OneDevice(JaxprRewriter):
+    """Rebuilds a jaxpr with the types of whole arrays."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._jaxprs: dict[int, Jaxpr] = {}
+
+    def jaxpr(self, jaxpr: Jaxpr) -> Jaxpr:
+        """The jaxpr with other types; one object stays one object."""
+        if id(jaxpr) not in self._jaxprs:
+            self._jaxprs[id(jaxpr)] = self.rebuild(jaxpr)
+        return self._jaxprs[id(jaxpr)]
+
+    def aval(self, var: Var) -> Aval:
+        return _compat.without_sharding(var.aval)
+
+    def params(self, eqn: Equation) -> Params:
+        return {name: self._param(value) for name, value in eqn.params.items()}
+
+    def is_left_out(self, eqn: Equation) -> bool:
+        if not _compat.is_type_cast(eqn):
+            return False
+        self.replace(eqn.outvars[0], eqn.invars[0])
+        return True
+
+    def equation(self, eqn: Equation) -> Equation:
+        return _compat.in_no_mesh(super().equation(eqn))
+
+    def _param(self, value: Any) -> Any:
+        if is_jaxpr(value):
+            return self.jaxpr(value)
+        if type(value) in (tuple, list):
+            return type(value)(map(self._param, value))
+        return value

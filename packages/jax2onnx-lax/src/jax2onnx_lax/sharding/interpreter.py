@@ -1,0 +1,181 @@
+"""`Interpreter`: computes what a body computes on all devices of a mesh, on whole arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax2onnx_core import Dim, Jaxpr
+from jax2onnx_core.jax_types import Equation
+from jax2onnx_core.jaxprs import bind_primitive, eval_jaxpr, is_extended_dtype, is_jaxpr, is_literal, open_jaxpr
+
+from jax2onnx_lax._compat import batched, traced_body, traced_for
+from jax2onnx_lax.sharding.layouts import Devices, Layout, Spread, whole
+
+__all__ = ["Held", "Interpreter", "Kind", "ShardRule", "Unreduced", "annotation", "axis_names", "evaluated"]
+
+_SMALL = 4096  # elements of a constant that is computed while the body is traced
+
+#: What is to be done with the parts of all devices: "sum", "max" or "min".
+Kind: TypeAlias = str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Unreduced:
+    """A value of which only what the devices hold together is known, until somebody asks for the part of each.
+
+    Attributes:
+      kind: how the parts are put together.
+      over: the mesh axes along which they are.
+      total: the result.
+      parts: computes the part of each device.
+    """
+
+    kind: Kind
+    over: frozenset[str]
+    total: Spread
+    parts: Callable[[], Spread]
+
+    @property
+    def axes(self) -> frozenset[str]:
+        """The mesh axes along which the value differs."""
+        return self.total.axes | self.over
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """The shape on one device."""
+        return self.total.shape
+
+    @property
+    def spread(self) -> Spread:
+        """The parts."""
+        return self.parts()
+
+
+#: A value of a body.
+Held: TypeAlias = Spread | Unreduced
+#: `rule(interpreter, equation, *operands)`: the results, or None where it does not know better than to compute device by device.
+ShardRule: TypeAlias = Callable[..., Sequence[Held] | None]
+
+
+def evaluated(eqn: Equation, arrays: Sequence[jax.Array], **params: object) -> list[jax.Array]:
+    """The results of an equation on arrays, with other parameters; small constants are computed at once."""
+    constant = all(isinstance(x, np.ndarray) and x.size <= _SMALL for x in arrays) and len(arrays) > 0
+    is_key = any(is_extended_dtype(v.aval.dtype) for v in eqn.outvars)
+    if not constant or is_key or any(map(is_jaxpr, eqn.params.values())):
+        return bind_primitive(eqn.primitive, {**eqn.params, **params}, *arrays)
+    with jax.ensure_compile_time_eval():
+        results = bind_primitive(eqn.primitive, {**eqn.params, **params}, *map(jnp.asarray, arrays))
+        return [np.asarray(x) for x in results]  # type: ignore[misc]
+
+
+def axis_names(eqn: Equation) -> frozenset[str]:
+    """The axes of a mesh that an equation, or a jaxpr in it, uses by name."""
+    found: set[str] = set()
+    for name in ("axis_name", "axes"):
+        value = eqn.params.get(name, ())
+        found.update(a for a in (value if isinstance(value, (tuple, list)) else [value]) if isinstance(a, str))
+    for jaxpr in jax.tree_util.tree_leaves(list(eqn.params.values()), is_leaf=is_jaxpr):
+        if is_jaxpr(jaxpr):
+            found.update(*map(axis_names, open_jaxpr(jaxpr)[0].eqns))
+    return frozenset(found)
+
+
+def annotation(_: Interpreter, __: Equation, *operands: Held) -> Sequence[Held]:
+    """The rule of an annotation, which changes no value."""
+    return operands
+
+
+class Interpreter:
+    """Computes equations on the values of all devices.
+
+    Rules say which equations mean the same on whole arrays; any other is computed for each device, as `jax.vmap` does it.
+
+    Attributes:
+      devices: the axes of the mesh with more than one device.
+    """
+
+    def __init__(self, sizes: Mapping[str, int], rules: Mapping[str, ShardRule]) -> None:
+        self._sizes = dict(sizes)
+        self._rules = rules
+        self.devices = Devices({axis: size for axis, size in sizes.items() if size > 1})
+        self._was_apart = False
+
+    @property
+    def is_crisp(self) -> bool:
+        """Whether all so far was computed on whole arrays as they are, by rules."""
+        return not self._was_apart and not self.devices.moved
+
+    def within(self, sizes: Mapping[str, int]) -> Interpreter:
+        """An interpreter for bodies over further axes."""
+        return Interpreter({**self._sizes, **sizes}, self._rules)
+
+    def run(self, jaxpr: Jaxpr, operands: Sequence[Held]) -> list[Held]:
+        """The results of a jaxpr."""
+        inner, consts = open_jaxpr(jaxpr)
+        env: dict[Any, Held] = dict(zip(inner.constvars, map(whole, consts), strict=True))
+        env.update(zip(inner.invars, operands, strict=True))
+
+        def read(atom: Any) -> Held:
+            return whole(np.asarray(atom.val, atom.aval.dtype)) if is_literal(atom) else env[atom]
+
+        for eqn in inner.eqns:
+            with traced_for(eqn):
+                results = self.apply(eqn, [read(v) for v in eqn.invars])
+            env.update(zip(eqn.outvars, results, strict=True))
+        return [read(v) for v in inner.outvars]
+
+    def apply(self, eqn: Equation, operands: Sequence[Held]) -> Sequence[Held]:
+        """The results of an equation."""
+        rule = self._rules.get(eqn.primitive.name)
+        differ = axis_names(eqn) or any(x.axes for x in operands)
+        if not differ and rule is not annotation and not (rule and self._is_small(eqn, operands)):
+            return self._once(eqn, operands)
+        results = None if rule is None else rule(self, eqn, *operands)
+        if results is not None:
+            return results
+        return self.on_each_device(eqn, *(x.spread for x in operands))
+
+    def _is_small(self, eqn: Equation, operands: Sequence[Held]) -> bool:
+        """Whether an array is smaller than its value, because elements are equal, or may be."""
+        uniform = any(x.spread.is_uniform(d) for x in operands for d in range(len(x.shape)))
+        return uniform or eqn.primitive.name in ("broadcast_in_dim", "iota")
+
+    def _once(self, eqn: Equation, operands: Sequence[Held]) -> list[Held]:
+        """The results of an equation that is the same on all devices."""
+        arrays = [self.devices.filled(x.spread).array for x in operands]
+        results = evaluated(eqn, arrays)
+        return [whole(x, v.aval.shape) for x, v in zip(results, eqn.outvars, strict=True)]
+
+    def on_each_device(self, eqn: Equation, *operands: Spread) -> list[Held]:
+        """The results of an equation, computed for each device by itself."""
+        self._was_apart = True
+        used = axis_names(eqn).union(*(x.axes for x in operands))
+        axes = [a for a in self._sizes if a in used]
+        laid = [self._led(x, axes) for x in operands]
+        env = [(a, self._sizes[a]) for a in axes]
+        jaxpr = traced_body(eqn, env)
+        found: list[tuple[str, Sequence[bool]]] = []
+        for axis, size in reversed(env):
+            jaxpr, differ = batched(jaxpr, axis, size, [axis in x.axes for x in laid])
+            found.insert(0, (axis, differ))
+        results = eval_jaxpr(jaxpr, *(x.array for x in laid))
+        stacked = [tuple(axis for axis, differ in found if differ[i]) for i in range(len(results))]
+        return [self._spread(x, names, v.aval.shape) for x, names, v in zip(results, stacked, eqn.outvars, strict=True)]
+
+    def _led(self, x: Spread, axes: Sequence[str]) -> Spread:
+        """The value with those of the axes leading, in order, along which it differs."""
+        x = self.devices.filled(x)
+        layout = Layout(tuple(a for a in axes if a in x.axes), ((),) * x.rank)
+        return self.devices.relaid(x, layout)
+
+    def _spread(self, array: jax.Array, axes: Sequence[str], shape: tuple[Dim, ...]) -> Spread:
+        """A result of all devices; there is one device along some of the axes."""
+        first = tuple(0 if self._sizes[a] == 1 else slice(None) for a in axes)
+        names = tuple(a for a in axes if self._sizes[a] > 1)
+        array = array[first] if len(names) < len(axes) else array
+        return Spread(array, shape, Layout(names, ((),) * len(shape)))

@@ -1,0 +1,27 @@
+"""`shard_map` over several devices: the same on whole arrays."""
+
+from __future__ import annotations
+
+import jax
+from jax2onnx_core import Rules
+
+from jax2onnx_lax.sharding.bodies import BODIES, on_mesh
+from jax2onnx_lax.sharding.collectives import COLLECTIVES
+from jax2onnx_lax.sharding.composites import COMPOSITES
+from jax2onnx_lax.sharding.control_flow import CONTROL_FLOW
+from jax2onnx_lax.sharding.interpreter import Interpreter
+from jax2onnx_lax.sharding.layouts import whole
+from jax2onnx_lax.sharding.propagation import PROPAGATION
+
+__all__ = ["rules"]
+
+rules = Rules()
+
+_RULES = {**PROPAGATION, **COLLECTIVES, **CONTROL_FLOW, **BODIES, **COMPOSITES}
+
+
+@rules.decompose("shard_map")
+def shard_map(*operands: jax.Array, **params: object) -> list[jax.Array]:
+    """What the body computes on all devices of the mesh together, on the whole arrays."""
+    run = Interpreter({}, _RULES)
+    return [x.array for x in on_mesh(run, [whole(x) for x in operands], params)]
