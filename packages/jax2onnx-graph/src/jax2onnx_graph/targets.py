@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
 import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from jax2onnx_graph._ir import ir
