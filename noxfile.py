@@ -196,7 +196,7 @@ def ray(session: nox.Session) -> None:
     """Programs on a local Ray cluster of several processes: results, errors, throughput, serving, stages; and its page."""
     install_workspace(session, RAY)
     # On a busy machine the processes of a cluster take their time to start.
-    patience = {"RAY_raylet_start_wait_time_s": "300", "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120"}
+    patience = {"RAY_raylet_start_wait_time_s": "90", "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120"}
     environment = {**patience, "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "120", "PYTHONWARNINGS": "ignore"}
     session.run("python", str(INTEGRATION / "ray_cluster.py"), *session.posargs, env=environment)
     pages = [str(ROOT / "tools" / "check_docs.py"), "-k", "cluster or jax2onnx-ray"]

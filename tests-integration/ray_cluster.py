@@ -221,6 +221,19 @@ def pipeline() -> None:
     print("a decoder in two stages: the caches of each layer are where the layer is, two streams at once")
 
 
+def start(cpus: int, attempts: int = 3) -> None:
+    """Start a cluster on this machine. Ray gives up after 15 seconds where the machine is busy, so it is asked again."""
+    for attempt in range(attempts):
+        try:
+            ray.init(num_cpus=cpus, include_dashboard=False, log_to_driver=False, logging_level="error")
+        except Exception:  # Ray raises the base class
+            if attempt == attempts - 1:
+                raise
+            ray.shutdown()
+        else:
+            return
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=2000, help="how many rows the throughput is measured on")
@@ -229,7 +242,7 @@ def main() -> None:
         "--only", nargs="+", help="parts to run: results, throughput, errors, killed, evaluation, serving, pipeline"
     )
     options = parser.parse_args()
-    ray.init(num_cpus=max(4, *options.workers), include_dashboard=False, log_to_driver=False, logging_level="error")
+    start(max(4, *options.workers))
     ray.data.DataContext.get_current().enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     made = program()

@@ -304,17 +304,7 @@ class PortableProgram:
         return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file)
 
     def split(self, *, max_bytes: int | None = None, at: Sequence[str] | None = None) -> Stages:
-        """Cut the program between modules into stages, each a model with its part of the weights; see `split_model`.
-
-        Stages take and return arrays by name: `program.results(stages.run(program.feeds(x)))`.
-
-        Args:
-          max_bytes: how many bytes the weights of a stage may take.
-          at: the modules that begin a stage, in place of `max_bytes`: `["blocks.4", "head"]`.
-
-        Raises:
-          OptionError: there is no such module, or one node needs more bytes.
-        """
+        """Cut the program between modules into stages, each a model with its part of the weights; see `split_model`."""
         return Stages.of(self.model, self.runtime, max_bytes=max_bytes, at=at)
 
     @functools.cached_property
