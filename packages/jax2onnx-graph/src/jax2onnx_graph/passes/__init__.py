@@ -37,6 +37,7 @@ from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcas
 from jax2onnx_graph.passes.structural.inline_branches import InlineBranches
 from jax2onnx_graph.passes.structural.merge_reductions import MergeReductions
 from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
+from jax2onnx_graph.passes.structural.merge_stacks import MergeStacks
 from jax2onnx_graph.passes.structural.merge_states import MergeStates
 from jax2onnx_graph.passes.structural.order_features import OrderFeatures
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
@@ -89,6 +90,7 @@ def default_passes() -> list[PassFactory]:
     return [
         RemoveDeadNodes,
         MergeReshapes,
+        MergeStacks,
         FoldConstants,
         InlineBranches,
         FoldCasts,
