@@ -39,9 +39,10 @@ def test_a_branch_may_hand_on_an_outer_value():
     model = ir.from_onnx_text(HEAD + text)
     branch = next(n for n in model.graph if n.op_type == "If").attributes["then_branch"].as_graph()
     identity = next(iter(branch))
-    branch.outputs[0] = identity.inputs[0]
+    outer = identity.inputs[0]
+    assert outer is not None
+    branch.outputs[0] = outer
     branch.remove(identity, safe=True)
-    outer = branch.outputs[0]
     outer.type, outer.shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape([3])
     InlineBranches()(model)
     onnx.checker.check_model(ir.to_proto(model))

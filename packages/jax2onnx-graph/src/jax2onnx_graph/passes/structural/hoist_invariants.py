@@ -69,10 +69,9 @@ def _runs(loop: ir.Node) -> bool:
     if loop.op_type == "Scan":
         count = loop.attributes.get_int("num_scan_inputs")
         axes = loop.attributes.get_ints("scan_input_axes", (0,) * count) or (0,) * count
-        sizes = [dims_of(x) for x in loop.inputs[len(loop.inputs) - count :]]
-        return any(
-            dims is not None and isinstance(dims[a], int) and dims[a] > 0 for dims, a in zip(sizes, axes, strict=True)
-        )
+        shapes = [dims_of(x) or () for x in loop.inputs[len(loop.inputs) - count :]]
+        lengths = [dims[axis] for dims, axis in zip(shapes, axes, strict=True) if dims]
+        return any(isinstance(length, int) and length > 0 for length in lengths)
     count_of_loop, condition = known(loop.inputs[0]), known(loop.inputs[1])
     enough = loop.inputs[0] is None or (count_of_loop is not None and bool((count_of_loop > 0).all()))
     return enough and (loop.inputs[1] is None or (condition is not None and bool(condition.all())))
