@@ -6,6 +6,7 @@ import functools
 from collections import Counter
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -43,7 +44,8 @@ def body_of(program: OnnxProgram) -> ir.Graph:
 @pytest.mark.parametrize(("batch", "length", "steps"), [(1, 3, 5), (2, 5, 0), (3, 1, 100)])
 def test_tokens_are_those_of_jax(picker: str, batch: int, length: int, steps: int) -> None:
     prompt = np.random.default_rng(length).integers(2, VOCABULARY, (batch, length)).astype(np.int32)
-    expected = generate(parameters(), prompt, KEY, np.int32(steps), pick=PICKERS[picker])
+    arrays = map(jnp.asarray, (prompt, KEY, np.int32(steps)))
+    expected = generate(parameters(), *arrays, pick=PICKERS[picker])
     np.testing.assert_array_equal(exported(picker)(prompt, KEY, np.int32(steps)), expected)
 
 
