@@ -24,6 +24,7 @@ from jax2onnx_core.jaxprs import AbsentWeight, Dim, is_extended_dtype, open_jaxp
 from jax2onnx_core.plugins.errors import ConversionError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.symbols._inconclusive_dims import is_about_a_symbol, undecided
+from jax2onnx_core.symbols._multiples import multiples_that_agree
 
 __all__ = ["NEW_STATE", "Traced", "trace"]
 
@@ -146,6 +147,11 @@ def _advise(error: Exception, inputs: Inputs) -> None:
         error.add_note(
             "A weight that is a type only is given its place in models of frameworks, and in closures, globals, arguments of "
             "functools.partial, and pytrees of lists, tuples and dicts there. Hand it to the function in one of these ways."
+        )
+    if multiples := multiples_that_agree(str(error)):
+        error.add_note(
+            f"The two shapes agree where {' and '.join(multiples)} are multiples of a number: give the input's dimensions as "
+            f"{', '.join(repr(text) for text in multiples.values())}, or as a larger multiple where later layers halve them again."
         )
     numbers = [name for name, aval in zip(inputs.names, inputs.avals, strict=True) if aval.weak_type]
     if numbers and isinstance(error, jax.errors.ConcretizationTypeError):

@@ -17,14 +17,15 @@ MAX_ELEMENTS = 256
 def evaluate(node: ir.Node, operands: Sequence[np.ndarray | None]) -> np.ndarray | None:
     """The only result of a node of a standard operator on these operands (None for those left out).
 
-    None where the operator is not evaluated here, where a number involved is not an integer or boolean, where
-    ONNX leaves the result open (a division by zero), and where it is too large.
+    None where the operator is not evaluated here, where a number involved is not an integer or boolean (but for what a Cast
+    makes of these), where ONNX leaves the result open (a division by zero), and where it is too large.
     """
     evaluator = _EVALUATORS.get(node.op_type)
     if evaluator is None or not operands or operands[0] is None or operands[0].dtype.kind not in "iub":
         return None
     result = evaluator(node, *operands)
-    if result is None or result.dtype.kind not in "iub" or result.size > MAX_ELEMENTS:
+    kinds = "iubf" if node.op_type == "Cast" else "iub"
+    if result is None or result.dtype.kind not in kinds or result.size > MAX_ELEMENTS:
         return None
     return result
 
@@ -102,7 +103,7 @@ def _expand(node: ir.Node, x: np.ndarray, shape: np.ndarray) -> np.ndarray | Non
 
 def _cast(node: ir.Node, x: np.ndarray) -> np.ndarray | None:
     dtype = ir.DataType(node.attributes["to"].as_int()).numpy()
-    return np.asarray(x.astype(dtype)) if dtype.kind in "iub" else None
+    return np.asarray(x.astype(dtype)) if dtype.kind in "iubf" else None
 
 
 def _reduce(fn: Callable[..., np.ndarray]) -> Callable[..., np.ndarray | None]:

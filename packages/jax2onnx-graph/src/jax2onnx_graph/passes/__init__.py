@@ -32,9 +32,13 @@ from jax2onnx_graph.passes.structural.fold_constants import FoldConstants
 from jax2onnx_graph.passes.structural.fold_neutral import FoldNeutral
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.passes.structural.fold_where import FoldWhere
+from jax2onnx_graph.passes.structural.hoist_invariants import HoistInvariants
 from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcast
+from jax2onnx_graph.passes.structural.inline_branches import InlineBranches
 from jax2onnx_graph.passes.structural.merge_reductions import MergeReductions
 from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
+from jax2onnx_graph.passes.structural.merge_stacks import MergeStacks
+from jax2onnx_graph.passes.structural.merge_states import MergeStates
 from jax2onnx_graph.passes.structural.order_features import OrderFeatures
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.passes.structural.select_early import SelectEarly
@@ -80,12 +84,15 @@ def default_passes() -> list[PassFactory]:
     IdentityEliminationPass is not used: it can make one value two outputs of a body.)
 
     Formulas are read once equal subexpressions are one, attention among them, whatever is transposed on the way; rotations,
-    cells in loops, and the factors behind convolutions once transposes have settled.
+    cells in loops, and the factors behind convolutions once transposes have settled. What loops compute again in each iteration
+    goes in front of them last, since formulas are read within one graph; it may be there already.
     """
     return [
         RemoveDeadNodes,
         MergeReshapes,
+        MergeStacks,
         FoldConstants,
+        InlineBranches,
         FoldCasts,
         ImplicitBroadcast,
         EliminateCommonSubexpressions,
@@ -113,6 +120,9 @@ def default_passes() -> list[PassFactory]:
         SelectEarly,
         MergeReshapes,
         MergeReductions,
+        MergeStates,
+        HoistInvariants,
+        EliminateCommonSubexpressions,
         RemoveDeadNodes,
         _plain(RemoveUnusedFunctionsPass),
     ]

@@ -220,6 +220,20 @@ class GraphEditor:
             self.hand_over_output(old, new)
         self.modified = True
 
+    def replace_result(self, node: ir.Node, old: ir.Value, new: ir.Value) -> None:
+        """Let all readers of `old`, a result of `node`, read the equal `new`, of this graph or one around it.
+
+        Where `new` cannot be the output of the graph that `old` is, a copy of it, right before `node`, is. The node stays;
+        `discard` it.
+        """
+        producer = new.producer()
+        is_ours = producer is not None and producer.graph is self.graph
+        if old.is_graph_output() and (new.is_graph_output() or not is_ours):
+            copy = ir.Value(type=old.type, shape=old.shape)
+            self.insert_before(node, ir.Node("", "Identity", [new], outputs=[copy]))
+            self.hand_over_output(old, copy)
+        self.replace_value(old, new)
+
     def stand_in(self, value: ir.Value, copy: ir.Value) -> None:
         """Record that `copy` holds what `value` holds now, before the pass changes the node of `value` in place."""
         share_origins(value, copy)

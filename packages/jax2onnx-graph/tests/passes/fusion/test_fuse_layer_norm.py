@@ -32,6 +32,8 @@ BIAS = "b = Constant<value = float[1,1,8] {8,7,6,5,4,3,2,1}>()"
         f"{SCALE} r = Reciprocal(s) f = Mul(r, g) y = Mul(d, f)",
         f"{SCALE} {BIAS} r = Reciprocal(s) f = Mul(r, g) z = Mul(d, f) y = Add(z, b)",
         f"{SCALE} {BIAS} n1 = Div(d, s) z = Mul(n1, g) y = Add(z, b)",
+        f"{SCALE} {BIAS} n1 = Mul(g, d) z = Div(n1, s) y = Add(z, b)",
+        f"{SCALE} r = Reciprocal(s) n1 = Mul(d, g) y = Mul(n1, r)",
     ],
 )
 def test_layer_norm_in_all_spellings(fused, statistics, rest):
@@ -94,3 +96,8 @@ def test_a_target_without_the_element_type_is_a_reason(declined, limited):
     target = limited(dtypes=[np.float64])
     reasons = declined(FuseLayerNorm(target), TWO_MOMENTS + "y = Div(d, s)")
     assert reasons == ["the target has no LayerNormalization for float32"]
+
+
+def test_a_formula_with_two_scales_keeps_one_product(fused):
+    body = f"{SCALE} {TWO_MOMENTS} r = Reciprocal(s) f = Mul(r, g) n1 = Mul(d, g) y = Mul(n1, f)"
+    assert "LayerNormalization" not in fused(FuseLayerNorm(), body)

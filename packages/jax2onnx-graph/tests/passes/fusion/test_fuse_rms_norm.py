@@ -18,6 +18,8 @@ RMS = """
         "y = Div(x, s)",
         f"{SCALE} r = Reciprocal(s) n = Mul(x, r) y = Mul(g, n)",
         f"{SCALE} r = Reciprocal(s) f = Mul(g, r) y = Mul(f, x)",
+        f"{SCALE} n = Mul(g, x) y = Div(n, s)",
+        f"{SCALE} r = Reciprocal(s) n = Mul(x, g) y = Mul(r, n)",
     ],
 )
 def test_rms_norm_in_all_spellings(fused, rest):

@@ -38,6 +38,21 @@ def test_products_of_pairs(fused, parts, end):
     assert "Mul" not in operators
 
 
+LOOKED_UP = """
+    ids = Constant<value = int64[2] {1, 0}>() both = Constant<value = int64[2] {4, 4}>() turns = Constant<value = int64[1] {1}>()
+    table = Constant<value = float[2,8] {0.1, 0.2, 0.1, 0.2, 0.3, 0.4, 0.3, LAST, 0.5, 0.6, 0.5, 0.6, 0.7, 0.8, 0.7, 0.8}>()
+    rows = Gather(table, ids) sines, cosines = Split<axis = 1>(rows, both) cc = Unsqueeze(cosines, turns) ss = Unsqueeze(sines, turns)
+    n = Neg(x2) r = Concat<axis = 3>(n, x1) p = Mul(x, cc) q = Mul(ss, r) y = Add(p, q)
+"""
+
+
+@pytest.mark.parametrize(("last", "is_formed"), [("0.4", True), ("0.5", False)])
+def test_sines_and_cosines_that_are_looked_up_in_one_table(fused, last, is_formed):
+    tokens = ("float[B,2,2,4] x", "float[B,2,2,4] y")
+    operators = fused(FuseRotaryEmbedding(), CONSTANTS + SLICES + LOOKED_UP.replace("LAST", last), *tokens)
+    assert ("RotaryEmbedding" in operators) is is_formed
+
+
 def test_no_rotary_embedding_before_opset_23(fused):
     assert "RotaryEmbedding" not in fused(
         FuseRotaryEmbedding(), ANGLES + SPLIT + PRODUCTS + SIDE_BY_SIDE, *TOKENS, opset=22

@@ -50,3 +50,40 @@ def test_two_equal_inputs_of_a_model_stay_two():
     EliminateCommonSubexpressions()(model)
     assert [output.name for output in model.graph.outputs] == ["y", "z"]
     assert [[value.name for value in node.inputs] for node in model.graph] == [["x"], ["y"]]
+
+
+LOOP = """g (int64 n, float[3] x) => (float[3] y) {{
+    c = Constant<value = bool {{1}}>()
+    {before}
+    y = Loop(n, c, x)<body = b (int64 i, bool d, float[3] s) => (bool e, float[3] t) {{ e = Identity(d) {body} }}>
+}}"""
+
+
+def _body(text):
+    model = ir.from_onnx_text(HEAD + text)
+    EliminateCommonSubexpressions()(model)
+    body = next(node for node in model.graph if node.op_type == "Loop").attributes["body"].as_graph()
+    return [node.op_type for node in body], [output.name for output in body.outputs]
+
+
+def test_equal_nodes_of_a_body_become_one():
+    text = LOOP.format(before="", body="a = Sin(s) b = Sin(s) t = Add(a, b)")
+    assert _body(text)[0] == ["Identity", "Sin", "Add"]
+
+
+def test_a_node_of_a_body_gives_way_to_one_in_front_of_the_loop():
+    text = LOOP.format(before="z = Sin(x)", body="a = Sin(x) t = Add(a, s)")
+    assert _body(text)[0] == ["Identity", "Add"]
+
+
+def test_an_output_of_a_body_that_is_computed_outside_goes_through_identity():
+    assert _body(LOOP.format(before="z = Sin(x)", body="t = Sin(x)")) == (["Identity", "Identity"], ["e", "t"])
+
+
+def test_nodes_of_two_branches_stay():
+    text = """g (bool c, float[3] x) => (float[3] y) {
+        y = If(c)<then_branch = a () => (float[3] p) { q = Sin(x) p = Neg(q) },
+                  else_branch = b () => (float[3] r) { s = Sin(x) r = Abs(s) }>
+    }"""
+    model = ir.from_onnx_text(HEAD + text)
+    assert not EliminateCommonSubexpressions()(model).modified

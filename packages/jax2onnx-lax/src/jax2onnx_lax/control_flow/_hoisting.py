@@ -1,43 +1,64 @@
-"""Taking matrix products out of a scan: those of its inputs alone become one product over all iterations."""
+"""Dividing a scan: what its inputs alone decide is computed before it, what only its results need after it, for all steps at once."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeAlias
 
 import jax
 from jax2onnx_core import Aval, Jaxpr
 from jax2onnx_core.jax_types import Equation, Var
-from jax2onnx_core.jaxprs import is_drop_var, is_jaxpr, is_literal, open_jaxpr, struct
+from jax2onnx_core.jaxprs import is_drop_var, is_jaxpr, is_literal, is_static, open_jaxpr, struct
 
 from jax2onnx_lax._compat import bind_equation
 
 __all__ = ["Hoisted", "hoist"]
 
+# For larger rows, work on all steps at once is no faster than step by step: what a step saves is the call of a few
+# operators, and tensors that fit into the cache of a core no longer do.
+_MOST_ELEMENTS_PER_STEP = 2048
+# So many times the elements of what it is computed from may a value have to be held for all steps.
+_MOST_GROWTH = 4
+# A symbolic dimension counts as this number.
+_SYMBOLIC = 8
+# Under vmap they do more than once what they do once, or loop until the last element is done.
+_CONTROL_FLOW = frozenset({"while", "scan", "cond"})
+# They take rows of a table, which have no more elements than other operands of what is done with them.
+_LOOKUPS = frozenset({"gather", "dynamic_slice"})
+
+Env: TypeAlias = dict[Var, jax.Array]
+
 
 @dataclasses.dataclass(frozen=True)
 class Hoisted:
-    """A scan divided into a computation before it and a smaller body.
+    """A scan divided into a computation before it, a smaller body, and a computation after it.
 
     Attributes:
       before: a jaxpr from the constants and the whole inputs of the scan to `num_invariant` values that are the same
         in every iteration, then values stacked along the iterations.
       num_invariant: see `before`.
       body: the rest of the body; its operands are the constants, the invariant values, the carry, those inputs whose
-        positions `kept` lists, and the stacked values.
+        positions `kept` lists, and the stacked values; its results are the next carry, then what `after` reads of it.
       kept: the positions of the inputs that the rest of the body still reads.
+      after: a jaxpr from the constants, the results of `before`, the whole inputs, and the stacked results of `body`, to those
+        of the scan.
     """
 
     before: Jaxpr
     num_invariant: int
     body: Jaxpr
     kept: list[int]
+    after: Jaxpr
 
 
 def hoist(jaxpr: Jaxpr, num_consts: int, num_carry: int, operands: Sequence[Aval]) -> Hoisted | None:
-    """Divide the body of a scan; None if it has no matrix product that depends on its inputs but not on its carry.
+    """Divide the body of a scan; None where nothing in it can be computed for all steps at once, or nothing gains by that.
 
-    One product of all rows takes a fraction of the time of a product per iteration.
+    One product of all rows takes a fraction of the time of a product per iteration, one operator on all rows a fraction of
+    as many calls. Matrix products are taken out at any size; other equations where the rows are small and hardly larger than
+    what they are computed from. Loops, branches and effects stay.
 
     Args:
       jaxpr: the body.
@@ -46,11 +67,15 @@ def hoist(jaxpr: Jaxpr, num_consts: int, num_carry: int, operands: Sequence[Aval
       operands: the avals of the scan's operands.
     """
     split = _split(jaxpr, num_consts, num_carry)
-    if not split.before:
+    if not split.before and not split.after and not split.is_passed_through():
         return None
     whole = [*operands[:num_consts], *operands[num_consts + num_carry :]]
     kept = [i for i, var in enumerate(split.slices) if var in split.read]
+    if not kept and not split.stacked:
+        kept = [0]  # it tells the Scan its length
     invars = [*split.consts, *split.invariant, *split.carry, *(split.slices[i] for i in kept), *split.stacked]
+    outside = [*split.consts, *split.invariant]
+    rows = [*split.stacked, *split.slices, *split.crossing]
 
     def before(*values: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
         env = split.evaluate(split.before, [*split.consts, *split.slices], values)
@@ -58,67 +83,180 @@ def hoist(jaxpr: Jaxpr, num_consts: int, num_carry: int, operands: Sequence[Aval
 
     def body(*values: jax.Array) -> list[jax.Array]:
         env = split.evaluate(split.rest, invars, values)
-        return [v.val if is_literal(v) else env[v] for v in split.outvars]
+        return [_value(v, env) for v in [*split.new_carry, *split.crossing]]
+
+    def after(*values: jax.Array) -> list[jax.Array]:
+        env = split.evaluate(split.after, [*outside, *rows], values)
+        return [_value(v, env) for v in split.results]
 
     batched = jax.vmap(before, [None] * len(split.consts) + [0] * len(split.slices), (None, 0))
-    traced = jax.make_jaxpr(batched)(*map(struct, whole))
-    return Hoisted(traced, len(split.invariant), jax.make_jaxpr(body)(*(struct(v.aval) for v in invars)), kept)
+    traced, shapes = jax.make_jaxpr(batched, return_shape=True)(*map(struct, whole))
+    length = operands[-1].shape[0]
+    stacks = [*shapes[1], *map(struct, operands[num_consts + num_carry :])]
+    stacks += [jax.ShapeDtypeStruct((length, *v.aval.shape), v.aval.dtype) for v in split.crossing]
+    batched_after = jax.vmap(after, [None] * len(outside) + [0] * len(rows), axis_size=length)
+    return Hoisted(
+        traced, len(split.invariant), jax.make_jaxpr(body)(*(struct(v.aval) for v in invars)), kept,
+        jax.make_jaxpr(batched_after)(*(struct(v.aval) for v in outside), *stacks),
+    )  # fmt: skip
+
+
+def _value(variable: Var, env: Env) -> jax.Array:
+    value: jax.Array = variable.val if is_literal(variable) else env[variable]
+    return value
 
 
 @dataclasses.dataclass(frozen=True)
 class _Split:
-    """A scan's body with its equations in two groups.
+    """A scan's body with its equations in three groups.
 
     Attributes:
       consts, carry, slices: its input variables.
       closed_over: the values of its constant variables.
-      before, rest: the equations to take out (matrix products and all that they need), and the others.
-      outvars: its result variables.
-      read: the variables that `rest` and the results read.
+      before, rest, after: the equations to take out before the scan, the others, and those to take out behind it.
+      new_carry, results: its result variables: the next carry, and what is stacked.
+      read: the variables that `rest` and the next carry read.
       invariant, stacked: the variables that `before` computes and that are read after it, the same in every iteration
         or depending on the inputs.
+      crossing: the variables of the rest of the body that `after` or the results read.
     """
 
     consts: Sequence[Var]
     carry: Sequence[Var]
     slices: Sequence[Var]
-    closed_over: dict[Var, jax.Array]
+    closed_over: Env
     before: Sequence[Equation]
     rest: Sequence[Equation]
-    outvars: Sequence[Var]
-    read: set[Var]
+    after: Sequence[Equation]
+    new_carry: Sequence[Var]
+    results: Sequence[Var]
+    read: Collection[Var]
     invariant: Sequence[Var]
     stacked: Sequence[Var]
+    crossing: Sequence[Var]
 
-    def evaluate(
-        self, equations: Sequence[Equation], invars: Sequence[Var], values: Sequence[jax.Array]
-    ) -> dict[Var, jax.Array]:
+    def is_passed_through(self) -> bool:
+        """Whether one of the results is an input of the scan."""
+        return any(v in self.slices for v in self.results if not is_literal(v))
+
+    def evaluate(self, equations: Sequence[Equation], invars: Sequence[Var], values: Sequence[jax.Array]) -> Env:
         """The values of all variables after these equations, given those of the input variables."""
         env = self.closed_over | dict(zip(invars, values, strict=True))
         for eqn in equations:
-            results = bind_equation(eqn, [v.val if is_literal(v) else env[v] for v in eqn.invars])
+            results = bind_equation(eqn, [_value(v, env) for v in eqn.invars])
             env.update((v, r) for v, r in zip(eqn.outvars, results, strict=True) if not is_drop_var(v))
         return env
 
 
 def _split(jaxpr: Jaxpr, num_consts: int, num_carry: int) -> _Split:
-    """Find the matrix products that depend on the inputs but not on the carry, and what they need."""
+    """Divide the equations of a body."""
     inner, values = open_jaxpr(jaxpr)
     consts, carry = inner.invars[:num_consts], inner.invars[num_consts : num_consts + num_carry]
     slices = inner.invars[num_consts + num_carry :]
+    new_carry, results = inner.outvars[:num_carry], inner.outvars[num_carry:]
+    closed_over = dict(zip(inner.constvars, values, strict=True))
     # What an effect gives may differ from iteration to iteration, as the carry does.
     effects = [v for eqn in inner.eqns if eqn.effects for v in eqn.outvars]
     on_carry, on_slices = _dependents(inner.eqns, [*carry, *effects]), _dependents(inner.eqns, slices)
-    products = [eqn for eqn in inner.eqns if _multiplies_matrices(eqn) and _any_in(eqn.outvars, on_slices - on_carry)]
-    out = _with_ancestors(products, inner.eqns)
-    before = [eqn for eqn in inner.eqns if id(eqn) in out]
-    rest = [eqn for eqn in inner.eqns if id(eqn) not in out]
-    read = {v for v in [*(v for eqn in rest for v in eqn.invars), *inner.outvars] if not is_literal(v)}
-    made = [v for eqn in before for v in eqn.outvars if v in read]
+    out = _before(inner.eqns, on_carry, on_slices, slices)
+    before, remaining = _parted(inner.eqns, out)
+    made_before = {v for eqn in before for v in eqn.outvars}
+    behind = _after(remaining, new_carry, results, {*consts, *closed_over, *slices, *made_before})
+    after, rest = _parted(remaining, behind)
+    read = _read(rest, new_carry)
+    read_after = _read(after, results)
+    made = [v for eqn in before for v in eqn.outvars if v in read or v in read_after]
+    inside = [*carry, *(v for eqn in rest for v in eqn.outvars)]
     return _Split(
-        consts, carry, slices, dict(zip(inner.constvars, values, strict=True)), before, rest, inner.outvars, read,
+        consts, carry, slices, closed_over, before, rest, after, new_carry, results, read,
         invariant=[v for v in made if v not in on_slices], stacked=[v for v in made if v in on_slices],
+        crossing=[v for v in inside if v in read_after],
     )  # fmt: skip
+
+
+def _before(
+    equations: Sequence[Equation], on_carry: set[Var], on_slices: set[Var], slices: Sequence[Var]
+) -> Collection[int]:
+    """The ids of the equations that are taken out before the scan."""
+    free = on_slices - on_carry
+    products = [eqn for eqn in equations if _multiplies_matrices(eqn) and _any_in(eqn.outvars, free)]
+    out = _with_ancestors(products, equations)
+    ready = {*slices, *(v for eqn in equations if id(eqn) in out for v in eqn.outvars)}
+    small = []
+    for eqn in equations:
+        reads = [v for v in eqn.invars if not is_literal(v) and v in on_slices]
+        if id(eqn) in out or not reads or not all(v in ready for v in reads) or not _any_in(eqn.outvars, free):
+            continue
+        if not _is_batchable(eqn) or not _is_small(eqn, reads):
+            continue
+        small.append(eqn)
+        ready.update(eqn.outvars)
+    out |= _with_ancestors(small, equations)
+    return out - _repeating(equations, out)
+
+
+def _repeating(equations: Sequence[Equation], out: Collection[int]) -> set[int]:
+    """The ids of those equations among `out` that only repeat elements, for equations that stay: they need not be held."""
+    found: set[int] = set()
+    read: set[Var] = set()
+    for eqn in reversed(equations):
+        if id(eqn) not in out:
+            continue
+        repeats = eqn.primitive.name == "broadcast_in_dim" and not _any_in(eqn.outvars, read)
+        if repeats and _elements(eqn.invars[0].aval) < _elements(eqn.outvars[0].aval):
+            found.add(id(eqn))
+            continue
+        read.update(v for v in eqn.invars if not is_literal(v))
+    return found
+
+
+def _after(
+    equations: Sequence[Equation], new_carry: Sequence[Var], results: Sequence[Var], outside: Collection[Var]
+) -> Collection[int]:
+    """The ids of the equations that are taken out behind the scan: the carry does not need them, and they gain by it.
+
+    They gain where matrix products are among them, or where no more has to be held for all steps than without.
+    """
+    needed = _read((), new_carry)
+    stays: set[int] = set()
+    for eqn in reversed(equations):
+        reads = [v for v in eqn.invars if not is_literal(v)]
+        small = _multiplies_matrices(eqn) or _is_small(eqn, reads)
+        if _any_in(eqn.outvars, needed) or eqn.effects or not _is_batchable(eqn) or not small:
+            stays.add(id(eqn))
+            needed.update(reads)
+    behind = [eqn for eqn in equations if id(eqn) not in stays]
+    made = {v for eqn in behind for v in eqn.outvars}
+    crossing = _read(behind, results) - made - {*outside}
+    held, without = sum(_elements(v.aval) for v in crossing), sum(_elements(v.aval) for v in _read((), results))
+    most = _MOST_GROWTH * without if any(map(_multiplies_matrices, behind)) else without
+    return {id(eqn) for eqn in behind} if held <= most else set()
+
+
+def _read(equations: Sequence[Equation], results: Sequence[Var]) -> set[Var]:
+    """The variables that equations read, or that are results."""
+    return {v for v in [*(v for eqn in equations for v in eqn.invars), *results] if not is_literal(v)}
+
+
+def _parted(equations: Sequence[Equation], chosen: Collection[int]) -> tuple[list[Equation], list[Equation]]:
+    """The equations whose ids are among `chosen`, and the others."""
+    return [eqn for eqn in equations if id(eqn) in chosen], [eqn for eqn in equations if id(eqn) not in chosen]
+
+
+def _is_small(eqn: Equation, operands: Sequence[Var]) -> bool:
+    """Whether the results of an equation may be held for all steps, where its `operands` are."""
+    made = max((_elements(v.aval) for v in eqn.outvars), default=0)
+    given = max((_elements(v.aval) for v in operands), default=1)
+    return made <= _MOST_ELEMENTS_PER_STEP and (made <= _MOST_GROWTH * given or _looks_up(eqn))
+
+
+def _looks_up(eqn: Equation) -> bool:
+    """Whether an equation is, or calls, one that takes rows of a table."""
+    return eqn.primitive.name in _LOOKUPS or any(map(_looks_up, _called(eqn.params)))
+
+
+def _elements(aval: Aval) -> int:
+    return math.prod(dim if is_static(dim) else _SYMBOLIC for dim in aval.shape)
 
 
 def _dependents(equations: Sequence[Equation], sources: Sequence[Var]) -> set[Var]:
@@ -130,16 +268,27 @@ def _dependents(equations: Sequence[Equation], sources: Sequence[Var]) -> set[Va
     return found
 
 
-def _any_in(variables: Sequence[Var], among: set[Var]) -> bool:
+def _any_in(variables: Sequence[Var], among: Collection[Var]) -> bool:
     return any(v in among for v in variables if not is_literal(v))
 
 
 def _multiplies_matrices(eqn: Equation) -> bool:
     """Whether an equation is, or calls, a `dot_general`; loops and branches are left alone."""
-    if eqn.primitive.name in ("dot_general", "while", "scan", "cond"):
+    if eqn.primitive.name == "dot_general" or eqn.primitive.name in _CONTROL_FLOW:
         return bool(eqn.primitive.name == "dot_general")
-    inner = [value for value in eqn.params.values() if is_jaxpr(value)]
-    return any(_multiplies_matrices(e) for value in inner for e in open_jaxpr(value)[0].eqns)
+    return any(map(_multiplies_matrices, _called(eqn.params)))
+
+
+def _is_batchable(eqn: Equation) -> bool:
+    """Whether an equation is worth to be computed for all steps at once: there are no loops and branches in it."""
+    if eqn.primitive.name in _CONTROL_FLOW or eqn.effects:
+        return False
+    return all(map(_is_batchable, _called(eqn.params)))
+
+
+def _called(params: Mapping[str, object]) -> list[Equation]:
+    """The equations of the jaxprs among the params of an equation."""
+    return [e for value in params.values() if is_jaxpr(value) for e in open_jaxpr(value)[0].eqns]
 
 
 def _with_ancestors(roots: Sequence[Equation], equations: Sequence[Equation]) -> set[int]:

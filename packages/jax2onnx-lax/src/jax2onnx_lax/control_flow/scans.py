@@ -50,7 +50,7 @@ def scan(
     """The last carry, then the stacked results `[length, …]`.
 
     A scan of one iteration, or one that `unroll` asks to unroll completely, is written as its body; otherwise an ONNX
-    Scan is, after the matrix products of its inputs alone have been taken out. Scan needs an input and an iteration:
+    Scan is, after what need not be computed step by step has been taken out. Scan needs an input and an iteration:
     where these are not certain a Loop is written.
     """
     num_consts, num_carry = scan_counts(params, len(operands))
@@ -64,7 +64,7 @@ def scan(
         return whole.unrolled(length)
     if not whole.xs or not is_positive(length):
         return whole.as_loop()
-    return whole.hoisted(num_consts).as_scan()
+    return whole.divided(num_consts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,16 +97,21 @@ class _Scan:
         columns = zip(*(rows[step] for step in range(length)), strict=True)
         return [*carry, *(ctx.concat([ctx.unsqueeze(y, [0]) for y in column], 0) for column in columns)]
 
-    def hoisted(self, num_consts: int) -> _Scan:
-        """The scan with the matrix products that depend on its inputs alone taken out of the loop; itself where there are none."""
+    def divided(self, num_consts: int) -> Sequence[Value]:
+        """An ONNX Scan of what the carry needs; the rest of the body is computed before and after it, for all steps at once."""
         parts = hoist(self.body.jaxpr, num_consts, self.body.num_carry, self.ctx.avals_in)
         if parts is None:
-            return self
+            return self.as_scan()
         made = self.ctx.inline(parts.before, *self.consts, *self.xs)
         consts = [*self.consts, *made[: parts.num_invariant]]
         xs = [*(self.xs[i] for i in parts.kept), *made[parts.num_invariant :]]
         body = LoopBody.analyse(parts.body, len(consts), self.body.num_carry)
-        return dataclasses.replace(self, body=body, consts=consts, xs=xs)
+        results = dataclasses.replace(self, body=body, consts=consts, xs=xs).as_scan()
+        carry, stacked = results[: body.num_carry], results[body.num_carry :]
+        rows = open_jaxpr(body.jaxpr)[0].outvars[body.num_carry :]
+        for stack, row in zip(stacked, rows, strict=True):
+            self.ctx.set_dims(stack, (self.length, *physical_type(row.aval)[1]))
+        return [*carry, *self.ctx.inline(parts.after, *self.consts, *made, *self.xs, *stacked)]
 
     def as_scan(self) -> Sequence[Value]:
         """An ONNX Scan; it numbers no iterations, so that counters are carried like other values."""

@@ -56,6 +56,47 @@ def _gated(x: jax.Array, w: jax.Array, v: jax.Array, *, reverse: bool = False) -
     return lax.scan(cell, jnp.ones_like(x[0]), x, reverse=reverse)
 
 
+def _positions(x: jax.Array) -> _Pair:
+    """What depends on the number of the step alone, and what only the results need."""
+
+    def step(state: jax.Array, numbered: _Pair) -> _Pair:
+        position, row = numbered
+        angle = position / jnp.array([1.0, 10.0, 100.0], row.dtype)
+        state = jnp.tanh(state + row * jnp.sin(angle))
+        return state, jnp.cos(state) * row
+
+    return lax.scan(step, jnp.zeros_like(x[0]), (jnp.arange(x.shape[0], dtype=x.dtype), x))
+
+
+def _decoder(tokens: jax.Array, table: jax.Array, w: jax.Array) -> _Pair:
+    """Embedded tokens, normalised; logits of the normalised states."""
+
+    def normalised(x: jax.Array) -> jax.Array:
+        return (x - x.mean()) / jnp.sqrt(x.var() + 1e-5)
+
+    def step(state: jax.Array, token: jax.Array) -> _Pair:
+        state = jnp.sin(state + normalised(table[token]))
+        return state, normalised(state) @ w
+
+    return lax.scan(step, jnp.zeros_like(table[0]), tokens)
+
+
+def _outer_products(x: jax.Array) -> jax.Array:
+    """Rows that are large where they are held for all steps."""
+    return lax.scan(
+        lambda state, row: (state + jnp.sin(row[:, None] * row), None), jnp.zeros_like(x, shape=(40, 40)), x
+    )[0]
+
+
+def _random_rows(x: jax.Array) -> _Pair:
+    def step(state: jax.Array, drawn: _Pair) -> _Pair:
+        key, row = drawn
+        state = state * 0.5 + row + jax.random.uniform(key, row.shape, row.dtype)
+        return state, state
+
+    return lax.scan(step, jnp.zeros_like(x[0]), (jax.random.split(jax.random.key(3), 5), x))
+
+
 def _complex_carry(x: jax.Array) -> _Pair:
     last, _ = lax.scan(lambda carry, row: (carry * (row + 1j), None), x[:1] + 1j, x)
     return last.real, last.imag
@@ -98,6 +139,22 @@ cases = [
     Case("scan_projection_hoisted_grad",
          jax.grad(lambda x, w, v: sum(y.sum() for y in jax.tree.leaves(_gated(x, w, v))), (0, 1, 2)),
          [("T", "B", 3), (3, 3), (3, 3)], covers=("scan",)),
+    Case("scan_positions_hoisted", _positions, [("T", 3)], covers=("scan",),
+         expect=expect_graph("Sin:Tx3 -> Mul:Tx3 -> Scan -> Cos:Tx3 -> Mul:Tx3",
+                             counts={"Sin": 1, "Cos": 1, "Mul": 2, "Tanh": 1, "Add": 2, "Identity": 1},
+                             search_functions=True)),
+    Case("scan_decoder_hoisted", _decoder, [(("T",), jnp.int32), (7, 4), (4, 7)], covers=("scan",),
+         expect=expect_graph("Gather:Tx1x4 -> Squeeze:Tx4 -> LayerNormalization:Tx4 -> Scan -> LayerNormalization:Tx4 -> MatMul:Tx7",
+                             counts={"LayerNormalization": 2, "MatMul": 1})),
+    Case("scan_of_large_products_stays", _outer_products, [("T", 40)], covers=("scan",),
+         expect=expect_graph(counts={"Scan": 1, "Sin": 0})),
+    Case("map_of_small_rows", lambda x: lax.map(lambda row: jnp.sin(row) * row.sum(), x), [("T", 3)], covers=("scan",),
+         expect=expect_graph("Sin:Tx3 -> Mul:Tx3", absent=["Scan", "Loop"])),
+    Case("map_of_large_rows", lambda x: lax.map(lambda row: jnp.sin(row) * row.sum(), x), [("T", 3000)], covers=("scan",),
+         expect=expect_graph(counts={"Scan": 1, "Sin": 0})),
+    Case("scan_inputs_handed_on", lambda x: lax.scan(lambda c, r: (jnp.sin(c + r), (r, c)), x.sum(0), x)[1], [("T", 3)],
+         covers=("scan",)),
+    Case("scan_of_keys", _random_rows, [(5, 3)], covers=("scan",)),
     Case("scan_complex", _complex_carry, [("T", 3)], covers=("scan",)),
     Case("scan_unrolled_whole", lambda x: lax.scan(lambda c, r: (c + r, c * r), x.sum(0), x, unroll=True), [(4, 3)],
          covers=("scan",), expect=expect_graph(absent=["Scan", "Loop"])),

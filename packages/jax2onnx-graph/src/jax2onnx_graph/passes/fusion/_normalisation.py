@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["Normalised", "biased", "normalised", "put_normalisation", "scale_and_root", "scaled"]
+__all__ = ["Normalised", "biased", "normalised", "put_normalisation", "scale_and_root", "scaled", "unscaled"]
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -115,6 +115,20 @@ def scale_and_root(
             if _is_vector(scale, rows.x) and (shifted := rows.inverse_root(operand)) is not None:
                 return scale, shifted
     return None, None
+
+
+def unscaled(value: ir.Value | None) -> Iterator[tuple[ir.Value, ir.Value | None]]:
+    """(x, scale) for every way to read `value` as x, or as the product, read once, of x [*batch, C] and a scale [C]."""
+    if value is None:
+        return
+    yield value, None
+    node = operation(value, "Mul") if is_read_once(value) else None
+    if node is None:
+        return
+    for scale in node.inputs:
+        x = other_operand(node, scale)
+        if x is not None and _is_vector(scale, x):
+            yield x, scale
 
 
 def _normalisation_before(node: ir.Node, op_type: str) -> tuple[ir.Node | None, ir.Value | None]:

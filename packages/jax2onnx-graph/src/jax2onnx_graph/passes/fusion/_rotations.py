@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Features", "Halves", "Rotation", "rotation_of_halves", "rotation_of_pairs"]
+__all__ = ["Features", "Halves", "LookedUp", "Rotation", "rotation_of_halves", "rotation_of_pairs"]
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -236,8 +236,23 @@ def _taken(value: ir.Value, dims: Sequence[LabelledDim]) -> range | None:
 
 # ---------------------------------------------------------------------------------------- doubled angles
 
-#: How the first half of features is had: the value or the constant itself, or the node to be repeated for half an operand.
-Half = ir.Value | ir.Node | Array
+
+@dataclasses.dataclass(frozen=True)
+class LookedUp:
+    """Rows of a constant table, of which some features are taken.
+
+    Attributes:
+      gather: the node that looks up the rows.
+      table: the first half of these features of the table.
+    """
+
+    gather: ir.Node
+    table: Array
+
+
+#: How the first half of features is had: the value or the constant itself, the node to be repeated for half an operand, or rows of
+#: half a table.
+Half = ir.Value | ir.Node | Array | LookedUp
 
 
 class Halves:
@@ -257,9 +272,7 @@ class Halves:
     def _half(self, value: ir.Value) -> Half | None:
         array = known(value, _TABLE)
         if array is not None:
-            middle = array.shape[-1] // 2 if array.ndim else 0
-            is_doubled = array.ndim > 0 and np.array_equal(array[..., :middle], array[..., middle:])
-            return np.ascontiguousarray(array[..., :middle]) if is_doubled else None
+            return _half_of(array)
         maker, dims = value.producer(), dims_of(value)
         if maker is None or maker.domain or dims is None or not isinstance(dims[-1], int):
             return None
@@ -267,7 +280,29 @@ class Halves:
         if maker.op_type == "Concat":
             is_doubled = len(maker.inputs) == 2 and maker.inputs[0] is maker.inputs[1]
             return maker.inputs[0] if is_doubled and maker.attributes["axis"].as_int() in (-1, last) else None
+        if maker.op_type in ("Split", "Slice"):
+            return _looked_up(maker, value, last)
         return maker if _keeps_features(maker, last) and self.of(maker.inputs[0]) is not None else None
+
+
+def _half_of(array: Array) -> Array | None:
+    """The first half of an array along its last axis; None unless the second half equals it."""
+    middle = array.shape[-1] // 2 if array.ndim else 0
+    is_doubled = array.ndim > 0 and np.array_equal(array[..., :middle], array[..., middle:])
+    return np.ascontiguousarray(array[..., :middle]) if is_doubled else None
+
+
+def _looked_up(maker: ir.Node, value: ir.Value, last: int) -> LookedUp | None:
+    """The half of `value`, features that a Split or Slice takes of rows of a constant table."""
+    gather, dims = operation(maker.inputs[0], "Gather"), dims_of(maker.inputs[0])
+    table = None if gather is None else known(gather.inputs[0], _TABLE)
+    if gather is None or table is None or not dims or not isinstance(dims[-1], int):
+        return None
+    taken = _taken(value, dims)
+    if taken is None or not _keeps_features(gather, last) or table.shape[-1] != dims[-1]:
+        return None
+    half = _half_of(table[..., taken.start : taken.stop : taken.step])
+    return None if half is None else LookedUp(gather, half)
 
 
 def _keeps_features(node: ir.Node, last: int) -> bool:

@@ -12,6 +12,7 @@ from jax2onnx_graph.passes.fusion._normalisation import (
     put_normalisation,
     scale_and_root,
     scaled,
+    unscaled,
 )
 from jax2onnx_graph.passes.fusion._row_statistics import RowStatistics
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
@@ -29,7 +30,8 @@ class FuseLayerNorm(NodePass[Normalised]):
 
     1. `d / Sqrt(v + e)` and `d · (1 / Sqrt(v + e))` are `LayerNormalization(x, ones)`.
     2. `d · (1 / Sqrt(v + e) · scale)`, as Flax writes it, is `LayerNormalization(x, scale)`.
-    3. A following `Mul` with a constant scale and `Add` of a constant bias, [C], become its inputs.
+    3. So is `(scale · d) / Sqrt(v + e)`, and the same with the factor.
+    4. A following `Mul` with a constant scale and `Add` of a constant bias, [C], become its inputs.
     """
 
     produces = frozenset({_OPERATOR})
@@ -50,14 +52,14 @@ class FuseLayerNorm(NodePass[Normalised]):
 
 def _read(node: ir.Node) -> tuple[ir.Value, ir.Value | None, float] | None:
     """(x, scale, epsilon) where the product or quotient `node` is the layer norm of x."""
-    for centred in node.inputs if node.op_type == "Mul" else node.inputs[:1]:
-        subtraction = operation(centred, "Sub")
-        x = None if subtraction is None else subtraction.inputs[0]
-        if x is None or not (rows := RowStatistics(x)).is_centred(centred):
-            continue
-        factor = other_operand(node, centred)
-        scale, shifted = scale_and_root(rows, node, factor)
-        variance, epsilon = rows.plus_number(shifted)
-        if rows.is_variance(variance):
-            return x, scale, epsilon
+    for operand in node.inputs if node.op_type == "Mul" else node.inputs[:1]:
+        for centred, before in unscaled(operand):
+            subtraction = operation(centred, "Sub")
+            x = None if subtraction is None else subtraction.inputs[0]
+            if x is None or not (rows := RowStatistics(x)).is_centred(centred):
+                continue
+            scale, shifted = scale_and_root(rows, node, other_operand(node, operand))
+            variance, epsilon = rows.plus_number(shifted)
+            if rows.is_variance(variance) and (scale is None or before is None):
+                return x, scale or before, epsilon
     return None

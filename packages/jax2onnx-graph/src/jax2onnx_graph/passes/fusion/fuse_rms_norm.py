@@ -12,6 +12,7 @@ from jax2onnx_graph.passes.fusion._normalisation import (
     put_normalisation,
     scale_and_root,
     scaled,
+    unscaled,
 )
 from jax2onnx_graph.passes.fusion._row_statistics import RowStatistics
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
@@ -28,7 +29,8 @@ class FuseRmsNorm(NodePass[Normalised]):
 
     1. `x / Sqrt(m + e)` and `x · (1 / Sqrt(m + e))` are `RMSNormalization(x, ones)`.
     2. `x · (1 / Sqrt(m + e) · scale)` is `RMSNormalization(x, scale)`.
-    3. A following `Mul` with a scale [C] becomes its input.
+    3. So is `(scale · x) / Sqrt(m + e)`, and the same with the factor.
+    4. A following `Mul` with a scale [C] becomes its input.
     """
 
     produces = frozenset({_OPERATOR})
@@ -47,12 +49,13 @@ class FuseRmsNorm(NodePass[Normalised]):
 
 def _read(node: ir.Node) -> tuple[ir.Value, ir.Value | None, float] | None:
     """(x, scale, epsilon) where the product or quotient `node` is the RMS norm of x."""
-    for x in node.inputs if node.op_type == "Mul" else node.inputs[:1]:
-        if x is None or not dims_of(x):
-            continue
-        rows, factor = RowStatistics(x), other_operand(node, x)
-        scale, shifted = scale_and_root(rows, node, factor)
-        mean_square, epsilon = rows.plus_number(shifted)
-        if mean_square is not None and rows.is_mean_square(mean_square):
-            return x, scale, epsilon
+    for operand in node.inputs if node.op_type == "Mul" else node.inputs[:1]:
+        for x, before in unscaled(operand):
+            if not dims_of(x):
+                continue
+            rows = RowStatistics(x)
+            scale, shifted = scale_and_root(rows, node, other_operand(node, operand))
+            mean_square, epsilon = rows.plus_number(shifted)
+            if mean_square is not None and rows.is_mean_square(mean_square) and (scale is None or before is None):
+                return x, scale or before, epsilon
     return None

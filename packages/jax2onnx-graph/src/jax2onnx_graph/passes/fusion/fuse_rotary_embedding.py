@@ -8,7 +8,14 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import is_static
 from jax2onnx_graph.facts.values import dims_of, same_dim
 from jax2onnx_graph.passes.fusion._reasons import no_operator
-from jax2onnx_graph.passes.fusion._rotations import Features, Halves, Rotation, rotation_of_halves, rotation_of_pairs
+from jax2onnx_graph.passes.fusion._rotations import (
+    Features,
+    Halves,
+    LookedUp,
+    Rotation,
+    rotation_of_halves,
+    rotation_of_pairs,
+)
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
@@ -93,11 +100,15 @@ class _Writer:
         assert half is not None, "the formula was read only where the halves are equal"
         if isinstance(half, ir.Value):
             return half
-        if not isinstance(half, ir.Node):
+        if not isinstance(half, (ir.Node, LookedUp)):
             return self._editor.constant(half)
         dims = labelled(dims_of(value) or ())
         size = dims[-1]
-        assert is_static(size) and half.inputs[0] is not None
+        assert is_static(size)
+        if isinstance(half, LookedUp):
+            operands = [self._editor.constant(half.table), *half.gather.inputs[1:]]
+            return self._editor.before(node).variant(half.gather, operands, dims=(*dims[:-1], size // 2))
+        assert half.inputs[0] is not None
         inner = self._half(node, half.inputs[0])
         return self._editor.before(node).variant(half, [inner, *half.inputs[1:]], dims=(*dims[:-1], size // 2))
 

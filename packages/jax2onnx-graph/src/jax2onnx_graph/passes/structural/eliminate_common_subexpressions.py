@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import ChainMap
+from collections.abc import Hashable, Iterable
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.fingerprints import array_fingerprint, fingerprint
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.traversal import HAS_SUBGRAPHS
 
-__all__ = ["EliminateCommonSubexpressions"]
+__all__ = ["EliminateCommonSubexpressions", "node_key"]
 
 # Tensors of more elements are weights, which are stored once anyway.
 _MOST_ELEMENTS = 10
@@ -21,24 +23,38 @@ _TENSORS = {ir.AttributeType.TENSOR, ir.AttributeType.TENSORS}
 class EliminateCommonSubexpressions(GraphPass):
     """Merge equal nodes. (`onnx_ir`'s pass of this name takes 0.0 and -0.0, or 1 and 1.0, for equal attributes.)
 
-    1. A node of the main graph or a function gives way to an earlier one with the same operator, operands and attributes.
+    1. A node gives way to an earlier one with the same operator, operands and attributes, in its graph or in one around it.
     2. Nodes with subgraphs or large tensors, and those that draw random numbers, are kept.
-    3. An output of the graph takes its name to the node that remains; a second output goes through Identity.
+    3. An output of the graph takes its name to the node that remains; a second output, and an output of a body that a graph
+       around it computes, goes through Identity.
     """
 
     visits_subgraphs = False
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
-        seen: dict[Hashable, ir.Node] = {}
-        for node in editor.nodes():
-            key = _key(node)
-            first = node if key is None else seen.setdefault(key, node)
-            if first is not node:
-                _merge(editor, node, first)
+        _merge_equal(editor, ChainMap())
 
 
-def _key(node: ir.Node) -> Hashable | None:
-    """A key that is equal for nodes that compute the same; None for a node that has to stay."""
+def _merge_equal(editor: GraphEditor, seen: ChainMap[Hashable, ir.Node]) -> None:
+    """Merge equal nodes of a graph, and of those in it, where `seen` are the nodes before them by their keys."""
+    for node in editor.nodes():
+        if node.op_type in HAS_SUBGRAPHS:
+            for inner in editor.nested_in(node):
+                _merge_equal(inner, seen.new_child())
+                editor.modified |= inner.finish()
+            continue
+        key = node_key(node, node.inputs)
+        if key is None:
+            continue
+        first = seen.get(key)
+        if first is None:
+            seen[key] = node
+        else:
+            _merge(editor, node, first)
+
+
+def node_key(node: ir.Node, operands: Iterable[Hashable]) -> Hashable | None:
+    """A key that is equal for nodes that compute the same from equal `operands`; None for a node that has to stay."""
     if not node.domain and facts_of(node.op_type).is_random:
         return None
     attributes: list[Hashable] = []
@@ -50,7 +66,7 @@ def _key(node: ir.Node) -> Hashable | None:
             return None
         special = _of_tensor if attribute.type in _TENSORS else _of_no_tensor
         attributes.append((name, attribute.type, attribute.ref_attr_name, fingerprint(attribute.value, special)))
-    return node.op_identifier(), len(node.outputs), tuple(node.inputs), tuple(attributes)
+    return node.op_identifier(), len(node.outputs), tuple(operands), tuple(attributes)
 
 
 def _of_tensor(value: object) -> Hashable | None:
@@ -64,9 +80,5 @@ def _of_no_tensor(_: object) -> Hashable | None:
 def _merge(editor: GraphEditor, node: ir.Node, first: ir.Node) -> None:
     """Let the results of `first` be read in the place of those of `node`, which is discarded."""
     for old, new in zip(node.outputs, first.outputs, strict=True):
-        if old.is_graph_output() and (new.is_graph_output() or new.is_graph_input()):
-            copy = ir.Value(type=old.type, shape=old.shape)
-            editor.insert_before(node, ir.Node("", "Identity", [new], outputs=[copy]))
-            editor.hand_over_output(old, copy)
-        editor.replace_value(old, new)
+        editor.replace_result(node, old, new)
     editor.discard(node)

@@ -22,7 +22,8 @@ class FoldConstants(NodePass[np.ndarray]):
 
     1. `Shape(x)` and `Size(x)` where the dimensions asked for are static.
     2. `Gather(Shape(x), constant)` and `Slice(Shape(x), constants)` where those dimensions are static.
-    3. Every operator that `evaluate` knows on integer or boolean constants of at most `MAX_ELEMENTS` elements.
+    3. Every operator that `evaluate` knows on integer or boolean constants of at most `MAX_ELEMENTS` elements, and a Cast of these
+       to floating-point numbers.
     """
 
     operators = _OF_SHAPE | EVALUATED

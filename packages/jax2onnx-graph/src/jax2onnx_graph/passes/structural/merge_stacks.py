@@ -1,0 +1,107 @@
+"""`MergeStacks`: values that are stacked and then flattened are concatenated."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.build.attributes import attribute_values
+from jax2onnx_graph.facts.axes import axis_of
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim
+from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
+from jax2onnx_graph.rewrite.pass_base import NodePass
+from jax2onnx_graph.rewrite.patterns import is_read_once, operation
+
+__all__ = ["MergeStacks"]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Stack:
+    """A Concat along an axis that its operands got before.
+
+    Attributes:
+      operands: these, without the axis.
+      axis: the axis.
+      last: the node that reads the stack.
+    """
+
+    operands: Sequence[ir.Value]
+    axis: int
+    last: ir.Node
+
+
+class MergeStacks(NodePass[_Stack]):
+    """A stack that only a Reshape reads needs no axis of its own:
+
+    1. `Reshape(Concat(Unsqueeze(a, k), Unsqueeze(b, k), axis = k))` is `Reshape(Concat(a, b, axis = k))`, since the elements stand
+       in the same order, where `a` and `b` have an axis k, of known size, and the Reshape keeps none of the axes from k on.
+    2. The Reshape goes where it only flattened the stack, and is an Unsqueeze where it puts in axes of size 1 besides.
+    """
+
+    operators = frozenset({"Concat"})
+
+    def match(self, node: ir.Node, editor: GraphEditor) -> _Stack | None:
+        dims = dims_of(node.outputs[0])
+        if dims is None or not is_read_once(node.outputs[0]):
+            return None
+        ((reader, _),) = (
+            (user, i)
+            for user, i in node.outputs[0].uses()
+            if any(o.uses() or o.is_graph_output() for o in user.outputs)
+        )
+        axis = axis_of(node, len(dims))
+        if axis + 1 == len(dims) or not isinstance(dims[axis + 1], int) or not _forgets(reader, axis):
+            return None
+        operands = [_without_axis(value, axis) for value in node.inputs]
+        found = [value for value in operands if value is not None]
+        return _Stack(found, axis, reader) if len(found) == len(operands) else None
+
+    def rewrite(self, node: ir.Node, match: _Stack, editor: GraphEditor) -> None:
+        dims = dims_of(match.operands[0]) or ()
+        sizes = [(dims_of(value) or ())[match.axis] for value in match.operands]
+        total = sum(size for size in sizes if isinstance(size, int))
+        whole = (*dims[: match.axis], total, *dims[match.axis + 1 :])
+        joined = editor.before(node).op.Concat(*match.operands, axis=match.axis, dims=labelled(whole))
+        last = match.last
+        axes = _inserted(whole, dims_of(last.outputs[0]) or ())
+        if axes:
+            editor.put(last, "Unsqueeze", [joined, editor.ints(axes)])
+        elif axes is not None:
+            editor.replace(last, joined)
+        else:
+            editor.put(last, "Reshape", [joined, last.inputs[1]], attribute_values(last))
+
+
+def _inserted(before: Sequence[LabelledDim], after: Sequence[LabelledDim]) -> list[int] | None:
+    """The axes of size 1 that `after` has besides those of `before`; None where that is not all that differs."""
+    axes, place = [], 0
+    for axis, dim in enumerate(after):
+        if place < len(before) and same_dim(dim, before[place]):
+            place += 1
+        elif dim == 1:
+            axes.append(axis)
+        else:
+            return None
+    return axes if place == len(before) else None
+
+
+def _forgets(node: ir.Node, axis: int) -> bool:
+    """Whether a node of the same graph is a Reshape that copies no dimension from `axis` on."""
+    if node.domain or node.op_type != "Reshape":
+        return False
+    target = known(node.inputs[1])
+    allows_zero = node.attributes.get_int("allowzero", 0) == 1
+    return target is not None and (allows_zero or bool(target[axis:].all()))
+
+
+def _without_axis(value: ir.Value | None, axis: int) -> ir.Value | None:
+    """v where `value` is v with an axis of size 1 put in at `axis`."""
+    node = operation(value, "Unsqueeze", "Reshape")
+    if node is None or node.inputs[0] is None:
+        return None
+    before, after = dims_of(node.inputs[0]), dims_of(value)
+    if before is None or after is None or len(after) != len(before) + 1:
+        return None
+    expected = (*before[:axis], 1, *before[axis:])
+    return node.inputs[0] if all(map(same_dim, expected, after)) else None
