@@ -13,6 +13,7 @@ from jax2onnx_graph.errors import ConversionError, PassError
 from jax2onnx_graph.passes.fusion.attention.attention_layout import AttentionLayout
 from jax2onnx_graph.passes.fusion.attention.fuse_attention import FuseAttention
 from jax2onnx_graph.passes.fusion.attention.heads_as_rows import HeadsAsRows
+from jax2onnx_graph.passes.fusion.experts.select_experts import SelectExperts
 from jax2onnx_graph.passes.fusion.fold_batch_norm import FoldBatchNorm
 from jax2onnx_graph.passes.fusion.fuse_gelu import FuseGelu
 from jax2onnx_graph.passes.fusion.fuse_layer_norm import FuseLayerNorm
@@ -99,6 +100,7 @@ def default_passes() -> list[PassFactory]:
         FuseRmsNorm,
         FuseGelu,
         RemoveDeadNodes,
+        SelectExperts,
         FuseAttention,
         FoldTransposes,
         FuseRotaryEmbedding,
