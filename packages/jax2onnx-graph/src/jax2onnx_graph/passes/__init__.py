@@ -13,6 +13,7 @@ from jax2onnx_graph.errors import ConversionError, PassError
 from jax2onnx_graph.passes.fusion.attention.attention_layout import AttentionLayout
 from jax2onnx_graph.passes.fusion.attention.fuse_attention import FuseAttention
 from jax2onnx_graph.passes.fusion.attention.heads_as_rows import HeadsAsRows
+from jax2onnx_graph.passes.fusion.experts.select_expert_terms import SelectExpertTerms
 from jax2onnx_graph.passes.fusion.experts.select_experts import SelectExperts
 from jax2onnx_graph.passes.fusion.fold_batch_norm import FoldBatchNorm
 from jax2onnx_graph.passes.fusion.fuse_gelu import FuseGelu
@@ -101,6 +102,7 @@ def default_passes() -> list[PassFactory]:
         FuseGelu,
         RemoveDeadNodes,
         SelectExperts,
+        SelectExpertTerms,
         FuseAttention,
         FoldTransposes,
         FuseRotaryEmbedding,

@@ -8,12 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.values import LabelledDim
+from jax2onnx_graph.facts.rows import size_of
+from jax2onnx_graph.facts.values import LabelledDim, dims_of
 from jax2onnx_graph.passes.fusion.experts._pairs import PairIndices
 from jax2onnx_graph.passes.fusion.experts._sparsity import Holds, Sparsity
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
 
-__all__ = ["Routing", "route"]
+__all__ = ["ROUTING_CALLS", "Routing", "combined", "in_shape_of", "route", "token_count"]
+
+#: How many nodes choose and sort pairs, and bring them back.
+ROUTING_CALLS = 25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,3 +93,47 @@ def _product(dims: Sequence[LabelledDim] | None) -> Sequence[LabelledDim] | None
     if isinstance(tokens, int):
         return (tokens * chosen,)
     return (tokens if chosen == 1 else ir.SymbolicDim(f"{chosen}*{tokens.value}"),)
+
+
+def combined(at: InsertionPoint, routing: Routing, made: ir.Value, features: int, *, selects: bool) -> ir.Value:
+    """[tokens, …]: the sum for each token of what the experts that count make of it, times their gates."""
+    shape = at.op.Concat(at.op.Shape(routing.gates), at.ints([features]), axis=0)
+    by_token = at.op.Reshape(at.op.Gather(made, routing.places, axis=0), shape)
+    if selects:
+        selected = at.op.Where(at.op.Unsqueeze(routing.gates, at.ints([2])), by_token, at.constant(0, like=made))
+        return at.op.ReduceSum(selected, at.ints([1]), keepdims=0)
+    return at.op.MatMul(at.op.Unsqueeze(routing.gates, at.ints([1])), by_token)
+
+
+def in_shape_of(
+    at: InsertionPoint, result: ir.Value, old: ir.Value, gates: ir.Value, tokens: Sequence[int]
+) -> ir.Value:
+    """[tokens, …] with the dimensions of another value, whose first axes are those of tokens.
+
+    Args:
+      at: where the nodes go.
+      result: the value.
+      old: the other value.
+      gates: a value that has the same axes of tokens.
+      tokens: these axes.
+    """
+    dims = dims_of(old) or ()
+    if sum(not isinstance(dim, int) for dim in dims) <= 1 and 0 not in dims:
+        sizes = at.ints([dim if isinstance(dim, int) else -1 for dim in dims])
+        return at.op.Reshape(result, sizes, dims=labelled(dims))
+    places = at.op.Gather(at.op.Shape(gates), at.ints(tokens), axis=0)
+    shape = at.op.Concat(places, at.ints([dim for dim in dims[len(tokens) :] if isinstance(dim, int)]), axis=0)
+    return at.op.Reshape(result, shape, dims=labelled(dims), allowzero=1)
+
+
+def token_count(tokens: tuple[LabelledDim, ...]) -> LabelledDim | None:
+    """The number of tokens as a label; None where it cannot be written."""
+    if len(tokens) == 1:
+        return tokens[0] if isinstance(tokens[0], int) or (tokens[0].value or "").isidentifier() else None
+    number, symbols = size_of(tokens)
+    names = [*symbols.elements()]
+    if not names:
+        return number
+    if not all(name.isidentifier() for name in names):
+        return None
+    return ir.SymbolicDim("*".join([*([str(number)] if number != 1 else []), *sorted(names)]))
