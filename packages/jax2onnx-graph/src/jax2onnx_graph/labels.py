@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import OPERATIONS
 from jax2onnx_graph.metadata import SymbolInfo
-from jax2onnx_graph.traversal import all_values
+from jax2onnx_graph.traversal import all_values, subgraphs
 
 __all__ = ["check_labels", "numbers_in", "symbol_table", "symbols_in"]
 
@@ -68,8 +68,9 @@ def _has_a_reason(value: ir.Value) -> bool:
     node = value.producer()
     if node is None or node.op_type == "Loop":
         return node is not None
-    sizes = node.inputs[1] if node.op_type == "Split" and len(node.inputs) > 1 else None
-    unknown = any(operand is not None and operand.shape is None for operand in node.inputs)
+    sizes = node.inputs[1] if node.op_type in ("Split", "TopK") and len(node.inputs) > 1 else None
+    bodies = [output for graph in subgraphs(node) for output in graph.outputs] if node.op_type == "If" else []
+    unknown = any(operand is not None and operand.shape is None for operand in [*node.inputs, *bodies])
     return unknown or (sizes is not None and sizes.const_value is None)
 
 

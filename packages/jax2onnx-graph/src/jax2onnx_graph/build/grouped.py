@@ -75,6 +75,8 @@ def _product_if(
     gather = builder.make_node("Gather", [matrices, number], attributes={"axis": 0})
     product = builder.make_node("MatMul", [run, gather.outputs[0]])
     same = builder.make_node("Identity", [nothing])
+    builder.set_dims(gather.outputs[0], builder.known_dims(matrices)[1:])
+    builder.set_dims(same.outputs[0], builder.known_dims(nothing))
     then, otherwise = (
         ir.Graph([], [nodes[-1].outputs[0]], nodes=nodes, name=name)
         for nodes, name in (([gather, product], "has_rows"), ([same], "is_empty"))

@@ -43,7 +43,7 @@ class Mixture:
 def mixtures_at(node: ir.Node) -> list[Mixture]:
     """The ways to read a node as a sum over experts whose result has the axes of tokens in front, either operand as the gates."""
     if node.op_type == "MatMul":
-        return _of_product(node)
+        return [*_of_product(node), *_of_one_token(node)]
     return _of_sum(node)
 
 
@@ -58,8 +58,28 @@ def _of_product(node: ir.Node) -> list[Mixture]:
     tokens, found = tuple(range(rank - 2)), []
     for gates, made, is_one, axes in ((0, 1, left[-2], (rank - 1, rank - 2)), (1, 0, right[-1], (rank - 2, rank - 1))):
         if is_one == 1:
-            found.append(_mixture(node.inputs[gates], (*tokens, axes[0]), node.inputs[made], (tokens, axes[1]), experts))
+            found.append(
+                _mixture(node.inputs[gates], (*tokens, axes[0]), node.inputs[made], (tokens, axes[1]), experts)
+            )
     return [one for one in found if one is not None]
+
+
+def _of_one_token(node: ir.Node) -> list[Mixture]:
+    """[1, experts] · [1, experts, features], or the other way round: nothing differs by token."""
+    left, right = (dims_of(value) for value in node.inputs)
+    if left is None or right is None or min(len(left), len(right)) < 2 or not isinstance(left[-1], int):
+        return []
+    found = []
+    for gates, made, own, other, axes in ((0, 1, left, right, (-1, -2)), (1, 0, right, left, (-2, -1))):
+        gate, expert = len(own) + axes[0], len(other) + axes[1]
+        if _are_ones(own, gate) and all(dim == 1 for dim in other[:-2]):
+            found.append(_mixture(node.inputs[gates], (gate,), node.inputs[made], ((), expert), left[-1]))
+    return [one for one in found if one is not None]
+
+
+def _are_ones(dims: _Dims, axis: int) -> bool:
+    """Whether all dimensions but one are 1."""
+    return all(dim == 1 for place, dim in enumerate(dims) if place != axis)
 
 
 def _of_sum(node: ir.Node) -> list[Mixture]:
@@ -82,6 +102,8 @@ def _weighted(gates: ir.Value | None, made: ir.Value | None, dims: _Dims, expert
     if own is None or not same_dims(dims_of(made), dims) or not isinstance(experts, int):
         return None
     missing = len(dims) - len(own)
+    if expert >= missing and own[expert - missing] == experts and _are_ones(own, expert - missing):
+        return _mixture(gates, (expert - missing,), made, ((), expert), experts)
     aligned = (*(1 for _ in range(missing)), *own)
     tokens = tuple(axis for axis in range(len(dims)) if axis != expert and same_dim(aligned[axis], dims[axis]))
     others = [axis for axis in range(len(dims)) if axis != expert and axis not in tokens]
@@ -94,7 +116,11 @@ def _weighted(gates: ir.Value | None, made: ir.Value | None, dims: _Dims, expert
 
 
 def _mixture(
-    gates: ir.Value | None, gate_axes: tuple[int, ...], made: ir.Value | None, axes: tuple[tuple[int, ...], int], experts: int
+    gates: ir.Value | None,
+    gate_axes: tuple[int, ...],
+    made: ir.Value | None,
+    axes: tuple[tuple[int, ...], int],
+    experts: int,
 ) -> Mixture | None:
     dims = dims_of(made)
     if gates is None or made is None or dims is None:

@@ -15,8 +15,8 @@ from jax2onnx_graph.build.grouped import grouped_product, split_rows
 from jax2onnx_graph.facts.axes import axis_of, named_axes
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
 from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of
-from jax2onnx_graph.passes.fusion.experts._region import Factor, Region, Step, factors_of
-from jax2onnx_graph.passes.fusion.experts._roles import Roles
+from jax2onnx_graph.passes.fusion.experts._region import Factor, Region, Step
+from jax2onnx_graph.passes.fusion.experts._roles import Roles, token_count
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.patterns import permutation_of
 from jax2onnx_graph.weights.absent import computed
@@ -59,8 +59,6 @@ class Pairs:
     def compute(self) -> None:
         """Write all nodes of the region."""
         for step in self.region.steps.values():
-            if not step.roles.has_tokens:
-                continue
             if step.node.op_type in ("MatMul", "Gemm"):
                 self._values[step.node.outputs[0]] = self._product(step)
             elif facts_of(step.node.op_type).elementwise is not None:
@@ -110,14 +108,18 @@ class Pairs:
         moved = self.at.transpose(value, [*tokens, *others])
         if len(tokens) == 1:
             return moved
-        return self.at.op.Reshape(moved, self.at.ints([-1, *others.values()]))
+        count = token_count(self.region.sizes.tokens)
+        dims = None if count is None else labelled((count, *others.values()))
+        return self.at.op.Reshape(moved, self.at.ints([-1, *others.values()]), dims=dims)
 
     def _experts_first(self, value: ir.Value, roles: Roles) -> ir.Value:
         """[experts, …]: a value with its axis of experts in front."""
         split, perm, dims = self._expert_axes(value, roles, [*self.region.others(value, roles)])
         return self.at.reshape(self.at.transpose(self.at.reshape(value, split), perm), dims)
 
-    def _expert_axes(self, value: ir.Value, roles: Roles, order: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
+    def _expert_axes(
+        self, value: ir.Value, roles: Roles, order: Sequence[int]
+    ) -> tuple[list[int], list[int], list[int]]:
         """How a value gets its experts in front: the shape that it is split to, the permutation, the shape at last.
 
         Args:
@@ -210,18 +212,29 @@ class Pairs:
 
     def _product(self, step: Step) -> ir.Value:
         """A product with a weight, of each expert's pairs with its own where it differs by expert."""
-        data, weight = factors_of(step)
+        data, weight = self.region.factors(step)
         node = step.node
         others = self.region.others(node.outputs[0], step.roles)
         inner = self.region.others(node.inputs[data.index], step.operands[data.index])[data.contracted]  # type: ignore[arg-type]
         if step.operands[weight.index].expert is not None:
-            rows = self._reshaped(self.of(step, data.index), [inner])
+            rows = self._reshaped(self._rows(step, data.index, inner), [inner])
             product = self._by_expert(step, weight, rows)
         else:
             product = self.at.op.MatMul(self.of(step, data.index), self._plain_matrix(step, weight))
         if len(node.inputs) > 2 and node.inputs[2] is not None:
             return self.at.op.Add(self._reshaped(product, [*others.values()]), self._aligned(step, 2))
         return self._reshaped(product, [*others.values()])
+
+    def _rows(self, step: Step, index: int, inner: int) -> ir.Value:
+        """The operand of a product that is no weight; where it is the same for all experts of one token, a row for each pair."""
+        value = step.node.inputs[index]
+        assert value is not None
+        if not step.operands[index].is_plain:
+            return self.of(step, index)
+        if value not in self._values:
+            row = self.at.op.Reshape(value, self.at.ints([1, inner]), dims=(1, inner))
+            self._values[value] = self.at.op.Gather(row, self.indices.tokens, axis=0, dims=self._dims([inner]))
+        return self._values[value]
 
     def _plain_matrix(self, step: Step, weight: Factor) -> ir.Value:
         """[contracted, columns]: a weight that all experts share."""
@@ -262,5 +275,3 @@ class Pairs:
             return np.ascontiguousarray(array.reshape(split).transpose(perm)[expert].reshape(shape))
 
         return self.editor.derived(value, computed(taken, [tensor], tensor.dtype, shape), f"{expert}{how}")
-
-

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.axes import axis_of, named_axes
 from jax2onnx_graph.facts.dims import is_static
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
-from jax2onnx_graph.facts.values import LabelledDim, dims_of
-from jax2onnx_graph.passes.fusion.experts._roles import Roles, Sizes, operand_roles
 from jax2onnx_graph.facts.rows import size_of
+from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of
+from jax2onnx_graph.passes.fusion.experts._roles import Roles, Sizes, operand_roles
 
-__all__ = ["Factor", "Refused", "Region", "Step", "factors_of"]
+__all__ = ["Factor", "Refused", "Region", "Step"]
 
 _Dims = tuple[LabelledDim, ...]
 _MOST_STEPS = 200
@@ -42,17 +42,25 @@ class Refused(Exception):  # noqa: N818 - no error: a reason, for the user
     """The region cannot be computed by pairs; the text says why."""
 
 
-def factors_of(step: Step) -> tuple[Factor, Factor]:
-    """The operand of a MatMul or Gemm that differs by token, and the other one, which is a weight. Raises Refused."""
+def _factors(step: Step, is_weight: Sequence[bool]) -> tuple[Factor, Factor]:
+    """The operand of a MatMul or Gemm that is no weight, and the other one, which is. Raises Refused."""
     node = step.node
     ranks = [len(dims_of(value) or ()) for value in node.inputs[:2]]
     flips = [node.attributes.get_int(name, 0) if node.op_type == "Gemm" else 0 for name in ("transA", "transB")]
     left = Factor(0, ranks[0] - 1 - flips[0], ranks[0] - 2 + flips[0])
     right = Factor(1, ranks[1] - 2 + flips[1], ranks[1] - 1 - flips[1])
-    by_token = [roles.has_tokens for roles in step.operands[:2]]
-    if all(by_token) or not any(by_token):
+    if all(is_weight) or not any(is_weight):
         raise Refused(f"both operands of a {node.op_type} differ by token")
-    return (left, right) if by_token[0] else (right, left)
+    return (right, left) if is_weight[0] else (left, right)
+
+
+def _is_weight(value: ir.Value | None) -> bool:
+    """Whether a value is an input of the graph, a constant, or a view of one."""
+    while value is not None and (node := value.producer()) is not None and constant_tensor(value) is None:
+        if node.domain or not (facts_of(node.op_type).is_view or node.op_type in ("Cast", "Transpose")):
+            return False
+        value = node.inputs[0]
+    return True
 
 
 class Region:
@@ -98,7 +106,21 @@ class Region:
     def _is_inside(self, node: ir.Node, roles: Roles) -> bool:
         if self._inside is not None:
             return node in self._inside
+        if not self.sizes.tokens:
+            return not _is_weight(node.outputs[0])
         return roles.has_tokens and roles.expert is not None
+
+    def differs(self, roles: Roles) -> bool:
+        """Whether a value differs by pair: by token, or by expert where there is one token."""
+        return roles.has_tokens or (not self.sizes.tokens and roles.expert is not None)
+
+    def factors(self, step: Step) -> tuple[Factor, Factor]:
+        """The operand of a MatMul or Gemm that is computed of tokens, and the other one, which is a weight. Raises Refused."""
+        if self.sizes.tokens:
+            return _factors(step, [not roles.has_tokens for roles in step.operands[:2]])
+        by_expert = [roles.expert is not None for roles in step.operands[:2]]
+        weights = [value in self.leaves and own for value, own in zip(step.node.inputs[:2], by_expert, strict=True)]
+        return _factors(step, weights if any(weights) else [not own for own in by_expert])
 
     def others(self, value: ir.Value, roles: Roles) -> dict[int, int]:
         """The axes of a value that are left without tokens and experts, with their sizes. Raises Refused."""
@@ -141,16 +163,18 @@ class Region:
         if node.op_type in ("MatMul", "Gemm"):
             self._check_product(step)
         elif facts.elementwise is not None:
-            if facts.elementwise is Elementwise.UNARY and not step.operands[0].has_tokens:
+            if facts.elementwise is Elementwise.UNARY and not self.differs(step.operands[0]):
                 raise Refused("an operand does not differ by token")
         elif facts.is_view or node.op_type in ("Transpose", "Expand"):
-            if node.op_type == "Expand" and any(size == 0 for size in self.others(node.outputs[0], step.roles).values()):
+            if node.op_type == "Expand" and any(
+                size == 0 for size in self.others(node.outputs[0], step.roles).values()
+            ):
                 raise Refused("an axis is empty")
         elif not self._names_other_axes(step):
             raise Refused(f"{node.op_type} is not computed for each token by itself, as far as is known")
 
     def _check_product(self, step: Step) -> None:
-        data, weight = factors_of(step)
+        data, weight = self.factors(step)
         values = step.node.inputs
         own = self.others(values[data.index], step.operands[data.index])
         weights = self.others(values[weight.index], step.operands[weight.index])
@@ -175,7 +199,7 @@ class Region:
         node, facts = step.node, facts_of(step.node.op_type)
         dims = dims_of(node.inputs[0]) or ()
         own = self.others(node.inputs[0], step.operands[0])
-        by_token = [roles.has_tokens for roles in step.operands]
+        by_token = [self.differs(roles) for roles in step.operands]
         if node.op_type == "Concat":
             return all(by_token) and axis_of(node, len(dims)) in own
         if not by_token[0] or any(roles.has_tokens or roles.expert is not None for roles in step.operands[1:]):

@@ -10,7 +10,7 @@ from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of
 from jax2onnx_graph.facts.rows import Rows, operand_rows, size_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim
 
-__all__ = ["Roles", "Sizes", "operand_roles"]
+__all__ = ["Roles", "Sizes", "operand_roles", "token_count"]
 
 _Dims = tuple[LabelledDim, ...]
 
@@ -140,3 +140,14 @@ def _aligned(value: ir.Value | None, rows: Rows, dims: _Dims) -> list[Rows | Non
     return [dataclasses.replace(rows, axis=place)] if same_dim(own[place], dims[rows.axis]) else None
 
 
+def token_count(tokens: tuple[LabelledDim, ...]) -> LabelledDim | None:
+    """The number of tokens as a label; None where it cannot be written."""
+    if len(tokens) == 1:
+        return tokens[0]
+    number, symbols = size_of(tokens)
+    names = [*symbols.elements()]
+    if not names:
+        return number
+    if not all(name.isidentifier() for name in names):
+        return None
+    return ir.SymbolicDim("*".join([*([str(number)] if number != 1 else []), *sorted(names)]))

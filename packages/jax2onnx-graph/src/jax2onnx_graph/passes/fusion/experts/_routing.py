@@ -8,13 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.rows import size_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of
 from jax2onnx_graph.passes.fusion.experts._pairs import PairIndices
 from jax2onnx_graph.passes.fusion.experts._sparsity import Holds, Sparsity
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
 
-__all__ = ["ROUTING_CALLS", "Routing", "combined", "in_shape_of", "route", "token_count"]
+__all__ = ["ROUTING_CALLS", "Routing", "combined", "in_shape_of", "route"]
 
 #: How many nodes choose and sort pairs, and bring them back.
 ROUTING_CALLS = 25
@@ -50,28 +49,30 @@ def route(at: InsertionPoint, gates: ir.Value, experts: int, sparsity: Sparsity,
     counts = gates
     if gates.dtype != ir.DataType.BOOL:
         counts = at.op.Not(at.op.Equal(gates, at.constant(0, like=gates)))
-    is_fixed = sparsity.holds is Holds.ALWAYS or (sparsity.holds is Holds.IF_FINITE)
-    chosen = at.ints([sparsity.bound]) if is_fixed else _most(at, counts)
-    rows = _dims(tokens, sparsity.bound, is_fixed=is_fixed)
-    _, ids = at.op.several("TopK", at.cast(counts, np.float32), chosen, outputs=2, axis=1, sorted=0, dims=rows)
-    if rows is not None:
-        ids.shape = ir.Shape(rows)
-    flat = at.op.Reshape(ids, at.ints([-1]), dims=_product(rows))
+    is_fixed = sparsity.holds is not Holds.ON_AVERAGE
+    chosen = at.ints([sparsity.bound]) if is_fixed else _most(at, counts, tokens)
+    count = _multiple(tokens, sparsity.bound) if tokens is not None and is_fixed else None
+    rows = labelled((tokens, sparsity.bound)) if tokens is not None and is_fixed else None
+    chosen_gates, ids = at.op.several(
+        "TopK", at.cast(counts, np.float32), chosen, outputs=2, axis=1, sorted=0, dims=rows
+    )
+    ids.shape = chosen_gates.shape
+    flat = at.op.Reshape(ids, at.ints([-1]), dims=None if count is None else labelled((count,)))
     every = at.op.Shape(flat)
     by_expert, order = _sorted(at, flat, every)
     _, places = _sorted(at, order, every)
     is_of = at.op.Equal(at.op.Unsqueeze(flat, at.ints([1])), at.ints(range(experts)))
     lengths = at.op.ReduceSum(at.cast(is_of, np.int64), at.ints([0]), keepdims=0, dims=(experts,))
     owners = at.op.Div(order, at.op.Squeeze(chosen, at.ints([0])))
-    count = _product(rows)
-    pairs = PairIndices(owners, by_expert, lengths, None if count is None else count[0])
+    pairs = PairIndices(owners, by_expert, lengths, count)
     return Routing(at.op.GatherElements(gates, ids, axis=1, dims=rows), pairs, places)
 
 
-def _most(at: InsertionPoint, counts: ir.Value) -> ir.Value:
+def _most(at: InsertionPoint, counts: ir.Value, tokens: LabelledDim | None) -> ir.Value:
     """int64[1]: the number of gates of a token that are not zero, where that is largest, but at least 1."""
     numbers = at.op.ReduceSum(at.cast(counts, np.int64), at.ints([1]), keepdims=0)
-    return at.op.ReduceMax(at.op.Concat(at.ints([1]), numbers, axis=0), keepdims=1)
+    dims = None if tokens is None else labelled((_sum(tokens, 1),))
+    return at.op.ReduceMax(at.op.Concat(at.ints([1]), numbers, axis=0, dims=dims), keepdims=1)
 
 
 def _sorted(at: InsertionPoint, values: ir.Value, count: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -81,24 +82,23 @@ def _sorted(at: InsertionPoint, values: ir.Value, count: ir.Value) -> tuple[ir.V
     return ordered, places
 
 
-def _dims(tokens: LabelledDim | None, chosen: int, *, is_fixed: bool) -> Sequence[LabelledDim] | None:
-    return None if tokens is None or not is_fixed else labelled((tokens, chosen))  # type: ignore[return-value]
+def _sum(dim: LabelledDim, number: int) -> LabelledDim:
+    return dim + number if isinstance(dim, int) else ir.SymbolicDim(f"{dim.value} + {number}")
 
 
-def _product(dims: Sequence[LabelledDim] | None) -> Sequence[LabelledDim] | None:
-    if dims is None:
-        return None
-    tokens, chosen = dims
-    assert isinstance(chosen, int)
-    if isinstance(tokens, int):
-        return (tokens * chosen,)
-    return (tokens if chosen == 1 else ir.SymbolicDim(f"{chosen}*{tokens.value}"),)
+def _multiple(dim: LabelledDim, number: int) -> LabelledDim:
+    if isinstance(dim, int) or number == 1:
+        return dim * number if isinstance(dim, int) else dim
+    is_product = all(part.isidentifier() or part.isdecimal() for part in str(dim.value).split("*"))
+    return ir.SymbolicDim(f"{number}*{dim.value}" if is_product else f"{number}*({dim.value})")
 
 
 def combined(at: InsertionPoint, routing: Routing, made: ir.Value, features: int, *, selects: bool) -> ir.Value:
     """[tokens, …]: the sum for each token of what the experts that count make of it, times their gates."""
+    rows = at.dims(routing.gates)
+    dims = None if rows is None else (*rows, features)
     shape = at.op.Concat(at.op.Shape(routing.gates), at.ints([features]), axis=0)
-    by_token = at.op.Reshape(at.op.Gather(made, routing.places, axis=0), shape)
+    by_token = at.op.Reshape(at.op.Gather(made, routing.places, axis=0), shape, dims=dims)
     if selects:
         selected = at.op.Where(at.op.Unsqueeze(routing.gates, at.ints([2])), by_token, at.constant(0, like=made))
         return at.op.ReduceSum(selected, at.ints([1]), keepdims=0)
@@ -124,16 +124,3 @@ def in_shape_of(
     places = at.op.Gather(at.op.Shape(gates), at.ints(tokens), axis=0)
     shape = at.op.Concat(places, at.ints([dim for dim in dims[len(tokens) :] if isinstance(dim, int)]), axis=0)
     return at.op.Reshape(result, shape, dims=labelled(dims), allowzero=1)
-
-
-def token_count(tokens: tuple[LabelledDim, ...]) -> LabelledDim | None:
-    """The number of tokens as a label; None where it cannot be written."""
-    if len(tokens) == 1:
-        return tokens[0] if isinstance(tokens[0], int) or (tokens[0].value or "").isidentifier() else None
-    number, symbols = size_of(tokens)
-    names = [*symbols.elements()]
-    if not names:
-        return number
-    if not all(name.isidentifier() for name in names):
-        return None
-    return ir.SymbolicDim("*".join([*([str(number)] if number != 1 else []), *sorted(names)]))

@@ -16,11 +16,11 @@ from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.passes.fusion.experts._columns import Column, column_of
 from jax2onnx_graph.passes.fusion.experts._pairs import PairIndices, Pairs
 from jax2onnx_graph.passes.fusion.experts._region import Refused, Region
-from jax2onnx_graph.passes.fusion.experts._roles import Roles, Sizes
-from jax2onnx_graph.passes.fusion.experts._routing import ROUTING_CALLS, Routing, combined, in_shape_of, route, token_count
+from jax2onnx_graph.passes.fusion.experts._roles import Roles, Sizes, token_count
+from jax2onnx_graph.passes.fusion.experts._routing import ROUTING_CALLS, Routing, combined, in_shape_of, route
 from jax2onnx_graph.passes.fusion.experts._sparsity import Holds, Sparsity
 from jax2onnx_graph.passes.fusion.experts.select_experts import NOT_FINITE, SelectExperts
-from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint
+from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation, scalar
 
@@ -87,7 +87,9 @@ class SelectExpertTerms(NodePass[_Found]):
             return None
         bound = _bound(chain.terms)
         if chain.replaces and (bound.bound > 1 or bound.holds is not Holds.ALWAYS):
-            return Declined("the experts do not exclude each other, so that the order in which they replace each other counts", node)
+            return Declined(
+                "the experts do not exclude each other, so that the order in which they replace each other counts", node
+            )
         if 2 * bound.bound > len(chain.terms):
             return Declined("more than half of the experts may count for a token", node)
         regions = _regions(node, chain)
@@ -103,7 +105,8 @@ class SelectExpertTerms(NodePass[_Found]):
 
     def rewrite(self, node: ir.Node, match: _Found, editor: GraphEditor) -> None:
         at, chain = editor.before(node), match.chain
-        routing = route(at, _gates(at, chain), len(chain.terms), match.sparsity, token_count(match.sizes.tokens))
+        count = token_count(match.sizes.tokens)
+        routing = route(at, _gates(at, chain, count), len(chain.terms), match.sparsity, count)
         made = _made(editor, at, match, routing)
         others = match.regions[0].others(chain.terms[0].made, _roles(match.sizes)).values()
         tokens = range(len(match.sizes.tokens))
@@ -149,7 +152,11 @@ def _read_chain(node: ir.Node) -> _Chain | None:
     while waiting:
         value = waiting.pop()
         add = operation(value, "Add")
-        if add is None or (add is not node and not is_read_once(value)) or not same_dims(dims_of(value), dims_of(node.outputs[0])):
+        if (
+            add is None
+            or (add is not node and not is_read_once(value))
+            or not same_dims(dims_of(value), dims_of(node.outputs[0]))
+        ):
             summands.append(value)
             continue
         nodes.append(add)
@@ -190,7 +197,12 @@ def _term(value: ir.Value, dims: _Dims) -> _Term | None:
         orders = [(0, 1), (1, 0)]
     for gate, made in orders:
         of_gate, of_made = node.inputs[gate], node.inputs[made]
-        if of_gate is None or of_made is None or not same_dims(dims_of(of_made), dims) or same_dims(dims_of(of_gate), dims):
+        if (
+            of_gate is None
+            or of_made is None
+            or not same_dims(dims_of(of_made), dims)
+            or same_dims(dims_of(of_gate), dims)
+        ):
             continue
         column = column_of(of_gate)
         if column is not None:
@@ -249,7 +261,10 @@ def _own_nodes(terms: Sequence[_Term]) -> list[set[ir.Node]]:
     """For each term the nodes whose results nothing else reads."""
     cones = [_cone(term.made) for term in terms]
     counts = Counter(node for cone in cones for node in cone)
-    return [_exclusive({one for one in cone if counts[one] == 1}, term.node) for cone, term in zip(cones, terms, strict=True)]
+    return [
+        _exclusive({one for one in cone if counts[one] == 1}, term.node)
+        for cone, term in zip(cones, terms, strict=True)
+    ]
 
 
 def _cone(value: ir.Value) -> set[ir.Node]:
@@ -279,10 +294,11 @@ def _exclusive(nodes: set[ir.Node], reader: ir.Node) -> set[ir.Node]:
 # -- writing ------------------------------------------------------------------------------------
 
 
-def _gates(at: InsertionPoint, chain: _Chain) -> ir.Value:
+def _gates(at: InsertionPoint, chain: _Chain, tokens: LabelledDim | None) -> ir.Value:
     """[tokens, experts]: the gates."""
-    columns = [at.op.Reshape(term.gate, at.ints([-1, 1])) for term in chain.terms]
-    return at.op.Concat(*columns, axis=1)
+    column = None if tokens is None else labelled((tokens, 1))
+    columns = [at.op.Reshape(term.gate, at.ints([-1, 1]), dims=column) for term in chain.terms]
+    return at.op.Concat(*columns, axis=1, dims=None if tokens is None else labelled((tokens, len(columns))))
 
 
 def _made(editor: GraphEditor, at: InsertionPoint, match: _Found, routing: Routing) -> ir.Value:
@@ -300,4 +316,3 @@ def _made(editor: GraphEditor, at: InsertionPoint, match: _Found, routing: Routi
         own.compute()
         made.append(own.value(term.made, _roles(match.sizes)))
     return at.op.Concat(*made, axis=0)
-

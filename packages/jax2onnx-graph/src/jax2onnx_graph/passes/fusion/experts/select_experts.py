@@ -13,12 +13,13 @@ from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.passes.fusion.experts._mixtures import Mixture, mixtures_at
 from jax2onnx_graph.passes.fusion.experts._pairs import Pairs
 from jax2onnx_graph.passes.fusion.experts._region import Refused, Region
-from jax2onnx_graph.passes.fusion.experts._routing import ROUTING_CALLS, combined, in_shape_of, route, token_count
+from jax2onnx_graph.passes.fusion.experts._roles import token_count
+from jax2onnx_graph.passes.fusion.experts._routing import ROUTING_CALLS, combined, in_shape_of, route
 from jax2onnx_graph.passes.fusion.experts._sparsity import Sparsity, sparsity
 from jax2onnx_graph.passes.fusion.fuse_gelu import FuseGelu
 from jax2onnx_graph.passes.fusion.fuse_silu import FuseSilu
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
-from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint
+from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
 
 __all__ = ["NOT_FINITE", "SelectExperts"]
@@ -106,7 +107,7 @@ def _read(node: ir.Node, mixture: Mixture, bound: Sparsity, editor: GraphEditor)
 def _is_read_elsewhere(node: ir.Node, region: Region) -> bool:
     """Whether a result that differs by token has a reader outside of the region and the terms of the sum."""
     inside = {*region.steps, node, *(value.producer() for value in node.inputs if value is not None)}
-    outputs = [output for step in region.steps.values() if step.roles.has_tokens for output in step.node.outputs]
+    outputs = [output for step in region.steps.values() for output in step.node.outputs]
     return any(output.is_graph_output() or any(user not in inside for user, _ in output.uses()) for output in outputs)
 
 
@@ -115,4 +116,6 @@ def _gates(at: InsertionPoint, mixture: Mixture) -> ir.Value:
     dims = dims_of(mixture.gates) or ()
     ones = [axis for axis in range(len(dims)) if axis not in mixture.gate_axes]
     gates = at.transpose(mixture.gates, [*mixture.gate_axes, *ones])
-    return at.op.Reshape(gates, at.ints([-1, mixture.sizes.experts]))
+    tokens = token_count(mixture.sizes.tokens)
+    known = None if tokens is None else labelled((tokens, mixture.sizes.experts))
+    return at.op.Reshape(gates, at.ints([-1, mixture.sizes.experts]), dims=known)
