@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.build.grouped import grouped_product, split_rows
 from jax2onnx_graph.facts.axes import axis_of, named_axes
+from jax2onnx_graph.facts.dims import Dims
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
 from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of
 from jax2onnx_graph.passes.fusion.experts._region import Factor, Region, Step
@@ -32,13 +33,13 @@ class PairIndices:
       tokens: int64[pairs], the token of each.
       experts: int64[pairs], the expert of each.
       lengths: int64[experts], how many pairs each expert has.
-      count: the number of pairs; None where it depends on numbers.
+      count: the number of pairs; without a label where it depends on numbers.
     """
 
     tokens: ir.Value
     experts: ir.Value
     lengths: ir.Value
-    count: LabelledDim | None
+    count: LabelledDim
 
 
 class Pairs:
@@ -51,10 +52,16 @@ class Pairs:
         self.editor, self.at, self.region, self.indices = editor, at, region, indices
         self._values: dict[ir.Value, ir.Value] = {}
         self._runs: dict[ir.Value, Sequence[ir.Value]] = {}
+        self._others: dict[ir.Value, tuple[int, ...]] = {}
 
-    def given(self, value: ir.Value, pairs: ir.Value) -> None:
+    def given(self, value: ir.Value, roles: Roles, pairs: ir.Value) -> None:
         """Take `pairs` for a value of the region."""
-        self._values[value] = pairs
+        self._values[value] = self._known(pairs, self.region.others(value, roles).values())
+
+    def _known(self, pairs: ir.Value, others: Iterable[int]) -> ir.Value:
+        """Remember which axes pairs have behind the first."""
+        self._others[pairs] = tuple(others)
+        return pairs
 
     def compute(self) -> None:
         """Write all nodes of the region."""
@@ -86,20 +93,20 @@ class Pairs:
                 source, indices = self._tokens_first(value, roles), self.indices.tokens
             else:
                 source, indices = self._experts_first(value, roles), self.indices.experts
-            dims = self._dims([*self.region.others(value, roles).values()])
-            self._values[value] = self.at.op.Gather(source, indices, axis=0, dims=dims)
+            others = [*self.region.others(value, roles).values()]
+            taken = self.at.op.Gather(source, indices, axis=0, dims=self._dims(others))
+            self._values[value] = self._known(taken, others)
         return self._values[value]
 
-    def _dims(self, others: Sequence[int]) -> tuple[LabelledDim, ...] | None:
-        """The dimensions of pairs, where their number is known."""
-        return None if self.indices.count is None else labelled((self.indices.count, *others))  # type: ignore[return-value]
+    def _dims(self, others: Iterable[int]) -> Dims:
+        """The dimensions of pairs."""
+        return labelled((self.indices.count, *others))
 
     def _reshaped(self, pairs: ir.Value, others: Sequence[int]) -> ir.Value:
         """Pairs with other axes behind the first."""
-        known = dims_of(pairs)
-        if known is not None and known[1:] == tuple(others):
+        if self._others[pairs] == tuple(others):
             return pairs
-        return self.at.op.Reshape(pairs, self.at.ints([-1, *others]), dims=self._dims(others))
+        return self._known(self.at.op.Reshape(pairs, self.at.ints([-1, *others]), dims=self._dims(others)), others)
 
     def _tokens_first(self, value: ir.Value, roles: Roles) -> ir.Value:
         """[tokens, …]: a value whose axes of tokens are merged to the first one."""
@@ -109,7 +116,7 @@ class Pairs:
         if len(tokens) == 1:
             return moved
         count = token_count(self.region.sizes.tokens)
-        dims = None if count is None else labelled((count, *others.values()))
+        dims = labelled((count, *others.values()))
         return self.at.op.Reshape(moved, self.at.ints([-1, *others.values()]), dims=dims)
 
     def _experts_first(self, value: ir.Value, roles: Roles) -> ir.Value:
@@ -168,15 +175,14 @@ class Pairs:
         """The node with other operands; its result has the other axes of the original's."""
         others = [*self.region.others(step.node.outputs[0], step.roles).values()]
         (value,) = self.at.emit(step.node.op_type, inputs, "", 1, None, self._dims(others), attribute_values(step.node))
-        return value
+        return self._known(value, others)
 
     def _expanded(self, step: Step) -> ir.Value:
         aligned = self._aligned(step, 0)
         others = [*self.region.others(step.node.outputs[0], step.roles).values()]
-        known = dims_of(aligned)
-        if known is not None and known[1:] == tuple(others):
+        if self._others[aligned] == tuple(others):
             return aligned
-        return self.at.op.Expand(aligned, self.at.ints([1, *others]), dims=self._dims(others))
+        return self._known(self.at.op.Expand(aligned, self.at.ints([1, *others]), dims=self._dims(others)), others)
 
     def _transposed(self, step: Step) -> ir.Value:
         before = [*self.region.others(step.node.inputs[0], step.operands[0])]  # type: ignore[arg-type]
@@ -185,7 +191,8 @@ class Pairs:
         if after == sorted(after):
             return self.of(step, 0)
         others = [*self.region.others(step.node.outputs[0], step.roles).values()]
-        return self.at.op.Transpose(self.of(step, 0), perm=[0, *after], dims=self._dims(others))
+        moved = self.at.op.Transpose(self.of(step, 0), perm=[0, *after], dims=self._dims(others))
+        return self._known(moved, others)
 
     def _along_axis(self, step: Step) -> None:
         """A node that computes along axes that it names."""
@@ -204,9 +211,8 @@ class Pairs:
         results = self.at.emit(node.op_type, inputs, "", len(node.outputs), None, None, attributes)  # type: ignore[arg-type]
         for old, new in zip(node.outputs, results, strict=True):
             others = self.region.others(old, step.roles)
-            if (shape := self._dims([*others.values()])) is not None:
-                new.shape = ir.Shape(shape)
-            self._values[old] = new
+            self.at.set_dims(new, self._dims(others.values()))
+            self._values[old] = self._known(new, others.values())
 
     # -- products -------------------------------------------------------------------------------
 
@@ -220,10 +226,14 @@ class Pairs:
             rows = self._reshaped(self._rows(step, data.index, inner), [inner])
             product = self._by_expert(step, weight, rows)
         else:
-            product = self.at.op.MatMul(self.of(step, data.index), self._plain_matrix(step, weight))
+            rows, matrix = self.of(step, data.index), self._plain_matrix(step, weight)
+            columns = self.at.known_dims(matrix)[-1]
+            assert isinstance(columns, int)
+            product = self._known(self.at.op.MatMul(rows, matrix), (*self._others[rows][:-1], columns))
+        product = self._reshaped(product, [*others.values()])
         if len(node.inputs) > 2 and node.inputs[2] is not None:
-            return self.at.op.Add(self._reshaped(product, [*others.values()]), self._aligned(step, 2))
-        return self._reshaped(product, [*others.values()])
+            return self._known(self.at.op.Add(product, self._aligned(step, 2)), others.values())
+        return product
 
     def _rows(self, step: Step, index: int, inner: int) -> ir.Value:
         """The operand of a product that is no weight; where it is the same for all experts of one token, a row for each pair."""
@@ -233,7 +243,8 @@ class Pairs:
             return self.of(step, index)
         if value not in self._values:
             row = self.at.op.Reshape(value, self.at.ints([1, inner]), dims=(1, inner))
-            self._values[value] = self.at.op.Gather(row, self.indices.tokens, axis=0, dims=self._dims([inner]))
+            taken = self.at.op.Gather(row, self.indices.tokens, axis=0, dims=self._dims([inner]))
+            self._values[value] = self._known(taken, [inner])
         return self._values[value]
 
     def _plain_matrix(self, step: Step, weight: Factor) -> ir.Value:
@@ -263,7 +274,8 @@ class Pairs:
             how = ".transposed" if weight.contracted > weight.columns else ""
             products = [self.at.op.MatMul(run, self._matrix(value, tensor, split, perm, matrices, expert, how))
                         for expert, run in enumerate(runs)]  # fmt: skip
-        return self.at.op.Concat(*products, axis=0, dims=self._dims([matrices[1]]))
+        joined = self.at.op.Concat(*products, axis=0, dims=self._dims([matrices[1]]))
+        return self._known(joined, [matrices[1]])
 
     def _matrix(
         self, value: ir.Value, tensor: ir.TensorProtocol, split: Sequence[int], perm: Sequence[int], shape: tuple[int, int], expert: int,

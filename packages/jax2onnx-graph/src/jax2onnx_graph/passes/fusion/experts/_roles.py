@@ -140,14 +140,12 @@ def _aligned(value: ir.Value | None, rows: Rows, dims: _Dims) -> list[Rows | Non
     return [dataclasses.replace(rows, axis=place)] if same_dim(own[place], dims[rows.axis]) else None
 
 
-def token_count(tokens: tuple[LabelledDim, ...]) -> LabelledDim | None:
-    """The number of tokens as a label; None where it cannot be written."""
+def token_count(tokens: tuple[LabelledDim, ...]) -> LabelledDim:
+    """The number of tokens, the product of the sizes of their axes, as a label."""
     if len(tokens) == 1:
         return tokens[0]
     number, symbols = size_of(tokens)
-    names = [*symbols.elements()]
+    names = sorted(name if name.isidentifier() else f"({name})" for name in symbols.elements())
     if not names:
         return number
-    if not all(name.isidentifier() for name in names):
-        return None
-    return ir.SymbolicDim("*".join([*([str(number)] if number != 1 else []), *sorted(names)]))
+    return ir.SymbolicDim("*".join([*([str(number)] if number != 1 else []), *names]))

@@ -34,7 +34,7 @@ class Routing:
     places: ir.Value
 
 
-def route(at: InsertionPoint, gates: ir.Value, experts: int, sparsity: Sparsity, tokens: LabelledDim | None) -> Routing:
+def route(at: InsertionPoint, gates: ir.Value, experts: int, sparsity: Sparsity, tokens: LabelledDim) -> Routing:
     """Sort the pairs whose gates are not zero by expert.
 
     Where a token has fewer than the others, pairs with the gate zero fill up.
@@ -44,20 +44,20 @@ def route(at: InsertionPoint, gates: ir.Value, experts: int, sparsity: Sparsity,
       gates: [tokens, experts], numbers or booleans.
       experts: how many experts there are.
       sparsity: a bound on the gates of a token that are not zero.
-      tokens: the number of tokens, if it can be written.
+      tokens: the number of tokens.
     """
     counts = gates
     if gates.dtype != ir.DataType.BOOL:
         counts = at.op.Not(at.op.Equal(gates, at.constant(0, like=gates)))
     is_fixed = sparsity.holds is not Holds.ON_AVERAGE
     chosen = at.ints([sparsity.bound]) if is_fixed else _most(at, counts, tokens)
-    count = _multiple(tokens, sparsity.bound) if tokens is not None and is_fixed else None
-    rows = labelled((tokens, sparsity.bound)) if tokens is not None and is_fixed else None
+    rows = labelled((tokens, sparsity.bound if is_fixed else ir.SymbolicDim(None)))
+    count = _multiple(tokens, sparsity.bound) if is_fixed else ir.SymbolicDim(None)
     chosen_gates, ids = at.op.several(
         "TopK", at.cast(counts, np.float32), chosen, outputs=2, axis=1, sorted=0, dims=rows
     )
     ids.shape = chosen_gates.shape
-    flat = at.op.Reshape(ids, at.ints([-1]), dims=None if count is None else labelled((count,)))
+    flat = at.op.Reshape(ids, at.ints([-1]), dims=labelled((count,)))
     every = at.op.Shape(flat)
     by_expert, order = _sorted(at, flat, every)
     _, places = _sorted(at, order, every)
@@ -68,10 +68,10 @@ def route(at: InsertionPoint, gates: ir.Value, experts: int, sparsity: Sparsity,
     return Routing(at.op.GatherElements(gates, ids, axis=1, dims=rows), pairs, places)
 
 
-def _most(at: InsertionPoint, counts: ir.Value, tokens: LabelledDim | None) -> ir.Value:
+def _most(at: InsertionPoint, counts: ir.Value, tokens: LabelledDim) -> ir.Value:
     """int64[1]: the number of gates of a token that are not zero, where that is largest, but at least 1."""
     numbers = at.op.ReduceSum(at.cast(counts, np.int64), at.ints([1]), keepdims=0)
-    dims = None if tokens is None else labelled((_sum(tokens, 1),))
+    dims = labelled((_sum(tokens, 1),))
     return at.op.ReduceMax(at.op.Concat(at.ints([1]), numbers, axis=0, dims=dims), keepdims=1)
 
 
@@ -95,8 +95,7 @@ def _multiple(dim: LabelledDim, number: int) -> LabelledDim:
 
 def combined(at: InsertionPoint, routing: Routing, made: ir.Value, features: int, *, selects: bool) -> ir.Value:
     """[tokens, …]: the sum for each token of what the experts that count make of it, times their gates."""
-    rows = at.dims(routing.gates)
-    dims = None if rows is None else (*rows, features)
+    dims = (*at.known_dims(routing.gates), features)
     shape = at.op.Concat(at.op.Shape(routing.gates), at.ints([features]), axis=0)
     by_token = at.op.Reshape(at.op.Gather(made, routing.places, axis=0), shape, dims=dims)
     if selects:

@@ -294,11 +294,11 @@ def _exclusive(nodes: set[ir.Node], reader: ir.Node) -> set[ir.Node]:
 # -- writing ------------------------------------------------------------------------------------
 
 
-def _gates(at: InsertionPoint, chain: _Chain, tokens: LabelledDim | None) -> ir.Value:
+def _gates(at: InsertionPoint, chain: _Chain, tokens: LabelledDim) -> ir.Value:
     """[tokens, experts]: the gates."""
-    column = None if tokens is None else labelled((tokens, 1))
+    column = labelled((tokens, 1))
     columns = [at.op.Reshape(term.gate, at.ints([-1, 1]), dims=column) for term in chain.terms]
-    return at.op.Concat(*columns, axis=1, dims=None if tokens is None else labelled((tokens, len(columns))))
+    return at.op.Concat(*columns, axis=1, dims=labelled((tokens, len(columns))))
 
 
 def _made(editor: GraphEditor, at: InsertionPoint, match: _Found, routing: Routing) -> ir.Value:
@@ -308,11 +308,11 @@ def _made(editor: GraphEditor, at: InsertionPoint, match: _Found, routing: Routi
     whole = Pairs(editor, at, match.regions[0], indices)
     made = []
     for number, (term, region) in enumerate(zip(match.chain.terms, match.regions, strict=True)):
-        own = Pairs(editor, at, region, PairIndices(indices.tokens, indices.experts, indices.lengths, None))
+        own = Pairs(editor, at, region, PairIndices(indices.tokens, indices.experts, indices.lengths, ir.SymbolicDim(None)))
         for leaf, roles in region.leaves.items():
             if leaf not in shared:
                 shared[leaf] = split_rows(at, whole.value(leaf, roles), indices.lengths, count)
-            own.given(leaf, shared[leaf][number])
+            own.given(leaf, roles, shared[leaf][number])
         own.compute()
         made.append(own.value(term.made, _roles(match.sizes)))
     return at.op.Concat(*made, axis=0)

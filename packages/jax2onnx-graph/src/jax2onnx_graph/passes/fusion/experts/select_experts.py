@@ -117,5 +117,5 @@ def _gates(at: InsertionPoint, mixture: Mixture) -> ir.Value:
     ones = [axis for axis in range(len(dims)) if axis not in mixture.gate_axes]
     gates = at.transpose(mixture.gates, [*mixture.gate_axes, *ones])
     tokens = token_count(mixture.sizes.tokens)
-    known = None if tokens is None else labelled((tokens, mixture.sizes.experts))
+    known = labelled((tokens, mixture.sizes.experts))
     return at.op.Reshape(gates, at.ints([-1, mixture.sizes.experts]), dims=known)
