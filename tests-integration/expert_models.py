@@ -9,7 +9,20 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-__all__ = ["CHOSEN", "DENSE", "EXPERTS", "SELECTED", "WEIGHTED", "WIDTH", "Mixture"]
+__all__ = [
+    "CHOSEN",
+    "DENSE",
+    "DOWN",
+    "EXPERTS",
+    "GATE",
+    "ROUTER",
+    "SELECTED",
+    "UP",
+    "WEIGHTED",
+    "WIDTH",
+    "Mixture",
+    "gates_by_one_hot",
+]
 
 WIDTH, HIDDEN, EXPERTS, CHOSEN = 64, 128, 16, 2
 

@@ -271,18 +271,18 @@ def ragged_dot(
         ctx.decline("nothing to multiply")
     (left,), (right,) = contracted
     if ragged == left:
-        product = _by_contracted_runs(ctx, _matrix_of(ctx, lhs, left, multiplied), _matrix_of(ctx, rhs, right, multiplied),
-                                      group_sizes)  # fmt: skip
-    elif len(ctx.avals_in[0].shape) == 2:
+        matrices = _matrix_of(ctx, lhs, left, multiplied), _matrix_of(ctx, rhs, right, multiplied)
+        product = _by_contracted_runs(ctx, *matrices, group_sizes, groups)
+    elif len(ctx.avals_in[0].shape) == 2 and len(ctx.avals_in[1].shape) == 3:
         (group,) = numbers.rhs_group_dimensions
         columns = 3 - right - group
-        matrices = ctx.transpose(rhs, (group, right, columns))
+        stacked = ctx.transpose(rhs, (group, right, columns))
         rows = ctx.cast(ctx.transpose(lhs, (ragged, left)), multiplied)
-        if constant_tensor(matrices) is None:
-            matrices = ctx.cast(matrices, multiplied)
-        product = _by_runs(ctx, rows, matrices, group_sizes, out.shape[1])
+        if constant_tensor(stacked) is None:
+            stacked = ctx.cast(stacked, multiplied)
+        product = _by_runs(ctx, rows, stacked, group_sizes, groups, out.shape[1])
     else:
-        ctx.decline("more than one axis of rows")
+        ctx.decline("more than one axis of rows or columns")
     return ctx.cast(product, out.dtype)
 
 
@@ -304,9 +304,8 @@ def _run_lengths(ctx: Context, group_sizes: Value, rows: Dim) -> Value:
                       ctx.slice(bounds, [0], [count], [0], dims=(count,)))  # fmt: skip
 
 
-def _by_runs(ctx: Context, rows: Value, matrices: Value, group_sizes: Value, columns: Dim) -> Value:
+def _by_runs(ctx: Context, rows: Value, matrices: Value, group_sizes: Value, count: int, columns: Dim) -> Value:
     """[rows, k] · [groups, k, n]: each run of rows times the matrix of its group, and zeros for the rows of no group."""
-    count = ctx.avals_in[2].shape[0]
     lengths = _run_lengths(ctx, group_sizes, ctx.known_dims(rows)[0])
     runs = split_rows(ctx.builder, rows, lengths, count + 1)
     products = grouped_product(ctx.builder, runs, matrices, lengths)
@@ -315,9 +314,9 @@ def _by_runs(ctx: Context, rows: Value, matrices: Value, group_sizes: Value, col
     return ctx.op.Concat(*products, rest, axis=0)
 
 
-def _by_contracted_runs(ctx: Context, lhs: Value, rhs: Value, group_sizes: Value) -> Value:
+def _by_contracted_runs(ctx: Context, lhs: Value, rhs: Value, group_sizes: Value, count: int) -> Value:
     """[k, m] · [k, n] by runs of the contracted axis: [groups, m, n]."""
-    count, (inner, rows), (_, columns) = ctx.avals_in[2].shape[0], ctx.known_dims(lhs), ctx.known_dims(rhs)
+    (inner, rows), (_, columns) = ctx.known_dims(lhs), ctx.known_dims(rhs)
     lengths = _run_lengths(ctx, group_sizes, inner)
     left = split_rows(ctx.builder, ctx.transpose(lhs, (1, 0)), lengths, count + 1, axis=1)
     right = split_rows(ctx.builder, rhs, lengths, count + 1)

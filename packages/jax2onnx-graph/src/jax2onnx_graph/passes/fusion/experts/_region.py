@@ -8,7 +8,6 @@ from collections.abc import Collection, Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.axes import axis_of, named_axes
-from jax2onnx_graph.facts.dims import is_static
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
 from jax2onnx_graph.facts.rows import size_of
 from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of
@@ -122,7 +121,7 @@ class Region:
         weights = [value in self.leaves and own for value, own in zip(step.node.inputs[:2], by_expert, strict=True)]
         return _factors(step, weights if any(weights) else [not own for own in by_expert])
 
-    def others(self, value: ir.Value, roles: Roles) -> dict[int, int]:
+    def others(self, value: ir.Value | None, roles: Roles) -> dict[int, int]:
         """The axes of a value that are left without tokens and experts, with their sizes. Raises Refused."""
         dims = dims_of(value)
         found = None if dims is None else roles.others(dims, self.sizes)
@@ -136,7 +135,7 @@ class Region:
         if roles.has_tokens:
             if not roles.has_all_tokens or roles.expert is not None or not self._in_order(value, roles):
                 raise Refused("tokens are in several arrangements")
-        elif not all(map(is_static, dims)):
+        elif not all(isinstance(dim, int) for dim in dims):
             raise Refused("a weight has a size that is not known")
         self.leaves[value] = roles
 

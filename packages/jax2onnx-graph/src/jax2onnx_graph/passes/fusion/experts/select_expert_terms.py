@@ -232,8 +232,7 @@ def _bound(terms: Sequence[_Term]) -> Sparsity:
 
 def _token_dims(gate: _Dims, dims: _Dims) -> _Dims | None:
     """The dimensions along which the gates differ, which have to be the first; None where they are not."""
-    if len(gate) != len(dims):
-        return None
+    gate = (*(1 for _ in range(len(dims) - len(gate))), *gate)
     count = next((axis for axis in range(len(dims)) if gate[axis] == 1 and dims[axis] != 1), len(dims))
     is_first = all(same_dim(gate[axis], dims[axis]) for axis in range(count)) and all(one == 1 for one in gate[count:])
     return dims[:count] if is_first and count else None
@@ -308,7 +307,9 @@ def _made(editor: GraphEditor, at: InsertionPoint, match: _Found, routing: Routi
     whole = Pairs(editor, at, match.regions[0], indices)
     made = []
     for number, (term, region) in enumerate(zip(match.chain.terms, match.regions, strict=True)):
-        own = Pairs(editor, at, region, PairIndices(indices.tokens, indices.experts, indices.lengths, ir.SymbolicDim(None)))
+        own = Pairs(
+            editor, at, region, PairIndices(indices.tokens, indices.experts, indices.lengths, ir.SymbolicDim(None))
+        )
         for leaf, roles in region.leaves.items():
             if leaf not in shared:
                 shared[leaf] = split_rows(at, whole.value(leaf, roles), indices.lengths, count)
