@@ -9,12 +9,9 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.builder import GraphBuilder, Value
 from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.forms import Threshold
 
 __all__ = ["grouped_product", "split_rows"]
-
-#: From so many groups on, matrices that are computed are only read for runs that have rows. Measured with ONNX Runtime on two cores:
-#: a branch costs less than reading a matrix from here on, whatever the number of rows.
-_BRANCHES_FROM = 16
 
 
 def split_rows(builder: GraphBuilder, rows: Value, lengths: Value, count: int, axis: int = 0) -> tuple[Value, ...]:
@@ -46,7 +43,7 @@ def grouped_product(builder: GraphBuilder, runs: Sequence[Value], matrices: Valu
     groups, _, columns = builder.known_dims(matrices)
     assert isinstance(groups, int), "the number of groups is known"
     is_constant = constant_tensor(matrices) is not None
-    if is_constant or groups < _BRANCHES_FROM or not builder.supports("Split", np.bool_):
+    if is_constant or groups < builder.threshold(Threshold.GROUP_BRANCHES) or not builder.supports("Split", np.bool_):
         return [builder.op.MatMul(run, builder.cast(_matrix(builder, matrices, group), builder.dtype(run)))
                 for group, run in enumerate(runs[:groups])]  # fmt: skip
     has_rows = builder.op.Greater(lengths, builder.ints([0]))

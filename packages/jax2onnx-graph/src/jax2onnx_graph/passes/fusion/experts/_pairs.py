@@ -185,7 +185,7 @@ class Pairs:
         return self._known(self.at.op.Expand(aligned, self.at.ints([1, *others]), dims=self._dims(others)), others)
 
     def _transposed(self, step: Step) -> ir.Value:
-        before = [*self.region.others(step.node.inputs[0], step.operands[0])]  # type: ignore[arg-type]
+        before = [*self.region.others(step.node.inputs[0], step.operands[0])]
         perm = permutation_of(step.node)
         after = [before.index(perm[axis]) + 1 for axis in self.region.others(step.node.outputs[0], step.roles)]
         if after == sorted(after):
@@ -198,8 +198,8 @@ class Pairs:
         """A node that computes along axes that it names."""
         node, facts = step.node, facts_of(step.node.op_type)
         dims = dims_of(node.inputs[0]) or ()
-        own = [*self.region.others(node.inputs[0], step.operands[0])]  # type: ignore[arg-type]
-        attributes: dict[str, object] = dict(attribute_values(node))
+        own = [*self.region.others(node.inputs[0], step.operands[0])]
+        attributes = attribute_values(node)
         inputs = [value if roles.is_plain or value is None else self.value(value, roles)
                   for value, roles in zip(node.inputs, step.operands, strict=True)]  # fmt: skip
         if facts.axis is not None:
@@ -208,7 +208,7 @@ class Pairs:
             places = [own.index(axis) + 1 for axis in named_axes(node, len(dims)) or ()]
             inputs += [None] * (facts.axes_input + 1 - len(inputs))
             inputs[facts.axes_input] = self.at.ints(places)
-        results = self.at.emit(node.op_type, inputs, "", len(node.outputs), None, None, attributes)  # type: ignore[arg-type]
+        results = self.at.emit(node.op_type, inputs, "", len(node.outputs), None, None, attributes)
         for old, new in zip(node.outputs, results, strict=True):
             others = self.region.others(old, step.roles)
             self.at.set_dims(new, self._dims(others.values()))
@@ -221,7 +221,7 @@ class Pairs:
         data, weight = self.region.factors(step)
         node = step.node
         others = self.region.others(node.outputs[0], step.roles)
-        inner = self.region.others(node.inputs[data.index], step.operands[data.index])[data.contracted]  # type: ignore[arg-type]
+        inner = self.region.others(node.inputs[data.index], step.operands[data.index])[data.contracted]
         if step.operands[weight.index].expert is not None:
             rows = self._reshaped(self._rows(step, data.index, inner), [inner])
             product = self._by_expert(step, weight, rows)

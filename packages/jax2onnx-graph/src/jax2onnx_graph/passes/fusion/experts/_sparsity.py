@@ -58,7 +58,7 @@ def sparsity(value: ir.Value | None, rows: Rows, size: int, depth: int = _DEPTH)
     """
     if value is None or not depth:
         return None
-    if not value.dtype == ir.DataType.BOOL and scalar(value) == 0:
+    if value.dtype != ir.DataType.BOOL and scalar(value) == 0:
         return Sparsity(0)
     node = value.producer()
     if node is None:

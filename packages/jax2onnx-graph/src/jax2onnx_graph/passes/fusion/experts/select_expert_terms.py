@@ -191,11 +191,9 @@ def _term(value: ir.Value, dims: _Dims) -> _Term | None:
     node = operation(value, "Mul", "Where")
     if node is None or not is_read_once(value):
         return None
-    if node.op_type == "Where":
-        orders = [(0, 1)] if scalar(node.inputs[2]) == 0 else []
-    else:
-        orders = [(0, 1), (1, 0)]
-    for gate, made in orders:
+    if node.op_type == "Where" and scalar(node.inputs[2]) != 0:
+        return None
+    for gate, made in [(0, 1), (1, 0)][: 1 if node.op_type == "Where" else 2]:
         of_gate, of_made = node.inputs[gate], node.inputs[made]
         if (
             of_gate is None
