@@ -366,6 +366,33 @@ def infinity_probes() -> Iterator[Probe]:
     yield Probe("Mod", "inf", [[-2.5, 0.0, 3.0, 7.0] * 10, [-INF, INF] * 20], lambda x, _: x, {"fmod": 1})
 
 
+def hidden_probes() -> Iterator[Probe]:
+    """Minus infinity among numbers, for rows that do and do not fill a vector register."""
+    for length in (3, 33):
+        for place in (0, length // 2, length - 1):
+            row = [0.25 * (i % 7) for i in range(length)]
+            row[place] = -INF
+            rows = [row, [1.0] * length, row]
+            yield Probe("Softmax", "hidden", [rows], _softmax)
+            yield Probe("LogSoftmax", "hidden", [rows], lambda x: np.log(_softmax(x)))
+            yield Probe("ReduceLogSumExp", "hidden", [rows, ints(1)], _log_sum_exp, {"keepdims": 0})
+            yield Probe("ReduceMax", "hidden", [rows, ints(1)], lambda x, _: x.max(1), {"keepdims": 0})
+    for rank in (1, 2, 3):
+        for channels in (1, 16):
+            image = np.linspace(-2, 2, channels * 5**rank).reshape(1, channels, *[5] * rank)
+            odd: tuple[Any, ...] = (..., *[slice(1, None, 2)] * rank)
+            image[odd] = -INF  # of a window of 2, one element and no more
+            pooled = lambda x, r=rank: _pooled(x, r)  # noqa: E731
+            yield Probe("MaxPool", "hidden", [image.tolist()], pooled, {"kernel_shape": [2] * rank})
+
+
+def _pooled(x: Array, rank: int) -> Array:
+    """The maxima of windows of 2 along each of the last `rank` axes."""
+    axes = tuple(range(-rank, 0))
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (2,) * rank, axis=axes)
+    return np.asarray(windows.max(axes))
+
+
 def _softmax(x: Array) -> Array:
     x = x.astype(np.float64)
     exponentials = np.exp(x - x.max(1, keepdims=True))
@@ -484,13 +511,33 @@ def zero_probes() -> Iterator[Probe]:
     yield Probe("Reciprocal", "signed_zero", [zeros], lambda x: np.array([-INF, INF] * 20))
     yield Probe("Add", "signed_zero", [[-0.0] * 40, [-0.0] * 40], same)
     yield Probe("Mul", "signed_zero", [zeros, [1.0] * 40], same)
+    yield from chosen_zero_probes(zeros)
     yield Probe("Cast", "signed_zero", [zeros], same, {"to": int(ir.DataType.DOUBLE)})
     yield Probe("Cast", "signed_zero", [zeros], lambda x: np.zeros(40), {"to": int(ir.DataType.BOOL)})
 
 
+def chosen_zero_probes(zeros: Values) -> Iterator[Probe]:
+    """Zeros of both signs of which one is chosen: that which is greater, or less, in the total order; and the sign of a zero."""
+    positive, negative = [0.0] * 40, [-0.0] * 40
+    for name, want in (("Max", 0.0), ("Min", -0.0)):
+        chosen = lambda *_, w=want: np.full(40, w)  # noqa: E731
+        yield Probe(name, "signed_zero", [positive, negative], chosen)
+        yield Probe(name, "signed_zero", [negative, positive], chosen)
+        reduced = lambda *_, w=want: np.array(w)  # noqa: E731
+        yield Probe(f"Reduce{name}", "signed_zero", [zeros, ints(0)], reduced, {"keepdims": 0})
+        yield Probe(f"Reduce{name}", "signed_zero", [list(reversed(zeros)), ints(0)], reduced, {"keepdims": 0})
+    yield Probe("Relu", "signed_zero", [zeros], lambda x: np.zeros(40))
+    bounds = [lambda d: np.array(0.0, d), lambda d: np.array(1.0, d)]
+    yield Probe("Clip", "signed_zero", [zeros, *bounds], lambda *_: np.zeros(40))
+    yield Probe("Sign", "signed_zero", [zeros], lambda x: x)
+    yield Probe("ReduceSum", "signed_zero", [[negative], ints(1)], lambda *_: np.array([-0.0]), {"keepdims": 0})
+    image = [[np.reshape(zeros, (5, 8)).tolist()]]
+    yield Probe("MaxPool", "signed_zero", [image], lambda x: np.zeros((1, 1, 4, 7)), {"kernel_shape": [2, 2]})
+
+
 def probes() -> Iterator[Probe]:
-    for make in (nan_probes, wrap_probes, empty_probes, infinity_probes, accuracy_probes, order_probes, mask_probes,
-                 zero_probes):  # fmt: skip
+    for make in (nan_probes, wrap_probes, empty_probes, infinity_probes, hidden_probes, accuracy_probes, order_probes,
+                 mask_probes, zero_probes):  # fmt: skip
         yield from make()
 
 

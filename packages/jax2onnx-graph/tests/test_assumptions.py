@@ -10,6 +10,7 @@ import pytest
 from jax2onnx_graph.assumptions import Assumption, parse_assumptions
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.metadata import read_assumptions, write_assumptions
+from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.targets import Target, standard_target
 
 FLOAT32 = np.dtype(np.float32)
@@ -49,6 +50,16 @@ def test_a_target_that_assumes_finite_numbers_guarantees_nan():
     assert kept == {"nan": True, "inf": False, "empty": False}
 
 
+def test_a_target_that_is_right_for_masks_guarantees_infinities_where_numbers_are_finite():
+    class RightForMasks(Target):
+        def guarantees(self, op_type, dtype, kept):
+            return op_type == "Softmax" and kept == "hidden"
+
+    assumed = RightForMasks().assuming(FINITE)
+    assert assumed.guarantees("Softmax", FLOAT32, "inf")
+    assert not assumed.guarantees("ReduceMax", FLOAT32, "inf")
+
+
 def test_nothing_new_to_assume_is_the_same_target():
     assert standard_target.assuming(()) is standard_target
     assumed = standard_target.assuming(FINITE)
@@ -86,7 +97,7 @@ class _Recording(Target):
         return 77
 
     def passes(self):
-        return (ir.passes.common.RemoveUnusedNodesPass,)
+        return (RemoveDeadNodes,)
 
     def limitations(self):
         return ("a limitation",)

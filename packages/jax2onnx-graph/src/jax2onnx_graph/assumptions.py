@@ -18,9 +18,10 @@ class Assumption(enum.Enum):
     """No floating-point number is NaN or infinite, neither among the inputs and weights nor in between, and no result depends on
     the sign of a zero.
 
-    Infinities that the function itself writes as constants, to mask what is not to count, keep their meaning: a key that is hidden
-    by minus infinity has no weight, and the maximum of a row that is masked in part is that of the rest. But a row in which
-    everything is masked, of which softmax is NaN, breaks the promise.
+    Infinities that the function itself writes as constants, to mask what is not to count, may be among the numbers and keep their
+    meaning: a key that is hidden by minus infinity has no weight, the maximum of a row that is masked in part is that of the rest.
+    But what is computed of nothing but masks breaks the promise: the softmax of a row in which everything is masked is NaN, its
+    maximum is infinite.
     """
 
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import re
+from typing import Literal
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.traversal import all_nodes
 
-__all__ = ["Limitation"]
+__all__ = ["Limitation", "SpecialValues"]
+
+
+#: The numbers that a limitation may be about: those that are not finite, zeros, and those below the smallest normal number;
+#: "hidden keys" are those that a mask hides in an attention.
+SpecialValues = Literal["NaN", "infinities", "signs of zeros", "subnormal numbers", "hidden keys"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +32,7 @@ class Limitation:
       operators: the model holds one of these, with an operand or a result of one of the `dtypes`.
       cases: the id of the test case (`lax.linalg.svd::svd_symbolic`) is like one of these, in which `*` stands for any text.
       message: the regular expression is found in the runtime's error, or in what tells the difference.
+      values: the special values that it is about, if it is about such alone.
     """
 
     subject: str
@@ -34,6 +41,7 @@ class Limitation:
     operators: tuple[str, ...] = ()
     cases: tuple[str, ...] = ()
     message: str = ""
+    values: tuple[SpecialValues, ...] = ()
 
     def explains(self, model: ir.Model, case: str, message: str) -> bool:
         """Whether it is the reason for which a case fails.

@@ -22,10 +22,11 @@ __all__ = ["PassFactory", "Property", "Target", "find_target", "standard_target"
 #: "wraps": integer results wrap around, as arithmetic modulo 2ⁿ does;
 #: "empty": an operand without elements gives the neutral element, or an empty result;
 #: "inf": infinite operands give the limit of the function;
+#: "hidden": minus infinity among numbers counts for nothing, as masks mean it (softmax, logsumexp, maxima);
 #: "accurate": the result has the precision of its element type;
 #: "order": writes to one place take effect in the order of the indices;
 #: "masked": attention with a soft cap gives masked keys no weight.
-Property = Literal["nan", "signed_zero", "wraps", "empty", "inf", "accurate", "order", "masked"]
+Property = Literal["nan", "signed_zero", "wraps", "empty", "inf", "hidden", "accurate", "order", "masked"]
 
 # Asked only where a target prefers the form, but for the last two: those of one CPU serve as well as any.
 _THRESHOLDS = {
@@ -148,8 +149,8 @@ class Target:
     def assuming(self, assumptions: Iterable[Assumption]) -> Target:
         """This target for models that are made under further promises of the user.
 
-        Under `Assumption.FINITE` it guarantees "nan" of every operator: none has to keep what does not occur. "inf" is answered as
-        before, since masks of infinity do occur.
+        Under `Assumption.FINITE` it guarantees "nan" of every operator, since none has to keep what does not occur, and "inf" of those
+        that are right for masks: of which it guarantees "hidden".
         """
         promised = self.assumptions | frozenset(assumptions)
         return self if promised == self.assumptions else _AssumingTarget(self, promised)
@@ -211,6 +212,8 @@ class _AssumingTarget(Target):
 
     def guarantees(self, op_type: str, dtype: Dtype, kept: Property) -> bool:
         if kept == "nan" and self.assumes(Assumption.FINITE):
+            return True
+        if kept == "inf" and self.assumes(Assumption.FINITE) and self._target.guarantees(op_type, dtype, "hidden"):
             return True
         return self._target.guarantees(op_type, dtype, kept)
 

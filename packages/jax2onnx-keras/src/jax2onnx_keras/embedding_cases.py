@@ -22,7 +22,7 @@ cases = [
         built(layers.Embedding, *_TABLE),
         [_NASTY],
         covers=("nn.embedding",),
-        expect=expect_graph("Clip -> Gather -> Add", counts={"Gather": 1, "Where": 1}),
+        expect=expect_graph("Clip -> Gather -> Mul", counts={"Gather": 1, "Where": 1}),
     ),
     Case("embedding_any_length", built(layers.Embedding, *_TABLE), [(("B", "T"), np.int32)]),
     Case("embedding_of_floats", built(layers.Embedding, *_TABLE), [("B", "T")]),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 from jax2onnx_graph.build.builder import DtypeLike
 
-__all__ = ["Fn", "Values", "only_once"]
+__all__ = ["ASSUME_FINITE", "Fn", "Values", "only_once"]
+
+#: `Case.options` of a case about what a model leaves out where no number is NaN or infinite.
+ASSUME_FINITE: Mapping[str, Sequence[str]] = {"assume": ["finite"]}
 
 #: A function to export.
 Fn = Callable[..., object]

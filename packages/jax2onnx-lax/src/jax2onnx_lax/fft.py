@@ -18,6 +18,7 @@ from typing import TypeGuard
 import numpy as np
 from jax import lax
 from jax2onnx_core import Context, Dim, Rules, Value
+from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.builder import Array
 
 __all__ = ["rules"]
@@ -141,9 +142,11 @@ def _with_zeros(ctx: Context, x: Value) -> Value:
 def _half_to_real(ctx: Context, x: Value, length: Dim) -> Value:
     """Complex `[..., n // 2 + 1]` to real `[..., n]`.
 
-    The imaginary parts of the first and, for even n, the last coefficient do not matter.
+    The imaginary parts of the first and, for even n, the last coefficient do not matter; their product with zero would, were it NaN.
     """
     *batch, _, _ = ctx.known_dims(x)
+    if isinstance(length, int) and not ctx.assumes(Assumption.FINITE):
+        x = ctx.op.Where(ctx.constant(_zero_parts(length)), ctx.constant(0, like=x), x)
     if _is_short(length) and not _is_operator(ctx, x, length):
         flat = ctx.reshape(x, (*batch, 2 * (length // 2 + 1)))
         return ctx.op.MatMul(flat, ctx.constant(_half_matrix(length), like=x), dims=(*batch, length))

@@ -9,15 +9,18 @@ __all__ = ["LIMITATIONS"]
 LIMITATIONS = (
     Limitation("top_k", "XLA puts a NaN first or last by its sign. Before opset 26 no ONNX operator shows that sign: a NaN "
                "is taken to be negative in the result of a negation, else positive, so that top_k of x and of -x agree.",
-               ("float16", "bfloat16", "float32", "float64")),
+               ("float16", "bfloat16", "float32", "float64"), values=("NaN",)),
     Limitation("approx_top_k", "Where the operand has a NaN, XLA leaves the result open; in a model NaN is greater than "
-               "every number."),
+               "every number.", values=("NaN",)),
     Limitation("bitcast_convert_type", "Below opset 26 (BitCast) no operator shows the sign or the payload of a NaN: every NaN "
                "has the bits of the positive quiet one. With opset=26 all bits are kept.",
-               ("float16", "bfloat16", "float32", "float64")),
-    Limitation("signs of zeros", "max, min and where of -0.0 and 0.0 may give either: a runtime's Relu(-0.0) is -0.0, and an Add "
-               "behind each would take as long as the Relu itself. It shows in reciprocals and sign bits only."),
-    Limitation("subnormal numbers", "XLA on CPU flushes them to zero, a model computes with them."),
+               ("float16", "bfloat16", "float32", "float64"), values=("NaN",)),
+    Limitation("signs of zeros", "max, min, clip, relu, and reductions and poolings by them may give 0.0 or -0.0 where both are among "
+               "the operands, or where a zero is the bound: a runtime's Relu(-0.0) is -0.0, and an Add behind each would take as long as "
+               "the Relu itself. A sum of nothing but -0.0 may be 0.0, a cumulative one may begin with -0.0, sign(-0.0) is 0.0. It shows in "
+               "reciprocals, sign bits and angles only.", values=("signs of zeros",)),
+    Limitation("subnormal numbers", "XLA on CPU takes them for zero in arithmetic and comparisons, as operands and as results; a model "
+               "computes with them. To flush them would take two more operators around each.", values=("subnormal numbers",)),
     Limitation("half precision", "A runtime may keep float32 between two half-precision operators, so that an "
                "intermediate overflow of JAX can be a finite number.", ("float16", "bfloat16")),
     Limitation("scatter with mode promise_in_bounds", "An index that breaks the promise may be an error of ONNX's operator "
@@ -27,22 +30,23 @@ LIMITATIONS = (
     Limitation("float4_e2m1fn", "ONNX has views, transposes and conversions of it; the default target has not even those, "
                "which is an error at export."),
     Limitation("max pooling layers", "They are one MaxPool, which does not propagate a NaN inside a window; "
-               "lax.reduce_window does.", ("float32",)),
+               "lax.reduce_window does.", ("float32",), values=("NaN",)),
     Limitation("convolutions and poolings of no elements", "Where a spatial axis is empty at run time, a runtime may refuse the "
                "operator with an error; JAX gives an empty result."),
     Limitation("cholesky", "A matrix with NaN gives NaN throughout; LAPACK, as JAX has it, may leave numbers before the first "
-               "pivot that is NaN."),
+               "pivot that is NaN.", values=("NaN",)),
     Limitation("elu, celu and selu", "A runtime's kernels round exp(x) - 1, so that results near zero are exact to 1e-7 of 1, not "
                "of themselves. Eight operators around Tanh are exact; they take as long for a million elements, and 1.4 times "
                "as long for a hundred or ten million.", ("float16", "float32")),
     Limitation("igamma", "Where both operands are nearly equal and above 2²⁴ (float32), JAX's series takes millions of steps "
                "that change nothing, which takes minutes in a model."),
-    Limitation("attention", "The mask is added to the scores: a masked key whose score is NaN or infinite is not ignored."),
+    Limitation("attention", "The mask is added to the scores: a hidden key whose score is NaN, infinite or beyond the range of the type makes "
+               "the row NaN. To select the scores would be a pass over all of them, or over all keys.", values=("hidden keys",)),
     Limitation("select_and_scatter", "Other reductions than the addition of values selected by ge or le raise an error: "
                "JAX itself only makes these."),
     Limitation("rng_bit_generator", "Keys of the rbg kind draw no bits of a symbolic shape."),
     Limitation("fft", "Where an operand is infinite or NaN, an element of the result is finite where it is in JAX, but for "
-               "half spectra of up to 8 coefficients, in which JAX leaves out products with zero. Which component is infinite "
-               "and which NaN follows from the order of the products, which differs."),
+               "the real elements of half spectra that an infinite part reaches by a factor of zero, which JAX leaves out: they are NaN. Which "
+               "component is infinite and which NaN follows from the order of the products, which differs.", values=("infinities", "NaN")),
     Limitation("fft", "An axis of symbolic length n is multiplied by an n × n matrix made at run time."),
 )  # fmt: skip

@@ -42,7 +42,7 @@ cases = [
         construct(trained, nn.Embed, (1,), 11, 8, **_OPTIONS),
         [_NASTY],
         covers=("nn.embedding",),
-        expect=expect_graph("Clip -> Gather -> Add", counts={"Gather": 1, "Where": 1}),
+        expect=expect_graph("Clip -> Gather -> Mul", counts={"Gather": 1, "Where": 1}),
     ),
     Case("embed_any_length", construct(trained, nn.Embed, (1,), 11, 8, **_OPTIONS), [(("B", "T"), np.int32)]),
     Case(

@@ -11,10 +11,15 @@ from jax2onnx_onnxruntime._kernels import NEWEST, WEB, measured_versions
 __all__ = ["limitations", "limitations_of_running"]
 
 _PRELU = Limitation(
-    "PRelu", "PRelu multiplies what it does not choose by zero: infinities become NaN.", operators=("PRelu",)
+    "PRelu", "PRelu multiplies what it does not choose by zero: infinities become NaN.", operators=("PRelu",),
+    values=("infinities",),
 )  # fmt: skip
 _SQRT = Limitation(
-    "Sqrt", "Sqrt of the version takes subnormal numbers for zero.", operators=("Sqrt",), cases=("*::sqrt_special",)
+    "Sqrt",
+    "Sqrt of the version takes subnormal numbers for zero.",
+    operators=("Sqrt",),
+    cases=("*::sqrt_special",),
+    values=("subnormal numbers",),
 )
 _REDUCE_MAX = Limitation(
     "ReduceMax", "ReduceMax of the version takes no array without elements.", operators=("ReduceMax",), message="ReduceMax"
@@ -25,12 +30,23 @@ _ATTENTION = Limitation(
 )  # fmt: skip
 _RECURRENT = Limitation(
     "Infinities in recurrent operators", "LSTM, GRU and RNN are finite where infinite inputs or states of a step give NaN in JAX.",
+    values=("infinities",),
 )  # fmt: skip
 _HIDDEN_ROWS = Limitation(
     "Rows of attention that see no key", "Attention gives 0 where all keys are hidden by minus infinity; JAX gives NaN.",
+    values=("hidden keys",),
+)  # fmt: skip
+_MASK_INPUTS = Limitation(
+    "Masks that are inputs", "Attention gives 0 where all keys are hidden by the lowest float of an input; JAX gives the mean of the values.",
+    values=("hidden keys",),
+)  # fmt: skip
+_WHERE = Limitation(
+    "Where", "Where makes 0.0 of a -0.0 that it chooses where the condition is true. Two selections and a product would keep it, in three "
+    "times the time.", ("float16", "float32", "float64"), values=("signs of zeros",),
 )  # fmt: skip
 _WEBGPU = Limitation(
-    "NaN and infinities", "On the graphics card results for NaN and infinities are left open by the language of its shaders."
+    "NaN and infinities", "On the graphics card results for NaN and infinities are left open by the language of its shaders.",
+    values=("NaN", "infinities"),
 )  # fmt: skip
 _ARRAYS = Limitation(
     "types that NumPy lacks", "The Python API of the version takes and gives no arrays of types that NumPy lacks.",
@@ -48,7 +64,7 @@ _OF_KERNELS = {
 
 def limitations(version: str = NEWEST) -> Sequence[Limitation]:
     """Limitations of the kernels of a version: wrong results and refusals."""
-    return (*_OF_KERNELS.get(version, ()), _RECURRENT, _HIDDEN_ROWS)
+    return (*_OF_KERNELS.get(version, ()), _RECURRENT, _HIDDEN_ROWS, _MASK_INPUTS, _WHERE)
 
 
 def limitations_of_running(version: str = NEWEST) -> Sequence[Limitation]:

@@ -8,12 +8,19 @@ __all__ = ["LIMITATIONS"]
 
 LIMITATIONS = (
     Limitation("Softmax", "Softmax of OpenVINO keeps a NaN, but not in the whole row.", operators=("Softmax",),
-               cases=("*::softmax*",)),
+               cases=("*::softmax*",), values=("NaN",)),
+    Limitation("Attention", "Attention of OpenVINO gives 0 in a row that is NaN in JAX, because scores or values are, or because all keys are "
+               "hidden by minus infinity.", values=("NaN", "hidden keys")),
+    Limitation("ReduceMax", "ReduceMax of OpenVINO gives the lowest finite number for a row of nothing but minus infinity, ReduceMin the "
+               "greatest for one of infinity.", ("float32",), values=("infinities",)),
+    Limitation("Pow", "Pow of OpenVINO gives NaN for minus infinity to the power of a fraction; JAX gives infinity.", ("float32",),
+               values=("infinities",)),
     Limitation("Mod", "Mod of floats of OpenVINO takes the quotient in float32: remainders of quotients beyond 2²⁴ are wrong.",
                ("float32",), operators=("Mod",)),
     Limitation("sizes that grow", "OpenVINO takes values of an earlier size where sizes grow from run to run.",
                cases=("*::svd_symbolic",)),
-    Limitation("signs of zeros", "OpenVINO loses the sign of zero in a chain of operators.", cases=("*::lt_to_of_zeros",)),
+    Limitation("signs of zeros", "OpenVINO loses the sign of zero in a chain of operators.", cases=("*::lt_to_of_zeros",),
+               values=("signs of zeros",)),
     Limitation("Scan of no rows", "A Scan of no rows has no rows' sizes either in OpenVINO.", operators=("Loop", "Scan"),
                message="has shape"),
     Limitation("Reshape", "OpenVINO cannot reshape arrays without elements.", operators=("Reshape",),

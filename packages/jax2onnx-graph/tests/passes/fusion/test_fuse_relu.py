@@ -24,6 +24,10 @@ def test_relu(fused, body, expected):
     assert fused(FuseRelu(), RELU_CONSTANTS + body) == expected
 
 
+def test_the_maximum_with_minus_zero_stays(fused):
+    assert fused(FuseRelu(), "zero = Constant<value = float {-0.0}>() y = Max(x, zero)") == ["Max"]
+
+
 def test_the_maximum_of_integers_stays(fused):
     body = "zero = Constant<value = int32 {0}>() y = Max(x, zero)"
     assert fused(FuseRelu(), body, "int32[B,5] x", "int32[B,5] y") == ["Max"]

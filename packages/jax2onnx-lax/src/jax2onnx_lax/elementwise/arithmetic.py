@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Context, Rules, Value
+from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax._numerics import horner
@@ -248,6 +249,8 @@ def _is_clip_bound(ctx: Context, bound: Value) -> bool:
     """Whether `bound` is a scalar that is certainly not NaN."""
     if ctx.dims(bound) != ():
         return False
+    if ctx.assumes(Assumption.FINITE):
+        return True
     value = ctx.known(bound)
     return not is_float(ctx.dtype(bound)) or (value is not None and not np.isnan(value))
 

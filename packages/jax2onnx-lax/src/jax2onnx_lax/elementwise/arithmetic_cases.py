@@ -11,7 +11,7 @@ from jax import lax
 from jax2onnx_core import Case, expect_graph
 from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax._case_helpers import Fn, Values, only_once
+from jax2onnx_lax._case_helpers import ASSUME_FINITE, Fn, Values, only_once
 from jax2onnx_lax._compat import lax_function
 from jax2onnx_lax.elementwise.arithmetic import one_minus_square, polynomial
 
@@ -132,4 +132,6 @@ cases = [
     Case("clamp_by_unknown_scalars", lax.clamp, [(), _X, ()], covers=("clamp",), values="special"),
     _typed("clamp_of_int64", lambda x: lax.clamp(jnp.int64(-3), x, jnp.int64(4)), "clamp", [np.int64]),
     Case("clamp_of_bool", lax.clamp, [(_X, np.bool_)] * 3, covers=("clamp",)),
+    Case("clamp_by_unknown_finite_scalars", lambda x, low, high: lax.clamp(low, x, high), [_X, (), ()], covers=("clamp",),
+         expect=expect_graph("Clip", match="exact"), options=ASSUME_FINITE),
 ]  # fmt: skip

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Context, Rules, Value
+from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax.dtypes import Dtype, is_float, is_integer
@@ -77,7 +78,8 @@ def _float_to_integer(ctx: Context, x: Value, target: DtypeLike) -> Value:
     low, high = int(info.min), int(info.max)
     if ctx.dtype(x) != np.float64:
         x = ctx.cast(x, widest(ctx) if info.bits == 32 else np.float32)
-    x = ctx.op.Where(ctx.op.IsNaN(x), ctx.constant(0, like=x), x)
+    if not ctx.assumes(Assumption.FINITE):
+        x = ctx.op.Where(ctx.op.IsNaN(x), ctx.constant(0, like=x), x)
     dtype = ctx.dtype(x)
     if info.bits <= jnp.finfo(dtype).nmant + 1:
         clipped = ctx.op.Clip(x, ctx.constant(low, like=x), ctx.constant(high, like=x))
@@ -97,6 +99,8 @@ def widest(ctx: Context) -> Dtype:
 
 def _to_float8(ctx: Context, x: Value, target: DtypeLike) -> Value:
     """float32 to one of the 8-bit floats; overflow gives infinity or NaN, it does not saturate, as in JAX."""
+    if ctx.assumes(Assumption.FINITE):
+        return ctx.op.Cast(x, to=target, saturate=0)
     if target == _E5M2:
         beyond = ctx.op.GreaterOrEqual(ctx.op.Abs(x), ctx.constant(_E5M2_OVERFLOW, like=x))
         x = ctx.op.Where(beyond, ctx.op.Mul(x, ctx.constant(np.inf, like=x)), x)

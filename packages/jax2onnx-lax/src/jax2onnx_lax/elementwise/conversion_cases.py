@@ -9,7 +9,7 @@ from jax import lax
 from jax2onnx_core import Case, expect_graph
 from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax._case_helpers import Fn, only_once
+from jax2onnx_lax._case_helpers import ASSUME_FINITE, Fn, only_once
 
 __all__ = ["cases"]
 
@@ -63,4 +63,7 @@ cases = [
     Case("reduce_precision_of_the_mantissa", _reduce(11, 3), [_X], covers=("reduce_precision",), values="special"),
     Case("reduce_precision_to_more", lambda x: lax.reduce_precision(x, 11, 52) + 1, [_X], covers=("reduce_precision",),
          expect=expect_graph("Add", match="exact")),
+    Case("finite_to_int32", lambda x: lax.convert_element_type(x, np.int32), [_X], covers=("convert_element_type",), expect=expect_graph(absent=["IsNaN"]), options=ASSUME_FINITE),
+    Case("finite_to_float8", lambda x: lax.convert_element_type(x.astype(ml_dtypes.float8_e4m3fn), np.float32), [_X], covers=("convert_element_type",),
+         expect=expect_graph("Cast -> Cast", match="exact"), options=ASSUME_FINITE),
 ]  # fmt: skip

@@ -18,6 +18,7 @@ from jax import lax
 from jax.lax import GatherDimensionNumbers, GatherScatterMode
 from jax2onnx_core import Complex, Context, Dim, Rules, Value
 from jax2onnx_core.jaxprs import definitely_le
+from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax.dtypes import is_bool, is_float, is_signed
@@ -193,17 +194,20 @@ def _to_output(ctx: Context, operand: NamedArray, numbers: GatherDimensionNumber
 def _fill(
     ctx: Context, result: Value, valid: Sequence[Value], fill_value: complex | None, offset_dims: Sequence[int]
 ) -> Value:
-    """The fill value where any index was out of range."""
+    """The fill value where any index was out of range; under the promise that no number is NaN, none was where that fills."""
+    dtype = ctx.dtype(result)
+    value = _default_fill(dtype) if fill_value is None else fill_value
+    fills_nan = is_float(dtype) and bool(np.isnan(value))
+    if fills_nan and ctx.assumes(Assumption.FINITE):
+        return result
     mask = valid[0]
     for other in valid[1:]:
         mask = ctx.op.And(mask, other)
     if ctx.known_dims(mask):
         mask = ctx.unsqueeze(mask, offset_dims)
-    dtype = ctx.dtype(result)
-    value = _default_fill(dtype) if fill_value is None else fill_value
-    if is_float(dtype) and np.isnan(value):
-        # Adding NaN or -0 costs half of what Where does, and x + -0 is x for every x.
-        return ctx.op.Add(result, ctx.op.Where(mask, ctx.constant(-0.0, like=result), ctx.constant(value, like=result)))
+    if fills_nan:
+        # Multiplying by NaN or 1 costs half of what Where does, and 1 x is x for every x. (x + -0 is too, but Where may make it 0.)
+        return ctx.op.Mul(result, ctx.op.Where(mask, ctx.constant(1, like=result), ctx.constant(value, like=result)))
     return ctx.op.Where(mask, result, ctx.constant(value, like=result))
 
 

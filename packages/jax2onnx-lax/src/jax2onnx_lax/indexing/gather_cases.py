@@ -10,6 +10,8 @@ from jax.scipy.ndimage import map_coordinates
 from jax2onnx_core import Case, expect_graph
 from jax2onnx_core.plugins.cases import ExpectGraph
 
+from jax2onnx_lax._case_helpers import ASSUME_FINITE
+
 __all__ = ["cases"]
 
 _ROWS = np.array([3, 0, -1, 3], np.int32)
@@ -39,7 +41,7 @@ cases = [
          expect=_one("Mod:6 -> Gather:6x3")),
     Case("columns", lambda x, i: x[:, i], [("B", 6, 2), _ROWS], covers=("gather",), expect=_one("Clip:4 -> Gather:Bx4x2")),
     Case("take_fills", lambda x, i: jnp.take(x, i, axis=0), [(6, 3), _WILD], covers=("gather",),
-         expect=expect_graph("Clip:6 -> Gather:6x3 -> Add:6x3", "Clip:6 -> Equal:6 -> Unsqueeze -> Where -> Add",
+         expect=expect_graph("Clip:6 -> Gather:6x3 -> Mul:6x3", "Clip:6 -> Equal:6 -> Unsqueeze -> Where -> Mul",
                              match="path")),
     Case("take_fills_symbolic", lambda x, i: jnp.take(x, i, axis=1), [("B", "N"), _WILD], covers=("gather",)),
     Case("take_fills_integers", lambda x, i: jnp.take(x.astype(np.int32), i), [(6,), _WILD], covers=("gather",)),
@@ -83,5 +85,11 @@ cases = [
          covers=("gather",)),
     Case("interpolated_out_of_range",
          lambda x, i: map_coordinates(x, [i, 3 * i], order=1, mode="constant", cval=3.0), [(6, 3), (9,)],
+         covers=("gather",)),
+    Case("rows_that_are_there", lambda x, i: jnp.take(x, i, axis=0), [(6, 3), _ROWS], covers=("gather",),
+         expect=expect_graph(absent=["Where", "Mul"]), options=ASSUME_FINITE),
+    Case("elements_out_of_range_not_taken", lambda x, i, j: jnp.where(i < 6, x[i, j], 7), [(6, 3), _WILD, np.array([0, 1, 2, 0, 1, 2])],
+         covers=("gather",), options=ASSUME_FINITE),
+    Case("zeros_keep_their_signs", lambda x, i: 1 / jnp.take(x, i, axis=0), [np.array([-0.0, 0.0], np.float32), _WILD],
          covers=("gather",)),
 ]  # fmt: skip

@@ -77,9 +77,9 @@ def scatter_extremum(ctx: Context, x: Value, indices: Value, updates: Value, **p
     operators = [f"{op_type}_{reduction}" for op_type in ("ScatterElements", "ScatterND")]
     if not is_float(dtype) or all(ctx.guarantees(op_type, dtype, "nan") for op_type in operators):
         return result
-    # A NaN is forgotten as soon as a number follows: add the NaNs again (-0 changes nothing).
-    nans = [ctx.op.Where(ctx.op.IsNaN(v), v, ctx.constant(-0.0, like=v)) for v in (x, updates)]
-    return ctx.op.Add(result, _lower(ctx, nans[0], indices, nans[1], "add", params))
+    # A NaN is forgotten as soon as a number follows: multiply by the NaNs again (1 changes nothing).
+    nans = [ctx.op.Where(ctx.op.IsNaN(v), v, ctx.constant(1, like=v)) for v in (x, updates)]
+    return ctx.op.Mul(result, _lower(ctx, nans[0], indices, nans[1], "mul", params))
 
 
 def _lower(ctx: Context, x: Value, indices: Value, updates: Value, reduction: str, params: _Params) -> Value:

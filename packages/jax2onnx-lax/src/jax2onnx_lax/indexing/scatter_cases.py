@@ -10,6 +10,8 @@ from jax2onnx_core import Case, expect_graph
 from jax2onnx_core.plugins.cases import ExpectGraph
 from jax2onnx_graph.build.builder import Array
 
+from jax2onnx_lax._case_helpers import ASSUME_FINITE
+
 __all__ = ["cases"]
 
 _TWICE = np.array([3, 0, -1, 3], np.int32)
@@ -95,4 +97,6 @@ cases = [
     Case("insert_where_there_may_be_nothing", lambda x: jnp.insert(x, 1, 2), [("B - 1",)], covers=("scatter",)),
     Case("grad_of_multiply", jax.grad(lambda x, i: (x.at[i].mul(3.0, unique_indices=True) ** 2).sum()),
          [(6, 3), np.array([4, 1])], covers=("scatter-mul",)),
+    Case("max_of_finite", lambda x, i, u: x.at[i].max(u), [(6, 3), _WILD, (4, 3)], covers=("scatter-max",),
+         expect=expect_graph(counts={"IsNaN": 0, "ScatterElements": 1}), options=ASSUME_FINITE),
 ]  # fmt: skip

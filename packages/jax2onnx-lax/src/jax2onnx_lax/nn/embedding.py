@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 from jax2onnx_core import Context, Rules, Value
+from jax2onnx_graph.assumptions import Assumption
 
 from jax2onnx_lax.dtypes import is_float
 from jax2onnx_lax.nn._operands import static_sizes
@@ -41,12 +42,11 @@ def embedding(ctx: Context, table: Value, indices: Value, *, mode: Literal["fill
     if mode == "fill" and not is_float(ctx.dtype(table)):
         ctx.decline("only a table of floats has rows of NaN")
     clipped = ctx.op.Clip(indices, ctx.constant(-size, like=indices), ctx.constant(size - 1, like=indices))
-    if mode == "clip":
+    if mode == "clip" or ctx.assumes(Assumption.FINITE):
         return ctx.op.Gather(table, clipped, axis=0)
-    # A sum with -0.0 changes nothing.
     valid = ctx.op.Equal(indices, clipped)
-    added = ctx.op.Where(valid, ctx.constant(-0.0, like=table), ctx.constant(np.nan, like=table))
-    return ctx.op.Add(ctx.op.Gather(table, clipped, axis=0), ctx.unsqueeze(added, [-1]))
+    factor = ctx.op.Where(valid, ctx.constant(1, like=table), ctx.constant(np.nan, like=table))
+    return ctx.op.Mul(ctx.op.Gather(table, clipped, axis=0), ctx.unsqueeze(factor, [-1]))
 
 
 def _in_range(ctx: Context, indices: Value, size: int) -> bool:

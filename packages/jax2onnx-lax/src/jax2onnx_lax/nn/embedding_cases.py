@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Call, Case, bind_composite, expect_graph
 
+from jax2onnx_lax._case_helpers import ASSUME_FINITE
 from jax2onnx_lax.nn._weights import weights
 
 __all__ = ["cases"]
@@ -44,7 +45,15 @@ cases = [
         _embedding("fill"),
         [_NASTY],
         covers=_covers,
-        expect=expect_graph("Clip -> Gather -> Add", counts={"Gather": 1, "Where": 1}),
+        expect=expect_graph("Clip -> Gather -> Mul", counts={"Gather": 1, "Where": 1}),
+    ),
+    Case(
+        "nn_embedding_of_finite",
+        _embedding("fill"),
+        [_NASTY[:1]],
+        covers=_covers,
+        expect=expect_graph("Clip -> Gather", match="exact"),
+        options=ASSUME_FINITE,
     ),
     Case(
         "nn_embedding_clipped",

@@ -8,6 +8,7 @@ from jax import lax
 from jax2onnx_core import Call, Case, bind_composite, expect_graph
 from jax2onnx_graph.build.builder import Array
 
+from jax2onnx_lax._case_helpers import ASSUME_FINITE
 from jax2onnx_lax.nn._weights import weights
 
 __all__ = ["cases"]
@@ -108,5 +109,13 @@ cases = [
         [("T", "B", _INPUTS)],
         covers=("nn.rnn",),
         expect=expect_graph("RNN -> Where", _NAN, match="exact"),
+    ),
+    Case(
+        "nn_rnn_of_finite",
+        _rnn,
+        [("T", "B", _INPUTS)],
+        covers=("nn.rnn",),
+        expect=expect_graph("RNN -> Squeeze", match="exact"),
+        options=ASSUME_FINITE,
     ),
 ]

@@ -9,6 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 from jax2onnx_core import Call, Composites, Context, Rules, Value
 from jax2onnx_core.jaxprs import is_positive, is_static
+from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.forms import Form
 
 from jax2onnx_lax.dtypes import is_float_array
@@ -100,8 +101,9 @@ def lower_logsumexp_by_primitives(ctx: Context, a: Value, *, axes: tuple[int, ..
     limits = np.finfo(ctx.dtype(a))
     # Any finite number near the greatest element will do: what is not finite comes through the sum.
     places = axes_from_start(ctx, a, axes)
-    greatest = ctx.op.ReduceMax(a, places, keepdims=1)
-    shift = ctx.op.Clip(greatest, ctx.constant(limits.min, like=a), ctx.constant(limits.max, like=a))
+    shift = ctx.op.ReduceMax(a, places, keepdims=1)
+    if not ctx.assumes(Assumption.FINITE):
+        shift = ctx.op.Clip(shift, ctx.constant(limits.min, like=a), ctx.constant(limits.max, like=a))
     total = ctx.op.ReduceSum(ctx.op.Exp(ctx.op.Sub(a, shift)), places, keepdims=1)
     result = ctx.op.Add(ctx.op.Log(total), shift)
     return result if keepdims else ctx.squeeze(result, axes)

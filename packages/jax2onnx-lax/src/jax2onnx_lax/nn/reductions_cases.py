@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Case, expect_graph
 
+from jax2onnx_lax._case_helpers import ASSUME_FINITE
+
 __all__ = ["cases"]
 
 _X = [("B", 5, 7)]
@@ -107,4 +109,23 @@ cases = [
     Case("mean_over_empty_space", functools.partial(jnp.mean, axis=(1, 2)), [("B", 0, 4, 3)]),
     Case("logsumexp_of_empty", functools.partial(jax.nn.logsumexp, axis=1, keepdims=True), [("B", 0)]),
     Case("standardize_empty", jax.nn.standardize, [("B", 0)]),
+    Case(
+        "logsumexp_of_finite",
+        lambda x: jax.nn.logsumexp(x, axis=1),
+        [("B", 5)],
+        expect=expect_graph(absent=["Clip"]),
+        options=ASSUME_FINITE,
+    ),
+    Case(
+        "logsumexp_of_masked_finite",
+        lambda x: jax.nn.logsumexp(jnp.where(x < x.max(), x, -jnp.inf), axis=1),
+        [("B", 5)],
+        options=ASSUME_FINITE,
+    ),
+    Case(
+        "log_softmax_of_masked_finite",
+        lambda x: jax.nn.log_softmax(jnp.where(x < x.max(), x, -jnp.inf)),
+        [("B", 5)],
+        options=ASSUME_FINITE,
+    ),
 ]

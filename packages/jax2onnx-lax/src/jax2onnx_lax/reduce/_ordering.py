@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from jax2onnx_core import Context, Value
+from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.rewrite.patterns import operation
 
 from jax2onnx_lax.dtypes import is_bool, is_float
@@ -44,10 +45,12 @@ def comparable(ctx: Context, op_type: str, x: Value) -> Value:
 
 
 def has_nan(ctx: Context, *xs: Value) -> Value | None:
-    """Whether any element of any tensor is NaN, a bool scalar; None where none can be.
+    """Whether any element of any tensor is NaN, a bool scalar; None where none can be, or none is by the user's promise.
 
     A sum of magnitudes is NaN exactly then: an infinite one, or one that overflows, is infinite.
     """
+    if ctx.assumes(Assumption.FINITE):
+        return None
     condition = None
     for x in xs:
         if _may_have_nan(ctx, x):

@@ -7,6 +7,8 @@ import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
 
+from jax2onnx_lax._case_helpers import ASSUME_FINITE
+
 __all__ = ["cases"]
 
 _sum = expect_graph("CumSum", match="exact")
@@ -31,4 +33,12 @@ cases = [
     Case("cummin_complex", lambda x: lax.cummin(x, 0), [((5, 2), np.complex64)], ("cummin",)),
     Case("cumlogsumexp", lambda x: lax.cumlogsumexp(x, 1), [("B", 9)], ("cumlogsumexp",)),
     Case("cumlogsumexp_symbolic", lambda x: lax.cumlogsumexp(x, 1, reverse=True), [("B", "N")], ("cumlogsumexp",)),
+    Case(
+        "cummax_of_finite",
+        lambda x: lax.cummax(x, 1),
+        [("B", 9)],
+        ("cummax",),
+        expect_graph(counts={"Max": 4, "IsNaN": 0}),
+        options=ASSUME_FINITE,
+    ),
 ]

@@ -10,6 +10,8 @@ import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
 
+from jax2onnx_lax._case_helpers import ASSUME_FINITE
+
 __all__ = ["cases"]
 
 Padding = str | Sequence[tuple[int, int]]
@@ -86,4 +88,5 @@ cases = [
     Case("two_operands", _pair, [(6, 7)], _any),
     Case("nothing_left", _max_pool((1, 9)), [(2, 5)], _max),
     Case("vmap", jax.vmap(_max_pool((2, 2), (2, 2)), 1), [(6, "B", 8)], _max),
+    Case("max_of_finite", _max_pool((1, 2, 2), (1, 2, 2)), [("B", 6, 8)], _max, expect_graph(counts={"MaxPool": 1, "If": 0}), options=ASSUME_FINITE),
 ]  # fmt: skip

@@ -9,6 +9,8 @@ from jax import lax
 from jax2onnx_core import Case, expect_graph
 from jax2onnx_core.plugins.expectations import ExpectGraph
 
+from jax2onnx_lax._case_helpers import ASSUME_FINITE
+
 __all__ = ["cases"]
 
 Pair = tuple[jax.Array, jax.Array]
@@ -83,4 +85,10 @@ cases = [
          [np.array([1, np.inf, np.nan, 2, np.nan], np.float32)], ("argmax",)),
     Case("argmin", lambda x: lax.argmin(x, 1, np.int32), [("B", "N")], ("argmin",), values="special"),
     Case("argmin_int8", lambda x: lax.argmin(x, 0, np.int32), [((5, 3), np.int8)], ("argmin",)),
+    Case("reduce_max_of_finite", lambda x: lax.reduce_max(x, (1,)), [("B", "N")], ("reduce_max",), _exact("ReduceMax:B"), options=ASSUME_FINITE),
+    Case("reduce_min_of_finite", lambda x: lax.reduce_min(x, (1,)), [("B", "N")], ("reduce_min",), _exact("ReduceMin:B"), options=ASSUME_FINITE),
+    Case("max_of_masked_finite", lambda x: jnp.max(x, 1, where=x > jnp.min(x), initial=-jnp.inf), [("B", 5)], ("reduce_max",),
+         expect_graph(counts={"IsNaN": 0, "ReduceMax": 1}), options=ASSUME_FINITE),
+    Case("argmax_of_finite", lambda x: lax.argmax(x, 1, np.int32), [("B", "N")], ("argmax",), _exact("ArgMax:B -> Cast:B"), options=ASSUME_FINITE),
+    Case("argmin_of_finite", lambda x: lax.argmin(x, 1, np.int32), [("B", "N")], ("argmin",), _exact("ArgMin:B -> Cast:B"), options=ASSUME_FINITE),
 ]  # fmt: skip

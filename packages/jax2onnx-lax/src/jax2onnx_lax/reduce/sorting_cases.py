@@ -10,6 +10,8 @@ import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
 
+from jax2onnx_lax._case_helpers import ASSUME_FINITE
+
 __all__ = ["cases"]
 
 
@@ -60,4 +62,9 @@ cases = [
     Case("approx_min_k", lambda x: lax.approx_min_k(x, 3, reduction_dimension=0), [(50, 2)], ("approx_top_k",)),
     Case("approx_not_aggregated", lambda x: lax.approx_max_k(x, 3, recall_target=0.5, aggregate_to_topk=False), [(5000,)],
          ("approx_top_k",)),
+    Case("sort_of_finite", lambda x: lax.sort(x, dimension=1), [("B", "N")], ("sort",), expect_graph(counts={"TopK": 1, "If": 0}), options=ASSUME_FINITE),
+    Case("argsort_of_finite", _arg_sort, [("B", "N")], ("sort",), expect_graph(counts={"TopK": 1, "If": 0}), options=ASSUME_FINITE),
+    Case("top_k_of_finite", lambda x: lax.top_k(x, 3), [("B", "N + 2")], ("top_k",), expect_graph("TopK -> Cast", counts={"If": 0}), options=ASSUME_FINITE),
+    Case("approx_max_k_of_finite", lambda x: lax.approx_max_k(x, 3), [(2, 50)], ("approx_top_k",), expect_graph("TopK -> Cast", match="exact"),
+         options=ASSUME_FINITE),
 ]  # fmt: skip

@@ -18,7 +18,8 @@ from jax2onnx_core.symbols.symbols import evaluate_dim
 from jax2onnx_graph.arrays import Array
 
 from jax2onnx_testing._fuzz.execution import Arrays, Exported, evaluate, random_arguments
-from jax2onnx_testing._fuzz.explain import are_close, explain, explain_error
+from jax2onnx_testing._fuzz.explain import are_close, explain
+from jax2onnx_testing._fuzz.known import explain_error
 from jax2onnx_testing._fuzz.programs import Program
 from jax2onnx_testing._fuzz.statements import Variable
 
@@ -169,7 +170,7 @@ def _attempt(kind: Kind, program: Program, run: Run, action: Callable[[], T]) ->
         return Finding("refused", str(error), program, "", *run)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what this is looking for
         lines = "".join(traceback.format_exception(error)).rstrip().splitlines()
-        reason = explain_error(str(error)) if kind == "run" else ""
+        reason = explain_error(str(error), run.values) if kind == "run" else ""
         return Finding(kind, "\n".join(lines[-_LINES:]), program, "", *run, reason=reason)
 
 

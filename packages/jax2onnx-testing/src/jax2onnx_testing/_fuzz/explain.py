@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from collections.abc import Callable, Iterator, Sequence
 
 import jax
@@ -13,9 +11,10 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_runtime.comparison import tolerance
 
 from jax2onnx_testing._fuzz.execution import Arrays, evaluate, evaluate_for_all_sizes, evaluate_perturbed
+from jax2onnx_testing._fuzz.known import explained_elements
 from jax2onnx_testing._fuzz.programs import Program
 
-__all__ = ["KNOWN", "KNOWN_ERRORS", "REASONS", "are_close", "explain", "explain_error"]
+__all__ = ["REASONS", "are_close", "explain"]
 
 REASONS = {
     "compiled otherwise": "JAX itself computes the value of the model when it evaluates the statements one by one.",
@@ -28,7 +27,7 @@ REASONS = {
     "overflow in a normalisation": "JAX's formula has the mean of squares, the operator the square of what differs from the mean.",
     "small results of activations": "Elu, Selu and Celu are exp(x) - 1, whose absolute error is small, JAX's expm1(x) is exact.",
     "nothing to find": "JAX fills with 0 what it finds in an array that it knows to be empty, with fill_value in others.",
-    "transforms of infinities": "The product with a matrix makes a NaN of an infinity where XLA's algorithm may not.",
+    "transforms of infinities": "The product with a matrix makes a NaN of an infinity that XLA's algorithm does not multiply by zero.",
     "subnormal numbers": "XLA on CPU flushes them to zero, a model computes with them.",
     "half precision": "A runtime may keep float32 between two half-precision operators.",
     "more precise": "The value of the model is nearer than JAX's to that which JAX computes in double precision.",
@@ -37,53 +36,12 @@ REASONS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Known:
-    """A known reason why the results of some expressions differ.
-
-    Attributes:
-      expression: what they have in them, a regular expression.
-      reason: a key of `REASONS`.
-      magnitude: from which operands on, NaN included, the results may be anything.
-      error: how far the results may be apart for other operands.
-      empty: whether operands without elements are enough.
-    """
-
-    expression: str
-    reason: str
-    magnitude: float = np.inf
-    error: float = 0.0
-    empty: bool = False
-
-    def applies(self, arguments: Arrays, error: float) -> bool:
-        """Whether the reason explains results that differ by `error` on these arguments."""
-        if self.empty and any(value.size == 0 for value in arguments.values()):
-            return True
-        largest = max((float(np.abs(_wide(value)).max(initial=0)) for value in arguments.values()), default=0.0)
-        return largest >= self.magnitude or np.isnan(largest) or error <= self.error
-
-
-KNOWN = (
-    Known(r"dot_product_attention", "masked keys"),
-    Known(r"jnp\.fft\.", "transforms of infinities"),
-    Known(r"standardize|\.var\(", "overflow in a normalisation", magnitude=1e18),
-    Known(r"nonzero|argwhere|, size=", "nothing to find", empty=True),
-    Known(r"linalg\.cholesky", "factors of NaN", magnitude=np.inf),
-    Known(r"nn\.(elu|selu|celu)", "small results of activations", error=3e-7),
-)
-
 _FACTOR = 10.0
 _TINY = 1e6
 _WIDER = {
     "half precision": {"float16": "float32", "bfloat16": "float32"},
     "more precise": {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex64": "complex128"},
 }
-
-
-KNOWN_ERRORS = {
-    r"Only N can be zero|Invalid input shape: {|Computed output dimension is <= 0": "nothing to slide over",
-}
-"""A regular expression on the error of a runtime → the reason why it is no defect."""
 
 
 def are_close(got: Array, want: Array) -> Array:
@@ -127,16 +85,10 @@ def explain(
       run: runs the model on other arguments.
     """
     wrong = ~are_close(got, want)
-    error = float(np.abs(_wide(got) - _wide(want))[wrong].max())
     for reason, explained in _explanations(program, name, arguments, got, want):
         wrong &= ~explained
         if not wrong.any():
             return reason
-    for known in KNOWN:
-        if any(re.search(known.expression, s.expression) for s in program.statements) and known.applies(
-            arguments, error
-        ):
-            return known.reason
     return "subnormal numbers" if _agree_without_tiny(program, name, arguments, run) else ""
 
 
@@ -150,6 +102,7 @@ def _explanations(
     for reason, signs in (("rounding", False), ("signs of NaN and zeros", True)):
         perturbed = [results[name] for results in evaluate_perturbed(program, [name], arguments, signs=signs)]
         yield reason, _within(got, want, [*others, *perturbed])
+    yield from explained_elements(program, name, arguments, got, want)
     if np.iscomplexobj(want):
         yield "infinite complex numbers", ~np.isfinite(got) & ~np.isfinite(want)
     if any(_squares_overflow(value) for value in arguments.values()):
@@ -163,11 +116,6 @@ def _squares_overflow(array: Array) -> bool:
     if not jnp.issubdtype(array.dtype, jnp.floating):
         return False
     return bool((np.abs(_wide(array[np.isfinite(array)])) > np.sqrt(float(jnp.finfo(array.dtype).max))).any())
-
-
-def explain_error(text: str) -> str:
-    """Why an error of a runtime is no defect: a key of `REASONS`, or "" if it may be one."""
-    return next((reason for pattern, reason in KNOWN_ERRORS.items() if re.search(pattern, text)), "")
 
 
 def _as_for_all_sizes(program: Program, name: str, arguments: Arrays, got: Array) -> Array:

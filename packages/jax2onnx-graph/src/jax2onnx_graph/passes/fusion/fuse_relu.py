@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["FuseRelu"]
 
 import dataclasses
+import math
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of, same_dims
@@ -27,7 +28,7 @@ class _Rectified:
 class FuseRelu(NodePass[_Rectified]):
     """Activations that runtimes fuse into the operator before them, unless the target prefers the extrema:
 
-    1. `Max(x, 0)` of floats is `Relu(x)`.
+    1. `Max(x, 0)` of floats is `Relu(x)`; with -0.0, which Relu does not give for negative numbers, it stays.
     2. `Min(Relu(x), c)` with a positive number c is `Clip(x, 0, c)`.
     """
 
@@ -42,7 +43,8 @@ class FuseRelu(NodePass[_Rectified]):
         if operand is None or not is_floating(operand):
             return None
         if node.op_type == "Max":
-            return _formed(node, Form.RELU, Form.MAX, _Rectified(operand), editor) if bound == 0 else None
+            is_zero = bound == 0 and math.copysign(1, bound) > 0
+            return _formed(node, Form.RELU, Form.MAX, _Rectified(operand), editor) if is_zero else None
         relu = operation(operand, "Relu")
         x = None if relu is None else relu.inputs[0]
         if x is None:
