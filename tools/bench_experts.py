@@ -68,6 +68,12 @@ def runner(program: OnnxProgram) -> Callable[[Array], object]:
     return lambda x: session.run(None, {"x": x})
 
 
+def compiled(function: Callable[[jax.Array], jax.Array]) -> Callable[[Array], object]:
+    """Runs a function as JAX compiles it."""
+    run = jax.jit(function)
+    return lambda x: run(x).block_until_ready()
+
+
 def milliseconds(ways: Sequence[Callable[[Array], object]], x: Array) -> list[float]:
     """The least time of each way, all run in turns."""
     times: list[list[float]] = [[] for _ in ways]
@@ -86,11 +92,10 @@ def measure(experts: int, tokens: Sequence[int], width: int, hidden: int) -> Non
     """Print a row for each writing and number of tokens."""
     for name, function in writings(experts, width, hidden).items():
         spec = [("T", width)]
-        compiled = jax.jit(function)
         ways = [
             runner(to_onnx(function, spec)),
             runner(to_onnx(function, spec, assume=["finite"])),
-            lambda x, compiled=compiled: compiled(x).block_until_ready(),
+            compiled(function),
         ]
         for count in tokens:
             x = np.random.default_rng(count).standard_normal((count, width)).astype(np.float32)
