@@ -162,3 +162,5 @@ class Threshold(enum.Enum):
     """From so many on `Form.HEADS_AS_ROWS` may be faster: reading the keys once outweighs what a kernel saves for one row."""
     OPERATOR_CALL = "elements computed"
     """So many elements are computed in the time of calling one more operator."""
+    GROUP_BRANCHES = "groups"
+    """From so many groups on, of which few may have rows, a branch for each costs less than reading the matrices of all."""

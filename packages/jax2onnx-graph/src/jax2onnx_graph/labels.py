@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import OPERATIONS
 from jax2onnx_graph.metadata import SymbolInfo
-from jax2onnx_graph.traversal import all_values
+from jax2onnx_graph.traversal import all_values, subgraphs
 
 __all__ = ["check_labels", "numbers_in", "symbol_table", "symbols_in"]
 
@@ -54,23 +54,29 @@ def _unexplained(model: ir.Model, known: Collection[str]) -> Iterator[str]:
             yield f"{value.name}: its shape is not known; the rule that emits it should give dims=… to ctx.op."
         for axis, dim in enumerate(value.shape or ()):
             if isinstance(dim, ir.SymbolicDim):
-                if dim.value is None:
+                if dim.value is None and not _has_a_reason(value):
                     yield f"{value.name}: axis {axis} has no label."
-                elif unknown := symbols_in(dim.value) - set(known):
+                elif unknown := symbols_in(dim.value or "") - set(known):
                     yield f"{value.name}: axis {axis} is labelled {dim.value!r}; no input has {', '.join(sorted(unknown))}."
 
 
 def _has_a_reason(value: ir.Value) -> bool:
-    """Whether a value has no shape because its size depends on data, or because an operand has none.
+    """Whether a value has no shape or label because its size depends on data, or because an operand has none.
 
     A Loop has none for what it stacks if it may end before its first iteration: nothing tells it the shape of a row then.
     """
     node = value.producer()
     if node is None or node.op_type == "Loop":
         return node is not None
-    sizes = node.inputs[1] if node.op_type == "Split" and len(node.inputs) > 1 else None
-    unknown = any(operand is not None and operand.shape is None for operand in node.inputs)
+    sizes = node.inputs[1] if node.op_type in ("Split", "TopK") and len(node.inputs) > 1 else None
+    bodies = [output for graph in subgraphs(node) for output in graph.outputs] if node.op_type == "If" else []
+    unknown = any(operand is not None and _is_open(operand) for operand in [*node.inputs, *bodies])
     return unknown or (sizes is not None and sizes.const_value is None)
+
+
+def _is_open(value: ir.Value) -> bool:
+    """Whether a value has no shape, or a dimension without a label."""
+    return value.shape is None or any(isinstance(dim, ir.SymbolicDim) and dim.value is None for dim in value.shape)
 
 
 def _lost(model: ir.Model, outputs: Sequence[Sequence[str | None]]) -> Iterator[str]:

@@ -29,8 +29,13 @@ __all__ = ["PassFactory", "Property", "Target", "find_target", "standard_target"
 #: "masked": attention with a soft cap gives masked keys no weight.
 Property = Literal["nan", "signed_zero", "wraps", "empty", "inf", "hidden", "accurate", "order", "masked"]
 
-# Asked only where a target prefers the form, but for the last: that of one CPU serves as well as any.
-_THRESHOLDS = {Threshold.LONG_AXIS: 8192, Threshold.SHARING_HEADS: 4, Threshold.OPERATOR_CALL: 2000}
+# Asked only where a target prefers the form, but for the last two: those of one CPU serve as well as any.
+_THRESHOLDS = {
+    Threshold.LONG_AXIS: 8192,
+    Threshold.SHARING_HEADS: 4,
+    Threshold.OPERATOR_CALL: 2000,
+    Threshold.GROUP_BRANCHES: 16,
+}
 
 # Attention, RMSNormalization and RotaryEmbedding are from here on; what came later, few runtimes have.
 _BEST_OPSET = 23

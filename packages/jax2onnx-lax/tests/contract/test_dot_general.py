@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -105,3 +106,55 @@ def test_ragged_dot_with_symbolic_rows():
 def test_gradient_of_ragged_dot_equals_jax():
     x, w, sizes = _whole((10, 4), np.float32, 0), _whole((3, 4, 5), np.float32, 1), np.array([4, 0, 5], np.int32)
     assert_equals_jax(jax.grad(lambda x, w, s: (lax.ragged_dot(x, w, s) ** 2).sum(), (0, 1)), x, w, sizes)
+
+
+_SIZES = [[4, 0, 5, 1], [0, 0, 0, 0], [10, 0, 0, 0], [2, 3, 1, 1]]
+
+
+@pytest.mark.parametrize("sizes", _SIZES)
+@pytest.mark.parametrize("numbers", [
+    lax.RaggedDotDimensionNumbers((((0,), (1,)), ((), ())), [1], [2]),
+    lax.RaggedDotDimensionNumbers((((1,), (2,)), ((), ())), [0], [0]),
+    lax.RaggedDotDimensionNumbers((((1,), (0,)), ((), ())), [0], [1]),
+])  # fmt: skip
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_ragged_dot_of_axes_in_any_order(sizes, numbers, is_constant):
+    ((left,), (right,)), (group,) = numbers.dot_dimension_numbers[0], numbers.rhs_group_dimensions
+    x = _whole((10, 4) if left == 1 else (4, 10), np.float32, 0)
+    w = np.moveaxis(_whole((4, 4, 5), np.float32, 1), (0, 1, 2), (group, right, 3 - group - right))
+    sizes = np.array(sizes, np.int32)
+    if is_constant:
+        assert_equals_jax(lambda x, s: lax.ragged_dot_general(x, w, s, numbers), x, sizes)
+    else:
+        assert_equals_jax(lambda x, w, s: lax.ragged_dot_general(x, w, s, numbers), x, w, sizes)
+
+
+@pytest.mark.parametrize("sizes", _SIZES)
+@pytest.mark.parametrize("axes", [(0, 0), (1, 0), (0, 1)])
+def test_ragged_contraction_equals_jax(sizes, axes):
+    numbers = lax.RaggedDotDimensionNumbers((((axes[0],), (axes[1],)), ((), ())), [axes[0]], [])
+    x, y = _whole((10, 4), np.float32, 0), _whole((10, 5), np.float32, 1)
+    x, y = (a if axis == 0 else a.T for a, axis in zip((x, y), axes, strict=True))
+    assert_equals_jax(lambda x, y, s: lax.ragged_dot_general(x, y, s, numbers), x, y, np.array(sizes, np.int32))
+
+
+def test_ragged_contraction_is_one_product_for_each_run():
+    numbers = lax.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), [0], [])
+    program = to_onnx(
+        lambda x, y, s: lax.ragged_dot_general(x, y, s, numbers), [("N", 4), ("N", 5), np.zeros(3, np.int32)]
+    )
+    assert sum(node.op_type == "MatMul" for node in program.model.graph) == 3
+
+
+@pytest.mark.parametrize("groups", [3, 20])
+def test_ragged_dot_of_another_result_type(groups):
+    x, w = _whole((7, 4), ml_dtypes.bfloat16, 0), _whole((groups, 4, 5), ml_dtypes.bfloat16, 1)
+    sizes = np.bincount([1, 1, 0, 2, 2, 2], minlength=groups).astype(np.int32)
+    assert_equals_jax(lambda x, w, s: lax.ragged_dot(x, w, s, preferred_element_type=np.float32), x, w, sizes)
+
+
+def test_matrices_of_many_groups_that_are_inputs_are_read_for_runs_with_rows_alone():
+    x, w, sizes = _whole((7, 4), np.float32, 0), _whole((20, 4, 5), np.float32, 1), np.eye(20, dtype=np.int32)[3] * 5
+    program = to_onnx(lax.ragged_dot, [x, w, sizes])
+    assert sum(node.op_type == "If" for node in program.model.graph) == 20
+    np.testing.assert_array_equal(program(x, w, sizes), lax.ragged_dot(x, w, sizes))

@@ -15,7 +15,7 @@ from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of
 from jax2onnx_graph.facts.operators import Elementwise, Operands, OperatorFacts, facts_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim
 
-__all__ = ["Rows", "operand_rows"]
+__all__ = ["Rows", "operand_rows", "size_of"]
 
 _Inputs = Sequence[ir.Value | None]
 _Dims = tuple[LabelledDim, ...]
@@ -138,14 +138,29 @@ def _without_ones(dims: _Dims) -> _Dims:
 
 def _same_size(a: Sequence[LabelledDim], b: Sequence[LabelledDim]) -> bool:
     """Whether the products of dimensions are equal whatever the symbols are."""
-    return _size(a) == _size(b)
+    return size_of(a) == size_of(b)
 
 
-def _size(dims: Sequence[LabelledDim]) -> tuple[int, Counter[str]]:
-    return (
-        math.prod(dim for dim in dims if isinstance(dim, int)),
-        Counter(str(dim.value) if dim.value is not None else f"?{id(dim)}" for dim in dims if not isinstance(dim, int)),
-    )
+def size_of(dims: Sequence[LabelledDim]) -> tuple[int, Counter[str]]:
+    """The product of dimensions: a number, and how often it is multiplied by each symbol.
+
+    >>> size_of((2, ir.SymbolicDim("3*B*T")))
+    (6, Counter({'B': 1, 'T': 1}))
+    """
+    factors = [factor for dim in dims for factor in _factors(dim)]
+    return math.prod(f for f in factors if isinstance(f, int)), Counter(f for f in factors if isinstance(f, str))
+
+
+def _factors(dim: LabelledDim) -> list[int | str]:
+    """The numbers and symbols whose product a dimension is; one that is no such product counts as a symbol."""
+    if isinstance(dim, int):
+        return [dim]
+    if dim.value is None:
+        return [f"?{id(dim)}"]
+    parts = str(dim.value).split("*")
+    if not all(part.isidentifier() or part.isdecimal() for part in parts):
+        return [str(dim.value)]
+    return [int(part) if part.isdecimal() else part for part in parts]
 
 
 def _along_others(node: ir.Node, facts: OperatorFacts, axis: int) -> _RowAxes | None:

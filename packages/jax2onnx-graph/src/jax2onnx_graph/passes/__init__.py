@@ -13,6 +13,8 @@ from jax2onnx_graph.errors import ConversionError, PassError
 from jax2onnx_graph.passes.fusion.attention.attention_layout import AttentionLayout
 from jax2onnx_graph.passes.fusion.attention.fuse_attention import FuseAttention
 from jax2onnx_graph.passes.fusion.attention.heads_as_rows import HeadsAsRows
+from jax2onnx_graph.passes.fusion.experts.select_expert_terms import SelectExpertTerms
+from jax2onnx_graph.passes.fusion.experts.select_experts import SelectExperts
 from jax2onnx_graph.passes.fusion.fold_batch_norm import FoldBatchNorm
 from jax2onnx_graph.passes.fusion.fuse_gelu import FuseGelu
 from jax2onnx_graph.passes.fusion.fuse_layer_norm import FuseLayerNorm
@@ -106,6 +108,8 @@ def default_passes() -> list[PassFactory]:
         FuseRmsNorm,
         FuseGelu,
         RemoveDeadNodes,
+        SelectExperts,
+        SelectExpertTerms,
         FuseAttention,
         FoldTransposes,
         FuseRotaryEmbedding,

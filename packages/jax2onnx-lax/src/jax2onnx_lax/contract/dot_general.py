@@ -14,6 +14,7 @@ from jax import Array, lax
 from jax2onnx_core import Complex, Context, Dim, Rules, Value
 from jax2onnx_core.jaxprs import Dims, is_positive, is_static
 from jax2onnx_graph.build.builder import DtypeLike
+from jax2onnx_graph.build.grouped import grouped_product, split_rows
 from jax2onnx_graph.facts.values import constant_tensor
 
 from jax2onnx_lax._compat import ragged_dot_general
@@ -255,7 +256,7 @@ def _same_order(left: _Side, right: _Side) -> tuple[_Side, _Side]:
 
 # -- ragged ---------------------------------------------------------------------------------
 
-_MOST_GROUPS = 64
+_MOST_GROUPS = 512
 
 
 @rules.lower("ragged_dot_general")
@@ -263,28 +264,41 @@ def ragged_dot(
     ctx: Context, lhs: Value, rhs: Value, group_sizes: Value, *,
     ragged_dot_dimension_numbers: lax.RaggedDotDimensionNumbers, **_: object,
 ) -> Value:  # fmt: skip
-    """[rows, k] · [groups, k, n] by runs of rows: Split, one MatMul for each group, Concat."""
-    if not _is_rows_by_groups(ctx, ragged_dot_dimension_numbers):
-        ctx.decline("not rows by groups of matrices")
-    groups = ctx.avals_in[1].shape[0]
+    """Two matrices, of which the rows or the contracted axis come in runs: Split, one MatMul for each run, Concat."""
+    numbers = ragged_dot_dimension_numbers
+    (contracted, batch), ragged = numbers.dot_dimension_numbers, numbers.lhs_ragged_dimensions[0]
+    if any(map(len, batch)) or len(ctx.avals_in[2].shape) != 1 or len(contracted[0]) != 1:
+        ctx.decline("batched, or several contracted axes")
+    groups, dtype, out = ctx.avals_in[2].shape[0], ctx.dtype(lhs), ctx.avals_out[0]
     if not is_static(groups) or not 0 < groups <= _MOST_GROUPS:
         ctx.decline("too many groups for one MatMul each")
-    dtype, out = ctx.dtype(lhs), ctx.avals_out[0]
-    if not dtype == ctx.dtype(rhs) == out.dtype or not is_float(dtype) or not ctx.supports("MatMul", dtype):
-        ctx.decline("mixed or integer element types")
-    rows, inner = ctx.avals_in[0].shape
-    if _is_zero(inner) or _is_zero(rows):
+    multiplied = _multiplied_in(dtype, ctx.dtype(rhs), out.dtype)
+    if not is_float(multiplied) or not ctx.supports("MatMul", multiplied):
+        ctx.decline("integer element types")
+    if any(_is_zero(dim) for aval in ctx.avals_in for dim in aval.shape):
         ctx.decline("nothing to multiply")
-    return _by_runs(ctx, lhs, rhs, _run_lengths(ctx, group_sizes, rows), groups, out.shape[1])
+    (left,), (right,) = contracted
+    if ragged == left:
+        matrices = _matrix_of(ctx, lhs, left, multiplied), _matrix_of(ctx, rhs, right, multiplied)
+        product = _by_contracted_runs(ctx, *matrices, group_sizes, groups)
+    elif len(ctx.avals_in[0].shape) == 2 and len(ctx.avals_in[1].shape) == 3:
+        (group,) = numbers.rhs_group_dimensions
+        columns = 3 - right - group
+        stacked = ctx.transpose(rhs, (group, right, columns))
+        rows = ctx.cast(ctx.transpose(lhs, (ragged, left)), multiplied)
+        if constant_tensor(stacked) is None:
+            stacked = ctx.cast(stacked, multiplied)
+        product = _by_runs(ctx, rows, stacked, group_sizes, groups, out.shape[1])
+    else:
+        ctx.decline("more than one axis of rows or columns")
+    return ctx.cast(product, out.dtype)
 
 
-def _is_rows_by_groups(ctx: Context, numbers: lax.RaggedDotDimensionNumbers) -> bool:
-    """Whether the product is [rows, k] · [groups, k, n] by runs of rows."""
-    ((lhs_contracted, rhs_contracted), batch) = numbers.dot_dimension_numbers
-    contracted = (*lhs_contracted, *rhs_contracted)
-    ragged = (*numbers.lhs_ragged_dimensions, *numbers.rhs_group_dimensions)
-    plain = contracted == (1, 1) and not any(map(len, batch)) and ragged == (0, 0)
-    return plain and len(ctx.avals_in[0].shape) == 2 and len(ctx.avals_in[2].shape) == 1
+def _matrix_of(ctx: Context, value: Value, first: int, dtype: Dtype) -> Value:
+    """A matrix with the axis `first` in front."""
+    if len(ctx.known_dims(value)) != 2:
+        ctx.decline("not two matrices")
+    return ctx.cast(ctx.transpose(value, (first, 1 - first)), dtype)
 
 
 def _run_lengths(ctx: Context, group_sizes: Value, rows: Dim) -> Value:
@@ -298,14 +312,28 @@ def _run_lengths(ctx: Context, group_sizes: Value, rows: Dim) -> Value:
                       ctx.slice(bounds, [0], [count], [0], dims=(count,)))  # fmt: skip
 
 
-def _by_runs(ctx: Context, lhs: Value, rhs: Value, lengths: Value, groups: int, columns: Dim) -> Value:
-    """The product of each run of rows with the matrix of its group, and zeros for the rows of no group."""
-    runs = ctx.op.several("Split", lhs, lengths, axis=0, outputs=groups + 1)
-    products = [ctx.op.MatMul(run, ctx.op.Gather(rhs, ctx.constant(group, dtype=np.int64), axis=0))
-                for group, run in enumerate(runs[:-1])]  # fmt: skip
-    nothing = ctx.constant(np.zeros(1), dtype=ctx.dtype(lhs))
+def _by_runs(ctx: Context, rows: Value, matrices: Value, group_sizes: Value, count: int, columns: Dim) -> Value:
+    """[rows, k] · [groups, k, n]: each run of rows times the matrix of its group, and zeros for the rows of no group."""
+    lengths = _run_lengths(ctx, group_sizes, ctx.known_dims(rows)[0])
+    runs = split_rows(ctx.builder, rows, lengths, count + 1)
+    products = grouped_product(ctx.builder, runs, matrices, lengths)
+    nothing = ctx.constant(np.zeros(1), dtype=ctx.dtype(rows))
     rest = ctx.op.Expand(nothing, ctx.op.Concat(ctx.op.Shape(runs[-1], end=1), ctx.shape((columns,)), axis=0))
     return ctx.op.Concat(*products, rest, axis=0)
+
+
+def _by_contracted_runs(ctx: Context, lhs: Value, rhs: Value, group_sizes: Value, count: int) -> Value:
+    """[k, m] · [k, n] by runs of the contracted axis: [groups, m, n]."""
+    (inner, rows), (_, columns) = ctx.known_dims(lhs), ctx.known_dims(rhs)
+    lengths = _run_lengths(ctx, group_sizes, inner)
+    left = split_rows(ctx.builder, ctx.transpose(lhs, (1, 0)), lengths, count + 1, axis=1)
+    right = split_rows(ctx.builder, rhs, lengths, count + 1)
+    products = [ctx.op.MatMul(a, b, dims=(rows, columns)) for a, b in zip(left[:-1], right[:-1], strict=True)]
+    product = ctx.reshape(ctx.op.Concat(*products, axis=0, dims=(count * rows, columns)), (count, rows, columns))
+    if ctx.guarantees("MatMul", ctx.dtype(lhs), "empty"):
+        return product
+    is_empty = ctx.op.Equal(ctx.slice(lengths, [0], [count], [0], dims=(count,)), ctx.ints([0]))
+    return ctx.op.Where(ctx.reshape(is_empty, (count, 1, 1)), ctx.constant(0, like=product), product)
 
 
 @rules.decompose("ragged_dot_general")

@@ -1,0 +1,1 @@
+"""Passes that compute mixtures of experts only for the tokens that each expert is chosen for."""

@@ -1,0 +1,317 @@
+"""`SelectExpertTerms`: of a sum with a term for each expert, each expert computes only the tokens for which it counts."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from jax2onnx_graph._ir import ir
+from jax2onnx_graph.assumptions import Assumption
+from jax2onnx_graph.build.grouped import split_rows
+from jax2onnx_graph.facts.rows import Rows
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim, same_dims
+from jax2onnx_graph.forms import Threshold
+from jax2onnx_graph.passes.fusion.experts._columns import Column, column_of
+from jax2onnx_graph.passes.fusion.experts._pairs import PairIndices, Pairs
+from jax2onnx_graph.passes.fusion.experts._region import Refused, Region
+from jax2onnx_graph.passes.fusion.experts._roles import Roles, Sizes, token_count
+from jax2onnx_graph.passes.fusion.experts._routing import ROUTING_CALLS, Routing, combined, in_shape_of, route
+from jax2onnx_graph.passes.fusion.experts._sparsity import Holds, Sparsity
+from jax2onnx_graph.passes.fusion.experts.select_experts import NOT_FINITE, SelectExperts
+from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
+from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
+from jax2onnx_graph.rewrite.patterns import is_read_once, operation, scalar
+
+__all__ = ["SelectExpertTerms"]
+
+_Dims = tuple[LabelledDim, ...]
+_FEWEST = 4  # experts
+_MOST_NODES = 64  # of an expert
+
+
+@dataclasses.dataclass(frozen=True)
+class _Term:
+    """What an expert makes of the tokens, times its gate; or, where the gate is a boolean, where that is true."""
+
+    gate: ir.Value
+    made: ir.Value
+    column: Column
+    node: ir.Node
+
+    @property
+    def selects(self) -> bool:
+        return self.gate.dtype == ir.DataType.BOOL
+
+
+@dataclasses.dataclass(frozen=True)
+class _Chain:
+    """Terms that are added up, or of which each replaces those before it where it is selected; and what they start from."""
+
+    terms: list[_Term]
+    rest: list[ir.Value]
+    replaces: bool
+    nodes: list[ir.Node]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Found:
+    chain: _Chain
+    sizes: Sizes
+    sparsity: Sparsity
+    regions: Sequence[Region]
+
+
+class SelectExpertTerms(NodePass[_Found]):
+    """A sum of one term for each expert computes the chosen pairs of a token and an expert instead of all.
+
+    1. The *terms* of a sum are what an expert makes of the tokens times its gate, or a Where that selects it; other summands stay.
+       A chain in which each Where keeps what the one before has made is a sum, too, if the experts exclude each other.
+    2. The gates are columns of an array of gates, or comparisons with the numbers of the chosen experts, whose operators prove
+       that at most half of the experts count for a token. Gates of numbers need the promise that all numbers are finite.
+    3. What an expert makes is computed for each token by itself, and is read by its term alone.
+    4. The tokens are sorted by expert, each expert computes its own, and what they make is brought back to the tokens.
+    5. It is done where the products that are saved outweigh the nodes that are added.
+    """
+
+    operators = frozenset({"Add", "Where"})
+    after = (SelectExperts,)
+    forms = "A mixture of the chosen experts alone"
+
+    def match(self, node: ir.Node, editor: GraphEditor) -> _Found | Declined | None:
+        if not _is_last(node):
+            return None
+        chain = _read_chain(node)
+        if chain is None:
+            return None
+        bound = _bound(chain.terms)
+        if chain.replaces and (bound.bound > 1 or bound.holds is not Holds.ALWAYS):
+            return Declined(
+                "the experts do not exclude each other, so that the order in which they replace each other counts", node
+            )
+        if 2 * bound.bound > len(chain.terms):
+            return Declined("more than half of the experts may count for a token", node)
+        regions = _regions(node, chain)
+        if isinstance(regions, Declined):
+            return regions
+        saved = sum(region.weights for region in regions) * (1 - bound.bound / len(chain.terms))
+        calls = ROUTING_CALLS + 4 * len(chain.terms)
+        if saved <= calls * editor.threshold(Threshold.OPERATOR_CALL):
+            return Declined("the experts are so small that choosing them takes longer than computing all", node)
+        if not all(term.selects for term in chain.terms) and not editor.assumes(Assumption.FINITE):
+            return Declined(NOT_FINITE, node)
+        return _Found(chain, regions[0].sizes, bound, regions)
+
+    def rewrite(self, node: ir.Node, match: _Found, editor: GraphEditor) -> None:
+        at, chain = editor.before(node), match.chain
+        count = token_count(match.sizes.tokens)
+        routing = route(at, _gates(at, chain, count), len(chain.terms), match.sparsity, count)
+        made = _made(editor, at, match, routing)
+        others = match.regions[0].others(chain.terms[0].made, _roles(match.sizes)).values()
+        tokens = range(len(match.sizes.tokens))
+        first = chain.terms[0]
+        if chain.replaces:
+            by_token = in_shape_of(at, at.op.Gather(made, routing.places, axis=0), node.outputs[0], first.gate, tokens)
+            is_chosen = in_shape_of(at, routing.gates, first.gate, first.gate, tokens)
+            result = at.op.Where(is_chosen, by_token, chain.rest[0], dims=at.dims(node.outputs[0]))
+        else:
+            summed = combined(at, routing, made, math.prod(others), selects=first.selects)
+            result = in_shape_of(at, summed, node.outputs[0], first.gate, tokens)
+            for rest in chain.rest:
+                result = at.op.Add(result, rest, dims=at.dims(node.outputs[0]))
+        editor.replace(node, result)
+        steps = [step.node for region in match.regions for step in region.steps.values()]
+        for one in [*chain.nodes[1:], *(term.node for term in chain.terms if term.node is not node), *reversed(steps)]:
+            if not any(output.uses() or output.is_graph_output() for output in one.outputs):
+                editor.discard(one)
+
+
+def _roles(sizes: Sizes) -> Roles:
+    """The axes of tokens are the first."""
+    return Roles(tuple(Rows(axis) for axis in range(len(sizes.tokens))), None)
+
+
+# -- reading ------------------------------------------------------------------------------------
+
+
+def _is_last(node: ir.Node) -> bool:
+    """Whether a node is not a summand of a further node of the same chain."""
+    value = node.outputs[0]
+    if value.is_graph_output() or len(value.uses()) != 1:
+        return True
+    user, index = next(iter(value.uses()))
+    return not (user.op_type == "Add" or (user.op_type == "Where" and index == 2)) or bool(user.domain)
+
+
+def _read_chain(node: ir.Node) -> _Chain | None:
+    """The terms and other summands of a sum; None where there are few terms."""
+    if node.op_type == "Where" and scalar(node.inputs[2]) != 0:
+        return _read_replacements(node)
+    summands, nodes, waiting = list[ir.Value](), list[ir.Node](), [node.outputs[0]]
+    while waiting:
+        value = waiting.pop()
+        add = operation(value, "Add")
+        if (
+            add is None
+            or (add is not node and not is_read_once(value))
+            or not same_dims(dims_of(value), dims_of(node.outputs[0]))
+        ):
+            summands.append(value)
+            continue
+        nodes.append(add)
+        waiting += [operand for operand in reversed(add.inputs) if operand is not None]
+    if len(summands) < _FEWEST:
+        return None
+    terms = {value: term for value in summands if (term := _term(value, dims_of(node.outputs[0]) or ())) is not None}
+    kept = _of_one_source(terms.values())
+    if len(kept) < _FEWEST:
+        return None
+    used = {id(term) for term in kept}
+    rest = [v for v in summands if (v not in terms or id(terms[v]) not in used) and scalar(v) != 0]
+    return _Chain(kept, rest, replaces=False, nodes=nodes)
+
+
+def _read_replacements(node: ir.Node) -> _Chain | None:
+    terms, value, nodes = list[_Term](), node.outputs[0], list[ir.Node]()
+    dims = dims_of(value) or ()
+    while (where := operation(value, "Where")) is not None and (where is node or is_read_once(value)):
+        column, (condition, made, other) = column_of(where.inputs[0]), where.inputs
+        if column is None or condition is None or made is None or other is None or not same_dims(dims_of(made), dims):
+            break
+        terms.append(_Term(condition, made, column, where))
+        nodes.append(where)
+        value = other
+    kept = _of_one_source(terms)
+    return _Chain(terms, [value], replaces=True, nodes=nodes) if len(kept) == len(terms) >= _FEWEST else None
+
+
+def _term(value: ir.Value, dims: _Dims) -> _Term | None:
+    """A summand as what an expert makes times its gate."""
+    node = operation(value, "Mul", "Where")
+    if node is None or not is_read_once(value):
+        return None
+    if node.op_type == "Where" and scalar(node.inputs[2]) != 0:
+        return None
+    for gate, made in [(0, 1), (1, 0)][: 1 if node.op_type == "Where" else 2]:
+        of_gate, of_made = node.inputs[gate], node.inputs[made]
+        if (
+            of_gate is None
+            or of_made is None
+            or not same_dims(dims_of(of_made), dims)
+            or same_dims(dims_of(of_gate), dims)
+        ):
+            continue
+        column = column_of(of_gate)
+        if column is not None:
+            return _Term(of_gate, of_made, column, node)
+    return None
+
+
+def _of_one_source(terms: Iterable[_Term]) -> list[_Term]:
+    """The terms of the source that has most, if each expert has one term."""
+    terms = list(terms)
+    sources = Counter((id(term.column.source), term.column.axis, term.selects) for term in terms)
+    if not sources:
+        return []
+    ((most, _),) = sources.most_common(1)
+    kept = [term for term in terms if (id(term.column.source), term.column.axis, term.selects) == most]
+    numbers = {term.column.number for term in kept}
+    first = dims_of(kept[0].gate)
+    alike = all(same_dims(dims_of(term.gate), first) for term in kept)
+    return kept if len(numbers) == len(kept) and alike else []
+
+
+def _bound(terms: Sequence[_Term]) -> Sparsity:
+    """A bound on the terms that count for a token."""
+    worst = max((term.column.sparsity for term in terms), key=lambda one: one.bound)
+    return worst.at_best(max(term.column.sparsity.holds for term in terms))
+
+
+def _token_dims(gate: _Dims, dims: _Dims) -> _Dims | None:
+    """The dimensions along which the gates differ, which have to be the first; None where they are not."""
+    gate = (*(1 for _ in range(len(dims) - len(gate))), *gate)
+    count = next((axis for axis in range(len(dims)) if gate[axis] == 1 and dims[axis] != 1), len(dims))
+    is_first = all(same_dim(gate[axis], dims[axis]) for axis in range(count)) and all(one == 1 for one in gate[count:])
+    return dims[:count] if is_first and count else None
+
+
+def _regions(node: ir.Node, chain: _Chain) -> list[Region] | Declined:
+    """What each expert computes."""
+    dims = dims_of(node.outputs[0]) or ()
+    tokens = _token_dims(dims_of(chain.terms[0].gate) or (), dims)
+    if tokens is None:
+        return Declined("the gates are not the same for all features of a token", node)
+    sizes = Sizes(tokens, 1)
+    regions = []
+    try:
+        for term, inside in zip(chain.terms, _own_nodes(chain.terms), strict=True):
+            region = Region(sizes, inside)
+            region.add(term.made, _roles(sizes))
+            regions.append(region)
+    except Refused as refused:
+        return Declined(str(refused), node)
+    return regions
+
+
+def _own_nodes(terms: Sequence[_Term]) -> list[set[ir.Node]]:
+    """For each term the nodes whose results nothing else reads."""
+    cones = [_cone(term.made) for term in terms]
+    counts = Counter(node for cone in cones for node in cone)
+    return [
+        _exclusive({one for one in cone if counts[one] == 1}, term.node)
+        for cone, term in zip(cones, terms, strict=True)
+    ]
+
+
+def _cone(value: ir.Value) -> set[ir.Node]:
+    """The nodes before a value, nearest first, up to a number."""
+    found, waiting = set[ir.Node](), [value]
+    for one in waiting:
+        node = one.producer()
+        if node is None or node in found or len(found) >= _MOST_NODES or node.graph is not value.graph:
+            continue
+        found.add(node)
+        waiting += [operand for operand in node.inputs if operand is not None]
+    return found
+
+
+def _exclusive(nodes: set[ir.Node], reader: ir.Node) -> set[ir.Node]:
+    """Those of the nodes that only these nodes read, and the reader."""
+    while True:
+        torn = {
+            node for node in nodes for output in node.outputs
+            if output.is_graph_output() or any(user is not reader and user not in nodes for user, _ in output.uses())
+        }  # fmt: skip
+        if not torn:
+            return nodes
+        nodes = nodes - torn
+
+
+# -- writing ------------------------------------------------------------------------------------
+
+
+def _gates(at: InsertionPoint, chain: _Chain, tokens: LabelledDim) -> ir.Value:
+    """[tokens, experts]: the gates."""
+    column = labelled((tokens, 1))
+    columns = [at.op.Reshape(term.gate, at.ints([-1, 1]), dims=column) for term in chain.terms]
+    return at.op.Concat(*columns, axis=1, dims=labelled((tokens, len(columns))))
+
+
+def _made(editor: GraphEditor, at: InsertionPoint, match: _Found, routing: Routing) -> ir.Value:
+    """[pairs, …]: what each expert makes of its own tokens."""
+    count, indices = len(match.regions), routing.pairs
+    shared: dict[ir.Value, Sequence[ir.Value]] = {}
+    whole = Pairs(editor, at, match.regions[0], indices)
+    made = []
+    for number, (term, region) in enumerate(zip(match.chain.terms, match.regions, strict=True)):
+        own = Pairs(
+            editor, at, region, PairIndices(indices.tokens, indices.experts, indices.lengths, ir.SymbolicDim(None))
+        )
+        for leaf, roles in region.leaves.items():
+            if leaf not in shared:
+                shared[leaf] = split_rows(at, whole.value(leaf, roles), indices.lengths, count)
+            own.given(leaf, roles, shared[leaf][number])
+        own.compute()
+        made.append(own.value(term.made, _roles(match.sizes)))
+    return at.op.Concat(*made, axis=0)
