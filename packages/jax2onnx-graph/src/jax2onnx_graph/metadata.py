@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import OptionError
 
 __all__ = [
-    "DIMS_KEY", "LAYOUTS_KEY", "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "StatePair", "SymbolInfo", "note_reason", "read_constraints", "read_layouts",
-    "read_states", "read_symbols", "reason_of", "write_layouts", "write_states", "write_symbols",
+    "DIMS_KEY", "LAYOUTS_KEY", "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "SizeNotes", "StatePair", "SymbolInfo", "note_reason", "note_sizes", "read_constraints", "read_layouts",
+    "read_states", "read_symbols", "reason_of", "size_notes", "write_layouts", "write_states", "write_symbols",
 ]  # fmt: skip
 
 SYMBOLS_KEY = "jax2onnx.symbols"
@@ -20,6 +21,8 @@ LAYOUTS_KEY = "jax2onnx.layouts"
 #: The metadata of a value whose dimensions were specialized: the expressions that they were.
 DIMS_KEY = "jax2onnx.dims"
 _REASON = "jax2onnx.reason"
+_SIZES = "jax2onnx.sizes"
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +36,32 @@ class SymbolInfo:
     minimum: int
     value: int | None
     origins: tuple[tuple[str, int, str], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class SizeNotes:
+    """Which dimensions of a model may be 0.
+
+    Attributes:
+      positive: for each label of a dimension, whether it is at least 1 for all values of its symbols.
+    """
+
+    positive: Mapping[str, bool]
+
+    def may_be_zero(self, dim: int | ir.SymbolicDim) -> bool:
+        """Whether a dimension may be 0; in a model of which nothing is noted, only the number 0 may.
+
+        A label that is not noted, since a pass made it, may be 0 if a symbol in it may, or if something is taken off.
+        """
+        if isinstance(dim, int):
+            return dim == 0
+        if all(self.positive.values()):
+            return False
+        label = dim.value
+        if label is None or label in self.positive:
+            return label is None or not self.positive[label]
+        symbols = _IDENTIFIER.findall(label)
+        return "-" in label or "floordiv" in label or not all(self.positive.get(name, False) for name in symbols)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,6 +166,17 @@ def write_layouts(model: ir.Model, layouts: Mapping[str, str]) -> None:
 def read_layouts(model: ir.Model) -> dict[str, str]:
     """The layouts in the metadata of a model, by the names of inputs and outputs: `NHWC->NCHW`."""
     return dict(json.loads(model.metadata_props.get(LAYOUTS_KEY, "{}")))
+
+
+def note_sizes(model: ir.Model, positive: Mapping[str, bool]) -> None:
+    """Note which labels of dimensions are at least 1; it is not written to the file."""
+    model.meta[_SIZES] = SizeNotes(dict(positive))
+
+
+def size_notes(model: ir.Model) -> SizeNotes:
+    """The notes of a model about its dimensions; empty ones where none were made."""
+    notes: SizeNotes = model.meta.get(_SIZES, SizeNotes({}))
+    return notes
 
 
 def note_reason(value: ir.Value, reason: str) -> None:

@@ -79,6 +79,7 @@ class Program:
       statements: its body.
       sizes: the sizes of its symbols, for each run.
       options: how it is exported.
+      prelude: the source of functions that the statements call.
     """
 
     seed: int
@@ -86,6 +87,7 @@ class Program:
     statements: tuple[Statement, ...]
     sizes: tuple[Mapping[str, int], ...]
     options: Options
+    prelude: str = ""
 
     @property
     def variables(self) -> list[Variable]:
@@ -111,7 +113,7 @@ class Program:
             lines.append(f"{names} = {statement.value}")
         returned = ", ".join(renamed[name] for name in results)
         return "\n".join(
-            [f"def f({', '.join(parameters)}):", *(f"    {line}" for line in lines), f"    return [{returned}]\n"]
+            [f"{self.prelude}def f({', '.join(parameters)}):", *(f"    {line}" for line in lines), f"    return [{returned}]\n"]
         )
 
     def only(self, statement: Statement) -> Program:
@@ -133,10 +135,12 @@ class Program:
         pattern = re.compile(r"\b(" + "|".join(dtypes) + r")\b")
         expressions = [pattern.sub(lambda match: dtypes[match[1]], s.expression) for s in self.statements]
         inputs = tuple(v.with_dtype(dtypes.get(v.aval.dtype.name, v.aval.dtype.name)) for v in self.inputs)
-        if inputs == self.inputs and expressions == [s.expression for s in self.statements]:
+        prelude = pattern.sub(lambda match: dtypes[match[1]], self.prelude)
+        unchanged = (self.inputs, [s.expression for s in self.statements], self.prelude)
+        if (inputs, expressions, prelude) == unchanged:
             return None
         statements = [dataclasses.replace(s, expression=e) for s, e in zip(self.statements, expressions, strict=True)]
-        return dataclasses.replace(self, inputs=inputs, statements=tuple(statements))
+        return dataclasses.replace(self, inputs=inputs, statements=tuple(statements), prelude=prelude)
 
     def with_statements(self, statements: Sequence[Statement]) -> Program:
         """The program of some of its statements; the variables that these read and do not compute are inputs.
@@ -232,9 +236,9 @@ def _statement(
             return Statement(targets, expression, not flat)
 
 
-def evaluate_shape(expression: str, variables: Sequence[Variable]) -> Any:
+def evaluate_shape(expression: str, variables: Sequence[Variable], prelude: str = "") -> Any:
     names = ", ".join(v.name for v in variables)
-    function = eval(f"lambda {names}: {expression}", dict(NAMES))  # noqa: S307 - the expression is the catalogue's
+    function = compiled(f"{prelude}def f({names}):\n    return {expression}\n", "statement")
     return jax.eval_shape(function, *[v.aval for v in variables])
 
 
