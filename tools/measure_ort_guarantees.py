@@ -474,10 +474,12 @@ def _in_order(function: Callable[[Array, Array], Array], data: Array, indices: A
 
 
 def mask_probes() -> Iterator[Probe]:
-    """Attention with a soft cap whose first key alone is seen."""
+    """Attention with a soft cap whose first key alone is seen, and attention without any key that is."""
     query, values, mask = [[[[1.0]]]], [[[[2.0], [3.0]]]], [[0.0, -1e4]]
     yield Probe("Attention", "masked", [query, [[[[1.0], [1.0]]]], values, mask], lambda *_: np.full((1, 1, 1, 1), 2.0),
                 {"softcap": 1.0})  # fmt: skip
+    none = [[-INF, -INF]]
+    yield Probe("Attention", "inf", [query, [[[[1.0], [1.0]]]], values, none], lambda *_: np.full((1, 1, 1, 1), NAN))
 
 
 def zero_probes() -> Iterator[Probe]:

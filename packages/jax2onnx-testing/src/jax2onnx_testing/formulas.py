@@ -67,6 +67,8 @@ class Formula:
       dtypes: the dtypes that it is computed in.
       opset: the version of the standard operators that the formula is exported for.
       values: the random numbers that mutants of it are compared on, in turn.
+      excuses: reasons of differences that are no defects, keys of the fuzzer's `REASONS`, each with the magnitude from which on
+        inputs, NaN included, may make results anything.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Formula:
     dtypes: Sequence[str] = ("float32", "float16", "bfloat16", "float64")
     opset: int = 23
     values: Sequence[Distribution] = ("finite", "rare", "special", "wide")
+    excuses: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def points(self) -> dict[str, list[str]]:
@@ -166,7 +169,7 @@ class Mutant:
             situation.opset, x64=situation.dtype == "float64", optimised=situation.optimised, values=situation.values
         )
         statement = Statement(targets, call, is_tree=True)
-        return Program(self.seed, tuple(variables), (statement,), sizes, options, prelude)
+        return Program(self.seed, tuple(variables), (statement,), sizes, options, prelude, (*self.formula.excuses.items(),))
 
 
 def base(formula: Formula) -> Mutant:

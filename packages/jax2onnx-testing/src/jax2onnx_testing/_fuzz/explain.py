@@ -27,6 +27,7 @@ REASONS = {
     "masked keys": "Attention adds its mask to the scores, so that a masked key whose score is NaN or infinite counts.",
     "overflow in a normalisation": "JAX's formula has the mean of squares, the operator the square of what differs from the mean.",
     "small results of activations": "Elu, Selu and Celu are exp(x) - 1, whose absolute error is small, JAX's expm1(x) is exact.",
+    "open gates": "Recurrent operators do not close their gates entirely, and are finite where infinities meet.",
     "nothing to find": "JAX fills with 0 what it finds in an array that it knows to be empty, with fill_value in others.",
     "transforms of infinities": "The product with a matrix makes a NaN of an infinity where XLA's algorithm may not.",
     "subnormal numbers": "XLA on CPU flushes them to zero, a model computes with them.",
@@ -137,6 +138,9 @@ def explain(
             arguments, error
         ):
             return known.reason
+    for reason, magnitude in program.excuses:
+        if Known(".", reason, magnitude).applies(arguments, error):
+            return reason
     return "subnormal numbers" if _agree_without_tiny(program, name, arguments, run) else ""
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from jax2onnx_testing.formulas import Formula
+from jax2onnx_testing.values import Distribution
 
 __all__ = ["FORMULAS"]
 
@@ -37,7 +40,7 @@ NORMALISATIONS = [
         var = jnp.maximum({floor:0.0|0.5|-1.0}, square {minus:-|+} mean * {other:mean|x|1})
         return (x - mean) * (lax.rsqrt(var + {epsilon:1e-6|0.0|1e-12}) * scale{row:|[:1]|[::-1]})
         """,
-        forms=["LayerNormalization"], passes=["FuseLayerNorm"],
+        forms=["LayerNormalization"], passes=["FuseLayerNorm"], excuses={"overflow in a normalisation": 1e18},
     ),
     Formula(
         "layer norm of nothing", {"x": "B C"},
@@ -140,7 +143,7 @@ SOFTMAXES = [
         forms=["Softmax"], passes=["FuseSoftmax"],
     ),
     Formula("softmax of jax", {"x": "B T C"}, "return nn.softmax({operand:x|-x|x * 3|x + x}, {axis:-1|1|0|(1, 2)})", forms=["Softmax"]),
-    Formula("softmax where", {"x": "B C", "m": "bool B C"}, "return nn.softmax(x, {axis:-1|0}, where={mask:m|~m}{initial:|, initial=1.0})"),
+    Formula("softmax where", {"x": "B C", "m": "bool B C"}, "return nn.softmax(x, {axis:-1|0}, where={mask:m|~m})"),
     Formula("softmax without a shift", {"x": "B C"}, "e = jnp.exp({operand:x|x - 1|-x})\nreturn e / e.sum({axis:-1|0}, keepdims=True)"),
     Formula(
         "log softmax", {"x": "B T C"},
@@ -157,6 +160,9 @@ SOFTMAXES = [
 ]
 
 _ATTENTION = {"q": "B T N 4", "k": "B S N 4", "v": "B S N 4"}
+#: A mask is added to the logits, so that those that overflow are not hidden.
+_MASKED = {"masked keys": 1e15}
+_ORDINARY: Sequence[Distribution] = ("unit", "finite", "rare", "wide")
 ATTENTIONS = [
     Formula(
         "attention", {**_ATTENTION, "m": "bool B 1 T S", "z": "B N T S"},
@@ -167,7 +173,7 @@ ATTENTIONS = [
         p = nn.softmax(masked, {axis:-1|-2|1})
         return jnp.einsum('{values:bnts,bsnh->btnh|bnts,bsnh->bnth|bnts,bsnh->bth|bnst,btnh->bsnh}', p, v)
         """,
-        forms=["Attention"], passes=["FuseAttention"],
+        forms=["Attention"], passes=["FuseAttention"], values=_ORDINARY, excuses=_MASKED,
     ),
     Formula(
         "attention of two masks", {**_ATTENTION, "m": "bool B 1 T S", "o": "bool B 1 T S"},
@@ -177,7 +183,7 @@ ATTENTIONS = [
         both = {second:jnp.where(o, first, -1e30)|first + jnp.where(o, 0, -1e9)|jnp.where(o, first, -1e4)|first|jnp.where(o, first, -jnp.inf)}
         return jnp.einsum('bnts,bsnh->btnh', nn.softmax(both, -1), v)
         """,
-        forms=["Attention"], passes=["FuseAttention"],
+        forms=["Attention"], passes=["FuseAttention"], values=_ORDINARY, excuses=_MASKED,
     ),
     Formula(
         "grouped attention", {"q": "B T 4 4", "k": "B S 2 4", "v": "B S 2 4"},
@@ -207,7 +213,7 @@ ATTENTIONS = [
         p = nn.softmax(jnp.where(seen[:, None, None, None], logits, {hidden:-1e30|-jnp.inf|-1e4|0}), -1)
         return jnp.einsum('bkgts,bksh->btkgh', p, v).reshape(q.shape)
         """,
-        forms=["Attention"], passes=["FuseAttention", "AttentionLayout"],
+        forms=["Attention"], passes=["FuseAttention", "AttentionLayout"], values=_ORDINARY, excuses=_MASKED,
     ),
     Formula(
         "many heads of one query", {"q": "B 1 16 4", "k": "B S 2 4", "v": "B S 2 4", "m": "bool B 1 1 S"},
@@ -217,12 +223,12 @@ ATTENTIONS = [
         logits = jnp.where({mask:m[:, :, None]|m[:1, :, None]|~m[:, :, None]}, logits, {hidden:-1e30|-1e9|-jnp.inf})
         return jnp.einsum('bkgts,bskh->btkgh', nn.softmax(logits, -1), v).reshape(q.shape)
         """,
-        forms=["Attention"], passes=["FuseAttention", "HeadsAsRows"],
+        forms=["Attention"], passes=["FuseAttention", "HeadsAsRows"], values=_ORDINARY, excuses=_MASKED,
     ),
     Formula(
         "dot product attention", {**_ATTENTION, "z": "B N T S", "m": "bool B N T S"},
         "return nn.dot_product_attention(q, k, v{bias:|, z|, z * 3}{mask:|, mask=m|, mask=~m}{causal:|, is_causal=True}{scale:|, scale=2.0|, scale=-1.0|, scale=0.0}{window:|, local_window_size=2|, local_window_size=(1, 0)})",
-        forms=["Attention"],
+        forms=["Attention"], values=_ORDINARY, excuses=_MASKED,
     ),
     Formula(
         "causal attention", _ATTENTION,
@@ -232,7 +238,7 @@ ATTENTIONS = [
         logits = jnp.where(seen, jnp.einsum('btnh,bsnh->bnts', q, k) * 0.5, {hidden:-1e30|-1e9|-jnp.inf|jnp.finfo(q.dtype).min})
         return jnp.einsum('bnts,bsnh->btnh', nn.softmax(logits, -1), v)
         """,
-        forms=["Attention"], passes=["FuseAttention"],
+        forms=["Attention"], passes=["FuseAttention"], values=_ORDINARY, excuses=_MASKED,
     ),
 ]
 
@@ -295,6 +301,7 @@ def _cell(gates: int, step: str) -> str:
     )  # fmt: skip
 
 
+_OPEN = {"open gates": 1e6}
 _SEQUENCE = {"x": "T B 3", "h": "B 4", "c": "B 4"}
 RECURRENCES = [
     Formula(
@@ -304,7 +311,7 @@ i, g, f, o = (a {plus:+|-|*} b for a, b in zip(parts, old))
 c = nn.sigmoid({forget:f|f + 1|-f|o}) * c + {input:nn.sigmoid(i)|nn.relu(i)|(1 - nn.sigmoid(f))|2 * nn.sigmoid(i)} * {g:jnp.tanh|nn.relu|jnp.sin|nn.sigmoid}(g)
 h = {output:nn.sigmoid|jnp.tanh|nn.hard_sigmoid}(o) * {cell:jnp.tanh(c)|c|nn.relu(c)|jnp.tanh(g)}
 """),
-        forms=["LSTM"], passes=["FuseRecurrent"],
+        forms=["LSTM"], passes=["FuseRecurrent"], excuses=_OPEN,
     ),
     Formula(
         "GRU", _SEQUENCE,
@@ -313,14 +320,14 @@ z, r = (nn.sigmoid(a + b) for a, b in zip(parts[:2], old[:2]))
 n = {curve:jnp.tanh|nn.relu|nn.sigmoid}(parts[2] + {reset:r * old[2]|old[2]|r + old[2]|(1 - r) * old[2]})
 h = {one:(1 - z)|(2 - z)|z|(1 + z)} * n {plus:+|-} {keep:z|(1 - z)|r} * h
 """),
-        forms=["GRU"], passes=["FuseRecurrent"],
+        forms=["GRU"], passes=["FuseRecurrent"], excuses=_OPEN,
     ),
     Formula(
         "RNN", _SEQUENCE,
         _cell(1, """
 h = {curve:jnp.tanh|nn.relu|nn.sigmoid|jnp.sin|}({operand:parts[0] + old[0]|parts[0] - old[0]|parts[0] * old[0]|parts[0] + 2 * old[0]|parts[0] + old[0] + h})
 """),
-        forms=["RNN"], passes=["FuseRecurrent"],
+        forms=["RNN"], passes=["FuseRecurrent"], excuses=_OPEN,
     ),
     Formula(
         "both directions", {"x": "T B 3", "h": "B 4"},
@@ -332,7 +339,7 @@ h = {curve:jnp.tanh|nn.relu|nn.sigmoid|jnp.sin|}({operand:parts[0] + old[0]|part
         first, backward = run({{turned:x[::-1]|x|jnp.roll(x, 1, 0)|x[:, ::-1]}}, {{kernel:kernel * 2|kernel}})
         return jnp.concatenate([forward, backward{{again:[::-1]||[:, ::-1]}}], {{axis:-1|0|1}}), {{last:jnp.concatenate([last, first], -1)|last|first}}
         """,
-        forms=["RNN"], passes=["FuseRecurrent", "FoldReversals", "JoinDirections"],
+        forms=["RNN"], passes=["FuseRecurrent", "FoldReversals", "JoinDirections"], excuses=_OPEN,
     ),
 ]
 
@@ -360,7 +367,7 @@ PRODUCTS = [
     Formula(
         "channels last convolution with a norm", {"x": "B 6 6 3"},
         f"""
-        y = lax.conv_general_dilated(x, {_weights(3, 3, 3, 8)}, (1, 1), 'SAME', dimension_numbers=('NHWC', 'HWIO', '{{out:NHWC|NWHC|NCHW}}'))
+        y = lax.conv_general_dilated(x, {_weights(3, 3, 3, 8)}, (1, 1), 'SAME', dimension_numbers=('NHWC', 'HWIO', '{{out:NHWC|NWHC}}'))
         y = {{reversed:y - |- y + }}{{mean:{_weights(8)}|{_weights(1)}|1e-3}}
         return nn.relu(y * {{scale:{_weights(1)}|-2|jnp.nan}})
         """,

@@ -80,6 +80,7 @@ class Program:
       sizes: the sizes of its symbols, for each run.
       options: how it is exported.
       prelude: the source of functions that the statements call.
+      excuses: keys of `explain.REASONS` with the magnitude from which on operands, NaN included, may make its results anything.
     """
 
     seed: int
@@ -88,6 +89,7 @@ class Program:
     sizes: tuple[Mapping[str, int], ...]
     options: Options
     prelude: str = ""
+    excuses: tuple[tuple[str, float], ...] = ()
 
     @property
     def variables(self) -> list[Variable]:
