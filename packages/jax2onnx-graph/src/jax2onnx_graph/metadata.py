@@ -11,7 +11,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import OptionError
 
 __all__ = [
-    "DIMS_KEY", "LAYOUTS_KEY", "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "SizeNotes", "StatePair", "SymbolInfo", "note_reason", "note_sizes", "read_constraints", "read_layouts",
+    "DIMS_KEY", "LAYOUTS_KEY", "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "SizeNotes", "StatePair", "SymbolInfo", "is_mended", "note_mended", "note_reason", "note_sizes", "read_constraints", "read_layouts",
     "read_states", "read_symbols", "reason_of", "size_notes", "write_layouts", "write_states", "write_symbols",
 ]  # fmt: skip
 
@@ -22,6 +22,7 @@ LAYOUTS_KEY = "jax2onnx.layouts"
 DIMS_KEY = "jax2onnx.dims"
 _REASON = "jax2onnx.reason"
 _SIZES = "jax2onnx.sizes"
+_MENDED = "jax2onnx.mended"
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -177,6 +178,16 @@ def size_notes(model: ir.Model) -> SizeNotes:
     """The notes of a model about its dimensions; empty ones where none were made."""
     notes: SizeNotes = model.meta.get(_SIZES, SizeNotes({}))
     return notes
+
+
+def note_mended(node: ir.Node, what: str) -> None:
+    """Record that a pass has mended a node, so that it is not mended again; it is not written to the file."""
+    node.meta[_MENDED] = {*node.meta.get(_MENDED, ()), what}
+
+
+def is_mended(node: ir.Node, what: str) -> bool:
+    """Whether a pass has mended a node."""
+    return what in node.meta.get(_MENDED, ())
 
 
 def note_reason(value: ir.Value, reason: str) -> None:

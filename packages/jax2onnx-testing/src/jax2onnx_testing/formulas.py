@@ -24,6 +24,7 @@ import importlib
 import random
 import re
 import textwrap
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -33,12 +34,13 @@ from jax import export
 
 from jax2onnx_testing._fuzz.check import check
 from jax2onnx_testing._fuzz.execution import Exported
-from jax2onnx_testing._fuzz.programs import Options, Program, Statement, evaluate_shape
+from jax2onnx_testing._fuzz.programs import Options, Program, Statement, compiled, evaluate_shape
 from jax2onnx_testing._fuzz.shrink import as_test
 from jax2onnx_testing._fuzz.statements import Variable
+from jax2onnx_testing.pass_orders import ModelBeforePasses
 from jax2onnx_testing.values import Distribution
 
-__all__ = ["Formula", "Mutant", "Place", "Situation", "base", "findings", "is_formed", "mutant_of_seed", "program_of_seed", "random_mutant", "single_mutants"]
+__all__ = ["Formula", "Mutant", "Place", "Situation", "base", "findings", "is_formed", "model_before_passes", "mutant_of_seed", "program_of_seed", "random_mutant", "single_mutants"]
 
 #: Where the formula stands: in the main graph, in a branch of a cond, in the body of a scan, under vmap, or beside its gradient.
 Place = Literal["graph", "branch", "loop", "vmap", "grad"]
@@ -64,7 +66,7 @@ class Formula:
         is a point of mutation: 2 in the formula, 3 or x in a mutant.
       forms: operators that the model of the formula has.
       passes: the names of passes that change the model of the formula.
-      dtypes: the dtypes that it is computed in.
+      dtypes: the dtypes that it is computed in, that of the formula itself first.
       opset: the version of the standard operators that the formula is exported for.
       values: the random numbers that mutants of it are compared on, in turn.
       excuses: reasons of differences that are no defects, keys of the fuzzer's `REASONS`, each with the magnitude from which on
@@ -174,13 +176,13 @@ class Mutant:
 
 def base(formula: Formula) -> Mutant:
     """The formula itself, in the usual situation."""
-    return Mutant(formula, {}, Situation(opset=formula.opset))
+    return Mutant(formula, {}, Situation(formula.dtypes[0], opset=formula.opset))
 
 
 def single_mutants(formula: Formula) -> list[Mutant]:
     """The mutants that differ from the formula at one point, in the usual situation with some special values."""
     values = formula.values[1 % len(formula.values)]
-    situation = Situation(opset=formula.opset, values=values)
+    situation = Situation(formula.dtypes[0], opset=formula.opset, values=values)
     texts = [(point, text) for point, texts in formula.points.items() for text in texts[1:]]
     return [Mutant(formula, {point: text}, situation, seed) for seed, (point, text) in enumerate(texts)]
 
@@ -222,7 +224,10 @@ def findings(mutant: Mutant) -> list[str]:
     program = mutant.program()
     if program is None:
         return []
-    found = {(f.kind, f.variable): f for f in check(program) if f.is_defect}
+    # JAX and NumPy warn of much that special values do.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = {(f.kind, f.variable): f for f in check(program) if f.is_defect}
     return [f"# {mutant}\n{as_test(f)}\n{f.kind}: {f.text}\n" for f in found.values()]
 
 
@@ -234,6 +239,17 @@ def is_formed(formula: Formula) -> bool:
     exported = Exported(program, [v.name for v in program.variables], program.inputs)
     made = {node.op_type for node in exported.program.model.graph.all_nodes()}
     return set(formula.forms) <= made
+
+
+def model_before_passes(mutant: Mutant) -> ModelBeforePasses:
+    """The model of a mutant as it is lowered. Raises ValueError where JAX does not accept the mutant."""
+    program = mutant.program()
+    if program is None:
+        raise ValueError(f"JAX does not accept the mutant {mutant}.")
+    names = [v.name for v in program.variables]
+    specs = [(v.dims, v.aval.dtype.name) for v in program.inputs]
+    function = compiled(program.source(names), str(mutant))
+    return ModelBeforePasses(function, specs, opset=program.options.opset, x64=program.options.x64)
 
 
 def _size(chance: random.Random) -> Size:

@@ -9,13 +9,13 @@ import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of
-from jax2onnx_graph.metadata import SizeNotes, size_notes
+from jax2onnx_graph.metadata import SizeNotes, is_mended, note_mended, size_notes
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 
 __all__ = ["EmptyOperandsPass"]
 
-_GUARDED = "jax2onnx.guarded"
+_GUARDED = "empty operands"
 _HIDDEN, _CELL = 5, 6  # operands
 
 
@@ -53,7 +53,7 @@ class EmptyOperandsPass(GraphPass):
         """Apply the rules above to one graph."""
         for node in list(editor.nodes()):
             operator = _OPERATORS.get(node.op_type)
-            if operator is not None and not node.domain and _GUARDED not in node.meta:
+            if operator is not None and not node.domain and not is_mended(node, _GUARDED):
                 self._guard(editor, node, operator)
 
     def _guard(self, editor: GraphEditor, node: ir.Node, operator: _Operator) -> None:
@@ -103,7 +103,7 @@ def _body(editor: GraphEditor, node: ir.Node) -> ir.Graph:
         "", node.op_type, node.inputs, node.attributes.values(), outputs=outputs, name=name,
         metadata_props=dict(node.metadata_props),
     )  # fmt: skip
-    copy.meta[_GUARDED] = True
+    note_mended(copy, _GUARDED)
     return ir.Graph([], outputs, nodes=[copy], name=name)
 
 

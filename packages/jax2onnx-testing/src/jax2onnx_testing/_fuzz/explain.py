@@ -60,7 +60,7 @@ class Known:
         """Whether the reason explains results that differ by `error` on these arguments."""
         if self.empty and any(value.size == 0 for value in arguments.values()):
             return True
-        largest = max((float(np.abs(_wide(value)).max(initial=0)) for value in arguments.values()), default=0.0)
+        largest = float(np.max([np.abs(_wide(value)).max(initial=0) for value in arguments.values()], initial=0))
         return largest >= self.magnitude or np.isnan(largest) or error <= self.error
 
 

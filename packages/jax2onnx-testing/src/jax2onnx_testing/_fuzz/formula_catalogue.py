@@ -213,7 +213,17 @@ ATTENTIONS = [
         p = nn.softmax(jnp.where(seen[:, None, None, None], logits, {hidden:-1e30|-jnp.inf|-1e4|0}), -1)
         return jnp.einsum('bkgts,bksh->btkgh', p, v).reshape(q.shape)
         """,
-        forms=["Attention"], passes=["FuseAttention", "AttentionLayout"], values=_ORDINARY, excuses=_MASKED,
+        forms=["Attention"], passes=["FuseAttention"], values=_ORDINARY, excuses=_MASKED,
+    ),
+    Formula(
+        "attention over a long buffer", {"q": "B 1 2 4", "k": "B 1024 2 4", "v": "B 1024 2 4", "length": "int32 B"},
+        """
+        seen = jnp.arange(1024) {less:<|<=|>|==} {length:length[:, None]|length[:, None] + 700|length[:, None] * 200}
+        logits = jnp.einsum('btnh,bsnh->bnts', q, k) * {scale:0.5|2}
+        p = nn.softmax(jnp.where(seen[:, None, None], logits, {hidden:-1e30|-jnp.inf|-1e9}), -1)
+        return jnp.einsum('bnts,bsnh->btnh', p, v)
+        """,
+        forms=["Attention", "If"], passes=["FuseAttention", "PartlyFilledPass", "AttentionFormsPass"], values=_ORDINARY, excuses=_MASKED,
     ),
     Formula(
         "many heads of one query", {"q": "B 1 16 4", "k": "B S 2 4", "v": "B S 2 4", "m": "bool B 1 1 S"},
@@ -229,6 +239,14 @@ ATTENTIONS = [
         "dot product attention", {**_ATTENTION, "z": "B N T S", "m": "bool B N T S"},
         "return nn.dot_product_attention(q, k, v{bias:|, z|, z * 3}{mask:|, mask=m|, mask=~m}{causal:|, is_causal=True}{scale:|, scale=2.0|, scale=-1.0|, scale=0.0}{window:|, local_window_size=2|, local_window_size=(1, 0)})",
         forms=["Attention"], values=_ORDINARY, excuses=_MASKED,
+    ),
+    Formula(
+        "dot product attention over a cache", {"q": "B 1 2 4", "k": "B 2 S 4", "v": "B 2 S 4"},
+        """
+        keys, values = {keys:jnp.swapaxes(k, 1, 2)|2 * jnp.swapaxes(k, 1, 2)|jnp.swapaxes(v, 1, 2)}, jnp.swapaxes({values:v|-v|v[:, ::-1]}, 1, 2)
+        return nn.dot_product_attention({query:q|-q|q[:, :, ::-1]}, keys, values{scale:|, scale=0.3|, scale=-1.0})
+        """,
+        forms=["Attention"], passes=["AttentionLayout"],
     ),
     Formula(
         "causal attention", _ATTENTION,
@@ -350,9 +368,23 @@ PRODUCTS = [
     ),
     Formula("products", {"x": "B T 4", "y": "B 4 S", "z": "T S"}, "return {scale:1|2|-0.5|0} * ({left:x|x[:1]|jnp.swapaxes(jnp.swapaxes(x, 1, 2), 1, 2)} @ y) {plus:+|-} {add:z|z[:1]|z[0]|0.5}"),
     Formula(
+        "transposed product with a vector", {"x": "B T 3", "y": "T"},
+        "return jnp.matmul(jnp.{swap:swapaxes(x, 1, 2)|swapaxes(x, 1, 2) * 2|flip(jnp.swapaxes(x, 1, 2), 1)}, {vector:y|y * 2|y[::-1]})",
+        passes=["TransposedProductsPass"],
+    ),
+    Formula(
         "transposed product", {"x": "B T", "y": "B S"},
         "return {scale:2.5|1|0} * jnp.matmul(x{side:.T|.T * 2|.T + 1}, y) {plus:+|-|*} {number:0|1|-1.0}",
-        passes=["TransposedProductsPass"],
+    ),
+    Formula(
+        "scaled product", {"x": "B 3", "y": "3 4"},
+        "return ({factor:1e20|1e-20|-1e30|3.0|0.0|jnp.inf|jnp.nan} * x) @ ({other:1e-30|1e20|1} * y) {times:*|/} {last:1e10|1e-10|1e30}",
+        passes=["ScalarFusionsPass"],
+    ),
+    Formula(
+        "almost neutral numbers", {"x": "B 3"},
+        "return x {times:*|/|+|-} {one:(1 + 1e-9)|(1 - 1e-12)|1.0|1e-60|2} {plus:+|-} {zero:1e-60|-1e-300|0.0|1e-9}",
+        dtypes=["float64"], passes=["NeutralConstantsPass"],
     ),
     Formula(
         "convolution with a norm", {"x": "B 3 6 6"},
