@@ -274,7 +274,9 @@ def empty_probes() -> Iterator[Probe]:
         cell = [ones(length, batch, 4), ones(1, 2, 4), ones(1, 2, 2), ones(1, batch, 2)]
         yield Probe("RNN", "empty", cell, lambda *given: given[-1], graph=step)
     for name, gates in (("LSTM", 4), ("GRU", 3)):  # of a sequence with rows: see `ENDLESS`
-        yield Probe(name, "empty", [ones(3, 2, 4), ones(1, gates * 2, 4), ones(1, gates * 2, 2)], same, {"hidden_size": 2})
+        yield Probe(
+            name, "empty", [ones(3, 2, 4), ones(1, gates * 2, 4), ones(1, gates * 2, 2)], same, {"hidden_size": 2}
+        )
     yield Probe("ScatterND", "empty", [ones(2, 3), np.zeros((0, 1), np.int64), empty(0, 3)], same)
     yield Probe("ScatterElements", "empty", [ones(2, 3), np.zeros((0, 3), np.int64), empty(0, 3)], same)
 

@@ -54,13 +54,21 @@ def test_a_formula_has_the_values_of_jax(formula):
 def test_a_formula_needs_the_passes_that_it_names(formula, name, monkeypatch):
     model = model_before_passes(base(formula))
     target = model.program.target
-    found = [type(made) for factory in (*default_passes(), *target.passes()) if type(made := factory(target)).__name__ == name]
+    found = [
+        type(made)
+        for factory in (*default_passes(), *target.passes())
+        if type(made := factory(target)).__name__ == name
+    ]
     usual = graph_text(model.optimised())
     monkeypatch.setattr(found[0], "rewrite_graph", lambda self, editor: None)
     assert graph_text(model.optimised()) != usual
 
 
-FUSIONS = {type(made).__name__ for factory in default_passes() if ".fusion" in type(made := factory(standard_target)).__module__}
+FUSIONS = {
+    type(made).__name__
+    for factory in default_passes()
+    if ".fusion" in type(made := factory(standard_target)).__module__
+}
 
 
 @pytest.mark.parametrize("name", sorted(FUSIONS))
@@ -158,7 +166,7 @@ def test_an_excuse_holds_from_its_magnitude_on(monkeypatch):
 def test_the_command_checks_formulas_of_a_module(monkeypatch, capsys):
     asked = []
     monkeypatch.setattr("jax2onnx_testing._fuzz.run.fuzz", lambda seeds, make, **_: asked.append((seeds, make)) or ())
-    assert cli.main(["formulas", "--module", MODULE, "--mutants", "7", "--seed", "3"]) == 0
+    assert cli.main(["formulas", "--module", MODULE, "--programs", "7", "--seed", "3"]) == 0
     [(seeds, make)] = asked
     assert seeds == range(3, 10)
     assert isinstance(make, functools.partial)

@@ -4,7 +4,7 @@
 * `jax2onnx-testing check PATTERN` runs the tests whose id contains PATTERN, without pytest; with `--target NAME` for this target.
 * `jax2onnx-testing emit CASE` prints the `expect_graph` snippet for what the case is exported to now.
 * `jax2onnx-testing fuzz --programs N` checks random programs; what is wrong is printed as tests.
-* `jax2onnx-testing formulas --mutants N` checks random look-alikes of formulas that passes make operators of; with
+* `jax2onnx-testing formulas --programs N` checks random look-alikes of formulas that passes make operators of; with
   `--module` those of the `FORMULAS` of a module.
 
 A case is named by its id (`lax.elementwise.arithmetic::exp`), or by a part that is unique. `--module` takes the cases from one
@@ -58,9 +58,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--module", help="a module of cases, by its import name")
         if name == "check":
             command.add_argument("--target", metavar="NAME", help="export for this target, and run in its runtime")
-    for name, what, text in (("fuzz", "programs", "random programs"), ("formulas", "mutants", "look-alikes of formulas")):
+    for name, text in (("fuzz", "random programs"), ("formulas", "look-alikes of formulas")):
         fuzzing = commands.add_parser(name, help=f"check {text}")
-        fuzzing.add_argument(f"--{what}", dest="count", type=int, default=100, help="how many (100)")
+        fuzzing.add_argument("--programs", type=int, default=100, help="how many (100)")
         fuzzing.add_argument(
             "--seed", type=int, default=0, help="the seed of the first; the next ones have the next seeds (0)"
         )
@@ -77,7 +77,7 @@ def _fuzz(options: argparse.Namespace) -> int:
     from jax2onnx_testing.formulas import program_of_seed
 
     outcomes = []
-    seeds = range(options.seed, options.seed + options.count)
+    seeds = range(options.seed, options.seed + options.programs)
     is_formulas = options.command == "formulas"
     make: Maker = functools.partial(program_of_seed, module=options.module) if is_formulas else generate
     for outcome in fuzz(seeds, make, jobs=options.jobs, seconds=options.seconds):
@@ -86,7 +86,7 @@ def _fuzz(options: argparse.Namespace) -> int:
             sys.stdout.write(f"# seed {outcome.seed}\n{defect}\n")
         sys.stdout.flush()
         if len(outcomes) % 100 == 0:
-            sys.stderr.write(f"{len(outcomes)} of {options.count} programs\n")
+            sys.stderr.write(f"{len(outcomes)} of {options.programs} programs\n")
     sys.stdout.write(summary(outcomes))
     return 1 if any(o.defects for o in outcomes) else 0
 

@@ -40,7 +40,20 @@ from jax2onnx_testing._fuzz.statements import Variable
 from jax2onnx_testing.pass_orders import ModelBeforePasses
 from jax2onnx_testing.values import Distribution
 
-__all__ = ["Formula", "Mutant", "Place", "Situation", "base", "findings", "is_formed", "model_before_passes", "mutant_of_seed", "program_of_seed", "random_mutant", "single_mutants"]
+__all__ = [
+    "Formula",
+    "Mutant",
+    "Place",
+    "Situation",
+    "base",
+    "findings",
+    "is_formed",
+    "model_before_passes",
+    "mutant_of_seed",
+    "program_of_seed",
+    "random_mutant",
+    "single_mutants",
+]
 
 #: Where the formula stands: in the main graph, in a branch of a cond, in the body of a scan, under vmap, or beside its gradient.
 Place = Literal["graph", "branch", "loop", "vmap", "grad"]
@@ -123,6 +136,7 @@ class Situation:
       opset: the version of the standard operators.
       optimised: whether the runtime may optimise the graph.
       values: the random numbers.
+      order: the seed of the order in which the passes run; None for the usual one.
     """
 
     dtype: str = "float32"
@@ -133,6 +147,7 @@ class Situation:
     opset: int | None = 23
     optimised: bool = True
     values: Distribution = "finite"
+    order: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,10 +183,12 @@ class Mutant:
         leaves = jax.tree.leaves(result)
         targets = tuple(Variable(f"v{i}", leaf) for i, leaf in enumerate(leaves, 1))
         options = Options(
-            situation.opset, x64=situation.dtype == "float64", optimised=situation.optimised, values=situation.values
+            situation.opset, situation.dtype == "float64", situation.optimised, situation.values, situation.order
         )
         statement = Statement(targets, call, is_tree=True)
-        return Program(self.seed, tuple(variables), (statement,), sizes, options, prelude, (*self.formula.excuses.items(),))
+        return Program(
+            self.seed, tuple(variables), (statement,), sizes, options, prelude, (*self.formula.excuses.items(),)
+        )
 
 
 def base(formula: Formula) -> Mutant:
@@ -194,7 +211,9 @@ def random_mutant(formula: Formula, seed: int) -> Mutant:
     changed = chance.sample(sorted(points), min(len(points), chance.choice((0, 0, 1, 1, 2))))
     choices = {point: chance.choice(points[point][1:]) for point in changed if points[point][1:]}
     sizes = {dim: _size(chance) for dim in formula.dims if chance.random() < 0.4}
-    pairs = [(a, b) for a in formula.inputs for b in formula.inputs if a != b and formula.inputs[a] == formula.inputs[b]]
+    pairs = [
+        (a, b) for a in formula.inputs for b in formula.inputs if a != b and formula.inputs[a] == formula.inputs[b]
+    ]
     situation = Situation(
         dtype=chance.choices(formula.dtypes, [4, *[1] * (len(formula.dtypes) - 1)])[0],
         sizes=sizes,
@@ -204,6 +223,7 @@ def random_mutant(formula: Formula, seed: int) -> Mutant:
         opset=chance.choice((formula.opset, formula.opset, formula.opset, None, 18, 21, 24)),
         optimised=chance.random() < 0.8,
         values=chance.choice(formula.values),
+        order=seed if chance.random() < 0.25 else None,
     )
     return Mutant(formula, choices, situation, seed)
 

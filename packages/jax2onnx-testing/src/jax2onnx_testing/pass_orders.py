@@ -7,18 +7,26 @@ the same values: what needs more of an order declares it.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+import jax
+import numpy as np
 from jax2onnx_core import OnnxProgram, hookimpl, to_onnx
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_graph import ir
+from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.passes import default_passes, optimise
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.targets import PassFactory, Target, standard_target
+from jax2onnx_runtime.comparison import tolerance
+from jax2onnx_runtime.sizes import choose_sizes
 
-__all__ = ["ModelBeforePasses", "random_order"]
+from jax2onnx_testing.values import arguments
+
+__all__ = ["ModelBeforePasses", "differences", "random_order"]
 
 
 class ModelBeforePasses:
@@ -26,10 +34,13 @@ class ModelBeforePasses:
 
     Attributes:
       program: the program as it is exported.
+      inputs: the inputs as they were given.
+      x64: whether 64-bit types are on.
     """
 
-    def __init__(self, function: Function, inputs: Sequence[PyTree], **options: object) -> None:
+    def __init__(self, function: Function, inputs: Sequence[PyTree], **options: Any) -> None:
         self._kept: list[ir.Model] = []
+        self.inputs, self.x64 = inputs, bool(options.get("x64"))
         self.program: OnnxProgram = to_onnx(function, inputs, plugins=[_Plugin(self._kept)], **options)
 
     def optimised(self, passes: Sequence[PassFactory] | None = None, *, times: int = 1) -> ir.Model:
@@ -73,6 +84,41 @@ class _Keep(GraphPass):
 
     def rewrite_graph(self, editor: object) -> None:
         """Nothing."""
+
+
+def differences(before: ModelBeforePasses, seeds: Iterable[int]) -> list[str]:
+    """The random orders in which the passes make a model of other values, on ordinary numbers.
+
+    Args:
+      before: the model before the passes.
+      seeds: those of the orders.
+
+    Returns:
+      For each order that does, a sentence with the passes in that order.
+    """
+    program = before.program
+    sizes = choose_sizes(program.inputs.space(program.traced.out_avals))[0]
+    with jax.enable_x64(before.x64):
+        args, kwargs = arguments(program, before.inputs, sizes, "unit", 0)
+        feeds = program.feeds(*args, **kwargs)
+    usual, found = program.loaded(feeds), list[str]()
+    for seed in seeds:
+        order = random_order(seed)
+        results = program.runtime.load(before.optimised(order))(feeds)
+        if not all(map(_are_close, results, usual)):
+            names = ", ".join(type(factory(standard_target)).__name__ for factory in order)
+            found.append(f"The order of seed {seed} makes other values: {names}.")
+    return found
+
+
+def _are_close(got: Array, want: Array) -> bool:
+    """Whether two results are equal but for rounding."""
+    if tolerance(want.dtype) == 0:
+        return np.array_equal(got, want)
+    wide = want.astype(np.float64)
+    scale = float(np.abs(wide[np.isfinite(wide)]).max(initial=1))
+    near = tolerance(want.dtype) * scale
+    return np.allclose(got.astype(np.float64), wide, rtol=tolerance(want.dtype), atol=near, equal_nan=True)
 
 
 def random_order(seed: int) -> list[PassFactory]:

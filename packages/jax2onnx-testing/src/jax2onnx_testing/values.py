@@ -18,7 +18,14 @@ from jax2onnx_graph.arrays import Array, Dtype
 
 __all__ = ["Distribution", "arguments", "random_array"]
 
-_INTEGERS = {"special": (-8, 9), "rare": (-5, 6), "wide": (-99, 100), "finite": (-5, 6), "positive": (1, 6), "unit": (0, 2)}
+_INTEGERS = {
+    "special": (-8, 9),
+    "rare": (-5, 6),
+    "wide": (-99, 100),
+    "finite": (-5, 6),
+    "positive": (1, 6),
+    "unit": (0, 2),
+}
 
 #: "special": a third are NaN, infinities, signed zeros and extremes; "rare": at most two numbers are; "wide": of any magnitude;
 #: "finite": ordinary numbers; "positive"; "unit": between -1 and 1.

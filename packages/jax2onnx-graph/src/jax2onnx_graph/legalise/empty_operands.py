@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.metadata import SizeNotes, is_mended, note_mended, size_notes
-from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
+from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 
 __all__ = ["EmptyOperandsPass"]
@@ -63,6 +64,8 @@ class EmptyOperandsPass(GraphPass):
             return
         if any(node.inputs[index] is not None for index in operator.unusual if index < len(node.inputs)):
             return
+        if not isinstance((dims_of(node.outputs[0]) or (None,))[-1], int):  # a number of features that has to be known
+            return
         open_ones = [value for value in operands if value is not None and self._may_be_empty(value)]
         if open_ones:
             _put_if(editor, node, operator, open_ones)
@@ -110,7 +113,9 @@ def _body(editor: GraphEditor, node: ir.Node) -> ir.Graph:
 def _empty_body(editor: GraphEditor, node: ir.Node) -> ir.Graph:
     """A graph of copies of numbers that are yet to be written, one for each result of `node`."""
     name = editor.node_name(f"{node.name or node.op_type}_empty")
-    copies = [ir.Node("", "Identity", [value], num_outputs=1, name=f"{name}_{i}") for i, value in enumerate(node.outputs)]
+    copies = [
+        ir.Node("", "Identity", [value], num_outputs=1, name=f"{name}_{i}") for i, value in enumerate(node.outputs)
+    ]
     for copy, value in zip(copies, node.outputs, strict=True):
         copy.outputs[0].type, copy.outputs[0].shape = value.type, value.shape
     return ir.Graph([], [copy.outputs[0] for copy in copies], nodes=copies, name=name)
@@ -129,26 +134,31 @@ def _attention(b: InsertionPoint, node: ir.Node) -> Sequence[ir.Value]:
     """Zeros of the shape of the query, [B, N, T, H] or [B, T, N * H], with the features of the value."""
     query, (result,) = node.inputs[0], node.outputs
     dims = b.known_dims(result)
-    return [_zeros(b, query, [b.op.Shape(query, start=0, end=-1, dims=(len(dims) - 1,)), b.ints([dims[-1]])], dims)]
+    return [_zeros(b, query, [b.op.Shape(query, start=0, end=-1, dims=(len(dims) - 1,)), _sizes(b, dims[-1:])], dims)]
 
 
 def _recurrence(b: InsertionPoint, node: ir.Node) -> Sequence[ir.Value]:
     """Y [T, directions, B, H], which is empty or of no steps, and the first states [directions, B, H]."""
     x, dims = node.inputs[0], b.known_dims(node.outputs[0])
-    steps, directions, batch, hidden = dims
+    _, directions, batch, hidden = dims
     length, rows = (b.op.Shape(x, start=axis, end=axis + 1, dims=(1,)) for axis in (0, 1))
-    results = [_zeros(b, x, [length, b.ints([directions]), rows, b.ints([hidden])], dims)]
+    results = [_zeros(b, x, [length, _sizes(b, [directions]), rows, _sizes(b, [hidden])], dims)]
     for index in (_HIDDEN, _CELL)[: len(node.outputs) - 1]:
         given = node.inputs[index] if index < len(node.inputs) else None
-        shape = [b.ints([directions]), rows, b.ints([hidden])]
+        shape = [_sizes(b, [directions]), rows, _sizes(b, [hidden])]
         results.append(given if given is not None else _zeros(b, x, shape, (directions, batch, hidden)))
     return results
 
 
-def _zeros(b: InsertionPoint, like: ir.Value | None, shape: Sequence[ir.Value], dims: Sequence[object]) -> ir.Value:
+def _sizes(b: InsertionPoint, dims: Sequence[Dim]) -> ir.Value:
+    """Numbers of features or directions, which are static, as an int64 vector."""
+    return b.ints([dim for dim in dims if is_static(dim)])
+
+
+def _zeros(b: InsertionPoint, like: ir.Value | None, shape: Sequence[ir.Value], dims: Dims) -> ir.Value:
     """Zeros of a shape in parts, of the dtype of `like`."""
     assert like is not None
-    return b.op.Expand(b.constant(0, like=like), b.concat(shape, 0), dims=labelled(dims))
+    return b.op.Expand(b.constant(0, like=like), b.concat(shape, 0), dims=dims)
 
 
 _RECURRENCE = _Operator([0], [4], _recurrence)  # with lengths of its sequences

@@ -60,17 +60,25 @@ def _operand(node: ir.Node, index: int) -> ir.Value | None:
 
 def _restore(editor: GraphEditor, node: ir.Node) -> None:
     """Let the readers of the results read them with NaN."""
-    steps = _steps(editor.before(node), node)
-    for index, output in enumerate(node.outputs):
-        if not (output.uses() or output.is_graph_output()):
-            continue
-        builder = editor.after(output, node)
-        editor.reroute(output, partial(_with_nan, builder, steps if index == 0 else _last(builder, steps)))
+    rows, *states = node.outputs
+    before = editor.before(node)
+    steps = _steps(before, node)
+    if _is_read(rows):
+        editor.reroute(rows, partial(_with_nan, editor.after(rows, node), before.op.IsNaN(steps)))
+    if not any(map(_is_read, states)):
+        return
+    is_lost = before.op.IsNaN(_last(before, steps))
+    for state in filter(_is_read, states):
+        editor.reroute(state, partial(_with_nan, editor.after(state, node), is_lost))
 
 
-def _with_nan(b: GraphBuilder, squares: ir.Value, result: ir.Value) -> ir.Value:
-    """A result with NaN where the sums of squares are NaN."""
-    return b.op.Where(b.op.IsNaN(squares), b.constant(np.nan, like=result), result, dims=b.dims(result))
+def _is_read(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
+
+
+def _with_nan(b: GraphBuilder, is_lost: ir.Value, result: ir.Value) -> ir.Value:
+    """A result with NaN where it is lost."""
+    return b.op.Where(is_lost, b.constant(np.nan, like=result), result, dims=b.dims(result))
 
 
 def _last(b: GraphBuilder, steps: ir.Value) -> ir.Value:

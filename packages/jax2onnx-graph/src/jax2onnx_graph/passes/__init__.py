@@ -143,7 +143,9 @@ def optimise(
     """
     notes: list[str] = []
     not_formed: dict[NotFormed, None] = {}
-    for graph_pass, owner in steps("optimise", list(_in_order(default_passes() if passes is None else passes, target, contributed, notes))):
+    for graph_pass, owner in steps(
+        "optimise", list(_in_order(default_passes() if passes is None else passes, target, contributed, notes))
+    ):
         _run(model, graph_pass, owner)
         if isinstance(graph_pass, GraphPass):
             not_formed.update(dict.fromkeys(graph_pass.not_formed()))

@@ -28,6 +28,7 @@ REASONS = {
     "overflow in a normalisation": "JAX's formula has the mean of squares, the operator the square of what differs from the mean.",
     "small results of activations": "Elu, Selu and Celu are exp(x) - 1, whose absolute error is small, JAX's expm1(x) is exact.",
     "open gates": "Recurrent operators do not close their gates entirely, and are finite where infinities meet.",
+    "weights of zero": "JAX multiplies what it does not use by zero, which makes NaN of NaN and of infinities; the operator leaves it out.",
     "nothing to find": "JAX fills with 0 what it finds in an array that it knows to be empty, with fill_value in others.",
     "transforms of infinities": "The product with a matrix makes a NaN of an infinity where XLA's algorithm may not.",
     "subnormal numbers": "XLA on CPU flushes them to zero, a model computes with them.",
