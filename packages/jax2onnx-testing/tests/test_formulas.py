@@ -165,7 +165,12 @@ def test_an_excuse_holds_from_its_magnitude_on(monkeypatch):
 
 def test_the_command_checks_formulas_of_a_module(monkeypatch, capsys):
     asked = []
-    monkeypatch.setattr("jax2onnx_testing._fuzz.run.fuzz", lambda seeds, make, **_: asked.append((seeds, make)) or ())
+
+    def fuzz(seeds, make, **_):
+        asked.append((seeds, make))
+        return ()
+
+    monkeypatch.setattr("jax2onnx_testing._fuzz.run.fuzz", fuzz)
     assert cli.main(["formulas", "--module", MODULE, "--programs", "7", "--seed", "3"]) == 0
     [(seeds, make)] = asked
     assert seeds == range(3, 10)

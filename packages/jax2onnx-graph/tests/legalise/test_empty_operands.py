@@ -87,9 +87,10 @@ def test_attention_with_a_past_stays(target):
 @pytest.mark.parametrize("text", [ATTENTION, MERGED])
 def test_attention_of_nothing_is_zero(target, text, batch, queries, keys):
     model = guarded(text, target, B=True, T=True, S=True)
-    shapes = [(batch, 2, queries, 4), (batch, 2, keys, 4), (batch, 2, keys, 3)]
+    lengths, sizes = (queries, keys, keys), (4, 4, 3)
+    shapes: list[tuple[int, ...]] = [(batch, 2, n, size) for n, size in zip(lengths, sizes, strict=True)]
     if text is MERGED:
-        shapes = [(b, length, heads * size) for b, heads, length, size in shapes]
+        shapes = [(batch, n, 2 * size) for n, size in zip(lengths, sizes, strict=True)]
     feeds = {name: np.ones(shape, np.float32) for name, shape in zip("qkv", shapes, strict=True)}
     [y] = ReferenceEvaluator(ir.to_proto(model)).run(None, feeds)
     assert y.shape == (*shapes[0][:-1], shapes[2][-1])

@@ -135,5 +135,5 @@ def _by_direction(b: GraphBuilder, values: Sequence[ir.Value], dims: Dims) -> ir
     """The values [T, 1, B, 1] of one or both directions as one of dimensions `dims`."""
     if len(values) == 1:
         return values[0]
-    is_forward = b.new_constant(np.array([True, False]).reshape(1, 2, 1, 1))
+    is_forward = b.new_constant(np.array([True, False]).reshape(2, 1, 1))
     return b.op.Where(is_forward, *values, dims=dims)
