@@ -12,7 +12,7 @@ from jax2onnx_graph.passes.fusion import fuse_gelu
 from jax2onnx_graph.passes.fusion.fuse_silu import FuseSilu
 from jax2onnx_graph.targets import standard_target
 from jax2onnx_testing import cli
-from jax2onnx_testing._fuzz.formula_catalogue import FORMULAS
+from jax2onnx_testing._formula_catalogue import FORMULAS
 from jax2onnx_testing.formulas import (
     Formula,
     Mutant,
@@ -27,7 +27,7 @@ from jax2onnx_testing.formulas import (
 )
 from jax2onnx_testing.graph_text import graph_text
 
-MODULE = "jax2onnx_testing._fuzz.formula_catalogue"
+MODULE = "jax2onnx_testing._formula_catalogue"
 SINGLE = [mutant for formula in FORMULAS for mutant in single_mutants(formula)]
 GELU = next(formula for formula in FORMULAS if formula.name == "gelu")
 _PAIRS = [(formula, name) for formula in FORMULAS for name in formula.passes]

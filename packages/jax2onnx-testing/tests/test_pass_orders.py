@@ -11,7 +11,7 @@ from jax2onnx_graph.passes import default_passes, optimise
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.targets import standard_target
-from jax2onnx_testing._fuzz.formula_catalogue import FORMULAS
+from jax2onnx_testing._formula_catalogue import FORMULAS
 from jax2onnx_testing.collection import CollectedCase, find_cases
 from jax2onnx_testing.formulas import base, model_before_passes
 from jax2onnx_testing.graph_text import graph_text

@@ -24,7 +24,7 @@ from jax2onnx_testing.variants import Variant, build, is_symbolic, variants_of
 
 __all__ = ["main"]
 
-_FORMULAS = "jax2onnx_testing._fuzz.formula_catalogue"
+_FORMULAS = "jax2onnx_testing._formula_catalogue"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

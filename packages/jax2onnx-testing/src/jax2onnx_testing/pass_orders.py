@@ -9,8 +9,7 @@ constants that the target's legalisation made.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 import jax
 import numpy as np
@@ -40,10 +39,11 @@ class ModelBeforePasses:
       x64: whether 64-bit types are on.
     """
 
-    def __init__(self, function: Function, inputs: Sequence[PyTree], **options: Any) -> None:
+    def __init__(self, function: Function, inputs: Sequence[PyTree], **options: object) -> None:
         self._kept: list[ir.Model] = []
         self.inputs, self.x64 = inputs, bool(options.get("x64"))
-        self.program: OnnxProgram = to_onnx(function, inputs, plugins=[_Plugin(self._kept)], **options)
+        export: Callable[..., OnnxProgram] = to_onnx
+        self.program = export(function, inputs, plugins=[_Plugin(self._kept)], **options)
 
     def optimised(self, passes: Sequence[PassFactory] | None = None, *, times: int = 1) -> ir.Model:
         """A copy of the model after passes.
