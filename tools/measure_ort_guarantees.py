@@ -265,8 +265,7 @@ def empty_probes() -> Iterator[Probe]:
     yield Probe("GlobalAveragePool", "empty", [images], lambda x: np.zeros((0, 2, 1, 1)))
     yield Probe("GlobalAveragePool", "empty", [empty(1, 2, 0, 6)], lambda x: np.full((1, 2, 1, 1), NAN))
     yield Probe("InstanceNormalization", "empty", [images, empty(2), empty(2)], same)
-    for shape in ((0, 2, 3, 4), (2, 2, 0, 4), (2, 2, 3, 0)):
-        batch, heads, queries, keys = shape
+    for batch, heads, queries, keys in ((0, 2, 3, 4), (2, 2, 0, 4), (2, 2, 3, 0)):
         operands = [ones(batch, heads, queries, 8), ones(batch, heads, keys, 8), ones(batch, heads, keys, 8)]
         yield Probe("Attention", "empty", operands, lambda q, *_: np.zeros(q.shape))
     step = "u, y = RNN <hidden_size = 2>(x0, x1, x2, , , x3)"
