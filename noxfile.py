@@ -289,10 +289,10 @@ def browser(session: nox.Session) -> None:
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """Random programs, 5,000 by default, as many processes as cores; `-- --programs 100 --seed 7 --seconds 600`."""
+    """5,000 random programs and as many look-alikes of formulas, in all processes; `-- --programs 100 --seed 7 --seconds 600`."""
     install_workspace(session)
-    defaults = ["--programs", "5000", "--jobs", WORKERS]
-    session.run("jax2onnx-testing", "fuzz", *defaults, *session.posargs)
+    for command in ("fuzz", "formulas"):
+        session.run("jax2onnx-testing", command, "--programs", "5000", "--jobs", WORKERS, *session.posargs)
 
 
 @nox.session(tags=["ci"])

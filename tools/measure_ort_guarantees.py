@@ -51,8 +51,9 @@ if "tensor_size_in_bytes" not in dir(ort.OrtValue):  # arrays of types that NumP
 SIMPLE = [ir.DataType[name] for name in ("FLOAT", "DOUBLE", "INT32", "INT64")]
 REFUSALS = (errors.Fail, errors.InvalidArgument, errors.RuntimeException)
 NAN, INF = math.nan, math.inf
-ENDLESS: set[tuple[str, Property]] = {("Conv", "empty")}
-"""Properties that are lost and not probed, because the kernel does not end: here for images without channels but with padding."""
+ENDLESS: set[tuple[str, Property]] = {("Conv", "empty"), ("LSTM", "empty"), ("GRU", "empty")}
+"""Properties that are lost and not probed: the kernel of Conv does not end for images without channels but with padding, those of LSTM
+and GRU end the process for sequences without rows."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -264,6 +265,17 @@ def empty_probes() -> Iterator[Probe]:
     yield Probe("GlobalAveragePool", "empty", [images], lambda x: np.zeros((0, 2, 1, 1)))
     yield Probe("GlobalAveragePool", "empty", [empty(1, 2, 0, 6)], lambda x: np.full((1, 2, 1, 1), NAN))
     yield Probe("InstanceNormalization", "empty", [images, empty(2), empty(2)], same)
+    for batch, heads, queries, keys in ((0, 2, 3, 4), (2, 2, 0, 4), (2, 2, 3, 0)):
+        operands = [ones(batch, heads, queries, 8), ones(batch, heads, keys, 8), ones(batch, heads, keys, 8)]
+        yield Probe("Attention", "empty", operands, lambda q, *_: np.zeros(q.shape))
+    step = "u, y = RNN <hidden_size = 2>(x0, x1, x2, , , x3)"
+    for length, batch in ((0, 2), (3, 0)):
+        cell = [ones(length, batch, 4), ones(1, 2, 4), ones(1, 2, 2), ones(1, batch, 2)]
+        yield Probe("RNN", "empty", cell, lambda *given: given[-1], graph=step)
+    for name, gates in (("LSTM", 4), ("GRU", 3)):  # of a sequence with rows: see `ENDLESS`
+        yield Probe(
+            name, "empty", [ones(3, 2, 4), ones(1, gates * 2, 4), ones(1, gates * 2, 2)], same, {"hidden_size": 2}
+        )
     yield Probe("ScatterND", "empty", [ones(2, 3), np.zeros((0, 1), np.int64), empty(0, 3)], same)
     yield Probe("ScatterElements", "empty", [ones(2, 3), np.zeros((0, 3), np.int64), empty(0, 3)], same)
 
@@ -490,10 +502,12 @@ def _in_order(function: Callable[[Array, Array], Array], data: Array, indices: A
 
 
 def mask_probes() -> Iterator[Probe]:
-    """Attention with a soft cap whose first key alone is seen."""
+    """Attention with a soft cap whose first key alone is seen, and attention without any key that is."""
     query, values, mask = [[[[1.0]]]], [[[[2.0], [3.0]]]], [[0.0, -1e4]]
     yield Probe("Attention", "masked", [query, [[[[1.0], [1.0]]]], values, mask], lambda *_: np.full((1, 1, 1, 1), 2.0),
                 {"softcap": 1.0})  # fmt: skip
+    none = [[-INF, -INF]]
+    yield Probe("Attention", "inf", [query, [[[[1.0], [1.0]]]], values, none], lambda *_: np.full((1, 1, 1, 1), NAN))
 
 
 def zero_probes() -> Iterator[Probe]:

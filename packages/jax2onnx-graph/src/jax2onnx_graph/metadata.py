@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from jax2onnx_graph._ir import ir
@@ -11,7 +12,7 @@ from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.errors import OptionError
 
 __all__ = [
-    "ASSUMPTIONS_KEY", "DIMS_KEY", "EXPORTER_KEY", "LAYOUTS_KEY", "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "StatePair", "SymbolInfo", "note_reason", "read_assumptions", "read_constraints", "read_exporter", "read_layouts", "read_states", "read_symbols", "reason_of", "write_assumptions", "write_exporter", "write_layouts", "write_states", "write_symbols",
+    "ASSUMPTIONS_KEY", "DIMS_KEY", "EXPORTER_KEY", "LAYOUTS_KEY", "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "SizeNotes", "StatePair", "SymbolInfo", "is_mended", "note_mended", "note_reason", "note_sizes", "read_assumptions", "read_constraints", "read_exporter", "read_layouts", "read_states", "read_symbols", "reason_of", "size_notes", "write_assumptions", "write_exporter", "write_layouts", "write_states", "write_symbols",
 ]  # fmt: skip
 
 EXPORTER_KEY = "jax2onnx.exporter"
@@ -22,6 +23,9 @@ ASSUMPTIONS_KEY = "jax2onnx.assumptions"
 #: The metadata of a value whose dimensions were specialized: the expressions that they were.
 DIMS_KEY = "jax2onnx.dims"
 _REASON = "jax2onnx.reason"
+_SIZES = "jax2onnx.sizes"
+_MENDED = "jax2onnx.mended"
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +39,32 @@ class SymbolInfo:
     minimum: int
     value: int | None
     origins: tuple[tuple[str, int, str], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class SizeNotes:
+    """Which dimensions of a model may be 0.
+
+    Attributes:
+      positive: for each label of a dimension, whether it is at least 1 for all values of its symbols.
+    """
+
+    positive: Mapping[str, bool]
+
+    def may_be_zero(self, dim: int | ir.SymbolicDim) -> bool:
+        """Whether a dimension may be 0; in a model of which nothing is noted, only the number 0 may.
+
+        A label that is not noted, since a pass made it, may be 0 if a symbol in it may, or if something is taken off.
+        """
+        if isinstance(dim, int):
+            return dim == 0
+        if all(self.positive.values()):
+            return False
+        label = dim.value
+        if label is None or label in self.positive:
+            return label is None or not self.positive[label]
+        symbols = _IDENTIFIER.findall(label)
+        return "-" in label or "floordiv" in label or not all(self.positive.get(name, False) for name in symbols)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,6 +196,27 @@ def write_assumptions(model: ir.Model, assumptions: Iterable[Assumption]) -> Non
 def read_assumptions(model: ir.Model) -> list[str]:
     """The promises in the metadata of a model under which it was made, such as "finite"; none where it was made without."""
     return list(json.loads(model.metadata_props.get(ASSUMPTIONS_KEY, "[]")))
+
+
+def note_sizes(model: ir.Model, positive: Mapping[str, bool]) -> None:
+    """Note which labels of dimensions are at least 1; it is not written to the file."""
+    model.meta[_SIZES] = SizeNotes(dict(positive))
+
+
+def size_notes(model: ir.Model) -> SizeNotes:
+    """The notes of a model about its dimensions; empty ones where none were made."""
+    notes: SizeNotes = model.meta.get(_SIZES, SizeNotes({}))
+    return notes
+
+
+def note_mended(node: ir.Node, what: str) -> None:
+    """Record that a pass has mended a node, so that it is not mended again; it is not written to the file."""
+    node.meta[_MENDED] = {*node.meta.get(_MENDED, ()), what}
+
+
+def is_mended(node: ir.Node, what: str) -> bool:
+    """Whether a pass has mended a node."""
+    return what in node.meta.get(_MENDED, ())
 
 
 def note_reason(value: ir.Value, reason: str) -> None:

@@ -1,6 +1,6 @@
 """Scalars which ONNX Runtime's graph optimiser would fuse into float32 attributes, written so that it does not.
 
-Seen in 1.31. The factor of a matrix product becomes the `alpha` of a FusedMatMul, and several factors one: with doubles
+Seen in 1.31 and 1.32. The factor of a matrix product becomes the `alpha` of a FusedMatMul, and several factors one: with doubles
 the result has the precision of float32, and a product of factors beyond float32 becomes zero, infinite or an error when
 the model is loaded. The epsilon of a norm that squares by Pow becomes an attribute likewise. A Relu before a Clip of any
 type but float and float16 is an error when the model is loaded.
@@ -15,7 +15,7 @@ import onnx_ir as ir
 from jax2onnx_graph.facts.values import known
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
-from jax2onnx_graph.rewrite.patterns import operation, scalar
+from jax2onnx_graph.rewrite.patterns import operation, other_operand, scalar
 
 __all__ = ["ScalarFusionsPass"]
 
@@ -36,6 +36,8 @@ class ScalarFusionsPass(GraphPass):
     3. In both, powers of two stay, and in float32 all numbers, unless they are very large or small.
     4. `Pow(x, 2)` of doubles becomes `Mul(x, x)`.
     5. `Clip(Relu(x), low, high)` of types that the fusion does not know becomes `Clip(x, Max(low, 0), high)`.
+    6. `Mul` of a convolution by factors c that are infinite, NaN or very large becomes that of `Neg(convolution)` by -c: infinite
+       weights would meet in its sums.
     """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
@@ -45,6 +47,7 @@ class ScalarFusionsPass(GraphPass):
                 continue
             if node.op_type in ("Mul", "Div"):
                 _protect_factor(editor, node)
+                _protect_convolution(editor, node)
             elif node.op_type == "Pow" and node.outputs[0].dtype == ir.DataType.DOUBLE and scalar(node.inputs[1]) == 2:
                 editor.put(node, "Mul", [node.inputs[0], node.inputs[0]])
             elif node.op_type == "Clip":
@@ -70,6 +73,17 @@ def _protect_factor(editor: GraphEditor, node: ir.Node) -> None:
         editor.put(node, "Neg", [builder.op(node.op_type, *operands)])
     else:
         editor.put(node, node.op_type, operands)
+
+
+def _protect_convolution(editor: GraphEditor, node: ir.Node) -> None:
+    """Rule 6 for a Mul."""
+    for operand in node.inputs if node.op_type == "Mul" else ():
+        factors = known(other_operand(node, operand), limit=None)
+        if operation(operand, "Conv") is None or factors is None:
+            continue
+        if not (np.abs(factors.astype(np.float64)) < 2.0**_EXPONENT).all():
+            editor.put(node, "Mul", [editor.before(node).op("Neg", operand), editor.constant(-factors)])
+            return
 
 
 def _number(value: ir.Value | None) -> np.ndarray | None:

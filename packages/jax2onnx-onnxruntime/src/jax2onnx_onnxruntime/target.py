@@ -99,7 +99,9 @@ class OnnxRuntime(Target):
         return THRESHOLDS[threshold]
 
     def passes(self) -> Sequence[PassFactory]:
-        """Passes in their order: repairs of what kernels lose, forms of attention, legalisation, then those that keep the runtime's own optimiser from mistakes."""
+        """Passes in their order: repairs of what kernels lose, forms of attention, guards of empty operands, legalisation, then those that keep the runtime's own optimiser from mistakes."""
+        from jax2onnx_graph.legalise.empty_operands import EmptyOperandsPass
+        from jax2onnx_graph.legalise.hidden_rows import HiddenRowsPass
         from jax2onnx_graph.legalise.recurrent_nan import RecurrentNanPass
 
         from jax2onnx_onnxruntime._attention_forms import AttentionFormsPass
@@ -116,7 +118,9 @@ class OnnxRuntime(Target):
         return (
             *repairs,
             RecurrentNanPass,
+            HiddenRowsPass,
             *attention,
+            EmptyOperandsPass,
             legalise,
             TransposedProductsPass,
             NeutralConstantsPass,

@@ -4,6 +4,8 @@
 * `jax2onnx-testing check PATTERN` runs the tests whose id contains PATTERN, without pytest; with `--target NAME` for this target.
 * `jax2onnx-testing emit CASE` prints the `expect_graph` snippet for what the case is exported to now.
 * `jax2onnx-testing fuzz --programs N` checks random programs; what is wrong is printed as tests.
+* `jax2onnx-testing formulas --programs N` checks random look-alikes of formulas that passes make operators of; with
+  `--module` those of the `FORMULAS` of a module.
 
 A case is named by its id (`lax.elementwise.arithmetic::exp`), or by a part that is unique. `--module` takes the cases from one
 module (`jax2onnx_lax.elementwise.arithmetic_cases`) instead of all installed plugins.
@@ -12,6 +14,7 @@ module (`jax2onnx_lax.elementwise.arithmetic_cases`) instead of all installed pl
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import traceback
 from collections.abc import Sequence
@@ -21,11 +24,13 @@ from jax2onnx_testing.variants import Variant, build, is_symbolic, variants_of
 
 __all__ = ["main"]
 
+_FORMULAS = "jax2onnx_testing._formula_catalogue"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     options = _parser().parse_args(arguments)
-    if options.command == "fuzz":
+    if options.command in ("fuzz", "formulas"):
         return _fuzz(options)
     found = of_module(options.module) if options.module else find_cases()
     for broken in (f for f in found if isinstance(f, BrokenPlugin)):
@@ -53,22 +58,29 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--module", help="a module of cases, by its import name")
         if name == "check":
             command.add_argument("--target", metavar="NAME", help="export for this target, and run in its runtime")
-    fuzzing = commands.add_parser("fuzz", help="check random programs")
-    fuzzing.add_argument("--programs", type=int, default=100, help="how many (100)")
-    fuzzing.add_argument(
-        "--seed", type=int, default=0, help="the seed of the first; the next ones have the next seeds (0)"
-    )
-    fuzzing.add_argument("--seconds", type=float, help="stop after so many seconds")
-    fuzzing.add_argument("--jobs", type=int, default=1, help="the number of processes (1)")
+    for name, text in (("fuzz", "random programs"), ("formulas", "look-alikes of formulas")):
+        fuzzing = commands.add_parser(name, help=f"check {text}")
+        fuzzing.add_argument("--programs", type=int, default=100, help="how many (100)")
+        fuzzing.add_argument(
+            "--seed", type=int, default=0, help="the seed of the first; the next ones have the next seeds (0)"
+        )
+        fuzzing.add_argument("--seconds", type=float, help="stop after so many seconds")
+        fuzzing.add_argument("--jobs", type=int, default=1, help="the number of processes (1)")
+        if name == "formulas":
+            fuzzing.add_argument("--module", default=_FORMULAS, help="a module with FORMULAS, by its import name")
     return parser
 
 
 def _fuzz(options: argparse.Namespace) -> int:
-    from jax2onnx_testing._fuzz.run import fuzz, summary
+    from jax2onnx_testing._fuzz.programs import generate
+    from jax2onnx_testing._fuzz.run import Maker, fuzz, summary
+    from jax2onnx_testing.formulas import program_of_seed
 
     outcomes = []
     seeds = range(options.seed, options.seed + options.programs)
-    for outcome in fuzz(seeds, jobs=options.jobs, seconds=options.seconds):
+    is_formulas = options.command == "formulas"
+    make: Maker = functools.partial(program_of_seed, module=options.module) if is_formulas else generate
+    for outcome in fuzz(seeds, make, jobs=options.jobs, seconds=options.seconds):
         outcomes.append(outcome)
         for defect in outcome.defects:
             sys.stdout.write(f"# seed {outcome.seed}\n{defect}\n")

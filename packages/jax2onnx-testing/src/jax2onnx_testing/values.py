@@ -18,7 +18,18 @@ from jax2onnx_graph.arrays import Array, Dtype
 
 __all__ = ["Distribution", "arguments", "random_array"]
 
-Distribution = Literal["special", "finite", "positive", "unit"]
+_INTEGERS = {
+    "special": (-8, 9),
+    "rare": (-5, 6),
+    "wide": (-99, 100),
+    "finite": (-5, 6),
+    "positive": (1, 6),
+    "unit": (0, 2),
+}
+
+#: "special": a third are NaN, infinities, signed zeros and extremes; "rare": at most two numbers are; "wide": of any magnitude;
+#: "finite": ordinary numbers; "positive"; "unit": between -1 and 1.
+Distribution = Literal["special", "rare", "wide", "finite", "positive", "unit"]
 
 
 def arguments(
@@ -85,12 +96,12 @@ def random_array(
 
 def _integers(random: np.random.Generator, dtype: Dtype, shape: tuple[int, ...], values: Distribution) -> Array:
     info = ml_dtypes.iinfo(dtype)
-    low, high = {"special": (-8, 9), "finite": (-5, 6), "positive": (1, 6), "unit": (0, 2)}[values]
+    low, high = _INTEGERS[values]
     low, high = max(low, int(info.min)), min(high, int(info.max))
     array = random.integers(low, max(high, low + 1), shape).astype(dtype)
     if values == "special":
         extremes = [int(info.min), int(info.min) + 1, int(info.max), int(info.max) - 1, int(info.max) // 2, 0, 1]
-        return _mixed(random, array, np.array(extremes, object).astype(dtype))
+        return _mixed(random, array, np.array(extremes, object).astype(dtype), max(len(extremes), array.size // 3))
     return array
 
 
@@ -98,19 +109,23 @@ def _floats(random: np.random.Generator, dtype: Dtype, shape: tuple[int, ...], v
     if values in ("positive", "unit"):
         low, high = (0.01, 3) if values == "positive" else (-1, 1)
         return random.uniform(low, high, shape).astype(dtype)
+    info = ml_dtypes.finfo(dtype)
+    if values == "wide":
+        exponents = random.integers(info.minexp, info.maxexp, shape)
+        return np.ldexp(random.uniform(-1, 1, shape), exponents).astype(dtype)
     array = (random.standard_normal(shape) * (3 if values == "special" else 1)).astype(dtype)
-    if values == "special":
-        info = ml_dtypes.finfo(dtype)
+    if values in ("special", "rare"):
         numbers = [0.0, -0.0, 1, -1, 0.5, 2.5, float(info.max), float(info.min), float(info.smallest_normal)]
-        extremes = np.array([np.nan, np.inf, -np.inf, *numbers])
-        return _mixed(random, array, extremes.astype(dtype))
+        extremes = np.array([np.nan, np.inf, -np.inf, *numbers]).astype(dtype)
+        if values == "rare":
+            return _mixed(random, array, random.choice(extremes, 2), 2)
+        return _mixed(random, array, extremes, max(len(extremes), array.size // 3))
     return array
 
 
-def _mixed(random: np.random.Generator, array: Array, extremes: Array) -> Array:
-    """About a third of the elements replaced by extremes, every extreme used where there is room."""
-    count = min(array.size, max(len(extremes), array.size // 3))
+def _mixed(random: np.random.Generator, array: Array, extremes: Array, count: int) -> Array:
+    """`count` elements replaced by extremes, as far as there are so many."""
     places = random.permutation(array.size)[:count]
     flat = array.reshape(-1)
-    flat[places] = extremes[np.arange(count) % len(extremes)]
+    flat[places] = extremes[np.arange(len(places)) % len(extremes)]
     return flat.reshape(array.shape)

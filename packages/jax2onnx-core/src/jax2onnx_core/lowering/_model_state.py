@@ -46,6 +46,7 @@ class ModelState:
       notation: how dimensions are read and shown.
       inline_functions: whether the bodies of functions stand in the place of their calls.
       names: the names that are taken.
+      positive: for each label of a dimension, whether the dimension is at least 1 for all values of its symbols.
 
     `weight_names` has the names of weights by their `array_identity`; `physical` makes the array of a tensor from a weight.
     """
@@ -57,6 +58,7 @@ class ModelState:
         self.opset, self.target, self.notation = opset, target, notation
         self.inline_functions = inline_functions
         self.names = Names()
+        self.positive: dict[str, bool] = {}
         self._pool = ConstantPool(self.names)
         self._dims: dict[Value, Dims] = {}
         self._weight_names, self._physical = weight_names, physical
@@ -74,9 +76,16 @@ class ModelState:
     def set_dims(self, value: Value, dims: Sequence[Dim]) -> None:
         """Remember the dimensions of a value, and label it with them."""
         self._dims[value] = dims = tuple(dims)
-        value.shape = ir.Shape([int(d) if is_static(d) else self.notation.label(d) for d in dims])
+        value.shape = ir.Shape([int(d) if is_static(d) else self._label(d) for d in dims])
         if any(isinstance(d, SpecializedDim) for d in dims):
             value.metadata_props[DIMS_KEY] = ", ".join(self.notation.label(d) for d in dims)
+
+    def _label(self, dim: Dim) -> str:
+        """The label of a dimension, of which it is noted whether it can be 0."""
+        label = self.notation.label(dim)
+        if label not in self.positive:
+            self.positive[label] = self.notation.bounds(dim)[0] > 0
+        return label
 
     def new_value(self, name: str, dtype: Dtype, dims: Sequence[Dim]) -> Value:
         """A named value without a producer: an input of some graph."""

@@ -12,6 +12,7 @@ from jax2onnx_graph.build.final_names import finish_names
 from jax2onnx_graph.build.names import Origin, title
 from jax2onnx_graph.metadata import (
     StatePair,
+    note_sizes,
     write_assumptions,
     write_exporter,
     write_layouts,
@@ -173,6 +174,7 @@ def _lower_main_graph(engine: Engine, function: SpecializedFunction) -> tuple[Sc
 def _finish(model: ir.Model, engine: Engine, options: LoweringOptions) -> None:
     """Optimise a model, name its values and declare its versions."""
     plugins, target = options.plugins, options.target
+    note_sizes(model, engine.state.positive)
     optimised = optimise(model, target, plugins.registry.passes)
     engine.log.notes += [*plugins.failure_notes(), *optimised.notes]
     engine.log.not_formed += optimised.not_formed

@@ -9,14 +9,16 @@ import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.builder import GraphBuilder
-from jax2onnx_graph.facts.dims import Dims
+from jax2onnx_graph.facts.dims import Dims, is_static
 from jax2onnx_graph.facts.values import known
+from jax2onnx_graph.metadata import is_mended, note_mended
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import scalar
 
 __all__ = ["RecurrentNanPass"]
 
+_NAN = "NaN"
 _SEQUENCE_LENGTHS, _HIDDEN, _CELL = 4, 5, 6  # operands
 
 
@@ -36,12 +38,13 @@ class RecurrentNanPass(GraphPass):
         for node in list(editor.nodes()):
             if node.op_type in ("LSTM", "GRU", "RNN") and not node.domain and self._loses_nan(node):
                 _restore(editor, node)
+                note_mended(node, _NAN)
 
     def _loses_nan(self, node: ir.Node) -> bool:
         x = node.inputs[0]
         if x is None or x.dtype is None or _operand(node, _SEQUENCE_LENGTHS) is not None:
             return False
-        return not self.target.guarantees(_measured_name(node), x.dtype.numpy(), "nan")
+        return not is_mended(node, _NAN) and not self.target.guarantees(_measured_name(node), x.dtype.numpy(), "nan")
 
 
 def _measured_name(node: ir.Node) -> str:
@@ -57,17 +60,25 @@ def _operand(node: ir.Node, index: int) -> ir.Value | None:
 
 def _restore(editor: GraphEditor, node: ir.Node) -> None:
     """Let the readers of the results read them with NaN."""
-    steps = _steps(editor.before(node), node)
-    for index, output in enumerate(node.outputs):
-        if not (output.uses() or output.is_graph_output()):
-            continue
-        builder = editor.after(output, node)
-        editor.reroute(output, partial(_with_nan, builder, steps if index == 0 else _last(builder, steps)))
+    rows, *states = node.outputs
+    before = editor.before(node)
+    steps = _steps(before, node)
+    if _is_read(rows):
+        editor.reroute(rows, partial(_with_nan, editor.after(rows, node), before.op.IsNaN(steps)))
+    if not any(map(_is_read, states)):
+        return
+    is_lost = before.op.IsNaN(_last(before, steps))
+    for state in filter(_is_read, states):
+        editor.reroute(state, partial(_with_nan, editor.after(state, node), is_lost))
 
 
-def _with_nan(b: GraphBuilder, squares: ir.Value, result: ir.Value) -> ir.Value:
-    """A result with NaN where the sums of squares are NaN."""
-    return b.op.Where(b.op.IsNaN(squares), b.constant(np.nan, like=result), result, dims=b.dims(result))
+def _is_read(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
+
+
+def _with_nan(b: GraphBuilder, is_lost: ir.Value, result: ir.Value) -> ir.Value:
+    """A result with NaN where it is lost."""
+    return b.op.Where(is_lost, b.constant(np.nan, like=result), result, dims=b.dims(result))
 
 
 def _last(b: GraphBuilder, steps: ir.Value) -> ir.Value:
@@ -112,7 +123,8 @@ def _squares_of_state(b: GraphBuilder, state: ir.Value | None) -> ir.Value | Non
 def _first_steps(b: GraphBuilder, squares: ir.Value, reversals: Sequence[int]) -> ir.Value:
     """[T, directions, 1, 1]: whether a step is the one that is computed first."""
     length = b.known_dims(squares)[0]
-    shape = b.concat([b.op.Shape(squares, start=0, end=1, dims=(1,)), b.ints([1, 1, 1])], 0)
+    first = b.ints([length]) if is_static(length) else b.op.Shape(squares, start=0, end=1, dims=(1,))
+    shape = b.concat([first, b.ints([1, 1, 1])], 0)
     ones = b.op.Expand(b.constant(1, np.float32), shape, dims=(length, 1, 1, 1))
     counted = [_cumulative(b, ones, reverse) for reverse in reversals]
     dims = (length, len(counted), 1, 1)
@@ -123,5 +135,5 @@ def _by_direction(b: GraphBuilder, values: Sequence[ir.Value], dims: Dims) -> ir
     """The values [T, 1, B, 1] of one or both directions as one of dimensions `dims`."""
     if len(values) == 1:
         return values[0]
-    is_forward = b.new_constant(np.array([True, False]).reshape(1, 2, 1, 1))
+    is_forward = b.new_constant(np.array([True, False]).reshape(2, 1, 1))
     return b.op.Where(is_forward, *values, dims=dims)

@@ -137,13 +137,19 @@ def _plain(make: Callable[[], ir.passes.PassBase]) -> PassFactory:
     return lambda _: make()
 
 
-def optimise(model: ir.Model, target: Target, contributed: Sequence[ContributedPass] = ()) -> Optimised:
+def optimise(
+    model: ir.Model,
+    target: Target,
+    contributed: Sequence[ContributedPass] = (),
+    passes: Sequence[PassFactory] | None = None,
+) -> Optimised:
     """Run the default passes, those of plugins at their places, and the target's own; names are unique afterwards.
 
     Args:
       model: the model, modified in place.
       target: what it is made for.
       contributed: the passes of plugins.
+      passes: makers of the passes to run in place of the default ones: these in another order, or some of them.
 
     Raises:
       PassError: a pass failed, one of the target's could not be made, or one has to run after a pass that has not run; the error
@@ -151,7 +157,9 @@ def optimise(model: ir.Model, target: Target, contributed: Sequence[ContributedP
     """
     notes: list[str] = []
     not_formed: dict[NotFormed, None] = {}
-    for graph_pass, owner in steps("optimise", list(_in_order(target, contributed, notes))):
+    for graph_pass, owner in steps(
+        "optimise", list(_in_order(default_passes() if passes is None else passes, target, contributed, notes))
+    ):
         _run(model, graph_pass, owner)
         if isinstance(graph_pass, GraphPass):
             not_formed.update(dict.fromkeys(graph_pass.not_formed()))
@@ -167,10 +175,10 @@ def make_names_unique(model: ir.Model) -> None:
 
 
 def _in_order(
-    target: Target, contributed: Iterable[ContributedPass], notes: list[str]
+    passes: Sequence[PassFactory], target: Target, contributed: Iterable[ContributedPass], notes: list[str]
 ) -> Iterator[tuple[ir.passes.PassBase, str]]:
     remaining, ran = list(contributed), list[type[ir.passes.PassBase]]()
-    for factory in default_passes():
+    for factory in passes:
         graph_pass = factory(target)
         yield _checked(graph_pass, ran, _SELF), _SELF
         ran.append(type(graph_pass))

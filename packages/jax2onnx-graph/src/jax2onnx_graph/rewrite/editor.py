@@ -16,7 +16,7 @@ from jax2onnx_graph.build.names import Names, renamed
 from jax2onnx_graph.build.origins import drop_origins, share_origins
 from jax2onnx_graph.errors import RuleError
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
-from jax2onnx_graph.facts.values import LabelledDim, dims_of
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
 from jax2onnx_graph.forms import Form, Threshold
 from jax2onnx_graph.rewrite._root_graph import RootGraph
 from jax2onnx_graph.targets import Property, Target, standard_target
@@ -359,6 +359,11 @@ class InsertionPoint(GraphBuilder):
         if not all(map(is_static, dims)):
             raise RuleError(f"A pass cannot compute the shape {list(dims)}: labels have no values.")
         return self.ints([d for d in dims if is_static(d)])
+
+    def concat(self, xs: Sequence[Value], axis: int) -> Value:
+        """The values one after another along `axis`; a constant where all are, since no later pass makes it one."""
+        arrays = [array for x in xs if (array := known(x)) is not None]
+        return super().concat(xs, axis) if len(arrays) < len(xs) else self.new_constant(np.concatenate(arrays, axis))
 
     def new_constant(self, array: Array, name: str = "const") -> Value:
         return self._editor.constant(array)

@@ -66,6 +66,21 @@ def test_a_factor_per_column_stays(fused):
             "float[B,2,5,8] x",
             "the transposed convolution is grouped",
         ),
+        (
+            CONV.replace("{5, 7}", "{5, inf}") + "y = Mul(c, k)",
+            IMAGES[0],
+            "the factor or summand is not finite",
+        ),
+        (
+            CONV.replace("{5, 7}", "{5, nan}") + "y = Add(c, k)",
+            IMAGES[0],
+            "the factor or summand is not finite",
+        ),
+        (
+            CONV.replace("{5, 7}", "{5, 2e38}") + "y = Mul(c, k)",
+            IMAGES[0],
+            "the weights times the factor would overflow",
+        ),
     ],
 )
 def test_reasons(declined, body, inputs, reason):

@@ -28,6 +28,11 @@ def test_the_maximum_with_minus_zero_stays(fused):
     assert fused(FuseRelu(), "zero = Constant<value = float {-0.0}>() y = Max(x, zero)") == ["Max"]
 
 
+def test_a_minimum_with_nan_stays(fused):
+    body = RELU_CONSTANTS.replace("{6}", "{nan}") + "r = Max(x, zero) y = Min(r, six)"
+    assert fused(FuseRelu(), body) == ["Relu", "Min"]
+
+
 def test_the_maximum_of_integers_stays(fused):
     body = "zero = Constant<value = int32 {0}>() y = Max(x, zero)"
     assert fused(FuseRelu(), body, "int32[B,5] x", "int32[B,5] y") == ["Max"]

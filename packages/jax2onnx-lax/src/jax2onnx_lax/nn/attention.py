@@ -137,7 +137,8 @@ def attention(
       [B, T, N, V] or [T, N, V].
     """
     query, key, value, bias, mask = _with_one_batch_axis(ctx, query, key, value, bias, mask)
-    if _has_operator(ctx, ctx.dtype(query), bias, mask):
+    # Runtimes refuse other factors, and the standard takes 0 for none.
+    if scale > 0 and _has_operator(ctx, ctx.dtype(query), bias, mask):
         out = _attention(ctx, query, key, value, _added(ctx, query, key, bias, mask), scale, is_causal)
     else:
         if is_causal:

@@ -1,7 +1,8 @@
 """`jax.image.resize` by whole factors as `Resize`.
 
 Other ratios stay with JAX's products of weights: at a ratio that is not whole `Resize` rounds coordinates
-otherwise, and shrinking takes JAX's antialiasing.
+otherwise, and shrinking takes JAX's antialiasing. These products make NaN of whole rows and columns in which there is a NaN or an
+infinity, which `Resize` mixes with their neighbours only.
 """
 
 from __future__ import annotations

@@ -90,7 +90,8 @@ def check(program: Program, given: Arrays | None = None) -> list[Finding]:
             runs = list(reference(program, given))
         except Exception as error:  # noqa: BLE001
             return [Finding("reference", f"{type(error).__name__}: {error}", program)]
-        apart = list(_check_apart(program, runs))
+        # A program of one statement is that statement.
+        apart = list(_check_apart(program, runs)) if len(program.statements) > 1 else []
         if any(not f.reason for f in apart):
             return apart
         return [*apart, *(_followed(f, apart) for f in _check_whole(program, runs))]

@@ -11,6 +11,7 @@ import numpy as np
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_core.lowering.physical import has_components
 from jax2onnx_core.symbols.symbols import evaluate_dim
+from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_runtime.runtimes import LoadedModel
 from jax2onnx_runtime.states import RuntimeOptions
@@ -18,6 +19,7 @@ from jax2onnx_runtime.states import RuntimeOptions
 from jax2onnx_testing._fuzz.perturbation import perturbed
 from jax2onnx_testing._fuzz.programs import Program, compiled
 from jax2onnx_testing._fuzz.statements import Variable
+from jax2onnx_testing.pass_orders import ModelBeforePasses, random_order
 from jax2onnx_testing.reference import COMPILER_OPTIONS
 from jax2onnx_testing.values import random_array
 
@@ -102,18 +104,23 @@ class Exported:
 
     def __init__(self, program: Program, results: Sequence[str], parameters: Sequence[Variable]) -> None:
         self._results = results
-        source = program.source(results, [p.name for p in parameters])
+        source, options = program.source(results, [p.name for p in parameters]), program.options
         specs = [(p.dims, p.aval.dtype.name) for p in parameters]
         function = compiled(source, f"program {program.seed}")
-        self.program: OnnxProgram = to_onnx(function, specs, opset=program.options.opset, x64=program.options.x64)
-        self._run = self._loaded(optimised=program.options.optimised)
+        if options.order is None:
+            self.program: OnnxProgram = to_onnx(function, specs, opset=options.opset, x64=options.x64)
+            model = self.program.model
+        else:
+            before = ModelBeforePasses(function, specs, opset=options.opset, x64=options.x64)
+            self.program, model = before.program, before.optimised(random_order(options.order))
+        self._run = self._loaded(model, optimised=options.optimised)
 
-    def _loaded(self, *, optimised: bool) -> LoadedModel:
+    def _loaded(self, model: ir.Model, *, optimised: bool) -> LoadedModel:
         """The model, loaded; its runtime may rewrite the graph only if `optimised`."""
         if optimised:
-            return self.program.loaded
+            return self.program.loaded if model is self.program.model else self.program.runtime.load(model)
         plainly = RuntimeOptions(graph_optimization_level="disabled")
-        return self.program.runtime.installed().open(self.program.model, (), plainly).run
+        return self.program.runtime.installed().open(model, (), plainly).run
 
     def __call__(self, arguments: Arrays) -> dict[str, Array]:
         """The results on these arguments."""

@@ -11,17 +11,20 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
 import jax
 
 from jax2onnx_testing._fuzz.check import check, reference
-from jax2onnx_testing._fuzz.programs import generate
+from jax2onnx_testing._fuzz.programs import Program, generate
 from jax2onnx_testing._fuzz.shrink import as_test, shrink
 
-__all__ = ["Outcome", "check_seed", "fuzz", "summary"]
+__all__ = ["Maker", "Outcome", "check_seed", "fuzz", "summary"]
+
+#: Makes the program of a seed, or None; a function that a process of its own can import.
+Maker = Callable[[int], Program | None]
 
 _CONTEXT = multiprocessing.get_context("spawn")
 _MOST_SECONDS = 240
@@ -55,12 +58,14 @@ class Outcome:
     reference: tuple[str, ...] = ()
 
 
-def check_seed(seed: int) -> Outcome:
+def check_seed(seed: int, make: Maker = generate) -> Outcome:
     """Make the program of a seed, check it and shrink what is wrong."""
     # JAX warns of much that random programs do.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = generate(seed)
+        program = make(seed)
+        if program is None:
+            return Outcome(seed)
         found = check(program)
         # The same statement is often wrong at several sizes, and in several results.
         defects = {(f.kind, f.program.statements, f.variable): f for f in reversed(found) if f.is_defect}
@@ -75,13 +80,16 @@ def check_seed(seed: int) -> Outcome:
     )
 
 
-def fuzz(seeds: Sequence[int], *, jobs: int = 1, seconds: float | None = None) -> Generator[Outcome, None, None]:
+def fuzz(
+    seeds: Sequence[int], make: Maker = generate, *, jobs: int = 1, seconds: float | None = None
+) -> Generator[Outcome, None, None]:
     """Check random programs in several processes.
 
     A process that dies, or does not end, is a defect of the program that it was checking; another one takes its place.
 
     Args:
       seeds: the seeds of the programs.
+      make: makes the program of a seed.
       jobs: the number of processes.
       seconds: the time after which no further program is begun; None for no limit.
 
@@ -89,7 +97,7 @@ def fuzz(seeds: Sequence[int], *, jobs: int = 1, seconds: float | None = None) -
       The outcomes as they come.
     """
     end = math.inf if seconds is None else time.monotonic() + seconds
-    pending = dict(_start(seeds[job::jobs]) for job in range(jobs))
+    pending = dict(_start(seeds[job::jobs], make) for job in range(jobs))
     while pending and time.monotonic() < end:
         for connection in wait(list(pending), timeout=1):
             assert isinstance(connection, Connection)
@@ -101,8 +109,8 @@ def fuzz(seeds: Sequence[int], *, jobs: int = 1, seconds: float | None = None) -
                 worker.process.join()
                 del pending[connection]
                 if worker.seeds:
-                    yield _died(worker.seeds[0], worker.process.exitcode)
-                    pending.update([_start(worker.seeds[1:])])
+                    yield _died(worker.seeds[0], make, worker.process.exitcode)
+                    pending.update([_start(worker.seeds[1:], make)])
         for worker in pending.values():
             if worker.seconds > _MOST_SECONDS_OF_WAITING:
                 worker.process.kill()
@@ -128,29 +136,39 @@ class _Worker:
         self.seeds, self.since = self.seeds[1:], time.monotonic()
 
 
-def _start(seeds: Sequence[int]) -> tuple[Connection, _Worker]:
+def _start(seeds: Sequence[int], make: Maker) -> tuple[Connection, _Worker]:
     here, there = _CONTEXT.Pipe(duplex=False)
-    process = _CONTEXT.Process(target=_check_seeds, args=(there, seeds), daemon=True)
+    process = _CONTEXT.Process(target=_check_seeds, args=(there, seeds, make), daemon=True)
     process.start()
     there.close()
     return here, _Worker(process, seeds)
 
 
-def _died(seed: int, exitcode: int | None) -> Outcome:
+def _died(seed: int, make: Maker, exitcode: int | None) -> Outcome:
     """The outcome of a program whose process died: a defect, unless JAX alone makes a process die."""
-    alone = _CONTEXT.Process(target=_evaluate_in_jax, args=(seed,))
+    alone = _CONTEXT.Process(target=_evaluate_in_jax, args=(seed, make))
     alone.start()
     alone.join(_MOST_SECONDS_OF_WAITING)
     if alone.exitcode == 0:
-        return Outcome(seed, defects=(f"The process died: exit code {exitcode}.\n",))
+        return Outcome(seed, defects=(f"The process died: exit code {exitcode}.\n{_source(seed, make)}",))
     alone.kill()
     return Outcome(seed, reference=("JAX does not survive the program.",))
 
 
-def _evaluate_in_jax(seed: int) -> None:
+def _source(seed: int, make: Maker) -> str:
+    """The source of a program, with what it is exported for."""
+    program = make(seed)
+    if program is None:
+        return ""
+    inputs = ", ".join(f"{v.name}: {v.aval.dtype}{v.dims}" for v in program.inputs)
+    return f"{inputs}; {program.sizes}; {program.options}\n{program.source([v.name for v in program.variables])}"
+
+
+def _evaluate_in_jax(seed: int, make: Maker) -> None:
     _limit_time()
     warnings.simplefilter("ignore")
-    program = generate(seed)
+    program = make(seed)
+    assert program is not None, "it has been checked"
     # An error of JAX is no death.
     with jax.enable_x64(program.options.x64), contextlib.suppress(Exception):
         list(reference(program))
@@ -166,7 +184,7 @@ def _limit_time() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + _MOST_SECONDS, most))
 
 
-def _check_seeds(connection: Connection, seeds: Sequence[int]) -> None:
+def _check_seeds(connection: Connection, seeds: Sequence[int], make: Maker) -> None:
     """Check these seeds and send the outcomes one by one: the body of a process."""
     for number, seed in enumerate(seeds):
         _limit_time()
@@ -174,7 +192,7 @@ def _check_seeds(connection: Connection, seeds: Sequence[int]) -> None:
             jax.clear_caches()
         # A mistake of the fuzzer must not keep it from the other programs; it is shown.
         try:
-            outcome = check_seed(seed)
+            outcome = check_seed(seed, make)
         except Exception as error:  # noqa: BLE001
             outcome = Outcome(seed, defects=("".join(traceback.format_exception(error)),))
         connection.send(outcome)

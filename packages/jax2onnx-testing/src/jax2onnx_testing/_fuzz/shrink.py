@@ -11,7 +11,7 @@ import jax
 from jax2onnx_graph.arrays import Array
 
 from jax2onnx_testing._fuzz.check import Finding, check
-from jax2onnx_testing._fuzz.programs import Program
+from jax2onnx_testing._fuzz.programs import Options, Program
 from jax2onnx_testing._fuzz.statements import Variable
 
 __all__ = ["as_test", "shrink"]
@@ -47,7 +47,7 @@ def _simpler(finding: Finding) -> Iterator[Program]:
     read = {name for statement in program.statements for name in statement.operands}
     if any(v.name not in read for v in program.inputs):
         yield dataclasses.replace(program, inputs=tuple(v for v in program.inputs if v.name in read))
-    for change in ({"optimised": True}, {"x64": False}, {"opset": 23}):
+    for change in ({"order": None}, {"optimised": True}, {"x64": False}, {"opset": 23}):
         changed = dataclasses.replace(options, **change)
         if changed != options:
             yield dataclasses.replace(program, options=changed)
@@ -70,11 +70,15 @@ def _phrase(finding: Finding) -> str:
     return finding.text.splitlines()[-1][:50] if finding.kind in ("export", "run") else ""
 
 
-#: Whether the runtime may optimise the graph → how a test runs a program.
-_RUNS = {
-    True: "program.loaded",
-    False: 'program.runtime.open(program.model, (), RuntimeOptions(graph_optimization_level="disabled")).run',
-}
+def _run(options: Options, specs: str) -> str:
+    """How a test runs a program."""
+    model = "program.model"
+    if options.order is not None:
+        before = f"ModelBeforePasses(f, [{specs}], opset={options.opset}, x64={options.x64})"
+        model = f"{before}.optimised(random_order({options.order}))"
+    if not options.optimised:
+        return f'program.runtime.open({model}, (), RuntimeOptions(graph_optimization_level="disabled")).run'
+    return "program.loaded" if options.order is None else f"program.runtime.load({model})"
 
 
 def as_test(finding: Finding) -> str:
@@ -91,7 +95,7 @@ def as_test(finding: Finding) -> str:
         *(f"        {name} = {_literal(finding.values[name])}" for name in names),
         f"        [want] = jax.jit(f)({', '.join(names)})",
         f"    program = to_onnx(f, [{specs}], opset={options.opset}, x64={options.x64})",
-        f"    run = {_RUNS[options.optimised]}",
+        f"    run = {_run(options, specs)}",
         f"    [got] = run(program.feeds({', '.join(names)}))",
         "    np.testing.assert_allclose(got, physical_array(want), rtol=1e-4)",
     ]

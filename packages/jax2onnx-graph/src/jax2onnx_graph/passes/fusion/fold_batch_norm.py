@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
+import ml_dtypes
 import numpy as np
 
 from jax2onnx_graph._ir import ir
@@ -14,10 +15,11 @@ from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation, other_operand, permutation_of
-from jax2onnx_graph.weights.absent import computed
+from jax2onnx_graph.weights.absent import computed, known_array
 
 __all__ = ["FoldBatchNorm"]
 
+_ORDINARY = 1e4  # weights are smaller: only factors that are large beside the greatest number need a look at them
 _BIASES = {"Mul": np.multiply, "Add": np.add, "Sub": np.subtract}
 
 
@@ -48,6 +50,9 @@ class FoldBatchNorm(NodePass[_Folding]):
     1. `Mul` with a constant per output channel goes into weights and bias.
     2. `Add` of a constant per output channel goes into the bias; `Sub` likewise.
     3. So it does where a Transpose is between them.
+
+    The numbers have to be finite, and so do the weights times the factors: a product with infinity, or one that overflows, would
+    meet others in the sums of the convolution. Numbers that are not there yet are taken to be.
 
     A constant is per channel if it has one number, or one for each index along the axis of channels. New weights are
     computed when the model is written, so that conversion holds no second copy.
@@ -89,14 +94,33 @@ def _folding(node: ir.Node, operand: ir.Value, transpose: ir.Node | None, conv: 
         return None
     if not (is_read_once(operand) and is_read_once(conv.outputs[0])):
         return Declined("the result of the convolution has a second reader", node)
-    if constant_tensor(conv.inputs[1]) is None:
+    weights = constant_tensor(conv.inputs[1])
+    if weights is None:
         return Declined("the weights of the convolution are not constant", node)
     if conv.op_type == "ConvTranspose" and conv.attributes.get_int("group", 1) != 1:
         return Declined("the transposed convolution is grouped", node)
     bias = _bias(conv, channels)
     if bias is None:
         return Declined("the bias of the convolution is not constant", node)
+    if reason := _overflow(node.op_type, numbers, weights):
+        return Declined(reason, node)
     return _Folding(conv, transpose, operand, constant, numbers, bias)
+
+
+def _overflow(op_type: str, numbers: ir.TensorProtocol, weights: ir.TensorProtocol) -> str:
+    """Why these numbers cannot be folded in without an infinity or a NaN among the weights or the bias; empty if they can."""
+    array = known_array(numbers)
+    if array is None:
+        return ""
+    largest = float(np.abs(array.astype(np.float64)).max(initial=0))
+    if not np.isfinite(largest):
+        return "the factor or summand is not finite"
+    limit = float(ml_dtypes.finfo(numbers.dtype.numpy()).max)
+    if op_type != "Mul" or largest * _ORDINARY <= limit:
+        return ""
+    read = known_array(weights)
+    product = 0.0 if read is None else largest * float(np.abs(read.astype(np.float64)).max(initial=0))
+    return "" if product <= limit else "the weights times the factor would overflow"
 
 
 def _fold(editor: GraphEditor, op_type: str, found: _Folding) -> None:

@@ -49,7 +49,7 @@ class FuseRelu(NodePass[_Rectified]):
         x = None if relu is None else relu.inputs[0]
         if x is None:
             return None
-        if bound <= 0:
+        if not bound > 0:  # NaN is not
             return Declined("the upper bound of the ReLU is not positive", node)
         return _formed(node, Form.CLIP, Form.MIN, _Rectified(x, bound), editor)
 
