@@ -25,6 +25,7 @@ _ATTENTION = Limitation(
 )  # fmt: skip
 _RECURRENT = Limitation(
     "Infinities in recurrent operators", "LSTM, GRU and RNN are finite where infinite inputs or states of a step give NaN in JAX.",
+    operators=("LSTM", "GRU", "RNN"), message="With infinities",
 )  # fmt: skip
 _HIDDEN_ROWS = Limitation(
     "Rows of attention that see no key", "Attention gives 0 where all keys are hidden by minus infinity; JAX gives NaN.",

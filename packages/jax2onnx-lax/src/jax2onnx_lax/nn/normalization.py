@@ -135,8 +135,13 @@ def batch_norm(
     """
     scales, biases = ([value] if value is not None else [] for value in (scale, bias))
 
+    numbers = ctx.known(variance)
+    if numbers is not None and not (numbers.astype(np.float64) + epsilon > 0).all():
+        ctx.decline("a variance that is not positive")
+
     def factor(variance: Array, *scale: Array) -> Array:
-        factor = 1 / np.sqrt(variance.astype(np.float64) + epsilon)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = 1 / np.sqrt(variance.astype(np.float64) + epsilon)
         return factor * scale[0] if scale else factor
 
     def summand(mean: Array, variance: Array, *others: Array) -> Array:
