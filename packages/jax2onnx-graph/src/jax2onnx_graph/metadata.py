@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.errors import OptionError, ReadError
 
 __all__ = [
     "DIMS_KEY", "LAYOUTS_KEY", "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "StatePair", "SymbolInfo", "note_reason", "read_constraints", "read_layouts",
     "read_states", "read_symbols", "reason_of", "write_layouts", "write_states", "write_symbols",
 ]  # fmt: skip
+
+T = TypeVar("T")
 
 SYMBOLS_KEY = "jax2onnx.symbols"
 STATES_KEY = "jax2onnx.states"
@@ -107,14 +110,18 @@ def write_symbols(model: ir.Model, table: Mapping[str, SymbolInfo], constraints:
 
 
 def read_symbols(model: ir.Model) -> list[SymbolInfo]:
-    """The symbols in the metadata of a model; none where it has no table."""
-    entries = json.loads(model.metadata_props.get(SYMBOLS_KEY, "{}")).get("symbols", [])
-    return [SymbolInfo(**{**entry, "origins": tuple(map(tuple, entry["origins"]))}) for entry in entries]
+    """The symbols in the metadata of a model; none where it has no table. Raises ReadError for other metadata than ours."""
+
+    def symbols(table: Any) -> list[SymbolInfo]:
+        entries = table.get("symbols", [])
+        return [SymbolInfo(**{**entry, "origins": tuple(map(tuple, entry["origins"]))}) for entry in entries]
+
+    return _read(model, SYMBOLS_KEY, "{}", symbols)
 
 
 def read_constraints(model: ir.Model) -> list[str]:
     """The constraints on symbols in the metadata of a model: comparisons such as "T >= 2"; none where it has no table."""
-    return list(json.loads(model.metadata_props.get(SYMBOLS_KEY, "{}")).get("constraints", []))
+    return _read(model, SYMBOLS_KEY, "{}", lambda table: _texts(table.get("constraints", [])))
 
 
 def write_states(model: ir.Model, pairs: Sequence[StatePair]) -> None:
@@ -125,7 +132,15 @@ def write_states(model: ir.Model, pairs: Sequence[StatePair]) -> None:
 
 def read_states(model: ir.Model) -> list[StatePair]:
     """The pairs in the metadata of a model; none where it has no states."""
-    return [StatePair(**entry) for entry in json.loads(model.metadata_props.get(STATES_KEY, "[]"))]
+    inputs, outputs = ({value.name for value in values} for values in (model.graph.inputs, model.graph.outputs))
+
+    def pairs(entries: Any) -> list[StatePair]:
+        found = [StatePair(**entry) for entry in entries]
+        if others := [pair for pair in found if pair.input not in inputs or pair.output not in outputs]:
+            raise ValueError(f"the model has no input {others[0].input!r} or no output {others[0].output!r}")
+        return found
+
+    return _read(model, STATES_KEY, "[]", pairs)
 
 
 def write_layouts(model: ir.Model, layouts: Mapping[str, str]) -> None:
@@ -136,7 +151,29 @@ def write_layouts(model: ir.Model, layouts: Mapping[str, str]) -> None:
 
 def read_layouts(model: ir.Model) -> dict[str, str]:
     """The layouts in the metadata of a model, by the names of inputs and outputs: `NHWC->NCHW`."""
-    return dict(json.loads(model.metadata_props.get(LAYOUTS_KEY, "{}")))
+    return _read(model, LAYOUTS_KEY, "{}", lambda table: dict(zip(table, _texts(table.values()), strict=True)))
+
+
+def _read(model: ir.Model, key: str, absent: str, make: Callable[[Any], T]) -> T:
+    """What an export wrote into the metadata under a key; what it makes of `absent` where there is nothing.
+
+    Raises:
+      ReadError: something else is there.
+    """
+    try:
+        return make(json.loads(model.metadata_props.get(key, absent)))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ReadError(
+            f"The entry {key!r} in the model's metadata is not what an export writes there ({type(error).__name__}: {error}). Export "
+            "the model anew, or remove the entry."
+        ) from error
+
+
+def _texts(values: Iterable[Any]) -> list[str]:
+    texts = list(values)
+    if others := [value for value in texts if not isinstance(value, str)]:
+        raise TypeError(f"{others[0]!r:.80} is no text")
+    return texts
 
 
 def note_reason(value: ir.Value, reason: str) -> None:

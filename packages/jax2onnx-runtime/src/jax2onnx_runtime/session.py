@@ -155,7 +155,7 @@ class States(MutableMapping[str, Array]):
           RuntimeInputError: the file holds other states, or of other types; those of the session stay.
         """
         try:
-            with np.load(path) as file:
+            with Path(path).open("rb") as stream, np.load(stream) as file:
                 found = {name: file[name] for name in file.files}
         except (
             OSError,
@@ -167,7 +167,10 @@ class States(MutableMapping[str, Array]):
             zipfile.BadZipFile,
             zlib.error,
         ) as error:
-            raise RuntimeInputError(f"{path} holds no states that a session has saved: {error}") from error
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+            raise RuntimeInputError(
+                f"{path} holds no states that a session has saved ({reason}). Give a file that state.save has written."
+            ) from error
         if found.keys() != self._states.keys():
             raise RuntimeInputError(
                 f"{path} holds the states {', '.join(found) or 'none'}, but those of the model are {', '.join(self._states)}."

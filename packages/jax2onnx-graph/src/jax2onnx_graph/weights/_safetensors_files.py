@@ -55,12 +55,12 @@ class SafetensorsFiles(WeightSource):
         """The tensors of a file, or of the files that an index names (`model.safetensors.index.json`)."""
         if path.name.endswith(INDEX):
             try:
-                places = json.loads(path.read_text())["weight_map"]
-            except (OSError, ValueError, KeyError) as error:
+                places = {name: path.parent / file for name, file in json.loads(path.read_text())["weight_map"].items()}
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise WeightsError(
                     f"{path} is no index of safetensors files ({type(error).__name__}: {error})."
                 ) from error
-            return cls({name: path.parent / file for name, file in places.items()})
+            return cls(places)
         with _opened(path) as file:
             return cls(dict.fromkeys(file.keys(), path))
 
