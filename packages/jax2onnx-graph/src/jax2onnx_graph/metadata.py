@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import OptionError, ReadError
@@ -112,9 +112,9 @@ def write_symbols(model: ir.Model, table: Mapping[str, SymbolInfo], constraints:
 def read_symbols(model: ir.Model) -> list[SymbolInfo]:
     """The symbols in the metadata of a model; none where it has no table. Raises ReadError for other metadata than ours."""
 
-    def symbols(table: Any) -> list[SymbolInfo]:
+    def symbols(table: Mapping[str, list[dict[str, Iterable[Sequence[object]]]]]) -> list[SymbolInfo]:
         entries = table.get("symbols", [])
-        return [SymbolInfo(**{**entry, "origins": tuple(map(tuple, entry["origins"]))}) for entry in entries]
+        return [SymbolInfo(**{**entry, "origins": tuple(map(tuple, entry["origins"]))}) for entry in entries]  # type: ignore[arg-type]
 
     return _read(model, SYMBOLS_KEY, "{}", symbols)
 
@@ -134,8 +134,8 @@ def read_states(model: ir.Model) -> list[StatePair]:
     """The pairs in the metadata of a model; none where it has no states."""
     inputs, outputs = ({value.name for value in values} for values in (model.graph.inputs, model.graph.outputs))
 
-    def pairs(entries: Any) -> list[StatePair]:
-        found = [StatePair(**entry) for entry in entries]
+    def pairs(entries: Iterable[dict[str, object]]) -> list[StatePair]:
+        found = [StatePair(**entry) for entry in entries]  # type: ignore[arg-type]
         if others := [pair for pair in found if pair.input not in inputs or pair.output not in outputs]:
             raise ValueError(f"the model has no input {others[0].input!r} or no output {others[0].output!r}")
         return found
@@ -154,7 +154,7 @@ def read_layouts(model: ir.Model) -> dict[str, str]:
     return _read(model, LAYOUTS_KEY, "{}", lambda table: dict(zip(table, _texts(table.values()), strict=True)))
 
 
-def _read(model: ir.Model, key: str, absent: str, make: Callable[[Any], T]) -> T:
+def _read(model: ir.Model, key: str, absent: str, make: Callable[..., T]) -> T:
     """What an export wrote into the metadata under a key; what it makes of `absent` where there is nothing.
 
     Raises:
@@ -169,7 +169,7 @@ def _read(model: ir.Model, key: str, absent: str, make: Callable[[Any], T]) -> T
         ) from error
 
 
-def _texts(values: Iterable[Any]) -> list[str]:
+def _texts(values: Iterable[str]) -> list[str]:
     texts = list(values)
     if others := [value for value in texts if not isinstance(value, str)]:
         raise TypeError(f"{others[0]!r:.80} is no text")

@@ -61,8 +61,10 @@ def restored(held: object) -> Iterator[None]:
     finally:
         object.__setattr__(held, "__class__", cls)
         if fields is not None:
-            vars(held).clear()
-            vars(held).update(fields)
+            for name in vars(held).keys() - fields.keys():
+                object.__delattr__(held, name)
+            for name, value in fields.items():
+                object.__setattr__(held, name, value)
 
 
 def objects_of(held: object, cls: type) -> list[object]:
