@@ -142,10 +142,8 @@ def _exported(test: AdversarialCase, built: Built) -> tuple[Function, OnnxProgra
         return program.reference.with_weights({}), program, built.inputs
     if built.options.get("kwargs"):
         raise NotApplicableError("The case has keyword inputs.")
-    args, _ = arguments(program, built.inputs, {}, "finite", 0)
-    function, args = TRANSFORMS[test.form](
-        lambda *operands: built.fn(*operands), [jax.tree.map(jnp.asarray, a) for a in args]
-    )
+    given = [jax.tree.map(jnp.asarray, arg) for arg in arguments(program, built.inputs, {}, "finite", 0)[0]]
+    function, args = TRANSFORMS[test.form](lambda *operands: built.fn(*operands), given)
     specs = [jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), arg) for arg in args]
     options = {k: v for k, v in built.options.items() if k in ("opset", "target", "plugins", "x64")}
     return function, _export(test, lambda: to_onnx(function, specs, **options), function, built, args), specs
