@@ -151,4 +151,4 @@ def test_there_is_one_version():
 
 @pytest.mark.parametrize(("op_type", "kept"), [("LSTM", False), ("GRU", False), ("RNN", True), ("RNN_Relu", False)])
 def test_nan_behind_recurrences(op_type, kept):
-    assert Web().guarantees(op_type, np.float32, "nan") is kept
+    assert Web().guarantees(op_type, np.dtype(np.float32), "nan") is kept

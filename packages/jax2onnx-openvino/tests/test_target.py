@@ -47,7 +47,7 @@ def test_guarantees_are_those_that_were_measured():
 
 @pytest.mark.parametrize(("op_type", "kept"), [("LSTM", True), ("GRU", True), ("RNN", True), ("RNN_Relu", False)])
 def test_nan_behind_recurrences(op_type, kept):
-    assert TARGET.guarantees(op_type, np.float32, "nan") is kept
+    assert TARGET.guarantees(op_type, np.dtype(np.float32), "nan") is kept
 
 
 def test_nan_behind_a_recurrence_that_loses_it_is_put_back():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -66,7 +67,7 @@ def generator(x):
     yield x
 
 
-INPUTS = {
+INPUTS: dict[str, Any] = {
     "none": None, "a number": 3, "a set": [{3}], "a text": ["B,4"], "bytes": [b"B"], "a negative size": [(-1,)],
     "a size beyond int64": [(10**30,)], "an array of objects": [np.array([None, 1], object)], "an array of texts": [np.array(["a"])],
     "dates": [np.array(["2020"], "M8[Y]")], "a structured array": [np.zeros(2, [("a", "f4")])], "a generator": (x for x in [(3,)]),
@@ -159,7 +160,7 @@ def test_calls(name, programs, folder):
     check_refused(lambda: CALLS[name](programs["small"]), folder)
 
 
-COMPARISONS = {
+COMPARISONS: dict[str, Any] = {
     "sizes": {"sizes": 3}, "sizes without a list": {"sizes": {"B": 2}}, "a negative size": {"sizes": [{"B": -1}]}, "a text": {"sizes": [{"B": "a"}]},
     "an unknown symbol": {"sizes": [{"Z": 1}]}, "a missing symbol": {"sizes": [{}]}, "no sizes": {"sizes": []}, "size 0": {"sizes": [{"B": 0}]},
     "an unknown range": {"ranges": {"zz": (0, 1)}}, "a number as range": {"ranges": {"x": 3}}, "a range in reverse": {"ranges": {"x": (1, 0)}},
