@@ -207,7 +207,10 @@ def _check_numbers(test: AdversarialCase, function: Function, program: OnnxProgr
         drawn = arguments(program, specs, sizes, "finite", seed)
         names = NUMBERS.keys() - _ROUNDED.get(test.form, ())
         calls = {name: _mixed(drawn, specs, NUMBERS[name], seed) for name in sorted(names)}
-        wanted = reference.of_calls(list(calls.values()))
+        try:
+            wanted = reference.of_calls(list(calls.values()))
+        except jax.errors.JaxRuntimeError as error:  # a check of the function at run time refuses such numbers
+            raise NotApplicableError(f"JAX itself fails: {error}") from error
         for (name, (args, kwargs)), want in zip(calls.items(), wanted, strict=True):
             got = run_program(program, args, kwargs, test.target)
             try:

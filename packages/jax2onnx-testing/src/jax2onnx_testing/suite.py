@@ -36,9 +36,9 @@ T = TypeVar("T")
 # Of so many cases the quick suite checks one with rules that decline.
 _EVERY = 24
 # Of so many composites the quick suite checks one with a patched function, and of so many one with a changed object.
-_EVERY_COMPOSITE, _EVERY_OBJECT = 6, 9
+_EVERY_COMPOSITE, _EVERY_OBJECT = 6, 12
 # So many of the changes of an object are checked then.
-_CHANGES = 6
+_CHANGES = 4
 # Of so many forms of composites it checks one with adversarial numbers.
 _EVERY_FORM = 97
 
