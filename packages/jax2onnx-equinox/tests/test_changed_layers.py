@@ -5,6 +5,7 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import numpy as np
+import pytest
 from jax2onnx_core import to_onnx
 
 
@@ -51,6 +52,31 @@ def test_attention_that_projects_otherwise_is_traced():
 def test_a_subclass_that_changes_nothing_is_claimed():
     module = PlainLinear(3, 4, key=jax.random.key(0))  # type: ignore[call-arg, arg-type]
     assert ("nn.linear", "rule") in _export(module, (3,)).log.ways
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "shape"),
+    [
+        (eqx.nn.Conv2d(3, 4, 3, key=jax.random.key(0)), "use_bias", (3, 5, 5)),
+        (eqx.nn.ConvTranspose2d(3, 4, 3, key=jax.random.key(0)), "use_bias", (3, 5, 5)),
+        (eqx.nn.LayerNorm(4), "use_bias", (4,)),
+        (eqx.nn.LayerNorm(4), "use_weight", (4,)),
+        (eqx.nn.RMSNorm(4), "use_weight", (4,)),
+        (eqx.nn.GroupNorm(2, 4), "channelwise_affine", (4, 3)),
+    ],
+    ids=str,
+)
+def test_a_flag_that_was_changed_is_followed(module, name, shape):
+    module = jax.tree.map(lambda x: x + 0.5, module)
+    object.__setattr__(module, name, False)
+    _export(module, shape)
+
+
+def test_a_pooling_with_another_reducer_is_traced():
+    module = eqx.nn.MaxPool2d(2)
+    object.__setattr__(module, "operation", jax.lax.min)
+    object.__setattr__(module, "init", np.inf)
+    assert ("nn.max_pool", "rule") not in _export(module, (3, 5, 5)).log.ways
 
 
 def test_a_patched_function_of_jax_is_traced(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
@@ -95,3 +96,13 @@ def test_a_patched_cell_is_traced(monkeypatch):
 
 def test_cells_as_they_are_are_claimed():
     assert ("nn.rnn", "rule") in _export(nnx.RNN(nnx.GRUCell(3, 4, rngs=nnx.Rngs(0))), (2, 5, 3)).log.ways
+
+
+@pytest.mark.parametrize("variance", [-1.0, -1e-5])
+def test_a_batch_norm_whose_variance_is_not_positive_is_traced(variance):
+    module = nnx.BatchNorm(3, use_running_average=True, rngs=nnx.Rngs(0))
+    module.var[...] = jnp.full(3, variance)
+    x = jnp.array([[1.0, -2.0, 3.0]])
+    program = to_onnx(module, [x])
+    np.testing.assert_array_equal(program(x), module(x))
+    assert ("nn.batch_norm", "rule") not in program.log.ways

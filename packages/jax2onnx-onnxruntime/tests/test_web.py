@@ -147,3 +147,8 @@ def test_types_without_kernels_are_refused_as_results_too(dtype):
 def test_there_is_one_version():
     with pytest.raises(errors.OptionError, match=r"'web' has no versions; write target='web'"):
         to_onnx(jnp.tanh, [(3,)], target="web==1.30")
+
+
+@pytest.mark.parametrize(("op_type", "kept"), [("LSTM", False), ("GRU", False), ("RNN", True), ("RNN_Relu", False)])
+def test_nan_behind_recurrences(op_type, kept):
+    assert Web().guarantees(op_type, np.dtype(np.float32), "nan") is kept

@@ -9,6 +9,7 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 from jax2onnx_core import to_onnx
@@ -42,6 +43,31 @@ def test_guarantees_are_those_that_were_measured():
     assert not TARGET.guarantees("TopK", np.dtype(np.float32), "nan")
     assert TARGET.guarantees("Tanh", np.dtype(np.float32), "nan")
     assert TARGET.guarantees("ReduceSum", np.dtype(np.int32), "wraps")
+
+
+@pytest.mark.parametrize(("op_type", "kept"), [("LSTM", True), ("GRU", True), ("RNN", True), ("RNN_Relu", False)])
+def test_nan_behind_recurrences(op_type, kept):
+    assert TARGET.guarantees(op_type, np.dtype(np.float32), "nan") is kept
+
+
+def test_nan_behind_a_recurrence_that_loses_it_is_put_back():
+    pytest.importorskip("openvino")
+    text = """<ir_version: 10, opset_import: ["" : 22]>
+    agraph (float[4,3,2] x, float[1,5,2] w, float[1,5,5] r) => (float[4,1,3,5] y) {
+        y = RNN<hidden_size = 5, activations = ["Relu"]>(x, w, r)
+    }"""
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    for factory in TARGET.passes():
+        model = factory(TARGET)(model).model
+    operands = {
+        "x": np.ones((4, 3, 2), np.float32),
+        "w": np.ones((1, 5, 2), np.float32),
+        "r": np.ones((1, 5, 5), np.float32),
+    }
+    operands["x"][2, 1, 0] = np.nan
+    want = np.zeros((4, 1, 3, 5), bool)
+    want[2:, :, 1] = True
+    np.testing.assert_array_equal(np.isnan(RUNTIME.load(model)(operands)[0]), want)
 
 
 def test_its_models_have_no_functions():

@@ -37,12 +37,13 @@ def conv_transpose(self: eqx.nn.ConvTranspose, x: jax.Array, *, key: jax.Array |
 def _call(layer: eqx.nn.Conv | eqx.nn.ConvTranspose, x: jax.Array, padding: Padding, **options: bool) -> Call | None:
     if layer.padding_mode != "ZEROS" or x.ndim != layer.num_spatial_dims + 1:
         return None
-    if not of_one_float_type(x, layer.weight, layer.bias):
+    bias = layer.bias if layer.use_bias else None
+    if not of_one_float_type(x, layer.weight, bias):
         return None
     return Call(
         x,
         layer.weight,
-        None if layer.bias is None else layer.bias.reshape(-1),
+        None if bias is None else bias.reshape(-1),
         padding=padding,
         strides=layer.stride,
         dilations=layer.dilation,

@@ -40,9 +40,10 @@ def group_norm(
 ) -> Call | Replacement | None:
     if state is not _NOT_GIVEN:
         return Replacement((self(x), state))
-    if not of_one_float_type(x, self.weight, self.bias) or x.shape[0] % self.groups:
+    weight, bias = (self.weight, self.bias) if self.channelwise_affine else (None, None)
+    if not of_one_float_type(x, weight, bias) or x.shape[0] % self.groups:
         return None
-    return Call(x, self.weight, self.bias, groups=self.groups, epsilon=float(self.eps), space=x.ndim - 1)
+    return Call(x, weight, bias, groups=self.groups, epsilon=float(self.eps), space=x.ndim - 1)
 
 
 def _over_all_axes(
@@ -50,9 +51,10 @@ def _over_all_axes(
 ) -> Call | Replacement | None:
     if state is not _NOT_GIVEN:
         return Replacement((layer(x), state))
-    if x.shape != layer.shape or x.ndim == 0 or not of_one_float_type(x, layer.weight, layer.bias):
+    weight, bias = layer.weight if layer.use_weight else None, layer.bias if layer.use_bias else None
+    if x.shape != layer.shape or x.ndim == 0 or not of_one_float_type(x, weight, bias):
         return None
-    return Call(x, layer.weight, layer.bias, axes=x.ndim, epsilon=float(layer.eps))
+    return Call(x, weight, bias, axes=x.ndim, epsilon=float(layer.eps))
 
 
 @composites.call("equinox.nn:BatchNorm.__call__", name="nn.batch_norm")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax2onnx_core import Call, Composites, Replacement
 from jax2onnx_core.jaxprs import is_static
 from jax2onnx_lax.dtypes import of_one_float_type
@@ -22,12 +23,14 @@ composites = Composites()
 
 @composites.call(*[f"equinox.nn:AvgPool{n}d.__call__" for n in (1, 2, 3)], name="nn.avg_pool", keep_under_vmap=True)
 def avg_pool(self: eqx.nn.Pool, x: jax.Array, *, key: jax.Array | None = None) -> Call | None:
-    return _pooling(self, x, count_include_pad=True)
+    is_sum = self.operation is lax.add and self.init == 0
+    return _pooling(self, x, count_include_pad=True) if is_sum else None
 
 
 @composites.call(*[f"equinox.nn:MaxPool{n}d.__call__" for n in (1, 2, 3)], name="nn.max_pool", keep_under_vmap=True)
 def max_pool(self: eqx.nn.Pool, x: jax.Array, *, key: jax.Array | None = None) -> Call | None:
-    return _pooling(self, x)
+    is_greatest = self.operation is lax.max and self.init == -jnp.inf
+    return _pooling(self, x) if is_greatest else None
 
 
 def _pooling(layer: eqx.nn.Pool, x: jax.Array, **options: bool) -> Call | None:

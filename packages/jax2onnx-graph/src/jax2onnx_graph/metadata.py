@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.assumptions import Assumption
-from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.errors import OptionError, ReadError
 
 __all__ = [
     "ASSUMPTIONS_KEY", "DIMS_KEY", "EXPORTER_KEY", "LAYOUTS_KEY", "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "SizeNotes", "StatePair", "SymbolInfo", "is_mended", "note_mended", "note_reason", "note_sizes", "read_assumptions", "read_constraints", "read_exporter", "read_layouts", "read_states", "read_symbols", "reason_of", "size_notes", "write_assumptions", "write_exporter", "write_layouts", "write_states", "write_symbols",
 ]  # fmt: skip
+
+T = TypeVar("T")
 
 EXPORTER_KEY = "jax2onnx.exporter"
 SYMBOLS_KEY = "jax2onnx.symbols"
@@ -138,7 +141,7 @@ def write_exporter(model: ir.Model, versions: Mapping[str, str]) -> None:
 
 def read_exporter(model: ir.Model) -> dict[str, str]:
     """The distributions, with their versions, that wrote a model; none where its metadata does not say."""
-    return dict(json.loads(model.metadata_props.get(EXPORTER_KEY, "{}")))
+    return _read(model, EXPORTER_KEY, "{}", lambda table: dict(zip(table, _texts(table.values()), strict=True)))
 
 
 def write_symbols(model: ir.Model, table: Mapping[str, SymbolInfo], constraints: Sequence[str]) -> None:
@@ -155,14 +158,18 @@ def write_symbols(model: ir.Model, table: Mapping[str, SymbolInfo], constraints:
 
 
 def read_symbols(model: ir.Model) -> list[SymbolInfo]:
-    """The symbols in the metadata of a model; none where it has no table."""
-    entries = json.loads(model.metadata_props.get(SYMBOLS_KEY, "{}")).get("symbols", [])
-    return [SymbolInfo(**{**entry, "origins": tuple(map(tuple, entry["origins"]))}) for entry in entries]
+    """The symbols in the metadata of a model; none where it has no table. Raises ReadError for other metadata than ours."""
+
+    def symbols(table: Mapping[str, list[dict[str, Iterable[Sequence[object]]]]]) -> list[SymbolInfo]:
+        entries = table.get("symbols", [])
+        return [SymbolInfo(**{**entry, "origins": tuple(map(tuple, entry["origins"]))}) for entry in entries]  # type: ignore[arg-type]
+
+    return _read(model, SYMBOLS_KEY, "{}", symbols)
 
 
 def read_constraints(model: ir.Model) -> list[str]:
     """The constraints on symbols in the metadata of a model: comparisons such as "T >= 2"; none where it has no table."""
-    return list(json.loads(model.metadata_props.get(SYMBOLS_KEY, "{}")).get("constraints", []))
+    return _read(model, SYMBOLS_KEY, "{}", lambda table: _texts(table.get("constraints", [])))
 
 
 def write_states(model: ir.Model, pairs: Sequence[StatePair]) -> None:
@@ -173,7 +180,15 @@ def write_states(model: ir.Model, pairs: Sequence[StatePair]) -> None:
 
 def read_states(model: ir.Model) -> list[StatePair]:
     """The pairs in the metadata of a model; none where it has no states."""
-    return [StatePair(**entry) for entry in json.loads(model.metadata_props.get(STATES_KEY, "[]"))]
+    inputs, outputs = ({value.name for value in values} for values in (model.graph.inputs, model.graph.outputs))
+
+    def pairs(entries: Iterable[dict[str, object]]) -> list[StatePair]:
+        found = [StatePair(**entry) for entry in entries]  # type: ignore[arg-type]
+        if others := [pair for pair in found if pair.input not in inputs or pair.output not in outputs]:
+            raise ValueError(f"the model has no input {others[0].input!r} or no output {others[0].output!r}")
+        return found
+
+    return _read(model, STATES_KEY, "[]", pairs)
 
 
 def write_layouts(model: ir.Model, layouts: Mapping[str, str]) -> None:
@@ -184,7 +199,29 @@ def write_layouts(model: ir.Model, layouts: Mapping[str, str]) -> None:
 
 def read_layouts(model: ir.Model) -> dict[str, str]:
     """The layouts in the metadata of a model, by the names of inputs and outputs: `NHWC->NCHW`."""
-    return dict(json.loads(model.metadata_props.get(LAYOUTS_KEY, "{}")))
+    return _read(model, LAYOUTS_KEY, "{}", lambda table: dict(zip(table, _texts(table.values()), strict=True)))
+
+
+def _read(model: ir.Model, key: str, absent: str, make: Callable[..., T]) -> T:
+    """What an export wrote into the metadata under a key; what it makes of `absent` where there is nothing.
+
+    Raises:
+      ReadError: something else is there.
+    """
+    try:
+        return make(json.loads(model.metadata_props.get(key, absent)))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ReadError(
+            f"The entry {key!r} in the model's metadata is not what an export writes there ({type(error).__name__}: {error}). Export "
+            "the model anew, or remove the entry."
+        ) from error
+
+
+def _texts(values: Iterable[str]) -> list[str]:
+    texts = list(values)
+    if others := [value for value in texts if not isinstance(value, str)]:
+        raise TypeError(f"{others[0]!r:.80} is no text")
+    return texts
 
 
 def write_assumptions(model: ir.Model, assumptions: Iterable[Assumption]) -> None:
@@ -195,7 +232,7 @@ def write_assumptions(model: ir.Model, assumptions: Iterable[Assumption]) -> Non
 
 def read_assumptions(model: ir.Model) -> list[str]:
     """The promises in the metadata of a model under which it was made, such as "finite"; none where it was made without."""
-    return list(json.loads(model.metadata_props.get(ASSUMPTIONS_KEY, "[]")))
+    return _read(model, ASSUMPTIONS_KEY, "[]", _texts)
 
 
 def note_sizes(model: ir.Model, positive: Mapping[str, bool]) -> None:

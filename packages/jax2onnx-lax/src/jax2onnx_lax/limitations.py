@@ -30,7 +30,7 @@ LIMITATIONS = (
     Limitation("float4_e2m1fn", "ONNX has views, transposes and conversions of it; the default target has not even those, "
                "which is an error at export."),
     Limitation("max pooling layers", "They are one MaxPool, which does not propagate a NaN inside a window; "
-               "lax.reduce_window does.", ("float32",), values=("NaN",)),
+               "lax.reduce_window does.", ("float32",), operators=("MaxPool",), message="With (NaN|infinities)", values=("NaN",)),
     Limitation("convolutions and poolings of no elements", "Where a spatial axis is empty at run time, a runtime may refuse the "
                "operator with an error; JAX gives an empty result."),
     Limitation("cholesky", "A matrix with NaN gives NaN throughout; LAPACK, as JAX has it, may leave numbers before the first "

@@ -31,7 +31,7 @@ _ATTENTION = Limitation(
 _RECURRENT = Limitation(
     "Infinities in recurrent operators", "LSTM, GRU and RNN are finite where infinite inputs or states of a step give NaN in JAX, and "
     "their gates, which are never less than 1e-8, let through a part of states beyond 1e6.",
-    values=("infinities",),
+    operators=("LSTM", "GRU", "RNN"), message="With infinities", values=("infinities",),
 )  # fmt: skip
 _HIDDEN_ROWS = Limitation(
     "Rows of attention that see no key", "Attention gives 0 where all keys are hidden by minus infinity; JAX gives NaN.",

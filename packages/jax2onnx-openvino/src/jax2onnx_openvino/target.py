@@ -36,6 +36,8 @@ class OpenVino(Target):
 
     def passes(self) -> Sequence[PassFactory]:
         """Passes in their order: repairs, integers, the form of loops, and the refusal of what has no right form."""
+        from jax2onnx_graph.legalise.recurrent_nan import RecurrentNanPass
+
         from jax2onnx_openvino._casts import CastsPass
         from jax2onnx_openvino._closed_scans import ClosedScansPass
         from jax2onnx_openvino._legalise import LegalisePass
@@ -45,7 +47,7 @@ class OpenVino(Target):
         from jax2onnx_openvino._unsigned import UnsignedPass
 
         return (
-            UnsignedPass, StableSortsPass, RepairsPass, LegalisePass, CastsPass, ClosedScansPass, RefusalsPass,
+            UnsignedPass, StableSortsPass, RepairsPass, RecurrentNanPass, LegalisePass, CastsPass, ClosedScansPass, RefusalsPass,
         )  # fmt: skip
 
     def limitations(self) -> Sequence[Limitation]:

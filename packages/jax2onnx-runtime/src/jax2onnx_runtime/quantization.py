@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
-from jax2onnx_graph.options import check_list
+from jax2onnx_graph.options import check_flag, check_list
 
 __all__ = ["Mode", "Quantization"]
 
@@ -57,6 +57,9 @@ class Quantization:
         if isinstance(self.exclude, str):
             raise OptionError(f"exclude is a list of patterns; write exclude=[{self.exclude!r}].")
         check_list("exclude", self.exclude, "patterns")
+        if others := [pattern for pattern in self.exclude if not isinstance(pattern, str)]:
+            raise OptionError(f"exclude is a list of patterns such as 'head', and {others[0]!r:.80} is no text.")
+        check_flag("keep_io_types", self.keep_io_types)
         if not self.keep_io_types and self.mode not in _HALF:
             raise OptionError(
                 f"keep_io_types is for {' and '.join(_HALF)}: inputs and outputs stay as they are in {self.mode}."

@@ -8,6 +8,7 @@ import os
 import re
 import threading
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -15,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype
-from jax2onnx_graph.errors import OptionError, RuntimeInputError
+from jax2onnx_graph.errors import OptionError, RuntimeInputError, SaveError
 from jax2onnx_graph.labels import symbols_in
 from jax2onnx_graph.metadata import DIMS_KEY, StatePair, read_states
 from jax2onnx_graph.options import check_mapping
@@ -126,17 +127,26 @@ class States(MutableMapping[str, Array]):
             self._loaded.keep_last(name, state.grows, window)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the states to a file of NumPy's (`.npz`); a file that was there is replaced once the new one is whole."""
+        """Write the states to a file of NumPy's (`.npz`); a file that was there is replaced once the new one is whole.
+
+        Raises:
+          SaveError: nothing can be written there.
+        """
         path = checked_path(path)
-        new = path.with_name(f".{path.name}.{os.getpid()}")
+        new = path.with_name(f".{path.name or 'states'}.{os.getpid()}")
         try:
             with zipfile.ZipFile(new, "w") as archive:
                 for name, array in self.items():
                     with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                         np.lib.format.write_array(entry, array.view(_storable(array.dtype)))
             new.replace(path)
+        except OSError as error:
+            raise SaveError(
+                f"Cannot save the states to {path}: {error.strerror or error}. What was there is whole."
+            ) from error
         finally:
-            new.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                new.unlink()
         return path
 
     def load(self, path: str | os.PathLike[str]) -> None:
@@ -146,10 +156,22 @@ class States(MutableMapping[str, Array]):
           RuntimeInputError: the file holds other states, or of other types; those of the session stay.
         """
         try:
-            with np.load(path) as file:
+            with Path(path).open("rb") as stream, np.load(stream) as file:
                 found = {name: file[name] for name in file.files}
-        except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as error:
-            raise RuntimeInputError(f"{path} holds no states that a session has saved: {error}") from error
+        except (
+            OSError,
+            ValueError,
+            TypeError,
+            AttributeError,
+            EOFError,
+            NotImplementedError,
+            zipfile.BadZipFile,
+            zlib.error,
+        ) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+            raise RuntimeInputError(
+                f"{path} holds no states that a session has saved ({reason}). Give a file that state.save has written."
+            ) from error
         if found.keys() != self._states.keys():
             raise RuntimeInputError(
                 f"{path} holds the states {', '.join(found) or 'none'}, but those of the model are {', '.join(self._states)}."
@@ -234,7 +256,12 @@ class ModelSession:
             if array.shape != first.shape:
                 raise OptionError(f"The state {state} has another size than at first; it can be reset as a whole only.")
             place = (slice(None),) * axis + (list(slots[label]),)
-            array[place] = first[place]
+            try:
+                array[place] = first[place]
+            except IndexError as error:
+                raise OptionError(
+                    f"reset: {label}={slots[label]!r} are no entries along an axis of {array.shape[axis]}."
+                ) from error
         return array
 
     def resize(self, **sizes: int) -> None:

@@ -50,4 +50,12 @@ class Reference:
             results = self._whole(calls)
         except Exception:  # noqa: BLE001
             results = [copy.deepcopy(self._eager)(*args, **kwargs) for args, kwargs in calls]
-        return [[physical_array(jax.numpy.asarray(x)) for x in jax.tree_util.tree_leaves(one)] for one in results]
+        return list(map(_flat, results))
+
+    def evaluated(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> list[Array]:
+        """The flat results, evaluated operation by operation."""
+        return _flat(self._eager(*args, **kwargs))
+
+
+def _flat(result: PyTree) -> list[Array]:
+    return [physical_array(jax.numpy.asarray(x)) for x in jax.tree_util.tree_leaves(result)]

@@ -7,6 +7,10 @@ operation that they declare must be covered by a case.
 from __future__ import annotations
 
 import collections
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import pytest
 from jax2onnx_core.plugins.discovery import installed_plugins
@@ -16,78 +20,134 @@ from jax2onnx_testing._call_paths import check_reached
 from jax2onnx_testing._coverage import duplicate_ids, uncovered_operations
 from jax2onnx_testing._declines import check_declining
 from jax2onnx_testing._transforms import NotApplicableError, Transformed, check_transformed, transformations
+from jax2onnx_testing.adversarial import AdversarialCase, adversarial_cases, check_adversarial
 from jax2onnx_testing.checks import check_variant
-from jax2onnx_testing.claims import PatchedCase, check_claim, check_patched, patched_cases
+from jax2onnx_testing.claims import CompositeCase, check_changed, check_claim, check_patched, composite_cases
 from jax2onnx_testing.collection import BrokenPlugin, CollectedCase, find_cases
 from jax2onnx_testing.errors import KnownLimitationError
-from jax2onnx_testing.variants import PRECISIONS, Variant, quick_variants_of, variants_of
+from jax2onnx_testing.variants import PRECISIONS, Precision, Variant, quick_variants_of, variants_of
 
 __all__ = ["pytest_generate_tests", "run_test", "test_a_composite_claims_what_is_unchanged", "test_a_composite_is_reached", "test_case", "test_every_case_has_its_own_name",
            "test_every_operation_is_covered", "test_under_transformation", "test_where_functions_are_patched",
-           "test_where_rules_decline"]  # fmt: skip
+           "test_where_rules_decline", "test_with_adversarial_numbers", "test_with_changed_objects"]  # fmt: skip
+
+T = TypeVar("T")
 
 # Of so many cases the quick suite checks one with rules that decline.
 _EVERY = 24
-# Of so many composites the quick suite checks one with a patched function.
-_EVERY_COMPOSITE = 6
+# Of so many composites the quick suite checks one with a patched function, and of so many one with a changed object.
+_EVERY_COMPOSITE, _EVERY_OBJECT = 6, 12
+# So many of the changes of an object are checked then.
+_CHANGES = 4
+# Of so many forms of composites it checks one with adversarial numbers.
+_EVERY_FORM = 97
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One parameter per variant, transformation or distribution; nothing is built here."""
-    distributions = metafunc.config.getoption("--jax2onnx-dist")
+    option = metafunc.config.getoption
+    distributions = option("--jax2onnx-dist")
     try:
-        cases = find_cases(distributions)
+        found = find_cases(distributions)
     except ValueError as error:
         raise pytest.UsageError(f"--jax2onnx-dist: {error}") from error
-    precisions = metafunc.config.getoption("--jax2onnx-precision") or PRECISIONS
-    quick = metafunc.config.getoption("--jax2onnx-quick")
-    target = metafunc.config.getoption("--target")
-    if "variant" in metafunc.fixturenames:
-        tests: list[Variant | Transformed | BrokenPlugin] = []
-        for number, found in enumerate(cases):
-            if isinstance(found, BrokenPlugin):
-                tests.append(found)
-            else:
-                quick_ones = quick_variants_of(found, precisions, number, target)
-                tests += quick_ones if quick else variants_of(found, precisions, target)
-        metafunc.parametrize("variant", tests, ids=[t.id for t in tests])
-    if "transformed" in metafunc.fixturenames:
-        # Transformations are about structure, not precision: one of them is enough.
-        more = (
-            list(transformations([f for f in cases if isinstance(f, CollectedCase)], quick=quick, target=target))
-            if "f32" in precisions
-            else []
-        )
-        metafunc.parametrize("transformed", more, ids=[t.id for t in more])
-    if "declining" in metafunc.fixturenames:
-        some = [f for f in find_cases(distributions) if isinstance(f, CollectedCase)][:: _EVERY if quick else 1]
-        declining = [v for f in some for v in quick_variants_of(f, ["f32"], 0, target)] if "f32" in precisions else []
-        metafunc.parametrize("declining", declining, ids=[v.id for v in declining])
-    if "patched" in metafunc.fixturenames:
-        patched = _patched(distributions, quick=quick, target=target) if "f32" in precisions else []
-        metafunc.parametrize("patched", patched, ids=[test.id for test, _ in patched])
-    if "composite" in metafunc.fixturenames:
-        owners = installed_plugins().registry.owners
-        specs = installed_plugins().registry.composites
-        specs = [s for s in specs if _wanted(owners[f"composite target {s.target}"], distributions)]
-        metafunc.parametrize("composite", specs, ids=[s.target for s in specs])
-    if "distribution" in metafunc.fixturenames:
-        names = sorted(set(installed_plugins().distributions.values()))
-        metafunc.parametrize("distribution", [n for n in names if _wanted(n, distributions)])
+    precisions = option("--jax2onnx-precision") or PRECISIONS
+    chosen = _Chosen(found, distributions, precisions, option("--jax2onnx-quick"), option("--target"))
+    for name, parameters in _PARAMETERS.items():
+        if name in metafunc.fixturenames:
+            ids = parameters(chosen)
+            metafunc.parametrize(name, list(ids.values()), ids=list(ids))
 
 
-def _patched(distributions: list[str], *, quick: bool, target: str | None) -> list[tuple[PatchedCase, int | None]]:
-    """The tests of composites while a function is patched, with the number of functions that are."""
+@dataclasses.dataclass(frozen=True)
+class _Chosen:
+    """What the options of pytest choose.
+
+    Attributes:
+      found: the cases.
+      distributions: their distributions; all if there are none.
+      precisions: the precisions of the variants.
+      quick: whether tests are sampled.
+      target: the target that the tests are for; None for the default one.
+    """
+
+    found: Sequence[CollectedCase | BrokenPlugin]
+    distributions: Sequence[str]
+    precisions: Sequence[Precision]
+    quick: bool
+    target: str | None
+
+    @property
+    def single(self) -> list[CollectedCase]:
+        """The cases, for tests in single precision only: those are about structure, of which one precision is enough."""
+        return [f for f in self.found if isinstance(f, CollectedCase)] if "f32" in self.precisions else []
+
+    def some(self, tests: Sequence[T], every: int) -> Sequence[T]:
+        """The tests; one of so many if they are sampled."""
+        return tests[:: every if self.quick else 1]
+
+
+def _variants(chosen: _Chosen) -> dict[str, Variant | BrokenPlugin]:
+    tests: list[Variant | BrokenPlugin] = []
+    for number, found in enumerate(chosen.found):
+        if isinstance(found, BrokenPlugin):
+            tests.append(found)
+        elif chosen.quick:
+            tests += quick_variants_of(found, chosen.precisions, number, chosen.target)
+        else:
+            tests += variants_of(found, chosen.precisions, chosen.target)
+    return {test.id: test for test in tests}
+
+
+def _transformed(chosen: _Chosen) -> dict[str, Transformed]:
+    return {test.id: test for test in transformations(chosen.single, quick=chosen.quick, target=chosen.target)}
+
+
+def _declining(chosen: _Chosen) -> dict[str, Variant]:
+    some = chosen.some(chosen.single, _EVERY)
+    return {v.id: v for found in some for v in quick_variants_of(found, ["f32"], 0, chosen.target)}
+
+
+def _composites(chosen: _Chosen, every: int, count: int) -> dict[str, tuple[CompositeCase, int | None]]:
+    """The composites with the cases that may call their targets, and the number of changes to check; None for all."""
     registry = installed_plugins().registry
     owned = collections.defaultdict(list)
     for spec in registry.composites:
         owned[registry.owners[f"composite target {spec.target}"]].append(spec)
-    cases = [found for found in find_cases(distributions) if isinstance(found, CollectedCase)]
-    tests = list(patched_cases(owned, cases, target))
-    return [(test, 1) for test in tests[::_EVERY_COMPOSITE]] if quick else [(test, None) for test in tests]
+    tests = chosen.some(list(composite_cases(owned, chosen.single, chosen.target)), every)
+    return {test.id: (test, count if chosen.quick else None) for test in tests}
 
 
-def _wanted(name: str, distributions: list[str]) -> bool:
+def _adversarial(chosen: _Chosen) -> dict[str, AdversarialCase]:
+    tests = chosen.some(list(adversarial_cases(chosen.single, chosen.target)), _EVERY_FORM)
+    return {test.id: test for test in tests}
+
+
+def _specs(chosen: _Chosen) -> dict[str, CompositeSpec]:
+    registry = installed_plugins().registry
+    owners = {spec.target: registry.owners[f"composite target {spec.target}"] for spec in registry.composites}
+    return {s.target: s for s in registry.composites if _wanted(owners[s.target], chosen.distributions)}
+
+
+def _distributions(chosen: _Chosen) -> dict[str, str]:
+    names = sorted(set(installed_plugins().distributions.values()))
+    return {name: name for name in names if _wanted(name, chosen.distributions)}
+
+
+#: Name of a fixture → its parameters by their ids.
+_PARAMETERS: Mapping[str, Callable[[_Chosen], Mapping[str, object]]] = {
+    "variant": _variants,
+    "transformed": _transformed,
+    "declining": _declining,
+    "patched": functools.partial(_composites, every=_EVERY_COMPOSITE, count=1),
+    "changed": functools.partial(_composites, every=_EVERY_OBJECT, count=_CHANGES),
+    "adversarial": _adversarial,
+    "composite": _specs,
+    "distribution": _distributions,
+}
+
+
+def _wanted(name: str, distributions: Sequence[str]) -> bool:
     short = {d.removeprefix("jax2onnx-") for d in distributions}
     return not short or name.removeprefix("jax2onnx-") in short
 
@@ -158,10 +218,30 @@ def test_a_composite_claims_what_is_unchanged(composite: CompositeSpec) -> None:
         pytest.skip(str(error))
 
 
-def test_where_functions_are_patched(patched: tuple[PatchedCase, int | None]) -> None:
+def test_where_functions_are_patched(patched: tuple[CompositeCase, int | None]) -> None:
     """A case equals JAX while a function that its composite's target uses has another result."""
     try:
         check_patched(*patched)
+    except NotApplicableError as error:
+        pytest.skip(str(error))
+    except KnownLimitationError as error:
+        pytest.xfail(str(error))
+
+
+def test_with_changed_objects(changed: tuple[CompositeCase, int | None]) -> None:
+    """A case equals JAX with each change of an object that its composite is written for."""
+    try:
+        check_changed(*changed)
+    except NotApplicableError as error:
+        pytest.skip(str(error))
+    except KnownLimitationError as error:
+        pytest.xfail(str(error))
+
+
+def test_with_adversarial_numbers(adversarial: AdversarialCase) -> None:
+    """A case of a composite equals JAX with NaN, infinities, zeros, large and small numbers, at sizes 0, 1 and more."""
+    try:
+        check_adversarial(adversarial)
     except NotApplicableError as error:
         pytest.skip(str(error))
     except KnownLimitationError as error:

@@ -40,12 +40,14 @@ class Variant:
       precision: the precision of its floats.
       symbolic: whether dimensions are symbolic, if the case has names for them.
       target: the target that the tests are for; None for the default one.
+      size: that of each dimension with a name, if they are not symbolic; None for small sizes that the constraints allow.
     """
 
     found: CollectedCase
     precision: Precision
     symbolic: bool
     target: str | None = None
+    size: int | None = None
 
     @property
     def id(self) -> str:
@@ -170,7 +172,7 @@ def build(variant: Variant) -> Built:
         if "kwargs" in options:
             options["kwargs"] = {k: _in_precision(v, variant.precision) for k, v in options["kwargs"].items()}
         if not variant.symbolic and is_symbolic(case):
-            inputs, options = _fixed(fn, inputs, options)
+            inputs, options = _fixed(fn, inputs, options, variant.size)
     return Built(variant, fn, inputs, options)
 
 
@@ -181,11 +183,15 @@ def _in_precision(spec: PyTree, precision: Precision) -> PyTree:
     return spec
 
 
-def _fixed(fn: Function, inputs: Sequence[PyTree], options: Mapping[str, Any]) -> tuple[list[PyTree], dict[str, Any]]:
-    """The inputs with a number for each symbol, and the options without those about symbols."""
+def _fixed(
+    fn: Function, inputs: Sequence[PyTree], options: Mapping[str, Any], size: int | None
+) -> tuple[list[PyTree], dict[str, Any]]:
+    """The inputs with a number for each symbol, `size` if there is one, and the options without those about symbols."""
     with _without_warnings():
         parsed = parse_inputs(fn, list(inputs), options.get("kwargs", {}), options.get("constraints", ()))
-    traced = parsed.symbols.traced_values(_sizes(parsed, options.get("specialize") or {}))
+    given = options.get("specialize") or {}
+    sizes = _sizes(parsed, given) if size is None else {**dict.fromkeys(parsed.space().names, size), **given}
+    traced = parsed.symbols.traced_values(sizes)
     leaves = [
         jax.ShapeDtypeStruct(tuple(evaluate_dim(d, traced) for d in aval.shape), aval.dtype, weak_type=aval.weak_type)
         for aval in parsed.avals

@@ -69,7 +69,12 @@ def read_spec(spec: PyTree, where: str) -> PyTree:
 
 def _read_tree(spec: PyTree, where: str) -> PyTree:
     # One level at a time, so that tuples which are shapes are seen before JAX takes them apart.
-    leaves, tree = jax.tree_util.tree_flatten_with_path(spec, is_leaf=lambda x: x is not spec)
+    try:
+        leaves, tree = jax.tree_util.tree_flatten_with_path(spec, is_leaf=lambda x: x is not spec)
+    except ValueError as error:
+        raise InputError(
+            f"{where}: the keys of the dict cannot be sorted, so that JAX has no order of them: {error}"
+        ) from error
     if len(leaves) == 1 and leaves[0][1] is spec:
         raise InputError(
             f"{where}: {spec!r} is neither a shape, an array, nor a pytree of them. Write a shape such as "

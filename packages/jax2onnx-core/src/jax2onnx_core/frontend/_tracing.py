@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Hashable, Mapping, Sequence
 
@@ -139,6 +140,24 @@ def _check_result(result: PyTree) -> None:
         )
     if not jax.tree_util.tree_leaves(result):
         raise ConversionError(f"The function returns {result!r}, in which there is no array; a model needs an output.")
+    for path, leaf in jax.tree_util.tree_flatten_with_path(result)[0]:
+        if not _is_array(leaf):
+            place = f" at {jax.tree_util.keystr(path)}" if path else ""
+            raise ConversionError(
+                f"The function returns {leaf!r:.80}{place}, a {type(leaf).__name__}; a model returns arrays, in lists, tuples, dicts "
+                "and other pytrees. Leave it out of the result, or wrap the function in one that returns the arrays."
+            )
+
+
+def _is_array(leaf: object) -> bool:
+    """Whether JAX takes a leaf of a result for an array."""
+    if inspect.getattr_static(type(leaf), "__jax_array__", None) is not None:
+        return True
+    try:
+        jax.typeof(leaf)
+    except TypeError:
+        return False
+    return True
 
 
 def _advise(error: Exception, inputs: Inputs) -> None:

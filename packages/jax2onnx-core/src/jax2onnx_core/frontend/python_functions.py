@@ -33,6 +33,10 @@ def bound_parameters(fn: Callable[..., object], count: int, kwargs: Mapping[str,
     Raises:
       InputError: the function cannot take them.
     """
+    if others := [name for name in kwargs if not isinstance(name, str)]:
+        raise InputError(
+            f"kwargs has the key {others[0]!r}; the keys are names of parameters, {{'scale': ((), 'float32')}}."
+        )
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):  # some builtins and C functions have no signature

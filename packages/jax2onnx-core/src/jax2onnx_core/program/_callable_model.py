@@ -198,9 +198,11 @@ class CallableModel:
         """The arguments of calls that are given as tuples of them, or as mappings of the names of inputs to arrays.
 
         Raises:
-          RuntimeInputError: a mapping has other names.
+          RuntimeInputError: a mapping has other names, or the calls are no iterable.
         """
         names = self.interface.inputs.names
+        if not isinstance(data, Iterable):
+            raise RuntimeInputError(f"The calls are a list of tuples of arguments, [(x,), …], not {data!r:.80}.")
         for given in data:
             if not isinstance(given, Mapping):
                 yield tuple(given) if isinstance(given, (tuple, list)) else (given,), {}

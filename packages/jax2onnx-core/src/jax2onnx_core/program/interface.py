@@ -104,7 +104,12 @@ class Interface:
         given = tuple(args), dict(kwargs)
         if is_too_deep(given):
             raise RuntimeInputError("The arguments are nested more than 100 deep, or one of them contains itself.")
-        leaves, tree = jax.tree_util.tree_flatten(given)
+        try:
+            leaves, tree = jax.tree_util.tree_flatten(given)
+        except ValueError as error:
+            raise RuntimeInputError(
+                f"The arguments have a dict whose keys cannot be sorted, so that JAX has no order of them: {error}"
+            ) from error
         if tree != self.inputs.tree:
             difference = structure_difference(tree, self.inputs.tree)
             raise RuntimeInputError(f"The arguments are not those that the program was exported for: {difference}")
@@ -113,7 +118,10 @@ class Interface:
         return dict(zip(self.inputs.names, arrays, strict=True))
 
     def results(self, outputs: Sequence[Array]) -> PyTree:
-        """The result of the function where the model has these outputs."""
+        """The result of the function where the model has these outputs; RuntimeInputError for another number of them."""
+        if not isinstance(outputs, Sequence) or len(outputs) != len(self.output_names):
+            given = f"{len(outputs)} arrays" if isinstance(outputs, Sequence) else repr(outputs)[:80]
+            raise RuntimeInputError(f"The outputs are {', '.join(self.output_names)}, but {given} were given.")
         leaves = [self._result(i, x) for i, x in enumerate(outputs)]
         return jax.tree_util.tree_unflatten(self.traced.out_tree, leaves)
 
@@ -134,7 +142,12 @@ class Interface:
         return jax.tree_util.tree_unflatten(self.traced.out_tree, [named[name] for name in self.output_names])
 
     def arguments(self, named: Mapping[str, object]) -> Arguments:
-        """The arguments of the call for arrays by the names of inputs."""
+        """The arguments of the call for arrays by the names of inputs; RuntimeInputError for other names."""
+        if not isinstance(named, Mapping) or set(named) != set(self.inputs.names):
+            given = ", ".join(map(str, named)) or "none" if isinstance(named, Mapping) else repr(named)[:80]
+            raise RuntimeInputError(
+                f"The inputs are {', '.join(self.inputs.names) or 'none'}, but arrays were given for {given}."
+            )
         args, kwargs = jax.tree_util.tree_unflatten(self.inputs.tree, [named[name] for name in self.inputs.names])
         return args, kwargs
 
@@ -180,6 +193,10 @@ class Interface:
                 "function there, or the program by jax.pure_callback."
             )
         if isinstance(leaf, jax.Array):
+            if leaf.is_deleted():
+                raise RuntimeInputError(
+                    "The argument is an array that was deleted, as one that was donated to a jitted function is."
+                )
             return leaf
         if isinstance(leaf, np.ma.MaskedArray):
             raise RuntimeInputError(

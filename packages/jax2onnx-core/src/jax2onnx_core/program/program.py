@@ -224,6 +224,8 @@ class OnnxProgram:
 
     def with_model(self, model: ir.Model) -> OnnxProgram:
         """The program around another model with the same inputs and outputs, such as one that was read from a file."""
+        if not isinstance(model, ir.Model):
+            raise OptionError(f"with_model takes an onnx_ir.Model, not {model!r:.80}.")
         return dataclasses.replace(self, model=model, measurements=Measurements())
 
     # -- saving and reporting ------------------------------------------------------------------
@@ -249,6 +251,8 @@ class OnnxProgram:
         """
         check_flag("external_data", external_data)
         check_count("threshold", threshold)
+        if rename is not None and weights is None:
+            raise OptionError("rename is about the names in weights; give weights, too.")
         if weights is not None:
             complete = self.with_weights(weights, rename=rename)
             return complete.save(path, external_data=external_data, threshold=threshold, data_file=data_file)
@@ -722,6 +726,8 @@ class QuantizedProgram:
         Raises:
           OptionError: there are no calls.
         """
+        if loss is not None and not callable(loss):
+            raise OptionError(f"loss is a function of a result and the arguments, not {loss!r:.80}.")
         random = () if data is not None else self.random_calls(sizes, ranges or {}, seed)
         calls = ((run.args, run.kwargs) for run in random) if data is None else self._callable.calls(data)
         losses: list[tuple[float, float]] = []
@@ -731,7 +737,9 @@ class QuantizedProgram:
                 wanted = self.original.loaded(self.original.feeds(*args, **kwargs))
                 found = self.loaded(self.feeds(*args, **kwargs))
                 if loss is not None:
-                    losses.append((float(loss(self.results(wanted), *args)), float(loss(self.results(found), *args))))
+                    losses.append(
+                        (_number(loss(self.results(wanted), *args)), _number(loss(self.results(found), *args)))
+                    )
                 yield wanted, found
 
         self.measurements.accuracy = found = accuracy(self.output_names, outputs(), losses)
@@ -753,6 +761,14 @@ class QuantizedProgram:
         """The program in still fewer bits; see `OnnxProgram.quantize`."""
         feeds = None if calibration is None else self._callable.calibration(calibration)
         return _quantized(self, Quantization(mode, block_size, exclude, feeds, keep_io_types))
+
+
+def _number(loss: object) -> float:
+    """What the user's `loss` returned."""
+    try:
+        return float(loss)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"loss returns a number for each call, not {loss!r:.80}.") from error
 
 
 def _with_weights(program: OnnxProgram, given: GivenWeights) -> OnnxProgram:
@@ -782,6 +798,7 @@ def _given_run(
     args: Sequence[object], kwargs: Mapping[str, object] | None, sizes: Sequence[Sizes] | None, ranges: Ranges | None
 ) -> Run | None:
     """The run on given arguments; None if there are none, so that random ones are to be taken."""
+    check_mapping("kwargs", kwargs, "keyword arguments to their values, {'scale': 2.0}")
     if not (args or kwargs):
         return None
     if sizes is not None or ranges is not None:

@@ -27,6 +27,8 @@ __all__ = ["Destination", "check_name", "checked_path", "claim", "locked", "new_
 _DAY = 86_400.0
 # Bytes that are written at once: they stay in the cache of the processor where they were just made.
 _AT_ONCE = 1 << 20
+_LONGEST = 255
+"""The bytes of a name in the common file systems."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,11 @@ def check_name(name: str, use: str) -> None:
     if not isinstance(name, str) or not name.strip(".") or set(name) & set("/\\\0"):
         raise SaveError(f"Cannot save: {use} is {name!r}; it has to be the name of a file, without a directory.")
     try:
-        name.encode()
+        encoded = name.encode()
     except UnicodeEncodeError as error:
         raise SaveError(f"Cannot save: {use} is {name!r}, which UTF-8 cannot express.") from error
+    if len(encoded) > _LONGEST:
+        raise SaveError(f"Cannot save: {use} is {name[:20]!r}… of {len(encoded)} bytes; file systems take {_LONGEST}.")
 
 
 # -- writing ----------------------------------------------------------------------------------

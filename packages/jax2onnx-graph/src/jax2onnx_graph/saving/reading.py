@@ -20,6 +20,8 @@ def read_model(path: str | os.PathLike[str]) -> ir.Model:
     Raises:
       ReadError: there is no such file, or it holds no ONNX model.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ReadError(f"Cannot read {path!r:.80}: a path is a string or a pathlib.Path.")
     path = Path(path)
     if path.is_dir():
         raise ReadError(f"Cannot read {path}: it is a directory; give the name of a model file.")

@@ -58,12 +58,12 @@ class SafetensorsFiles(WeightSource):
         """The tensors of a file, or of the files that an index names (`model.safetensors.index.json`)."""
         if path.name.endswith(INDEX):
             try:
-                places = json.loads(path.read_text())["weight_map"]
-            except (OSError, ValueError, KeyError) as error:
+                places = {name: path.parent / file for name, file in json.loads(path.read_text())["weight_map"].items()}
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise WeightsError(
                     f"{path} is no index of safetensors files ({type(error).__name__}: {error})."
                 ) from error
-            return cls({name: path.parent / file for name, file in places.items()})
+            return cls(places)
         return cls(dict.fromkeys(_header(path), path))
 
     def type_of(self, name: str) -> WeightType:
@@ -111,7 +111,7 @@ def _header(path: Path) -> dict[str, tuple[WeightType, int]]:
                 raise WeightsError(f"Cannot read {path}: it is no file of safetensors, or it is cut off.")
             entries = json.loads(file.read(end - _LENGTH))
             return {name: _entry(entry, end, size) for name, entry in entries.items() if name != "__metadata__"}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise WeightsError(f"Cannot read {path}: {type(error).__name__}: {error}.") from error
 
 

@@ -116,7 +116,7 @@ def batch_norm(
     The other operands than `x` are folded into one factor and one summand, which a convolution before it takes into its
     weights.
 
-    Declined: other operands than `x` that are no constants.
+    Declined: other operands than `x` that are no constants; a variance that is not positive with `epsilon` added.
 
     Under vmap: `keep_under_vmap=(0,)`, if `axis` is negative.
 
@@ -135,8 +135,13 @@ def batch_norm(
     """
     scales, biases = ([value] if value is not None else [] for value in (scale, bias))
 
+    numbers = ctx.known(variance)
+    if numbers is not None and not (numbers + numbers.dtype.type(epsilon) > 0).all():
+        ctx.decline("a variance that is not positive")
+
     def factor(variance: Array, *scale: Array) -> Array:
-        factor = 1 / np.sqrt(variance.astype(np.float64) + epsilon)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = 1 / np.sqrt(variance.astype(np.float64) + epsilon)
         return factor * scale[0] if scale else factor
 
     def summand(mean: Array, variance: Array, *others: Array) -> Array:
