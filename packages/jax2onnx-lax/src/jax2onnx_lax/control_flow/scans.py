@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,8 @@ from jax2onnx_lax.control_flow._hoisting import hoist
 from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
 from jax2onnx_lax.indexing._value_bounds import value_bounds
 from jax2onnx_lax.indexing._value_facts import set_range
+from jax2onnx_lax.recurrence._in_order import IN_ORDER
+from jax2onnx_lax.recurrence.linear_scans import linear_scan
 
 __all__ = ["composites", "rules"]
 
@@ -65,6 +68,22 @@ def scan(
     if not whole.xs or not is_positive(length):
         return whole.as_loop()
     return whole.hoisted(num_consts).as_scan()
+
+
+@rules.lower("scan", physical=True)
+def scan_of_linear_states(ctx: Context, *operands: Value, **params: Any) -> Sequence[Value]:
+    """The same of scans with states that are linear recurrences, for many steps at once; it is tried first."""
+    return linear_scan(ctx, scan, operands, **params)
+
+
+@rules.lower(IN_ORDER, physical=True)
+def scan_in_order(ctx: Context, *operands: Value, num_carry: int) -> Sequence[Value]:
+    """A scan in which no linear recurrence is looked for, as it is part of the computation of one."""
+    jaxpr, inputs = ctx.body
+    inner, _ = open_jaxpr(jaxpr)
+    (eqn,) = inner.eqns
+    values = dict(zip(inner.invars, inputs, strict=True))
+    return scan(ctx, *(values[v] for v in eqn.invars), **eqn.params)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,175 @@
+"""`KernelSolution`: states of matrices by a kernel for linear attention."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from jax2onnx_core import Dim
+from jax2onnx_core.jaxprs import is_static
+
+from jax2onnx_lax.recurrence._errors import Unsuitable
+from jax2onnx_lax.recurrence._matrix import Delta, Matrices
+from jax2onnx_lax.recurrence._normal_form import NormalForm
+from jax2onnx_lax.recurrence._reads import Read
+from jax2onnx_lax.recurrence._values import BatchedArray, Factor, Label, Term
+from jax2onnx_lax.recurrence.linear_attention import linear_attention
+
+__all__ = ["KernelSolution"]
+
+
+class KernelSolution:
+    """The states by linear attention, called once for each way in which they are read.
+
+    Args:
+      form: what a step makes of the state.
+      init: the first state.
+      length: the number of steps.
+    """
+
+    def __init__(self, form: NormalForm, init: jax.Array, length: Dim) -> None:
+        self._form, self._init, self._length = form, init, length
+        self._last: jax.Array | None = None
+        self.conditions: list[jax.Array] = []
+
+    @property
+    def last(self) -> jax.Array:
+        """The state after all steps."""
+        if self._last is None:
+            operands = _Operands.of(Matrices.of(self._form, self._init, self._length, None), self.conditions)
+            query = jnp.zeros_like(operands.key)
+            self._last = operands.call(query)[1]
+        return self._last
+
+    def read(self, term: Term) -> BatchedArray:
+        """See `Solution`."""
+        key = Read.axis(term, self._form.shape)
+        matrices = Matrices.of(self._form, self._init, self._length, key)
+        read = Read.of(term, matrices)
+        operands = _Operands.of(matrices, self.conditions)
+        query = read.query(matrices)
+        if term.when == "before":
+            shifted = jnp.concatenate([query[1:], jnp.zeros_like(query[:1])])
+            y, self._last = operands.call(shifted)
+            first = jnp.einsum("...gk,...kv->...gv", query[0], matrices.first())
+            y = jnp.concatenate([first[None], y[:-1]])
+        else:
+            y, self._last = operands.call(query)
+        return read.result(y, matrices)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Operands:
+    """The operands of linear attention, [T, *batch, ...]."""
+
+    matrices: Matrices
+    key: jax.Array
+    value: jax.Array
+    decay: jax.Array | None
+    beta: jax.Array | None
+
+    @staticmethod
+    def of(matrices: Matrices, conditions: list[jax.Array]) -> _Operands:
+        delta = matrices.delta()
+        if matrices.form.low is not None and delta is None:
+            raise Unsuitable("its state is written by another rule than those of the kernel")
+        key, value, scale = _written(matrices, delta)
+        m = matrices
+        beta = None if delta is None else jnp.broadcast_to(m.stack(delta.beta, [], delta.beta_scale), (m.length, *m.batch_dims))
+        return _Operands(
+            m, m.full(key, m.keys, m.key_size), m.full(value, m.values, m.value_size, scale),
+            _logarithm(m, conditions), beta,
+        )  # fmt: skip
+
+    def call(self, query: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The results [T, *batch, G, V] of queries [T, *batch, G, K], and the last state in its own order of axes."""
+        m = self.matrices
+        query = query if query.ndim == self.key.ndim + 1 else query[..., None, :]
+        pack = _Packing.of(m.batch_dims)
+        group = query.shape[-2]
+        keys, values = pack.steps(self.key, 1), pack.steps(self.value, 1)
+        queries = pack.steps(query, 2)
+        queries = queries.reshape(*queries.shape[:2], -1, queries.shape[-1])
+        decay = None if self.decay is None else pack.steps(self.decay, 1)
+        beta = None if self.beta is None else pack.steps(self.beta, 0)
+        y, last = linear_attention(queries, keys, values, pack.state(m.first()), decay, beta)
+        y = jnp.moveaxis(y, 1, 0).reshape(y.shape[1], *m.batch_dims, group, y.shape[-1])
+        return y, m.restored(last.reshape(*m.batch_dims, *last.shape[-2:]))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Packing:
+    """The other axes of a state as a batch and heads.
+
+    Attributes:
+      batch: the size of the batch.
+      heads: the number of heads.
+      split: whether the batch is the first of the axes.
+    """
+
+    batch: Dim
+    heads: int
+    split: bool
+
+    @staticmethod
+    def of(dims: Sequence[Dim]) -> _Packing:
+        """The batch is the first axis if there are several, or if its size is symbolic."""
+        split = len(dims) > 1 or (len(dims) == 1 and not is_static(dims[0]))
+        rest = dims[split:]
+        if not all(map(is_static, rest)):
+            raise Unsuitable("the number of its states is symbolic")
+        return _Packing(dims[0] if split else 1, math.prod(int(dim) for dim in rest), split)
+
+    def steps(self, x: jax.Array, own: int) -> jax.Array:
+        """[T, *batch, *own] as [B, T, H, *own]."""
+        flat = x.reshape(x.shape[0], self.batch, self.heads, *x.shape[x.ndim - own :])
+        return jnp.moveaxis(flat, 0, 1)
+
+    def state(self, x: jax.Array) -> jax.Array:
+        """[*batch, K, V] as [B, H, K, V]."""
+        return x.reshape(self.batch, self.heads, *x.shape[-2:])
+
+
+def _written(m: Matrices, delta: Delta | None) -> tuple[Sequence[Factor], Sequence[Factor], float]:
+    """The factors of the key and of the value, and the scale of the value."""
+    if delta is not None:
+        return delta.key, delta.value, delta.value_scale
+    update = m.update
+    return (
+        [f for f in update.factors if m.keys in f.labels],
+        [f for f in update.factors if m.keys not in f.labels],
+        update.scale,
+    )
+
+
+def _logarithm(m: Matrices, conditions: list[jax.Array]) -> jax.Array | None:
+    """The logarithm of the decay, [T, *batch, K or 1]; None if it is one everywhere."""
+    decay = m.form.decay
+    if len(decay) == 1 and not decay[0].factors and decay[0].scale == 1.0:
+        return None
+    if not decay:
+        return jnp.full((m.length, *m.batch_dims, 1), -jnp.inf, m.init.dtype)
+    logs = _logarithms(decay[0], m) if len(decay) == 1 else None
+    if logs is None:
+        total = functools.reduce(jnp.add, [m.stack(t.factors, [m.keys], t.scale) for t in decay])
+        conditions.append(jnp.logical_not(jnp.any(total < 0)))
+        logs = jnp.log(total)
+    return jnp.broadcast_to(logs, (m.length, *m.batch_dims, logs.shape[-1]))
+
+
+def _logarithms(term: Term, m: Matrices) -> jax.Array | None:
+    """The sum of the logarithms of a term's factors; None if one of them may be negative."""
+    if term.scale <= 0 or not all(f.value.nonnegative for f in term.factors):
+        return None
+    place: list[Label] = [m.keys]
+    parts = [
+        m.stack([f], place) if f.value.logarithm is None else m.stack([Factor(f.value.logarithm, f.labels)], place)
+        for f in term.factors
+    ]
+    logs = [x if f.value.logarithm is not None else jnp.log(x) for f, x in zip(term.factors, parts, strict=True)]
+    total = functools.reduce(jnp.add, logs)
+    return total if term.scale == 1.0 else total + math.log(term.scale)

@@ -1,0 +1,29 @@
+"""`in_order`: a scan that stays a loop, in which no recurrence is looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax import lax
+from jax2onnx_core import Call, bind_composite
+from jax2onnx_core.jax_types import PyTree
+
+__all__ = ["IN_ORDER", "in_order"]
+
+IN_ORDER = "recurrence.in_order"
+
+
+def in_order(
+    step: Callable[[Any, Any], tuple[Any, Any]], init: PyTree, xs: PyTree, length: Any = None
+) -> tuple[Any, Any]:
+    """`lax.scan(step, init, xs)`, exported step by step."""
+    first, tree = jax.tree_util.tree_flatten((init, xs))
+    count = len(jax.tree_util.tree_leaves(init))
+
+    def original() -> tuple[Any, Any]:
+        return lax.scan(step, *jax.tree_util.tree_unflatten(tree, first), length=length)
+
+    result: tuple[Any, Any] = bind_composite(IN_ORDER, Call(*first, num_carry=count), original)
+    return result

@@ -1,0 +1,54 @@
+"""`Solver`: chooses how a state that is linear in itself is computed."""
+
+from __future__ import annotations
+
+import jax
+from jax2onnx_core import Context, Dim
+
+from jax2onnx_lax.recurrence._by_kernel import KernelSolution
+from jax2onnx_lax.recurrence._carries import Solution
+from jax2onnx_lax.recurrence._elementwise import ElementwiseSolution
+from jax2onnx_lax.recurrence._errors import Unsuitable
+from jax2onnx_lax.recurrence._normal_form import NormalForm
+from jax2onnx_lax.recurrence._values import size_of
+from jax2onnx_lax.recurrence.linear_attention import is_taken
+
+__all__ = ["Solver"]
+
+#: Steps on states of more elements take longer than the step of the loop itself.
+_MOST_ELEMENTS = 4096
+
+
+class Solver:
+    """Solves the states of a scan, and keeps what has to hold for the results to be those of the scan.
+
+    Args:
+      ctx: the context of the scan.
+    """
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self.solved: list[KernelSolution | ElementwiseSolution] = []
+
+    @property
+    def conditions(self) -> list[jax.Array]:
+        """Bool scalars: the results are those of the scan where all hold."""
+        return [condition for solution in self.solved for condition in solution.conditions]
+
+    def __call__(self, form: NormalForm, init: jax.Array, length: Dim) -> Solution:
+        """The state of a form, from its first value on.
+
+        Raises:
+          Unsuitable: it is best computed step by step.
+        """
+        solution = self._chosen(form, init, length)
+        self.solved.append(solution)
+        return solution
+
+    def _chosen(self, form: NormalForm, init: jax.Array, length: Dim) -> KernelSolution | ElementwiseSolution:
+        size = size_of(form.shape)
+        if form.low is None and size is not None and size <= _MOST_ELEMENTS:
+            return ElementwiseSolution(form, init, length)
+        if is_taken(self._ctx, init.dtype):
+            return KernelSolution(form, init, length)
+        raise Unsuitable(f"its states are large, and {self._ctx.target.name} has no kernel for them")
