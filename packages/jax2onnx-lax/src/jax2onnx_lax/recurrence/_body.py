@@ -139,6 +139,8 @@ def _opaque(eqn: Equation, operands: Sequence[Value]) -> list[Value]:
 def _is_nonnegative(eqn: Equation, operands: Sequence[Value]) -> bool:
     """Whether the first result of an equation has no elements below zero; NaN may be among them."""
     name = eqn.primitive.name
+    if name in ("pow", "sqrt", "integer_pow"):
+        return operands[0].nonnegative
     if name in ("mul", "add"):
         return all(x.nonnegative for x in operands)
     if name in ("select_n", "max"):

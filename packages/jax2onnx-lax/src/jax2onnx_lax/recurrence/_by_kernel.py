@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Sequence
 
@@ -13,10 +12,11 @@ from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 
 from jax2onnx_lax.recurrence._errors import Unsuitable
+from jax2onnx_lax.recurrence._logarithms import logarithm
 from jax2onnx_lax.recurrence._matrix import Delta, Matrices
 from jax2onnx_lax.recurrence._normal_form import NormalForm
 from jax2onnx_lax.recurrence._reads import Read
-from jax2onnx_lax.recurrence._values import BatchedArray, Factor, Label, Term
+from jax2onnx_lax.recurrence._values import BatchedArray, Factor, Term
 from jax2onnx_lax.recurrence.linear_attention import linear_attention
 
 __all__ = ["KernelSolution"]
@@ -35,6 +35,11 @@ class KernelSolution:
         self._form, self._init, self._length = form, init, length
         self._last: jax.Array | None = None
         self.conditions: list[jax.Array] = []
+
+    @staticmethod
+    def takes(form: NormalForm, init: jax.Array, length: Dim) -> bool:
+        """Whether the kernel has the rule by which the state is written."""
+        return form.low is None or Matrices.of(form, init, length, None).delta() is not None
 
     @property
     def last(self) -> jax.Array:
@@ -82,7 +87,7 @@ class _Operands:
         beta = None if delta is None else jnp.broadcast_to(m.stack(delta.beta, [], delta.beta_scale), (m.length, *m.batch_dims))
         return _Operands(
             m, m.full(key, m.keys, m.key_size), m.full(value, m.values, m.value_size, scale),
-            _logarithm(m, conditions), beta,
+            logarithm(m, conditions), beta,
         )  # fmt: skip
 
     def call(self, query: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -144,32 +149,3 @@ def _written(m: Matrices, delta: Delta | None) -> tuple[Sequence[Factor], Sequen
         [f for f in update.factors if m.keys not in f.labels],
         update.scale,
     )
-
-
-def _logarithm(m: Matrices, conditions: list[jax.Array]) -> jax.Array | None:
-    """The logarithm of the decay, [T, *batch, K or 1]; None if it is one everywhere."""
-    decay = m.form.decay
-    if len(decay) == 1 and not decay[0].factors and decay[0].scale == 1.0:
-        return None
-    if not decay:
-        return jnp.full((m.length, *m.batch_dims, 1), -jnp.inf, m.init.dtype)
-    logs = _logarithms(decay[0], m) if len(decay) == 1 else None
-    if logs is None:
-        total = functools.reduce(jnp.add, [m.stack(t.factors, [m.keys], t.scale) for t in decay])
-        conditions.append(jnp.logical_not(jnp.any(total < 0)))
-        logs = jnp.log(total)
-    return jnp.broadcast_to(logs, (m.length, *m.batch_dims, logs.shape[-1]))
-
-
-def _logarithms(term: Term, m: Matrices) -> jax.Array | None:
-    """The sum of the logarithms of a term's factors; None if one of them may be negative."""
-    if term.scale <= 0 or not all(f.value.nonnegative for f in term.factors):
-        return None
-    place: list[Label] = [m.keys]
-    parts = [
-        m.stack([f], place) if f.value.logarithm is None else m.stack([Factor(f.value.logarithm, f.labels)], place)
-        for f in term.factors
-    ]
-    logs = [x if f.value.logarithm is not None else jnp.log(x) for f, x in zip(term.factors, parts, strict=True)]
-    total = functools.reduce(jnp.add, logs)
-    return total if term.scale == 1.0 else total + math.log(term.scale)

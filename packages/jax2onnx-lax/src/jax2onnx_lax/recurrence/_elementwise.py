@@ -1,29 +1,30 @@
 """`ElementwiseSolution`: states each of whose elements is a recurrence `h' = a h + b` of its own, in blocks of steps.
 
-A block begins without what came before it, so that all blocks run side by side; what came before is added at the end, multiplied by
-the product of the block's decays. The products and sums are those of the loop, no logarithm and no quotient is taken.
+All blocks run side by side: first from zero, with the product of their decays, from which the states at the beginnings of the blocks
+follow; then from these. No logarithm and no quotient is taken.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 
+from jax2onnx_lax.recurrence._bounds import is_moderate
 from jax2onnx_lax.recurrence._carries import read_stack
 from jax2onnx_lax.recurrence._in_order import in_order
 from jax2onnx_lax.recurrence._normal_form import NormalForm
 from jax2onnx_lax.recurrence._values import BatchedArray, Term, Value, product
 
-__all__ = ["ElementwiseSolution", "elementwise_recurrence"]
+__all__ = ["BlockwiseStates", "ElementwiseSolution"]
 
-#: Steps of a block where the number of steps is symbolic.
-_BLOCK = 32
+#: Steps of a block. They are written one after another: a loop of few steps costs more than its arithmetic.
+_BLOCK = 16
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,7 +44,11 @@ class ElementwiseSolution:
     @functools.cached_property
     def after(self) -> jax.Array:
         """The states after each step, [T, ...]."""
-        return elementwise_recurrence(self._decay, self._update, self.init)
+        return self._solved.states
+
+    @functools.cached_property
+    def _solved(self) -> BlockwiseStates:
+        return BlockwiseStates.of(self._decay, self._update, self.init)
 
     @functools.cached_property
     def before(self) -> jax.Array:
@@ -62,7 +67,7 @@ class ElementwiseSolution:
     @property
     def conditions(self) -> list[jax.Array]:
         """Whether the results are those of the loop, which sums of infinite and products of huge numbers need not be."""
-        return [_is_moderate(self._update), _is_moderate(self.init), _is_moderate(self.after)]
+        return [is_moderate(x) for x in self._solved.bounds]
 
     @functools.cached_property
     def _decay(self) -> jax.Array:
@@ -82,42 +87,68 @@ class ElementwiseSolution:
         return jnp.broadcast_to(found.array if found.timed else found.array[None], shape)
 
 
-def _is_moderate(x: jax.Array) -> jax.Array:
-    """Whether all numbers are finite and far from overflow."""
-    flat = jnp.abs(x).reshape(-1)
-    limit = math.sqrt(float(jnp.finfo(flat.dtype).max)) / 1e3
-    return jnp.all(flat < limit)
+@dataclasses.dataclass(frozen=True)
+class BlockwiseStates:
+    """States in all steps.
 
-
-def elementwise_recurrence(decay: jax.Array, update: jax.Array, init: jax.Array) -> jax.Array:
-    """The states `h[t] = decay[t] h[t-1] + update[t]` after all steps.
-
-    Args:
-      decay: [T, ...], whose other axes may be of size 1.
-      update: [T, ...].
-      init: [...].
+    Attributes:
+      states: `h[t] = decay[t] h[t-1] + update[t]`, [T, ...].
+      bounds: what the states at the ends of blocks are computed from: where all of it is finite and far from overflow, they are those
+        of the loop. Within a block the arithmetic is that of the loop itself.
     """
-    length = update.shape[0]
-    block = max(2, math.isqrt(int(length))) if is_static(length) else _BLOCK
-    count = -(-length // block)
-    decays, updates = (_blocks(x, count, block, filling) for x, filling in ((decay, 1.0), (update, 0.0)))
 
-    def within(carry: tuple[jax.Array, jax.Array], row: tuple[jax.Array, jax.Array]) -> tuple:  # type: ignore[type-arg]
-        total, state = carry[0] * row[0], carry[1] * row[0] + row[1]
-        return (total, state), (total, state)
+    states: jax.Array
+    bounds: list[jax.Array]
 
-    start = jnp.ones_like(decays[0]), jnp.zeros_like(updates[0])
-    (total, state), (totals, states) = in_order(within, start, (decays, updates))
+    @staticmethod
+    def of(decay: jax.Array, update: jax.Array, init: jax.Array) -> BlockwiseStates:
+        """The states.
+
+        Args:
+          decay: [T, ...], whose other axes may be of size 1.
+          update: [T, ...].
+          init: the state before the first step, [...].
+        """
+        length = update.shape[0]
+        if is_static(length) and length <= _BLOCK:
+            rows = [(decay[t], update[t]) for t in range(int(length))]
+            return BlockwiseStates(jnp.stack(_steps(rows, init)), [])
+        count = -(-length // _BLOCK)
+        decays, updates = (_blocks(x, count, filling) for x, filling in ((decay, 1.0), (update, 0.0)))
+        rows = list(zip(decays, updates, strict=True))
+        total, state = rows[0]
+        for factor, summand in rows[1:]:
+            total, state = total * factor, state * factor + summand
+        starts, bounds = _starts(total[:, 0], state[:, 0], init)
+        found = jnp.concatenate(_steps(rows, starts[:, None]), 1)
+        states = found.reshape(count * _BLOCK, *update.shape[1:])
+        return BlockwiseStates(states[:length], [*bounds, state, starts])
+
+
+def _starts(total: jax.Array, state: jax.Array, init: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
+    """The states before each block, from the products of the blocks' decays and from their last states, and what bounds these."""
+    if is_static(total.shape[0]):
+        outer = BlockwiseStates.of(total[:-1], state[:-1], init)
+        return jnp.concatenate([init[None], outer.states]), outer.bounds
 
     def across(carry: jax.Array, row: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         return carry * row[0] + row[1], carry
 
-    _, starts = in_order(across, init, (total, state))
-    whole = states + totals * starts[None]
-    return jnp.moveaxis(whole, 0, 1).reshape(count * block, *update.shape[1:])[:length]
+    return in_order(across, init, (total, state))[1], []
 
 
-def _blocks(x: jax.Array, count: Dim, block: int, filling: float) -> jax.Array:
-    """`x` [T, ...] in blocks [block, count, ...]."""
-    padded = jnp.pad(x, [(0, count * block - x.shape[0]), *((0, 0) for _ in x.shape[1:])], constant_values=filling)
-    return jnp.moveaxis(padded.reshape(count, block, *x.shape[1:]), 1, 0)
+def _steps(rows: Sequence[tuple[jax.Array, jax.Array]], start: jax.Array) -> list[jax.Array]:
+    """The states after each step."""
+    states = []
+    for factor, summand in rows:
+        start = start * factor + summand
+        states.append(start)
+    return states
+
+
+def _blocks(x: jax.Array, count: Dim, filling: float) -> list[jax.Array]:
+    """`x` [T, ...], filled up to whole blocks: for each step of a block its row in all blocks, [count, 1, ...]."""
+    missing = count * _BLOCK - x.shape[0]
+    if not (is_static(missing) and missing == 0):
+        x = jnp.pad(x, [(0, missing), *((0, 0) for _ in x.shape[1:])], constant_values=filling)
+    return jnp.split(x.reshape(count, _BLOCK, *x.shape[1:]), _BLOCK, 1)

@@ -9,6 +9,9 @@ import jax
 from jax import lax
 from jax2onnx_core import Call, bind_composite
 from jax2onnx_core.jax_types import PyTree
+from jax2onnx_core.jaxprs import open_jaxpr
+
+from jax2onnx_lax.recurrence._errors import Unsuitable
 
 __all__ = ["IN_ORDER", "in_order"]
 
@@ -25,5 +28,9 @@ def in_order(
     def original() -> tuple[Any, Any]:
         return lax.scan(step, *jax.tree_util.tree_unflatten(tree, first), length=length)
 
+    equations = open_jaxpr(jax.make_jaxpr(original)())[0].eqns
+    results = jax.tree_util.tree_leaves(jax.eval_shape(original))
+    if len(equations) != 1 or len(equations[0].outvars) != len(results):
+        raise Unsuitable("JAX simplifies what remains of it")
     result: tuple[Any, Any] = bind_composite(IN_ORDER, Call(*first, num_carry=count), original)
     return result

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 from jax2onnx_core import Context, Dim
 
 from jax2onnx_lax.recurrence._by_kernel import KernelSolution
 from jax2onnx_lax.recurrence._carries import Solution
+from jax2onnx_lax.recurrence._chunks import ChunkSolution
 from jax2onnx_lax.recurrence._elementwise import ElementwiseSolution
 from jax2onnx_lax.recurrence._errors import Unsuitable
 from jax2onnx_lax.recurrence._normal_form import NormalForm
@@ -19,6 +21,9 @@ __all__ = ["Solver"]
 _MOST_ELEMENTS = 4096
 
 
+_AnySolution = KernelSolution | ChunkSolution | ElementwiseSolution
+
+
 class Solver:
     """Solves the states of a scan, and keeps what has to hold for the results to be those of the scan.
 
@@ -28,7 +33,7 @@ class Solver:
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        self.solved: list[KernelSolution | ElementwiseSolution] = []
+        self.solved: list[_AnySolution] = []
 
     @property
     def conditions(self) -> list[jax.Array]:
@@ -45,10 +50,12 @@ class Solver:
         self.solved.append(solution)
         return solution
 
-    def _chosen(self, form: NormalForm, init: jax.Array, length: Dim) -> KernelSolution | ElementwiseSolution:
+    def _chosen(self, form: NormalForm, init: jax.Array, length: Dim) -> _AnySolution:
+        if init.dtype not in (jnp.float32, jnp.float64, jnp.complex64, jnp.complex128):
+            raise Unsuitable(f"its state is of {init.dtype}, in which each step rounds")
         size = size_of(form.shape)
         if form.low is None and size is not None and size <= _MOST_ELEMENTS:
             return ElementwiseSolution(form, init, length)
-        if is_taken(self._ctx, init.dtype):
+        if is_taken(self._ctx, init.dtype) and KernelSolution.takes(form, init, length):
             return KernelSolution(form, init, length)
-        raise Unsuitable(f"its states are large, and {self._ctx.target.name} has no kernel for them")
+        return ChunkSolution(form, init, length)
