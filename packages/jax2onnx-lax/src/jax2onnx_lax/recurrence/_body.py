@@ -31,6 +31,8 @@ class Body:
     Attributes:
       results: the values of its results, the carry first.
       values: the values of the variables of its outermost jaxpr.
+      updates: the carries after the step, as sums of products.
+      reordered: products without a state that are summed in another order than the body does it.
     """
 
     def __init__(self, jaxpr: Jaxpr, operands: Sequence[Value], carry: Mapping[int, State]) -> None:
@@ -42,6 +44,7 @@ class Body:
         """  # fmt: skip
         self.values: dict[Var, Value] = {}
         self.updates: dict[State, Value] = {}
+        self.reordered: list[Term] = []
         inner, consts = open_jaxpr(jaxpr)
         self.values.update(zip(inner.constvars, map(_constant, consts), strict=True))
         marks = {inner.outvars[i]: state for i, state in carry.items() if not is_literal(inner.outvars[i])}
@@ -76,8 +79,15 @@ class Body:
         if len(eqn.outvars) == 1 and np.issubdtype(eqn.outvars[0].aval.dtype, np.inexact):
             value = applied(eqn, operands)
             if value is not None:
+                self.reordered += [] if not value.states else [t for t in value.terms if _is_reordered(t)]
                 return [value]
         return _opaque(eqn, operands)
+
+
+def _is_reordered(term: Term) -> bool:
+    """Whether a product has factors that the body multiplies by each other before it sums."""
+    summed = term.labels - set(term.out)
+    return term.state is None and len(term.factors) > 2 and bool(summed)
 
 
 def state_value(state: State, shape: Sequence[Any], dtype: Any, *, after: bool) -> Value:

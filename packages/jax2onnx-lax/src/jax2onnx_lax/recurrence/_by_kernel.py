@@ -84,7 +84,11 @@ class _Operands:
             raise Unsuitable("its state is written by another rule than those of the kernel")
         key, value, scale = _written(matrices, delta)
         m = matrices
-        beta = None if delta is None else jnp.broadcast_to(m.stack(delta.beta, [], delta.beta_scale), (m.length, *m.batch_dims))
+        beta = (
+            None
+            if delta is None
+            else jnp.broadcast_to(m.stack(delta.beta, [], delta.beta_scale), (m.length, *m.batch_dims))
+        )
         return _Operands(
             m, m.full(key, m.keys, m.key_size), m.full(value, m.values, m.value_size, scale),
             logarithm(m, conditions), beta,

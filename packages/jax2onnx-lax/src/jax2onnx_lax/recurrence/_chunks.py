@@ -185,7 +185,9 @@ class _Chunks:
 
     def _read(self, query: jax.Array, before: bool) -> jax.Array:
         states, _, seen = self.states
-        result = self._decayed(query, strict=before) @ states + self._scores(query, self.key, strict=before) @ self.value
+        result = (
+            self._decayed(query, strict=before) @ states + self._scores(query, self.key, strict=before) @ self.value
+        )
         if self.write is not None and seen is not None:
             result = result + self._scores(query, self.write, strict=before) @ seen
         return _unchunked(result, self.matrices.length)

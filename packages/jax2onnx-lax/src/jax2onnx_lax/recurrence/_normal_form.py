@@ -75,7 +75,9 @@ class NormalForm:
 
 def _mixed(term: Term, axes: Sequence[Label], shape: Sequence[Dim]) -> list[int]:
     """The axes along which a term mixes the elements of the state."""
-    others = [i for i, (own, label) in enumerate(zip(term.axes, axes, strict=True)) if own != label and not _is_one(shape[i])]
+    others = [
+        i for i, (own, label) in enumerate(zip(term.axes, axes, strict=True)) if own != label and not _is_one(shape[i])
+    ]
     if any(term.axes[i] in axes for i in others):
         raise Unsuitable("a step exchanges the axes of its state")
     return others

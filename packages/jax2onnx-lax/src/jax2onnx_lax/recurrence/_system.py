@@ -15,6 +15,7 @@ from jax2onnx_core.jaxprs import is_literal, open_jaxpr
 
 from jax2onnx_lax._compat import bind_equation
 from jax2onnx_lax.control_flow._loop_bodies import LoopBody
+from jax2onnx_lax.recurrence._bounds import is_moderate
 from jax2onnx_lax.recurrence._body import Body, state_value
 from jax2onnx_lax.recurrence._carries import Carry, Given, Solution, delayed
 from jax2onnx_lax.recurrence._errors import Unsuitable
@@ -95,6 +96,12 @@ class System:
         carry, update = self._carries[index], self._updates[index]
         cycle = any(j != index and index in self._reached[j] for j in self._reached[index])
         return carry in update.states and carry not in update.needs and not cycle
+
+    @property
+    def conditions(self) -> list[jax.Array]:
+        """Bool scalars: sums of products are the same in the order in which they are computed here where all hold."""
+        factors = dict.fromkeys(factor.value for term in self._body.reordered for factor in term.factors)
+        return [is_moderate(value.array().array) for value in factors]
 
     def results(self) -> list[jax.Array]:
         """The last carry and the stacks of the results."""

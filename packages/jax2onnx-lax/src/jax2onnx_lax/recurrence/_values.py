@@ -134,7 +134,9 @@ class Value:
     @property
     def states(self) -> frozenset[State]:
         """The states that its terms have."""
-        return frozenset(term.state for term in self.terms if term.state is not None) if not self.is_plain else frozenset()
+        return (
+            frozenset(term.state for term in self.terms if term.state is not None) if not self.is_plain else frozenset()
+        )
 
     @property
     def all_states(self) -> frozenset[State]:

@@ -63,7 +63,12 @@ def linear_attention(
 
 
 def _in_steps(
-    query: jax.Array, key: jax.Array, value: jax.Array, state: jax.Array, decay: jax.Array | None, beta: jax.Array | None
+    query: jax.Array,
+    key: jax.Array,
+    value: jax.Array,
+    state: jax.Array,
+    decay: jax.Array | None,
+    beta: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array]:
     group = query.shape[2] // key.shape[2]
     rows = [jnp.moveaxis(x, 1, 0) for x in (query, key, value, *(x for x in (decay, beta) if x is not None))]

@@ -43,7 +43,9 @@ def linear_scan(
     traced = task.traced(operands)
     if traced is None:
         ctx.decline("no value that its steps hand on is linear in itself")
-    return task.lowered(traced, operands, {"jaxpr": jaxpr, "length": length, "reverse": reverse, "unroll": unroll, **params})
+    return task.lowered(
+        traced, operands, {"jaxpr": jaxpr, "length": length, "reverse": reverse, "unroll": unroll, **params}
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,9 +70,9 @@ class _Task:
         def compute(*arrays: jax.Array) -> list[jax.Array]:
             nonlocal guarded
             solver = Solver(self.ctx)
-            results = self._results(arrays, operands, solver)
-            guarded = bool(solver.conditions)
-            return [*results, *([jnp.all(jnp.stack(solver.conditions))] if guarded else [])]
+            results, conditions = self._results(arrays, operands, solver)
+            guarded = bool(conditions)
+            return [*results, *([jnp.all(jnp.stack(conditions))] if guarded else [])]
 
         try:
             jaxpr = jax.make_jaxpr(compute)(*map(struct, self.ctx.avals_in))
@@ -80,7 +82,10 @@ class _Task:
             self.ctx.decline(str(reason))
         return _Traced(jaxpr, guarded)
 
-    def _results(self, arrays: Sequence[jax.Array], values: Sequence[Value], solver: Solver) -> list[jax.Array]:
+    def _results(
+        self, arrays: Sequence[jax.Array], values: Sequence[Value], solver: Solver
+    ) -> tuple[list[jax.Array], list[jax.Array]]:
+        """The results, and what has to hold for them to be those of the scan."""
         first, count = self.counts
         rows = [jnp.flip(x, 0) if self.reverse else x for x in arrays[first + count :]]
         nonnegative = [self._is_nonnegative(value) for value in values[:first]]
@@ -91,7 +96,8 @@ class _Task:
         results = system.results()
         if not solver.solved:
             raise _NotLinear
-        return [*results[:count], *(jnp.flip(y, 0) if self.reverse else y for y in results[count:])]
+        stacks = [jnp.flip(y, 0) if self.reverse else y for y in results[count:]]
+        return [*results[:count], *stacks], [*solver.conditions, *system.conditions]
 
     def _is_nonnegative(self, value: Value) -> bool:
         known = self.ctx.known(value)
