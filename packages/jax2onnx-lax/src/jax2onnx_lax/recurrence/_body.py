@@ -14,7 +14,7 @@ from jax2onnx_core.jaxprs import is_drop_var, is_jaxpr, is_literal, open_jaxpr
 
 from jax2onnx_lax._compat import bind_equation
 from jax2onnx_lax.recurrence._algebra import applied
-from jax2onnx_lax.recurrence._errors import Unsuitable
+from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._values import BatchedArray, State, Term, Value, new_labels
 
 __all__ = ["Body", "state_value"]
@@ -36,11 +36,10 @@ class Body:
     """
 
     def __init__(self, jaxpr: Jaxpr, operands: Sequence[Value], carry: Mapping[int, State]) -> None:
-        """
-        Args:
-          jaxpr: the body.
-          operands: the values of its operands.
-          carry: the carries whose values after the step other values may be computed from, by their place in the results.
+        """Args:
+        jaxpr: the body.
+        operands: the values of its operands.
+        carry: the carries whose values after the step other values may be computed from, by their place in the results.
         """  # fmt: skip
         self.values: dict[Var, Value] = {}
         self.updates: dict[State, Value] = {}
@@ -56,7 +55,7 @@ class Body:
         values.update(zip(inner.invars, operands, strict=True))
         for eqn in inner.eqns:
             if eqn.effects:
-                raise Unsuitable("its body has effects")
+                raise UnsuitableError("its body has effects")
             results = self._results(eqn, [_read(values, v) for v in eqn.invars], marks)
             for var, value in zip(eqn.outvars, results, strict=True):
                 values[var] = self._marked(value, marks[var]) if var in marks else value

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 
-from jax2onnx_lax.recurrence._errors import Unsuitable
+from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._logarithms import logarithm
 from jax2onnx_lax.recurrence._matrix import Delta, Matrices
 from jax2onnx_lax.recurrence._normal_form import NormalForm
@@ -81,7 +81,7 @@ class _Operands:
     def of(matrices: Matrices, conditions: list[jax.Array]) -> _Operands:
         delta = matrices.delta()
         if matrices.form.low is not None and delta is None:
-            raise Unsuitable("its state is written by another rule than those of the kernel")
+            raise UnsuitableError("its state is written by another rule than those of the kernel")
         key, value, scale = _written(matrices, delta)
         m = matrices
         beta = (
@@ -130,7 +130,7 @@ class _Packing:
         split = len(dims) > 1 or (len(dims) == 1 and not is_static(dims[0]))
         rest = dims[split:]
         if not all(map(is_static, rest)):
-            raise Unsuitable("the number of its states is symbolic")
+            raise UnsuitableError("the number of its states is symbolic")
         return _Packing(dims[0] if split else 1, math.prod(int(dim) for dim in rest), split)
 
     def steps(self, x: jax.Array, own: int) -> jax.Array:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax2onnx_core import Dim
 
-from jax2onnx_lax.recurrence._errors import Unsuitable
+from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._values import BatchedArray, Factor, Term, Value, product
 
 __all__ = ["Carry", "Given", "Solution", "delayed", "read_stack"]
@@ -75,6 +75,6 @@ def delayed(init: jax.Array, after: BatchedArray, length: Dim) -> Given:
 def read_stack(term: Term, stack: jax.Array) -> BatchedArray:
     """A term with a state whose values are `[T, ...]`."""
     if len(term.axes) != stack.ndim - 1:
-        raise Unsuitable("a state has another rank than its values")
+        raise UnsuitableError("a state has another rank than its values")
     leaf = Value(stack.shape[1:], stack.dtype, lambda: BatchedArray(stack, True))
     return product((*term.factors, Factor(leaf, term.axes)), term.out, term.scale)

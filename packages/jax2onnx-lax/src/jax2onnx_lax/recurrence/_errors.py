@@ -1,9 +1,9 @@
-"""`Unsuitable`: a scan is no linear recurrence that is computed faster than step by step."""
+"""`UnsuitableError`: a scan is no linear recurrence that is computed faster than step by step."""
 
 from __future__ import annotations
 
-__all__ = ["Unsuitable"]
+__all__ = ["UnsuitableError"]
 
 
-class Unsuitable(Exception):
+class UnsuitableError(Exception):
     """A scan stays a loop; the text says why."""

@@ -11,7 +11,7 @@ from jax2onnx_core import Call, bind_composite
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.jaxprs import open_jaxpr
 
-from jax2onnx_lax.recurrence._errors import Unsuitable
+from jax2onnx_lax.recurrence._errors import UnsuitableError
 
 __all__ = ["IN_ORDER", "in_order"]
 
@@ -31,6 +31,6 @@ def in_order(
     equations = open_jaxpr(jax.make_jaxpr(original)())[0].eqns
     results = jax.tree_util.tree_leaves(jax.eval_shape(original))
     if len(equations) != 1 or len(equations[0].outvars) != len(results):
-        raise Unsuitable("JAX simplifies what remains of it")
+        raise UnsuitableError("JAX simplifies what remains of it")
     result: tuple[Any, Any] = bind_composite(IN_ORDER, Call(*first, num_carry=count), original)
     return result

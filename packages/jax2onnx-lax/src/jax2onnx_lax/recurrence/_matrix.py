@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax2onnx_core import Dim
 
-from jax2onnx_lax.recurrence._errors import Unsuitable
+from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._normal_form import NormalForm
 from jax2onnx_lax.recurrence._values import BatchedArray, Factor, Label, Term, product
 
@@ -50,18 +50,18 @@ class Matrices:
         """The roles of the axes, of which that of the key may be known.
 
         Raises:
-          Unsuitable: no two axes have these roles.
+          UnsuitableError: no two axes have these roles.
         """
         mixed = None if form.low is None else form.low.axis
         if mixed is not None and key is not None and key != mixed:
-            raise Unsuitable("its state is read along another axis than it is written by")
+            raise UnsuitableError("its state is read along another axis than it is written by")
         known = mixed if key is None else key
         rank = len(form.shape)
         for candidate in range(rank) if known is None else [known]:
             for value in reversed(range(rank)):
                 if value != candidate and _separates(form, candidate, value):
                     return Matrices(form, candidate, value, init, length)
-        raise Unsuitable("its state is no sum of products of keys and values")
+        raise UnsuitableError("its state is no sum of products of keys and values")
 
     @property
     def batch(self) -> list[Label]:

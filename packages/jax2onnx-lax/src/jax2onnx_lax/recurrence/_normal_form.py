@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 
-from jax2onnx_lax.recurrence._errors import Unsuitable
+from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._values import Label, State, Term, Value, new_labels
 
 __all__ = ["NormalForm", "RankOne"]
@@ -47,12 +47,19 @@ class NormalForm:
     low: RankOne | None
     update: tuple[Term, ...]
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether what a step multiplies and adds has all axes of the state from the beginning."""
+        wide = {label for label, dim in zip(self.axes, self.shape, strict=True) if not _is_one(dim)}
+        terms = (*self.decay, *self.update)
+        return all(any(wide <= set(factor.labels) for factor in term.factors) for term in terms if term.factors)
+
     @staticmethod
     def of(state: State, new: Value) -> NormalForm:
         """The form of the state's value after a step.
 
         Raises:
-          Unsuitable: the value is affine in the state, but in another way.
+          UnsuitableError: the value is affine in the state, but in another way.
         """
         axes = new_labels(len(new.shape))
         decay, low, update = [], [], []
@@ -67,9 +74,9 @@ class NormalForm:
             elif len(mixed) == 1:
                 low.append(_rank_one(term, axes, mixed[0]))
             else:
-                raise Unsuitable("a step mixes the elements of its state along several axes")
+                raise UnsuitableError("a step mixes the elements of its state along several axes")
         if len(low) > 1:
-            raise Unsuitable("a step mixes the elements of its state in several ways")
+            raise UnsuitableError("a step mixes the elements of its state in several ways")
         return NormalForm(new.shape, axes, tuple(decay), low[0] if low else None, tuple(update))
 
 
@@ -79,7 +86,7 @@ def _mixed(term: Term, axes: Sequence[Label], shape: Sequence[Dim]) -> list[int]
         i for i, (own, label) in enumerate(zip(term.axes, axes, strict=True)) if own != label and not _is_one(shape[i])
     ]
     if any(term.axes[i] in axes for i in others):
-        raise Unsuitable("a step exchanges the axes of its state")
+        raise UnsuitableError("a step exchanges the axes of its state")
     return others
 
 
@@ -94,7 +101,7 @@ def _rank_one(term: Term, axes: Sequence[Label], axis: int) -> RankOne:
     term = term.renamed({own: label for i, (own, label) in enumerate(zip(term.axes, axes, strict=True)) if i != axis})
     for factor in term.factors:
         if inside in factor.labels and axes[axis] in factor.labels:
-            raise Unsuitable("a step multiplies its state by a matrix")
+            raise UnsuitableError("a step multiplies its state by a matrix")
     return RankOne(term, axis, inside)
 
 

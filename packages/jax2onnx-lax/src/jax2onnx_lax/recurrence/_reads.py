@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 
-from jax2onnx_lax.recurrence._errors import Unsuitable
+from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._matrix import Matrices
 from jax2onnx_lax.recurrence._values import BatchedArray, Factor, Label, Term, Value, product
 
@@ -38,12 +38,12 @@ class Read:
         """The axis of the state over which a read sums.
 
         Raises:
-          Unsuitable: there is not exactly one.
+          UnsuitableError: there is not exactly one.
         """
         summed = [i for i, label in enumerate(term.axes) if label not in term.out]
         wide = [i for i in summed if not (is_static(shape[i]) and int(shape[i]) == 1)] if len(summed) > 1 else summed
         if len(wide) != 1:
-            raise Unsuitable("its state is needed in all steps, not only products of it with queries")
+            raise UnsuitableError("its state is needed in all steps, not only products of it with queries")
         return wide[0]
 
     @staticmethod
@@ -55,7 +55,7 @@ class Read:
         inside = {*matrices.batch, matrices.keys}
         extra = tuple(dict.fromkeys(label for f in queries for label in f.labels if label not in inside))
         if any(label not in term.out for label in extra) or matrices.values in extra:
-            raise Unsuitable("its state is read by a product of several sums")
+            raise UnsuitableError("its state is read by a product of several sums")
         return Read(term, queries, others, extra)
 
     def query(self, m: Matrices) -> jax.Array:
@@ -74,7 +74,7 @@ class Read:
         sizes = {label: f.value.shape[axis] for f in self.queries for axis, label in enumerate(f.labels)}
         found = [sizes[label] for label in self.extra]
         if not all(map(is_static, found)):
-            raise Unsuitable("the number of queries of a state is symbolic")
+            raise UnsuitableError("the number of queries of a state is symbolic")
         return found
 
     def result(self, y: jax.Array, m: Matrices) -> BatchedArray:

@@ -10,16 +10,18 @@ from jax2onnx_lax.recurrence._by_kernel import KernelSolution
 from jax2onnx_lax.recurrence._carries import Solution
 from jax2onnx_lax.recurrence._chunks import ChunkSolution
 from jax2onnx_lax.recurrence._elementwise import ElementwiseSolution
-from jax2onnx_lax.recurrence._errors import Unsuitable
+from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._normal_form import NormalForm
 from jax2onnx_lax.recurrence._values import size_of
 from jax2onnx_lax.recurrence.linear_attention import is_taken
 
 __all__ = ["Solver"]
 
-#: Steps on states of more elements take longer than the step of the loop itself.
-_MOST_ELEMENTS = 4096
+#: A step on a larger state takes as long as the loop around it. More where the step also computes products along the axes of the state.
+_MOST_ELEMENTS, _MOST_OF_PRODUCTS = 1024, 4096
 
+#: Of fewer steps the loop is faster than blocks and chunks.
+_FEWEST_STEPS = 32
 
 _AnySolution = KernelSolution | ChunkSolution | ElementwiseSolution
 
@@ -36,6 +38,11 @@ class Solver:
         self.solved: list[_AnySolution] = []
 
     @property
+    def least(self) -> int:
+        """The number of steps below which the loop is faster."""
+        return 0 if all(isinstance(solution, KernelSolution) for solution in self.solved) else _FEWEST_STEPS
+
+    @property
     def conditions(self) -> list[jax.Array]:
         """Bool scalars: the results are those of the scan where all hold."""
         return [condition for solution in self.solved for condition in solution.conditions]
@@ -44,7 +51,7 @@ class Solver:
         """The state of a form, from its first value on.
 
         Raises:
-          Unsuitable: it is best computed step by step.
+          UnsuitableError: it is best computed step by step.
         """
         solution = self._chosen(form, init, length)
         self.solved.append(solution)
@@ -52,9 +59,10 @@ class Solver:
 
     def _chosen(self, form: NormalForm, init: jax.Array, length: Dim) -> _AnySolution:
         if init.dtype not in (jnp.float32, jnp.float64, jnp.complex64, jnp.complex128):
-            raise Unsuitable(f"its state is of {init.dtype}, in which each step rounds")
+            raise UnsuitableError(f"its state is of {init.dtype}, in which each step rounds")
         size = size_of(form.shape)
-        if form.low is None and size is not None and size <= _MOST_ELEMENTS:
+        limit = _MOST_ELEMENTS if form.is_plain else _MOST_OF_PRODUCTS
+        if form.low is None and size <= limit:
             return ElementwiseSolution(form, init, length)
         if is_taken(self._ctx, init.dtype) and KernelSolution.takes(form, init, length):
             return KernelSolution(form, init, length)

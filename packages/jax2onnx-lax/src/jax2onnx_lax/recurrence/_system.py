@@ -15,10 +15,10 @@ from jax2onnx_core.jaxprs import is_literal, open_jaxpr
 
 from jax2onnx_lax._compat import bind_equation
 from jax2onnx_lax.control_flow._loop_bodies import LoopBody
-from jax2onnx_lax.recurrence._bounds import is_moderate
 from jax2onnx_lax.recurrence._body import Body, state_value
+from jax2onnx_lax.recurrence._bounds import is_moderate
 from jax2onnx_lax.recurrence._carries import Carry, Given, Solution, delayed
-from jax2onnx_lax.recurrence._errors import Unsuitable
+from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._in_order import in_order
 from jax2onnx_lax.recurrence._normal_form import NormalForm
 from jax2onnx_lax.recurrence._values import BatchedArray, State, Value
@@ -82,7 +82,7 @@ class System:
         def before() -> BatchedArray:
             solution = carry.solution
             if not isinstance(solution, Given):
-                raise Unsuitable("a carry of integers is a sum of products")
+                raise UnsuitableError("a carry of integers is a sum of products")
             return BatchedArray(solution.before, True)
 
         return Value(carry.init.shape, carry.init.dtype, before, needs=frozenset({carry}))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
@@ -12,8 +14,6 @@ import jax.numpy as jnp
 from jax2onnx_core import Dim
 from jax2onnx_core.jax_types import Dtype
 from jax2onnx_core.jaxprs import is_static
-
-from jax2onnx_lax.recurrence._errors import Unsuitable
 
 __all__ = ["BatchedArray", "Factor", "Label", "State", "Term", "Value", "new_labels", "product", "size_of"]
 
@@ -145,22 +145,28 @@ class Value:
 
     def array(self) -> BatchedArray:
         """The value in all steps."""
-        waiting = [self]
+        # What it is made of comes first, however deep that is: Python's stack is not.
+        waiting: list[Value] = [self]
         while waiting:
-            value = waiting[-1]
-            unknown = [] if value._known else [x for x in value._parts() if x._known is None]
-            waiting += unknown
+            unknown = [] if waiting[-1].is_known else [x for x in waiting[-1].parts if not x.is_known]
             if not unknown:
-                value._compute()
-                waiting.pop()
-        return self._compute()
+                waiting.pop().compute()
+            waiting += unknown
+        return self.compute()
 
-    def _compute(self) -> BatchedArray:
+    @property
+    def is_known(self) -> bool:
+        """Whether its array is computed."""
+        return self._known is not None
+
+    def compute(self) -> BatchedArray:
+        """The same as `array` for a value whose parts are known."""
         if self._known is None:
             self._known = self._array() if self._array is not None else self._sum()
         return self._known
 
-    def _parts(self) -> Sequence[Value]:
+    @property
+    def parts(self) -> Sequence[Value]:
         """The values that its array is made of."""
         if self._array is not None:
             return self._operands
@@ -186,43 +192,32 @@ class Value:
 def product(factors: Sequence[Factor], out: Sequence[Label], scale: float = 1.0) -> BatchedArray:
     """The product of factors, summed over the axes that `out` does not name; axes that no factor has are of size 1."""
     arrays = [(factor.value.array(), factor.labels) for factor in factors]
-    timed = any(array.timed for array, _ in arrays)
-    present = [label for label in out if any(label in labels for _, labels in arrays)]
-    step: Label = -1
-    operands: list[object] = []
-    for array, labels in arrays:
-        operands += [array.array, [step, *labels] if array.timed else list(labels)]
-    if not operands:
+    if not arrays:
         return BatchedArray(jnp.full((1,) * len(out), scale), False)
-    names = {label: index for index, label in enumerate(dict.fromkeys(l for group in operands[1::2] for l in group))}  # type: ignore[attr-defined]
-    numbered = [[names[label] for label in x] if isinstance(x, list) else x for x in operands]
-    result = _einsum(numbered, [names[label] for label in ([step] if timed else []) + present])
-    absent = tuple(index + timed for index, label in enumerate(out) if label not in present)
-    result = jnp.expand_dims(result, absent)
+    timed = any(array.timed for array, _ in arrays)
+    step: tuple[Label, ...] = (-1,)
+    operands = [(array.array, step * array.timed + labels) for array, labels in arrays]
+    present = {label for _, labels in arrays for label in labels}
+    result = _einsum(operands, [*step * timed, *(label for label in out if label in present)])
+    result = jnp.expand_dims(result, tuple(index + timed for index, label in enumerate(out) if label not in present))
     return BatchedArray(result if scale == 1.0 else result * scale, timed)
 
 
-def _einsum(operands: list[object], out: list[int]) -> jax.Array:
-    """`jnp.einsum` by numbers of axes; products without sums are products of broadcast arrays, which cost less."""
-    arrays: list[jax.Array] = operands[0::2]  # type: ignore[assignment]
-    labels: list[list[int]] = operands[1::2]  # type: ignore[assignment]
-    if any(label not in out for group in labels for label in group):
-        return jnp.einsum(*operands, out)
-    total: jax.Array | None = None
-    for array, group in zip(arrays, labels, strict=True):
-        order = sorted(range(len(group)), key=lambda axis: out.index(group[axis]))
-        wide = jnp.expand_dims(array.transpose(order), tuple(i for i, label in enumerate(out) if label not in group))
-        total = wide if total is None else total * wide
-    if total is None:
-        raise Unsuitable("a product has no factors")
-    return total
+def _einsum(operands: Sequence[tuple[jax.Array, tuple[Label, ...]]], out: Sequence[Label]) -> jax.Array:
+    """`jnp.einsum` by names of axes; products without sums are products of broadcast arrays, which cost less."""
+    numbers = {label: index for index, label in enumerate(dict.fromkeys(x for _, labels in operands for x in labels))}
+    if any(label not in out for label in numbers):
+        flat = [part for array, labels in operands for part in (array, [numbers[label] for label in labels])]
+        return jnp.einsum(*flat, [numbers[label] for label in out])
+    return functools.reduce(jnp.multiply, [_aligned(array, labels, out) for array, labels in operands])
 
 
-def size_of(dims: Sequence[Dim]) -> int | None:
-    """The number of elements; None where it is not known."""
-    total = 1
-    for dim in dims:
-        if not is_static(dim):
-            return None
-        total *= int(dim)
-    return total
+def _aligned(array: jax.Array, labels: Sequence[Label], out: Sequence[Label]) -> jax.Array:
+    """The array with the axes `out`, of size 1 where it has none."""
+    order = sorted(range(len(labels)), key=lambda axis: out.index(labels[axis]))
+    return jnp.expand_dims(array.transpose(order), tuple(i for i, label in enumerate(out) if label not in labels))
+
+
+def size_of(dims: Sequence[Dim]) -> int:
+    """The number of elements, where symbolic sizes count as one."""
+    return math.prod(int(dim) for dim in dims if is_static(dim))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax2onnx_core import Context, Dim, Jaxpr, Value
 from jax2onnx_core.jaxprs import is_positive, is_static, struct
+from jax2onnx_core.lowering.physical import physical_type
 
 from jax2onnx_lax._compat import scan_counts
-from jax2onnx_lax.recurrence._errors import Unsuitable
+from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._solver import Solver
 from jax2onnx_lax.recurrence._system import ScanOperands, System
 from jax2onnx_lax.reduce._branches import branch
@@ -39,89 +42,82 @@ def linear_scan(
     if not is_positive(length) or (is_static(length) and (length < _FEWEST_STEPS or unroll >= length)):
         ctx.decline("it has few steps")
     counts = scan_counts(params, len(operands))
-    task = _Task(ctx, scan, jaxpr, counts, length, reverse)
-    traced = task.traced(operands)
-    if traced is None:
-        ctx.decline("no value that its steps hand on is linear in itself")
-    return task.lowered(
-        traced, operands, {"jaxpr": jaxpr, "length": length, "reverse": reverse, "unroll": unroll, **params}
+    task = _Task(
+        ctx, functools.partial(scan, jaxpr=jaxpr, length=length, reverse=reverse, unroll=unroll, **params), operands
     )
+    traced = task.traced(jaxpr, counts, length, reverse)
+    if is_static(length) and length < traced.least:
+        ctx.decline("it has few steps")
+    return task.lowered(traced, length)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Traced:
+    """The results of a scan in another form.
+
+    Attributes:
+      jaxpr: computes them.
+      guarded: whether it has one more result, which is false where the others may not be those of the scan.
+      least: of fewer steps the scan is faster.
+    """
+
+    jaxpr: Jaxpr
+    guarded: bool
+    least: int
 
 
 @dataclasses.dataclass(frozen=True)
 class _Task:
-    """A scan to be computed in another form."""
+    """A scan to be computed in another form; `scan` writes it as a loop."""
 
     ctx: Context
     scan: ScanRule
-    jaxpr: Jaxpr
-    counts: tuple[int, int]
-    length: Dim
-    reverse: bool
+    operands: Sequence[Value]
 
-    def traced(self, operands: Sequence[Value]) -> _Traced | None:
-        """The computation of its results in another form; None if no carry is linear in itself.
-
-        Raises:
-          Declined: it would not be faster, or not the same.
-        """
-        guarded = False
+    def traced(self, jaxpr: Jaxpr, counts: tuple[int, int], length: Dim, reverse: bool) -> _Traced:
+        """The other form; declines where it would not be faster, or not the same."""
+        first, count = counts
+        nonnegative = [self._is_nonnegative(value) for value in self.operands[:first]]
+        solver = Solver(self.ctx)
+        conditions: list[jax.Array] = []
 
         def compute(*arrays: jax.Array) -> list[jax.Array]:
-            nonlocal guarded
-            solver = Solver(self.ctx)
-            results, conditions = self._results(arrays, operands, solver)
-            guarded = bool(conditions)
-            return [*results, *([jnp.all(jnp.stack(conditions))] if guarded else [])]
+            rows = [jnp.flip(x, 0) if reverse else x for x in arrays[first + count :]]
+            given = ScanOperands(arrays[:first], nonnegative, arrays[first : first + count], rows, length)
+            system = System(jaxpr, given, solver)
+            if not system.linear:
+                raise UnsuitableError("no value that its steps hand on is linear in itself")
+            results = system.results()
+            conditions.extend([*solver.conditions, *system.conditions])
+            stacks = [jnp.flip(y, 0) if reverse else y for y in results[count:]]
+            return [*results[:count], *stacks, *([jnp.all(jnp.stack(conditions))] if conditions else [])]
 
         try:
-            jaxpr = jax.make_jaxpr(compute)(*map(struct, self.ctx.avals_in))
-        except _NotLinear:
-            return None
-        except Unsuitable as reason:
+            traced = jax.make_jaxpr(compute)(*map(struct, self.ctx.avals_in))
+        except UnsuitableError as reason:
             self.ctx.decline(str(reason))
-        return _Traced(jaxpr, guarded)
-
-    def _results(
-        self, arrays: Sequence[jax.Array], values: Sequence[Value], solver: Solver
-    ) -> tuple[list[jax.Array], list[jax.Array]]:
-        """The results, and what has to hold for them to be those of the scan."""
-        first, count = self.counts
-        rows = [jnp.flip(x, 0) if self.reverse else x for x in arrays[first + count :]]
-        nonnegative = [self._is_nonnegative(value) for value in values[:first]]
-        given = ScanOperands(arrays[:first], nonnegative, arrays[first : first + count], rows, self.length)
-        system = System(self.jaxpr, given, solver)
-        if not system.linear:
-            raise _NotLinear
-        results = system.results()
         if not solver.solved:
-            raise _NotLinear
-        stacks = [jnp.flip(y, 0) if self.reverse else y for y in results[count:]]
-        return [*results[:count], *stacks], [*solver.conditions, *system.conditions]
+            self.ctx.decline("no value that its steps hand on is computed faster in another form")
+        return _Traced(traced, bool(conditions), solver.least)
 
     def _is_nonnegative(self, value: Value) -> bool:
         known = self.ctx.known(value)
         return known is not None and known.dtype.kind == "f" and bool((known >= 0).all())
 
-    def lowered(self, traced: _Traced, operands: Sequence[Value], params: dict[str, object]) -> Sequence[Value]:
-        """The results; those of the scan where they would be others."""
-        found = self.ctx.inline(traced.jaxpr, *operands)
+    def lowered(self, traced: _Traced, length: Dim) -> Sequence[Value]:
+        """The results; those of the loop where they would be others, or where the loop has few steps."""
+        if is_static(length) or not traced.least:
+            return self._guarded(self.ctx, traced)
+        few = self.ctx.op.Less(self.ctx.dim(length), self.ctx.constant(traced.least, dtype=np.int64))
+        return branch(self.ctx, few, usual=lambda sub: self._guarded(sub, traced), rare=self._looped)
+
+    def _guarded(self, ctx: Context, traced: _Traced) -> Sequence[Value]:
+        found = ctx.inline(traced.jaxpr, *self.operands)
         if not traced.guarded:
             return found
         *results, safe = found
-        return branch(
-            self.ctx, self.ctx.op.Not(safe), usual=lambda sub: results,
-            rare=lambda sub: self.scan(sub, *operands, **params),
-        )  # fmt: skip
+        return branch(ctx, ctx.op.Not(safe), usual=lambda sub: results, rare=self._looped)
 
-
-@dataclasses.dataclass(frozen=True)
-class _Traced:
-    """A computation of the results of a scan; where `guarded`, with a last result that is false where they may be wrong."""
-
-    jaxpr: Jaxpr
-    guarded: bool
-
-
-class _NotLinear(Exception):
-    """No carry of a scan is linear in itself."""
+    def _looped(self, ctx: Context) -> Sequence[Value]:
+        results = self.scan(ctx, *self.operands)
+        return [ctx.with_dims(y, physical_type(a)[1]) for y, a in zip(results, ctx.avals_out, strict=True)]
