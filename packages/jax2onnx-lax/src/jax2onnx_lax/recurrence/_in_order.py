@@ -9,7 +9,7 @@ import jax
 from jax import lax
 from jax2onnx_core import Call, bind_composite
 from jax2onnx_core.jax_types import PyTree
-from jax2onnx_core.jaxprs import open_jaxpr
+from jax2onnx_core.jaxprs import is_static, open_jaxpr
 
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 
@@ -22,6 +22,10 @@ def in_order(
     step: Callable[[Any, Any], tuple[Any, Any]], init: PyTree, xs: PyTree, length: Any = None
 ) -> tuple[Any, Any]:
     """`lax.scan(step, init, xs)`, exported step by step."""
+    if jax.tree_util.tree_leaves(xs):
+        length = None
+    elif not is_static(length):
+        raise UnsuitableError("the number of its steps is symbolic")
     first, tree = jax.tree_util.tree_flatten((init, xs))
     count = len(jax.tree_util.tree_leaves(init))
 

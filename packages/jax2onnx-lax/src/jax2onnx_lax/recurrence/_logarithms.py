@@ -44,5 +44,5 @@ def _logarithms(term: Term, m: Matrices) -> jax.Array | None:
         for f in term.factors
     ]
     logs = [x if f.value.logarithm is not None else jnp.log(x) for f, x in zip(term.factors, parts, strict=True)]
-    total = functools.reduce(jnp.add, logs)
-    return total if term.scale == 1.0 else total + math.log(term.scale)
+    first = jnp.full((m.length, *(1 for _ in m.batch), 1), math.log(term.scale), m.init.dtype)
+    return functools.reduce(jnp.add, logs) if term.scale == 1.0 and logs else functools.reduce(jnp.add, logs, first)

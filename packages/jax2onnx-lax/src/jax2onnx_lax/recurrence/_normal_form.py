@@ -9,7 +9,7 @@ from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 
 from jax2onnx_lax.recurrence._errors import UnsuitableError
-from jax2onnx_lax.recurrence._values import Label, State, Term, Value, new_labels
+from jax2onnx_lax.recurrence._values import Factor, Label, State, Term, Value, new_labels
 
 __all__ = ["NormalForm", "RankOne"]
 
@@ -66,7 +66,7 @@ class NormalForm:
         for term in new.terms:
             term = term.renamed(dict(zip(term.out, axes, strict=True)))
             if term.state is not state:
-                update.append(term)
+                update.append(_with_known_state(term, new))
                 continue
             mixed = _mixed(term, axes, new.shape)
             if not mixed:
@@ -78,6 +78,16 @@ class NormalForm:
         if len(low) > 1:
             raise UnsuitableError("a step mixes the elements of its state in several ways")
         return NormalForm(new.shape, axes, tuple(decay), low[0] if low else None, tuple(update))
+
+
+def _with_known_state(term: Term, new: Value) -> Term:
+    """The term with the values of another carry as a factor like others."""
+    other = term.state
+    if other is None:
+        return term
+    whole = Term((), term.axes, state=other, when=term.when, axes=term.axes)
+    leaf = Value(other.init.shape, new.dtype, lambda: other.read(whole))
+    return Term((*term.factors, Factor(leaf, term.axes)), term.out, term.scale)
 
 
 def _mixed(term: Term, axes: Sequence[Label], shape: Sequence[Dim]) -> list[int]:

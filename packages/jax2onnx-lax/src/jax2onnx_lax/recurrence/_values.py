@@ -37,7 +37,9 @@ class BatchedArray:
 
 
 class State(Protocol):
-    """A carry of the scan."""
+    """A carry of the scan; `init` is its first value."""
+
+    init: jax.Array
 
     def read(self, term: Term) -> BatchedArray:
         """A term that this carry is part of, in all steps."""
