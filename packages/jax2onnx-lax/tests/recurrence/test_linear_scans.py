@@ -80,7 +80,9 @@ def test_the_gradient_equals_jax(name):
     spelling = SPELLINGS[name]
 
     def gradient(*arrays):
-        return jax.grad(lambda x: sum(jnp.sin(y).sum() for y in jax.tree.leaves(spelling.function(*arrays[:-1], x))))(arrays[-1])
+        return jax.grad(lambda x: sum(jnp.sin(y).sum() for y in jax.tree.leaves(spelling.function(*arrays[:-1], x))))(
+            arrays[-1]
+        )
 
     program = to_onnx(gradient, [(40, *shape) for shape in spelling.shapes])
     _agree(program, gradient, _arguments(spelling.shapes, 40))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,12 +21,15 @@ from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, c
 from jax2onnx_lax.indexing._value_bounds import value_bounds
 from jax2onnx_lax.indexing._value_facts import set_range
 from jax2onnx_lax.recurrence._in_order import IN_ORDER
-from jax2onnx_lax.recurrence.linear_scans import linear_scan
+from jax2onnx_lax.recurrence.linear_scans import ScanBody, linear_scan
 
 __all__ = ["composites", "rules"]
 
 composites = Composites()
 rules = Rules()
+
+#: In so few steps no form is faster than the loop.
+_FEW_STEPS = 4
 
 
 @composites.call("jax.lax:scan", name="jax.lax.scan")
@@ -71,9 +73,17 @@ def scan(
 
 
 @rules.lower("scan", physical=True)
-def scan_of_linear_states(ctx: Context, *operands: Value, **params: Any) -> Sequence[Value]:
+def scan_of_linear_states(
+    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, **params: object
+) -> Sequence[Value]:
     """The same of scans with states that are linear recurrences, for many steps at once; it is tried first."""
-    return linear_scan(ctx, scan, operands, **params)
+    if not is_positive(length) or (is_static(length) and (length < _FEW_STEPS or unroll >= length)):
+        ctx.decline("it has few steps")
+    num_consts, num_carry = scan_counts(params, len(operands))
+    known = LoopBody.analyse(jaxpr, num_consts, num_carry)
+    loop = functools.partial(scan, jaxpr=jaxpr, length=length, reverse=reverse, unroll=unroll, **params)
+    body = ScanBody(jaxpr, num_consts, num_carry, known.invariant, known.counters, length, reverse)
+    return linear_scan(ctx, loop, operands, body)
 
 
 @rules.lower(IN_ORDER, physical=True)

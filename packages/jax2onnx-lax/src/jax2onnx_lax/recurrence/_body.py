@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core.jax_types import Atom, Aval, Equation, Jaxpr, Var
+from jax2onnx_core import Dim
+from jax2onnx_core.jax_types import Atom, Aval, Equation, Jaxpr, PyTree, Var
 from jax2onnx_core.jaxprs import is_drop_var, is_jaxpr, is_literal, open_jaxpr
+from jax2onnx_graph.arrays import Dtype
 
 from jax2onnx_lax._compat import bind_equation
 from jax2onnx_lax.recurrence._algebra import applied
@@ -50,7 +52,11 @@ class Body:
         self.results = self._run(inner, operands, self.values, marks)
 
     def _run(
-        self, inner: Any, operands: Sequence[Value], values: dict[Var, Value], marks: Mapping[Var, State]
+        self,
+        inner: jax.extend.core.Jaxpr,
+        operands: Sequence[Value],
+        values: dict[Var, Value],
+        marks: Mapping[Var, State],
     ) -> list[Value]:
         values.update(zip(inner.invars, operands, strict=True))
         for eqn in inner.eqns:
@@ -89,7 +95,7 @@ def _is_reordered(term: Term) -> bool:
     return term.state is None and len(term.factors) > 2 and bool(summed)
 
 
-def state_value(state: State, shape: Sequence[Any], dtype: Any, *, after: bool) -> Value:
+def state_value(state: State, shape: Sequence[Dim], dtype: Dtype, *, after: bool) -> Value:
     """A carry before or after the step as a value that other values are sums of products of."""
     axes = new_labels(len(shape))
     return Value(shape, dtype, terms=[Term((), axes, state=state, when="after" if after else "before", axes=axes)])
@@ -110,7 +116,7 @@ def _leaf(array: jax.Array, aval: Aval) -> Value:
     return Value(aval.shape, aval.dtype, lambda: BatchedArray(array, False), timed=False)
 
 
-def _constant(array: Any) -> Value:
+def _constant(array: PyTree) -> Value:
     known = isinstance(array, np.ndarray | jax.Array) and not isinstance(array, jax.core.Tracer)
     nonnegative = known and np.issubdtype(array.dtype, np.floating) and bool(np.all(np.asarray(array) >= 0))
     return Value(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 from jax import lax
-from jax2onnx_core import Call, bind_composite
+from jax2onnx_core import Call, Dim, bind_composite
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.jaxprs import is_static, open_jaxpr
 
@@ -19,22 +18,22 @@ IN_ORDER = "recurrence.in_order"
 
 
 def in_order(
-    step: Callable[[Any, Any], tuple[Any, Any]], init: PyTree, xs: PyTree, length: Any = None
-) -> tuple[Any, Any]:
+    step: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]], init: PyTree, xs: PyTree, length: Dim | None = None
+) -> tuple[PyTree, PyTree]:
     """`lax.scan(step, init, xs)`, exported step by step."""
     if jax.tree_util.tree_leaves(xs):
         length = None
-    elif not is_static(length):
+    elif length is None or not is_static(length):
         raise UnsuitableError("the number of its steps is symbolic")
     first, tree = jax.tree_util.tree_flatten((init, xs))
     count = len(jax.tree_util.tree_leaves(init))
 
-    def original() -> tuple[Any, Any]:
+    def original() -> tuple[PyTree, PyTree]:
         return lax.scan(step, *jax.tree_util.tree_unflatten(tree, first), length=length)
 
     equations = open_jaxpr(jax.make_jaxpr(original)())[0].eqns
     results = jax.tree_util.tree_leaves(jax.eval_shape(original))
     if len(equations) != 1 or len(equations[0].outvars) != len(results):
         raise UnsuitableError("JAX simplifies what remains of it")
-    result: tuple[Any, Any] = bind_composite(IN_ORDER, Call(*first, num_carry=count), original)
+    result: tuple[PyTree, PyTree] = bind_composite(IN_ORDER, Call(*first, num_carry=count), original)
     return result

@@ -5,16 +5,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 from jax2onnx_core import Dim, Jaxpr
-from jax2onnx_core.jax_types import Var
+from jax2onnx_core.jax_types import Equation, PyTree, Var
 from jax2onnx_core.jaxprs import is_literal, open_jaxpr
 
 from jax2onnx_lax._compat import bind_equation
-from jax2onnx_lax.control_flow._loop_bodies import LoopBody
 from jax2onnx_lax.recurrence._body import Body, state_value
 from jax2onnx_lax.recurrence._bounds import is_moderate
 from jax2onnx_lax.recurrence._carries import Carry, Given, Solution, delayed
@@ -39,6 +38,8 @@ class ScanOperands:
       init: the first carry.
       xs: what each step reads its row of.
       length: the number of steps.
+      invariant: the places in the carry of values that no step changes.
+      counters: those of integers that each step increases by one.
     """
 
     consts: Sequence[jax.Array]
@@ -46,6 +47,8 @@ class ScanOperands:
     init: Sequence[jax.Array]
     xs: Sequence[jax.Array]
     length: Dim
+    invariant: frozenset[int]
+    counters: frozenset[int]
 
 
 class System:
@@ -60,21 +63,18 @@ class System:
     def __init__(self, jaxpr: Jaxpr, operands: ScanOperands, solve: LinearSolver) -> None:
         self._operands, self._solve_linear = operands, solve
         self._jaxpr = open_jaxpr(jaxpr)[0]
-        first, count = len(operands.consts), len(operands.init)
-        analysed = LoopBody.analyse(jaxpr, first, count)
-        self._counters = analysed.counters
+        count = len(operands.init)
         self._carries = [Carry(i, init, self._solve) for i, init in enumerate(operands.init)]
-        carry = [self._carry_value(i, analysed.invariant) for i in range(count)]
-        states: dict[int, State] = {i: c for i, c in enumerate(self._carries) if i not in analysed.invariant}
+        carry = [self._carry_value(i) for i in range(count)]
+        states: dict[int, State] = {i: c for i, c in enumerate(self._carries) if i not in operands.invariant}
         values = [*map(_const, operands.consts, operands.nonnegative), *carry, *map(_row, operands.xs)]
         self._body = Body(jaxpr, values, states)
-        self._invariant = analysed.invariant
         self._updates = [self._body.updates.get(c, self._body.results[i]) for i, c in enumerate(self._carries)]
         self._reached = _closure([{c.index for c in u.all_states if isinstance(c, Carry)} for u in self._updates])
 
-    def _carry_value(self, index: int, invariant: frozenset[int]) -> Value:
+    def _carry_value(self, index: int) -> Value:
         carry = self._carries[index]
-        if index in invariant:
+        if index in self._operands.invariant:
             return _const(carry.init, False)
         if jnp.issubdtype(carry.init.dtype, jnp.inexact):
             return state_value(carry, carry.init.shape, carry.init.dtype, after=False)
@@ -112,12 +112,12 @@ class System:
             rows = found.array if found.timed else found.array[None]
             stacks.append(jnp.broadcast_to(rows, (length, *rows.shape[1:])))
         # The reads come first: what computes them may give the last state, too.
-        last = [c.init if i in self._invariant else c.solution.last for i, c in enumerate(self._carries)]
+        last = [c.init if i in self._operands.invariant else c.solution.last for i, c in enumerate(self._carries)]
         return [*last, *stacks]
 
     def _solve(self, carry: Carry) -> Solution:
         index, length = carry.index, self._operands.length
-        if index in self._counters:
+        if index in self._operands.counters:
             steps = jnp.arange(length, dtype=carry.init.dtype)
             return Given(carry.init + steps, carry.init + jnp.asarray(length).astype(carry.init.dtype))
         if index not in self._reached[index]:
@@ -136,7 +136,9 @@ class System:
 class _Group:
     """Carries that remain in a loop, with the equations that their next values take."""
 
-    def __init__(self, inner: Any, body: Body, carries: Sequence[Carry], operands: ScanOperands) -> None:
+    def __init__(
+        self, inner: jax.extend.core.Jaxpr, body: Body, carries: Sequence[Carry], operands: ScanOperands
+    ) -> None:
         self._inner, self._body, self._carries, self._operands = inner, body, carries, operands
         first = len(operands.consts)
         self._own = [inner.invars[first + carry.index] for carry in carries]
@@ -144,7 +146,7 @@ class _Group:
         made = {var: eqn for eqn in inner.eqns for var in eqn.outvars}
         self._equations, self._outside = self._needed(made)
 
-    def _needed(self, made: dict[Var, Any]) -> tuple[list[Any], list[Var]]:
+    def _needed(self, made: dict[Var, Equation]) -> tuple[list[Equation], list[Var]]:
         """The equations that depend on the group's carries, and the variables from outside that these read."""
         depends, equations = set(self._own), []
         for eqn in self._inner.eqns:
@@ -173,7 +175,7 @@ class _Group:
         timed = [x.timed for x in found]
         constants = [x.array for x in found if not x.timed]
 
-        def step(carry: Any, rows: Any) -> Any:
+        def step(carry: PyTree, rows: PyTree) -> PyTree:
             states, fixed = carry
             fixed_values, row_values = iter(fixed), iter(rows)
             env = dict(zip(self._own, states, strict=True))

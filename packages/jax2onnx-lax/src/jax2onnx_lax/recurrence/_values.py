@@ -12,8 +12,8 @@ from typing import Literal, Protocol
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import Dim
-from jax2onnx_core.jax_types import Dtype
 from jax2onnx_core.jaxprs import is_static
+from jax2onnx_graph.arrays import Dtype
 
 __all__ = ["BatchedArray", "Factor", "Label", "State", "Term", "Value", "new_labels", "product", "size_of"]
 

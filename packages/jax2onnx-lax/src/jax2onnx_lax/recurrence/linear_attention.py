@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Call, Context, Rules, Value, bind_composite
-from jax2onnx_core.jax_types import Dtype
+from jax2onnx_graph.arrays import Dtype
 
 from jax2onnx_lax.recurrence._in_order import in_order
 

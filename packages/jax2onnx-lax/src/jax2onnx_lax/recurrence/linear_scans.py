@@ -3,52 +3,66 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Context, Dim, Jaxpr, Value
-from jax2onnx_core.jaxprs import is_positive, is_static, struct
+from jax2onnx_core.jaxprs import is_static, struct
 from jax2onnx_core.lowering.physical import physical_type
 
-from jax2onnx_lax._compat import scan_counts
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._solver import Solver
 from jax2onnx_lax.recurrence._system import ScanOperands, System
 from jax2onnx_lax.reduce._branches import branch
 
-__all__ = ["ScanRule", "linear_scan"]
+__all__ = ["Loop", "ScanBody", "linear_scan"]
 
-#: A scan of fewer steps is no faster in another form.
-_FEWEST_STEPS = 4
-
-
-#: The rule that writes a scan as a loop.
-ScanRule = Callable[..., Sequence[Value]]
+#: Writes a scan as a loop, with its operands.
+Loop = Callable[..., Sequence[Value]]
 
 
-def linear_scan(
-    ctx: Context, scan: ScanRule, operands: Sequence[Value], jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1,
-    **params: object,
-) -> Sequence[Value]:  # fmt: skip
+@dataclasses.dataclass(frozen=True)
+class ScanBody:
+    """The body of a scan, and how it runs.
+
+    Attributes:
+      jaxpr: the body.
+      num_consts, num_carry: how many of its operands are constants, and how many of the next ones are the carry.
+      invariant: the places in the carry of values that no step changes.
+      counters: those of integers that each step increases by one.
+      length: the number of steps, at least one.
+      reverse: whether the last step comes first.
+    """
+
+    jaxpr: Jaxpr
+    num_consts: int
+    num_carry: int
+    invariant: frozenset[int]
+    counters: frozenset[int]
+    length: Dim
+    reverse: bool
+
+
+def linear_scan(ctx: Context, loop: Loop, operands: Sequence[Value], body: ScanBody) -> Sequence[Value]:
     """The results of a scan, a state of which is a linear recurrence; declines where it is best computed step by step.
 
-    States of matrices that are written by keys and read by queries become linear attention, where the target has it; small states
-    whose elements are recurrences of their own are computed in blocks. Where special values would come out otherwise, the scan is
-    a branch of the model, which is taken if there are some.
+    States of matrices that are written by keys and read by queries become linear attention, where the target has it, else products of
+    matrices over chunks of steps; small states whose elements are recurrences of their own are computed in blocks. Where special
+    values would come out otherwise, the loop is a branch of the model, which is taken if there are some.
+
+    Args:
+      ctx: the context of the scan.
+      loop: writes the scan as a loop, in the context that it gets, with the operands.
+      operands: the constants, the first carry, and what each step reads its row of.
+      body: the body.
     """
-    if not is_positive(length) or (is_static(length) and (length < _FEWEST_STEPS or unroll >= length)):
+    task = _Task(ctx, loop, operands)
+    traced = task.traced(body)
+    if is_static(body.length) and body.length < traced.least:
         ctx.decline("it has few steps")
-    counts = scan_counts(params, len(operands))
-    task = _Task(
-        ctx, functools.partial(scan, jaxpr=jaxpr, length=length, reverse=reverse, unroll=unroll, **params), operands
-    )
-    traced = task.traced(jaxpr, counts, length, reverse)
-    if is_static(length) and length < traced.least:
-        ctx.decline("it has few steps")
-    return task.lowered(traced, length)
+    return task.lowered(traced, body.length)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,28 +82,29 @@ class _Traced:
 
 @dataclasses.dataclass(frozen=True)
 class _Task:
-    """A scan to be computed in another form; `scan` writes it as a loop."""
+    """A scan to be computed in another form; `loop` writes it as it is."""
 
     ctx: Context
-    scan: ScanRule
+    loop: Loop
     operands: Sequence[Value]
 
-    def traced(self, jaxpr: Jaxpr, counts: tuple[int, int], length: Dim, reverse: bool) -> _Traced:
+    def traced(self, body: ScanBody) -> _Traced:
         """The other form; declines where it would not be faster, or not the same."""
-        first, count = counts
+        first, count = body.num_consts, body.num_carry
         nonnegative = [self._is_nonnegative(value) for value in self.operands[:first]]
         solver = Solver(self.ctx)
         conditions: list[jax.Array] = []
 
         def compute(*arrays: jax.Array) -> list[jax.Array]:
-            rows = [jnp.flip(x, 0) if reverse else x for x in arrays[first + count :]]
-            given = ScanOperands(arrays[:first], nonnegative, arrays[first : first + count], rows, length)
-            system = System(jaxpr, given, solver)
+            rows = [jnp.flip(x, 0) if body.reverse else x for x in arrays[first + count :]]
+            consts, init = arrays[:first], arrays[first : first + count]
+            given = ScanOperands(consts, nonnegative, init, rows, body.length, body.invariant, body.counters)
+            system = System(body.jaxpr, given, solver)
             if not system.linear:
                 raise UnsuitableError("no value that its steps hand on is linear in itself")
             results = system.results()
             conditions.extend([*solver.conditions, *system.conditions])
-            stacks = [jnp.flip(y, 0) if reverse else y for y in results[count:]]
+            stacks = [jnp.flip(y, 0) if body.reverse else y for y in results[count:]]
             return [*results[:count], *stacks, *([jnp.all(jnp.stack(conditions))] if conditions else [])]
 
         try:
@@ -119,5 +134,5 @@ class _Task:
         return branch(ctx, ctx.op.Not(safe), usual=lambda sub: results, rare=self._looped)
 
     def _looped(self, ctx: Context) -> Sequence[Value]:
-        results = self.scan(ctx, *self.operands)
+        results = self.loop(ctx, *self.operands)
         return [ctx.with_dims(y, physical_type(a)[1]) for y, a in zip(results, ctx.avals_out, strict=True)]
