@@ -81,7 +81,10 @@ def scan_of_linear_states(
         ctx.decline("it has few steps")
     num_consts, num_carry = scan_counts(params, len(operands))
     known = LoopBody.analyse(jaxpr, num_consts, num_carry)
-    loop = functools.partial(scan, jaxpr=jaxpr, length=length, reverse=reverse, unroll=unroll, **params)
+
+    def loop(ctx: Context, *operands: Value) -> Sequence[Value]:
+        return scan(ctx, *operands, jaxpr=jaxpr, length=length, reverse=reverse, unroll=unroll, **params)
+
     body = ScanBody(jaxpr, num_consts, num_carry, known.invariant, known.counters, length, reverse)
     return linear_scan(ctx, loop, operands, body)
 

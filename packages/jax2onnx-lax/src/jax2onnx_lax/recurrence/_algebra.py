@@ -149,12 +149,13 @@ def _summed(
     """Terms summed over axes; along one that nothing has, the sum is a multiple."""
     results = []
     for term, gone in terms:
-        multiples = [dim for label, dim in gone if label not in term.labels]
-        if not all(map(is_static, multiples)):
-            return None
         scale = term.scale
-        for dim in multiples:
-            scale *= int(dim)
+        for label, dim in gone:
+            if label in term.labels:
+                continue
+            if not is_static(dim):
+                return None
+            scale *= dim
         results.append(dataclasses.replace(term, out=tuple(out(term)), scale=scale))
     return results
 

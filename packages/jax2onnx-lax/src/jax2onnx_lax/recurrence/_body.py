@@ -102,7 +102,7 @@ def state_value(state: State, shape: Sequence[Dim], dtype: Dtype, *, after: bool
 
 
 def _read(values: Mapping[Var, Value], atom: Atom) -> Value:
-    return _literal(atom.aval, atom.val) if is_literal(atom) else values[atom]  # type: ignore[union-attr, index]
+    return _literal(atom.aval, atom.val) if is_literal(atom) else values[atom]
 
 
 def _literal(aval: Aval, number: object) -> Value:

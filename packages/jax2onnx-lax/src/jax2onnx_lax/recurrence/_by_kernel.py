@@ -117,21 +117,19 @@ class _Packing:
     Attributes:
       batch: the size of the batch.
       heads: the number of heads.
-      split: whether the batch is the first of the axes.
     """
 
     batch: Dim
     heads: int
-    split: bool
 
     @staticmethod
     def of(dims: Sequence[Dim]) -> _Packing:
         """The batch is the first axis if there are several, or if its size is symbolic."""
         split = len(dims) > 1 or (len(dims) == 1 and not is_static(dims[0]))
-        rest = dims[split:]
-        if not all(map(is_static, rest)):
+        rest = [dim for dim in dims[split:] if is_static(dim)]
+        if len(rest) < len(dims) - split:
             raise UnsuitableError("the number of its states is symbolic")
-        return _Packing(dims[0] if split else 1, math.prod(int(dim) for dim in rest), split)
+        return _Packing(dims[0] if split else 1, math.prod(rest))
 
     def steps(self, x: jax.Array, own: int) -> jax.Array:
         """[T, *batch, *own] as [B, T, H, *own]."""

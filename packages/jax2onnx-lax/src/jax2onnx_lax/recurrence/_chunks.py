@@ -105,8 +105,8 @@ class _Chunks:
             seen = m.full(inside, m.keys, m.key_size)
             rest = [f for f in low.term.factors if low.inside not in f.labels]
             write = m.full(rest, m.keys, m.key_size, low.term.scale)
-        parts = [None if x is None else _chunked(x, size) for x in (key, value, write, seen, logs)]
-        return _Chunks(m, *parts, size)  # type: ignore[arg-type]
+        write, seen, logs = (None if x is None else _chunked(x, size) for x in (write, seen, logs))
+        return _Chunks(m, _chunked(key, size), _chunked(value, size), write, seen, logs, size)
 
     @property
     def parts(self) -> list[jax.Array]:

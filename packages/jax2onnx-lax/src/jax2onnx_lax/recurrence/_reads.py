@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import jax
@@ -41,7 +42,7 @@ class Read:
           UnsuitableError: there is not exactly one.
         """
         summed = [i for i, label in enumerate(term.axes) if label not in term.out]
-        wide = [i for i in summed if not (is_static(shape[i]) and int(shape[i]) == 1)] if len(summed) > 1 else summed
+        wide = [i for i in summed if not (_is_one(shape[i]))] if len(summed) > 1 else summed
         if len(wide) != 1:
             raise UnsuitableError("its state is needed in all steps, not only products of it with queries")
         return wide[0]
@@ -65,15 +66,13 @@ class Read:
         dims = (*m.batch_dims, *sizes, m.key_size)
         array = found.array.astype(m.init.dtype)
         whole = jnp.broadcast_to(array if found.timed else array[None], (m.length, *dims))
-        group = 1
-        for size in sizes:
-            group *= int(size)
+        group = math.prod(sizes)
         return whole.reshape(m.length, *m.batch_dims, group, m.key_size)
 
-    def _sizes(self) -> list[Dim]:
+    def _sizes(self) -> list[int]:
         sizes = {label: f.value.shape[axis] for f in self.queries for axis, label in enumerate(f.labels)}
-        found = [sizes[label] for label in self.extra]
-        if not all(map(is_static, found)):
+        found = [dim for dim in (sizes[label] for label in self.extra) if is_static(dim)]
+        if len(found) < len(self.extra):
             raise UnsuitableError("the number of queries of a state is symbolic")
         return found
 
@@ -83,3 +82,7 @@ class Read:
         leaf = Value(whole.shape[1:], whole.dtype, lambda: BatchedArray(whole, True))
         read = Factor(leaf, (*m.batch, *self.extra, m.values))
         return product((*self.others, read), self.term.out, self.term.scale)
+
+
+def _is_one(dim: Dim) -> bool:
+    return is_static(dim) and dim == 1

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Call, Context, Rules, Value, bind_composite
 from jax2onnx_graph.arrays import Dtype
+from jax2onnx_graph.build.attributes import Attribute
 
 from jax2onnx_lax.recurrence._in_order import in_order
 
@@ -104,7 +105,12 @@ def lower_linear_attention(
     inputs = [query, key, value, state, decay, beta]
     while inputs[-1] is None:
         inputs.pop()
-    attributes = {"q_num_heads": query_heads, "kv_num_heads": heads, "scale": 1.0, "update_rule": rule}
+    attributes: dict[str, Attribute] = {
+        "q_num_heads": query_heads,
+        "kv_num_heads": heads,
+        "scale": 1.0,
+        "update_rule": rule,
+    }
     dtype = ctx.dtype(query)
     dims = ctx.avals_out[0].shape
     results = ctx.emit("LinearAttention", inputs, "com.microsoft", 2, [dtype, dtype], dims, attributes)

@@ -12,6 +12,7 @@ from jax2onnx_core import Context, Dim, Jaxpr, Value
 from jax2onnx_core.jaxprs import is_static, struct
 from jax2onnx_core.lowering.physical import physical_type
 
+from jax2onnx_lax._compat import inconclusive_dimension_error
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._solver import Solver
 from jax2onnx_lax.recurrence._system import ScanOperands, System
@@ -111,6 +112,8 @@ class _Task:
             traced = jax.make_jaxpr(compute)(*map(struct, self.ctx.avals_in))
         except UnsuitableError as reason:
             self.ctx.decline(str(reason))
+        except inconclusive_dimension_error:
+            self.ctx.decline("its sizes cannot be compared")
         if not solver.solved:
             self.ctx.decline("no value that its steps hand on is computed faster in another form")
         return _Traced(traced, bool(conditions), solver.least)
