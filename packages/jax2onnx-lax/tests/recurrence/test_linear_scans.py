@@ -151,6 +151,12 @@ def test_an_older_runtime_gets_no_kernel_that_it_lacks():
     assert "LinearAttention" not in _operators(program)
 
 
+def test_no_doubles_are_made_for_a_target_without_them():
+    spelling = SPELLINGS["two_states_and_a_counter"]
+    program = to_onnx(spelling.function, [("T", *shape) for shape in spelling.shapes], target="web")
+    _agree(program, spelling.function, _arguments(spelling.shapes, 40))
+
+
 def test_long_sequences_are_as_accurate_as_the_loop():
     spelling = SPELLINGS["gated_delta"]
     for target in (None, _WITHOUT_KERNEL):

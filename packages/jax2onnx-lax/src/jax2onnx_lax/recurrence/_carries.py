@@ -77,4 +77,4 @@ def read_stack(term: Term, stack: jax.Array) -> BatchedArray:
     if len(term.axes) != stack.ndim - 1:
         raise UnsuitableError("a state has another rank than its values")
     leaf = Value(stack.shape[1:], stack.dtype, lambda: BatchedArray(stack, True))
-    return product((*term.factors, Factor(leaf, term.axes)), term.out, term.scale)
+    return product((*term.factors, Factor(leaf, term.axes)), term.out, term.scale, dtype=stack.dtype)

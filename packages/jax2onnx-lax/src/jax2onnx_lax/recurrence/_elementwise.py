@@ -73,7 +73,7 @@ class ElementwiseSolution:
     def _decay(self) -> jax.Array:
         if not self.form.decay:
             return jnp.zeros((1,) * (1 + len(self.form.shape)), self.init.dtype)
-        parts = [product(term.factors, self.form.axes, term.scale) for term in self.form.decay]
+        parts = [product(term.factors, self.form.axes, term.scale, dtype=self.init.dtype) for term in self.form.decay]
         arrays = [part.array if part.timed else part.array[None] for part in parts]
         total = functools.reduce(jnp.add, arrays).astype(self.init.dtype)
         return jnp.broadcast_to(total, (self.length, *total.shape[1:]))

@@ -100,7 +100,7 @@ class Matrices:
 
     def stack(self, factors: Sequence[Factor], last: Sequence[Label], scale: float = 1.0) -> jax.Array:
         """A product of factors as [T, *batch, *last], whose axes are of size 1 where no factor has them."""
-        found = product(factors, [*self.batch, *last], scale)
+        found = product(factors, [*self.batch, *last], scale, dtype=self.init.dtype)
         return self._in_all_steps(found)
 
     def full(self, factors: Sequence[Factor], last: Label, size: Dim, scale: float = 1.0) -> jax.Array:

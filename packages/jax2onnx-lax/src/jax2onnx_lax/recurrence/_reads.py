@@ -61,7 +61,7 @@ class Read:
 
     def query(self, m: Matrices) -> jax.Array:
         """[T, *batch, G, K]."""
-        found = product(self.queries, [*m.batch, *self.extra, m.keys])
+        found = product(self.queries, [*m.batch, *self.extra, m.keys], dtype=m.init.dtype)
         sizes = self._sizes()
         dims = (*m.batch_dims, *sizes, m.key_size)
         array = found.array.astype(m.init.dtype)
@@ -81,7 +81,7 @@ class Read:
         whole = y.reshape(m.length, *m.batch_dims, *self._sizes(), m.value_size)
         leaf = Value(whole.shape[1:], whole.dtype, lambda: BatchedArray(whole, True))
         read = Factor(leaf, (*m.batch, *self.extra, m.values))
-        return product((*self.others, read), self.term.out, self.term.scale)
+        return product((*self.others, read), self.term.out, self.term.scale, dtype=y.dtype)
 
 
 def _is_one(dim: Dim) -> bool:

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 from jax2onnx_graph.arrays import Dtype
@@ -184,25 +185,29 @@ class Value:
         return BatchedArray(total, timed)
 
     def _part(self, term: Term) -> BatchedArray:
-        part = product(term.factors, term.out, term.scale) if term.state is None else term.state.read(term)
+        part = (
+            product(term.factors, term.out, term.scale, dtype=self.dtype)
+            if term.state is None
+            else term.state.read(term)
+        )
         dims = self.shape
         if part.timed:
             return BatchedArray(jnp.broadcast_to(part.array, (part.array.shape[0], *dims)).astype(self.dtype), True)
         return BatchedArray(jnp.broadcast_to(part.array, dims).astype(self.dtype), False)
 
 
-def product(factors: Sequence[Factor], out: Sequence[Label], scale: float = 1.0) -> BatchedArray:
+def product(factors: Sequence[Factor], out: Sequence[Label], scale: float = 1.0, *, dtype: Dtype) -> BatchedArray:
     """The product of factors, summed over the axes that `out` does not name; axes that no factor has are of size 1."""
     arrays = [(factor.value.array(), factor.labels) for factor in factors]
     if not arrays:
-        return BatchedArray(jnp.full((1,) * len(out), scale), False)
+        return BatchedArray(jnp.full((1,) * len(out), scale, dtype), False)
     timed = any(array.timed for array, _ in arrays)
     step: tuple[Label, ...] = (-1,)
     operands = [(array.array, step * array.timed + labels) for array, labels in arrays]
     present = {label for _, labels in arrays for label in labels}
     result = _einsum(operands, [*step * timed, *(label for label in out if label in present)])
     result = jnp.expand_dims(result, tuple(index + timed for index, label in enumerate(out) if label not in present))
-    return BatchedArray(result if scale == 1.0 else result * scale, timed)
+    return BatchedArray(result if scale == 1.0 else result * np.asarray(scale, result.dtype), timed)
 
 
 def _einsum(operands: Sequence[tuple[jax.Array, tuple[Label, ...]]], out: Sequence[Label]) -> jax.Array:
