@@ -28,11 +28,11 @@ def _session(rule):
         "LinearAttention", names[: 6 if "delta" in rule else 5 if rule == "gated" else 4], ["y", "last"],
         domain="com.microsoft", update_rule=rule, q_num_heads=_HEADS, kv_num_heads=_HEADS, scale=1.0,
     )  # fmt: skip
-    values = [
+    inputs, outputs = (
         [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in group if n]
         for group in (names, node.output)
-    ]
-    graph = helper.make_graph([node], "g", *values)
+    )
+    graph = helper.make_graph([node], "g", inputs, outputs)
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     return ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -56,7 +56,14 @@ def test_special_values_come_out_of_linear_attention_as_of_a_loop(rule):
         random = np.random.default_rng(seed)
         q, k, v, g = (random.normal(size=(2, 7, _HEADS, _FEATURES)).astype(np.float32) / 3 for _ in range(4))
         s, b = random.normal(size=(2, _HEADS, _FEATURES, _FEATURES)), random.random((2, 7, _HEADS))
-        operands = {"q": q, "k": k, "v": v, "s": s.astype(np.float32), "g": g, "b": b.astype(np.float32)}
+        operands: dict[str, np.ndarray] = {
+            "q": q,
+            "k": k,
+            "v": v,
+            "s": s.astype(np.float32),
+            "g": g,
+            "b": b.astype(np.float32),
+        }
         for x in operands.values():
             x.reshape(-1)[random.integers(x.size)] = random.choice([np.nan, np.inf, -np.inf, 0.0])
         with np.errstate(all="ignore"):
