@@ -99,11 +99,12 @@ class Target:
         """Whether the operator runs with this element type, by a kernel or after legalisation.
 
         Args:
-          op_type: an operator of the standard; those that take a `reduction` may carry it: "ScatterND_add".
+          op_type: an operator of the standard; those that take a `reduction` may carry it: "ScatterND_add". One of the
+            runtime's own with its domain: "com.microsoft.LinearAttention"; the standard has none of these.
           dtype: the element type of its main operand (the values of Where, the data of Gather).
           opset: the version of the standard operators.
         """
-        return is_allowed(op_type, dtype, opset)
+        return "." not in op_type and is_allowed(op_type, dtype, opset)
 
     def computes(self, node: ir.Node, opset: int) -> bool:
         """Whether it runs a node: `supports` its operator at the element type of the main operand, for a Cast also of the result.

@@ -36,6 +36,7 @@ __all__ = [
     "igamma",
     "igamma_grad_a",
     "igammac",
+    "inconclusive_dimension_error",
     "interpreted_kernel",
     "lax_function",
     "max_dim",
@@ -61,6 +62,8 @@ def bind_equation(eqn: Equation, operands: Sequence[jax.Array]) -> list[jax.Arra
     with _source_info.user_context(eqn.source_info.traceback, name_stack=names), eqn.ctx.manager:
         return bind_primitive(eqn.primitive, eqn.params, *operands)
 
+
+inconclusive_dimension_error = _core.InconclusiveDimensionOperation
 
 ArrayFn = Callable[..., jax.Array]
 ArraysFn = Callable[..., Sequence[jax.Array]]

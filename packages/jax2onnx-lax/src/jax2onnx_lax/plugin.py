@@ -25,6 +25,7 @@ ROOMS = (
     "contract",
     "reduce",
     "control_flow",
+    "recurrence",
     "sharding",
     "nn",
 )

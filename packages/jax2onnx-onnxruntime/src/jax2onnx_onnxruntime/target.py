@@ -70,8 +70,11 @@ class OnnxRuntime(Target):
 
     def supports(self, op_type: str, dtype: np.dtype[Any], opset: int) -> bool:
         """Whether the operator is computed exactly on this element type, natively or after legalisation."""
+        from jax2onnx_onnxruntime._contrib import DOMAIN, runs_contrib
         from jax2onnx_onnxruntime._support import supports
 
+        if op_type.startswith(DOMAIN):
+            return runs_contrib(op_type, dtype, self._version)
         return supports(op_type, dtype, opset, self._version)
 
     def runs_as_well(self, node: ir.Node, opset: int, lower: int) -> bool:

@@ -20,11 +20,16 @@ from jax2onnx_lax.control_flow._hoisting import hoist
 from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
 from jax2onnx_lax.indexing._value_bounds import value_bounds
 from jax2onnx_lax.indexing._value_facts import set_range
+from jax2onnx_lax.recurrence._in_order import IN_ORDER
+from jax2onnx_lax.recurrence.linear_scans import ScanBody, linear_scan
 
 __all__ = ["composites", "rules"]
 
 composites = Composites()
 rules = Rules()
+
+#: In so few steps no form is faster than the loop.
+_FEW_STEPS = 4
 
 
 @composites.call("jax.lax:scan", name="jax.lax.scan")
@@ -65,6 +70,33 @@ def scan(
     if not whole.xs or not is_positive(length):
         return whole.as_loop()
     return whole.divided(num_consts)
+
+
+@rules.lower("scan", physical=True)
+def scan_of_linear_states(
+    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, **params: object
+) -> Sequence[Value]:
+    """The same of scans with states that are linear recurrences, for many steps at once; it is tried first."""
+    if not is_positive(length) or (is_static(length) and (length < _FEW_STEPS or unroll >= length)):
+        ctx.decline("it has few steps")
+    num_consts, num_carry = scan_counts(params, len(operands))
+    known = LoopBody.analyse(jaxpr, num_consts, num_carry)
+
+    def loop(ctx: Context, *operands: Value) -> Sequence[Value]:
+        return scan(ctx, *operands, jaxpr=jaxpr, length=length, reverse=reverse, unroll=unroll, **params)
+
+    body = ScanBody(jaxpr, num_consts, num_carry, known.invariant, known.counters, length, reverse)
+    return linear_scan(ctx, loop, operands, body)
+
+
+@rules.lower(IN_ORDER, physical=True)
+def scan_in_order(ctx: Context, *operands: Value, num_carry: int) -> Sequence[Value]:
+    """A scan in which no linear recurrence is looked for, as it is part of the computation of one."""
+    jaxpr, inputs = ctx.body
+    inner, _ = open_jaxpr(jaxpr)
+    (eqn,) = inner.eqns
+    values = dict(zip(inner.invars, inputs, strict=True))
+    return scan(ctx, *(values[v] for v in eqn.invars), **eqn.params)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,8 +12,8 @@ __all__ = ["cases"]
 _Pair = tuple[jax.Array, jax.Array]
 
 
-def _cumulative(x: jax.Array, *, reverse: bool = False) -> _Pair:
-    return lax.scan(lambda carry, row: (carry + row, jnp.sin(carry)), jnp.zeros_like(x, shape=x.shape[1:]), x,
+def _of_a_cosine(x: jax.Array, *, reverse: bool = False) -> _Pair:
+    return lax.scan(lambda carry, row: (jnp.cos(carry) + row, jnp.sin(carry)), jnp.zeros_like(x, shape=x.shape[1:]), x,
                     reverse=reverse)  # fmt: skip
 
 
@@ -107,14 +107,14 @@ cases = [
          expect=expect_graph(counts={"Loop": 1})),
     Case("fori_grad", jax.grad(lambda x: lax.fori_loop(0, 4, lambda i, v: jnp.sin(v), x).sum()), [("N", 3)],
          covers=("scan",)),
-    Case("scan", _cumulative, [("T", 3)], covers=("scan",), expect=expect_graph(counts={"Scan": 1, "Loop": 0})),
-    Case("scan_reverse", lambda x: _cumulative(x, reverse=True), [("T", 3)], covers=("scan",),
+    Case("scan", _of_a_cosine, [("T", 3)], covers=("scan",), expect=expect_graph(counts={"Scan": 1, "Loop": 0})),
+    Case("scan_reverse", lambda x: _of_a_cosine(x, reverse=True), [("T", 3)], covers=("scan",),
          expect=expect_graph(counts={"Scan": 1, "Slice": 0})),
-    Case("scan_whose_length_is_given", lambda x: lax.scan(lambda c, r: (c + r, c), x[0], x, x.shape[0]), [("T", 3)],
+    Case("scan_whose_length_is_given", lambda x: lax.scan(lambda c, r: (jnp.sin(c) + r, c), x[0], x, x.shape[0]), [("T", 3)],
          covers=("jax.lax.scan",), expect=expect_graph(counts={"Scan": 1})),
-    Case("scan_of_length_0", lambda x: _cumulative(x[:0]), [(2, 3)], covers=("scan",),
+    Case("scan_of_length_0", lambda x: _of_a_cosine(x[:0]), [(2, 3)], covers=("scan",),
          expect=expect_graph(absent=["Scan", "Loop"])),
-    Case("scan_of_length_1", lambda x: _cumulative(x[:1]), [(2, 3)], covers=("scan",),
+    Case("scan_of_length_1", lambda x: _of_a_cosine(x[:1]), [(2, 3)], covers=("scan",),
          expect=expect_graph(absent=["Scan", "Loop"])),
     Case("scan_of_length_that_may_be_0", _tail, [("T", 3)], covers=("scan",), expect=expect_graph(counts={"Loop": 1})),
     Case("scan_reverse_of_length_that_may_be_0", lambda x: _tail(x, reverse=True), [("T", 3)], covers=("scan",),
@@ -126,9 +126,9 @@ cases = [
     Case("scan_without_inputs_reverse", lambda x: lax.scan(lambda c, _: (c * 2, c + 1), x, None, length=3, reverse=True),
          [("N", 3)], covers=("scan",)),
     Case("scan_without_carry", lambda x: lax.map(lambda row: jnp.sin(row).sum(), x), [("N", 3)], covers=("scan",)),
-    Case("scan_vmapped", jax.vmap(_cumulative), [("B", "T", 3)], covers=("scan",)),
-    Case("scan_grad", jax.grad(lambda x: sum(y.sum() for y in _cumulative(x))), [("T", 3)], covers=("scan",)),
-    Case("scan_jvp", lambda x: jax.jvp(_cumulative, (x,), (x,)), [("T", 3)], covers=("scan",)),
+    Case("scan_vmapped", jax.vmap(_of_a_cosine), [("B", "T", 3)], covers=("scan",)),
+    Case("scan_grad", jax.grad(lambda x: sum(y.sum() for y in _of_a_cosine(x))), [("T", 3)], covers=("scan",)),
+    Case("scan_jvp", lambda x: jax.jvp(_of_a_cosine, (x,), (x,)), [("T", 3)], covers=("scan",)),
     Case("scan_nested", _nested, [("T", 3), (3, 3)], covers=("scan", "cond")),
     Case("scan_lstm", _lstm, [("T", "B", 5), (5, 16), (4, 16)], covers=("scan",),
          expect=expect_graph(counts={"Scan": 1})),

@@ -1,0 +1,39 @@
+"""`in_order`: a scan that stays a loop, in which no recurrence is looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+from jax import lax
+from jax2onnx_core import Call, Dim, bind_composite
+from jax2onnx_core.jax_types import PyTree
+from jax2onnx_core.jaxprs import is_static, open_jaxpr
+
+from jax2onnx_lax.recurrence._errors import UnsuitableError
+
+__all__ = ["IN_ORDER", "in_order"]
+
+IN_ORDER = "recurrence.in_order"
+
+
+def in_order(
+    step: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]], init: PyTree, xs: PyTree, length: Dim | None = None
+) -> tuple[PyTree, PyTree]:
+    """`lax.scan(step, init, xs)`, exported step by step."""
+    if jax.tree_util.tree_leaves(xs):
+        length = None
+    elif length is None or not is_static(length):
+        raise UnsuitableError("the number of its steps is symbolic")
+    first, tree = jax.tree_util.tree_flatten((init, xs))
+    count = len(jax.tree_util.tree_leaves(init))
+
+    def original() -> tuple[PyTree, PyTree]:
+        return lax.scan(step, *jax.tree_util.tree_unflatten(tree, first), length=length)
+
+    equations = open_jaxpr(jax.make_jaxpr(original)())[0].eqns
+    results = jax.tree_util.tree_leaves(jax.eval_shape(original))
+    if len(equations) != 1 or len(equations[0].outvars) != len(results):
+        raise UnsuitableError("JAX simplifies what remains of it")
+    result: tuple[PyTree, PyTree] = bind_composite(IN_ORDER, Call(*first, num_carry=count), original)
+    return result

@@ -1,0 +1,69 @@
+"""`Solver`: chooses how a state that is linear in itself is computed."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax2onnx_core import Context, Dim
+
+from jax2onnx_lax.recurrence._by_kernel import KernelSolution
+from jax2onnx_lax.recurrence._carries import Solution
+from jax2onnx_lax.recurrence._chunks import ChunkSolution
+from jax2onnx_lax.recurrence._elementwise import ElementwiseSolution
+from jax2onnx_lax.recurrence._errors import UnsuitableError
+from jax2onnx_lax.recurrence._normal_form import NormalForm
+from jax2onnx_lax.recurrence._values import size_of
+from jax2onnx_lax.recurrence.linear_attention import is_taken
+
+__all__ = ["Solver"]
+
+#: A step on a larger state takes as long as the loop around it. More where the step also computes products along the axes of the state.
+_MOST_ELEMENTS, _MOST_OF_PRODUCTS = 1024, 4096
+
+#: Of fewer steps the loop is faster than blocks and chunks.
+_FEWEST_STEPS = 32
+
+_AnySolution = KernelSolution | ChunkSolution | ElementwiseSolution
+
+
+class Solver:
+    """Solves the states of a scan, and keeps what has to hold for the results to be those of the scan.
+
+    Args:
+      ctx: the context of the scan.
+    """
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self.solved: list[_AnySolution] = []
+
+    @property
+    def least(self) -> int:
+        """The number of steps below which the loop is faster."""
+        return 0 if all(isinstance(solution, KernelSolution) for solution in self.solved) else _FEWEST_STEPS
+
+    @property
+    def conditions(self) -> list[jax.Array]:
+        """Bool scalars: the results are those of the scan where all hold."""
+        return [condition for solution in self.solved for condition in solution.conditions]
+
+    def __call__(self, form: NormalForm, init: jax.Array, length: Dim) -> Solution:
+        """The state of a form, from its first value on.
+
+        Raises:
+          UnsuitableError: it is best computed step by step.
+        """
+        solution = self._chosen(form, init, length)
+        self.solved.append(solution)
+        return solution
+
+    def _chosen(self, form: NormalForm, init: jax.Array, length: Dim) -> _AnySolution:
+        if init.dtype not in (jnp.float32, jnp.float64, jnp.complex64, jnp.complex128):
+            raise UnsuitableError(f"its state is of {init.dtype}, in which each step rounds")
+        size = size_of(form.shape)
+        limit = _MOST_ELEMENTS if form.is_plain else _MOST_OF_PRODUCTS
+        if form.low is None and size <= limit:
+            return ElementwiseSolution(form, init, length)
+        if is_taken(self._ctx, init.dtype) and KernelSolution.takes(form, init, length):
+            return KernelSolution(form, init, length)
+        return ChunkSolution(form, init, length)

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax2onnx_core import to_onnx
+from recurrence_spellings import LOOK_ALIKES, SPELLINGS, C, H, K, V
+
+#: A version of the runtime that has no kernel for linear attention; its models run in later versions, too.
+_WITHOUT_KERNEL = "onnxruntime==1.23"
+
+_NASTY = [np.nan, np.inf, -np.inf, 0.0, -0.0]
+
+
+def _arguments(shapes, length, seed=0, *, nasty=False):
+    random = np.random.default_rng(seed)
+    arrays = [random.normal(size=(length, *shape)).astype(np.float32) for shape in shapes]
+    for x in arrays if nasty else []:
+        x.reshape(-1)[random.integers(x.size)] = random.choice(_NASTY)
+    return arrays
+
+
+def _operators(program):
+    return [node.op_type for node in program.model.graph]
+
+
+def _agree(program, function, arguments):
+    expected = jax.tree.leaves(jax.jit(function)(*arguments))
+    for y, right in zip(jax.tree.leaves(program(*arguments)), expected, strict=True):
+        scale = np.nanmax(np.abs(np.where(np.isfinite(right), right, 0)), initial=1.0)
+        np.testing.assert_allclose(y, right, rtol=1e-4, atol=2e-5 * scale)
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_a_spelling_is_no_loop_and_equals_jax(name):
+    spelling = SPELLINGS[name]
+    program = to_onnx(spelling.function, [(61, *shape) for shape in spelling.shapes])
+    operators = _operators(program)
+    assert operators.count("LinearAttention") == spelling.kernel
+    assert "Loop" not in operators
+    if not spelling.kernel:
+        assert "If" in operators
+    for seed in range(3):
+        _agree(program, spelling.function, _arguments(spelling.shapes, 61, seed, nasty=seed > 0))
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_a_spelling_equals_jax_at_every_length(name):
+    spelling = SPELLINGS[name]
+    program = to_onnx(spelling.function, [("T", *shape) for shape in spelling.shapes])
+    for length in (1, 2, 37, 256):
+        _agree(program, spelling.function, _arguments(spelling.shapes, length))
+        _agree(program, spelling.function, _arguments(spelling.shapes, length, 1, nasty=True))
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_a_spelling_without_a_kernel_equals_jax(name):
+    spelling = SPELLINGS[name]
+    program = to_onnx(spelling.function, [(70, *shape) for shape in spelling.shapes], target=_WITHOUT_KERNEL)
+    assert "If" in _operators(program)
+    assert "LinearAttention" not in _operators(program)
+    for seed in range(3):
+        _agree(program, spelling.function, _arguments(spelling.shapes, 70, seed, nasty=seed > 0))
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_a_look_alike_stays_a_loop_and_equals_jax(name):
+    spelling = LOOK_ALIKES[name]
+    program = to_onnx(spelling.function, [(40, *shape) for shape in spelling.shapes])
+    assert "Scan" in _operators(program)
+    assert not {"If", "LinearAttention"} & set(_operators(program))
+    for seed in range(2):
+        _agree(program, spelling.function, _arguments(spelling.shapes, 40, seed, nasty=seed > 0))
+
+
+@pytest.mark.parametrize("name", ["gated_delta", "rwkv6_with_a_bonus", "rwkv7", "min_gru"])
+def test_the_gradient_equals_jax(name):
+    spelling = SPELLINGS[name]
+
+    def gradient(*arrays):
+        return jax.grad(lambda x: sum(jnp.sin(y).sum() for y in jax.tree.leaves(spelling.function(*arrays[:-1], x))))(
+            arrays[-1]
+        )
+
+    program = to_onnx(gradient, [(40, *shape) for shape in spelling.shapes])
+    _agree(program, gradient, _arguments(spelling.shapes, 40))
+
+
+@pytest.mark.parametrize("name", ["gated_delta", "gated_linear_by_mul_and_sum", "rwkv7", "rg_lru"])
+def test_a_mapped_recurrence_equals_jax(name):
+    spelling = SPELLINGS[name]
+    mapped = jax.vmap(spelling.function)
+    program = to_onnx(mapped, [("B", 35, *shape) for shape in spelling.shapes])
+    assert not {"Scan", "Loop"} & set(_operators(program)) or name == "rwkv7"
+    arguments = [np.stack([x, x[::-1]]) for x in _arguments(spelling.shapes, 35)]
+    _agree(program, mapped, arguments)
+
+
+def _decayed(q, k, v, state, *, reverse=False):
+    def step(s, row):
+        q, k, v = row
+        s = 0.9 * s + k[:, :, None] * v[:, None, :]
+        return s, jnp.einsum("hkv,hk->hv", s, q)
+
+    return lax.scan(step, state, (q, k, v), reverse=reverse)
+
+
+_QKV = [(37, H, K), (37, H, K), (37, H, V)]
+
+
+@pytest.mark.parametrize("target", [None, _WITHOUT_KERNEL])
+def test_a_recurrence_from_the_last_step_to_the_first_equals_jax(target):
+    def backwards(*arrays):
+        return _decayed(*arrays, reverse=True)
+
+    program = to_onnx(backwards, [*_QKV, (H, K, V)], target=target)
+    _agree(program, backwards, [*_arguments([(H, K), (H, K), (H, V)], 37), _arguments([(K, V)], H)[0]])
+
+
+def test_a_state_goes_in_and_comes_out():
+    program = to_onnx(_decayed, [("T", H, K), ("T", H, K), ("T", H, V), (H, K, V)])
+    assert _operators(program).count("LinearAttention") == 1
+    q, k, v = _arguments([(H, K), (H, K), (H, V)], 12)
+    state = np.zeros((H, K, V), np.float32)
+    last, whole = program(q, k, v, state)
+    rows = []
+    for t in range(12):
+        state, y = program(q[t : t + 1], k[t : t + 1], v[t : t + 1], state)
+        rows.append(y)
+    np.testing.assert_allclose(np.concatenate(rows), whole, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(state, last, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_that_a_loop_with_a_counter_takes_are_taken_at_once():
+    def function(x, g):
+        def step(i, h):
+            return h * jax.nn.sigmoid(g[i]) + x[i]
+
+        return lax.fori_loop(0, 50, step, jnp.zeros(C))
+
+    program = to_onnx(function, [(50, C), (50, C)])
+    assert "If" in _operators(program)
+    _agree(program, function, _arguments([(C,), (C,)], 50))
+
+
+def test_an_older_runtime_gets_no_kernel_that_it_lacks():
+    spelling = SPELLINGS["linear_by_broadcast"]
+    program = to_onnx(spelling.function, [(61, *shape) for shape in spelling.shapes], target=_WITHOUT_KERNEL)
+    assert "LinearAttention" not in _operators(program)
+
+
+def test_no_doubles_are_made_for_a_target_without_them():
+    spelling = SPELLINGS["two_states_and_a_counter"]
+    program = to_onnx(spelling.function, [("T", *shape) for shape in spelling.shapes], target="web")
+    _agree(program, spelling.function, _arguments(spelling.shapes, 40))
+
+
+def test_long_sequences_are_as_accurate_as_the_loop():
+    spelling = SPELLINGS["gated_delta"]
+    for target in (None, _WITHOUT_KERNEL):
+        program = to_onnx(spelling.function, [(4096, *shape) for shape in spelling.shapes], target=target)
+        _agree(program, spelling.function, _arguments(spelling.shapes, 4096))
+
+
+def test_the_report_says_why_a_scan_stays_a_loop():
+    program = to_onnx(LOOK_ALIKES["a_state_through_tanh"].function, [(40, C)])
+    assert "no value that its steps hand on is linear in itself" in str(program.report())
