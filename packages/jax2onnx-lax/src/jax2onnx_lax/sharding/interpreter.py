@@ -14,7 +14,7 @@ from jax2onnx_core.jax_types import Equation
 from jax2onnx_core.jaxprs import bind_primitive, eval_jaxpr, is_extended_dtype, is_jaxpr, is_literal, open_jaxpr
 
 from jax2onnx_lax._compat import batched, traced_body, traced_for
-from jax2onnx_lax.sharding.layouts import Devices, Layout, Spread, whole
+from jax2onnx_lax.sharding.layouts import Devices, Layout, Spread, constant, whole
 
 __all__ = ["Held", "Interpreter", "Kind", "ShardRule", "Unreduced", "annotation", "axis_names", "evaluated"]
 
@@ -121,7 +121,7 @@ class Interpreter:
         env.update(zip(inner.invars, operands, strict=True))
 
         def read(atom: Any) -> Held:
-            return whole(np.asarray(atom.val, atom.aval.dtype)) if is_literal(atom) else env[atom]
+            return whole(constant(np.asarray(atom.val, atom.aval.dtype))) if is_literal(atom) else env[atom]
 
         for eqn in inner.eqns:
             with traced_for(eqn):
