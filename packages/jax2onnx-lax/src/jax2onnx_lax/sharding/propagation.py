@@ -189,7 +189,7 @@ def along(*names: str) -> SpreadRule:
 
 
 def _sequence(value: int | Sequence[int]) -> Sequence[int]:
-    return value if isinstance(value, (tuple, list)) else (value,)  # type: ignore[return-value]
+    return value if isinstance(value, (tuple, list)) else (value,)
 
 
 def _shifted(value: int | Sequence[int], count: int) -> int | tuple[int, ...]:
