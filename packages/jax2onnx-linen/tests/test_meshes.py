@@ -26,3 +26,9 @@ def test_partitioned_variables_and_logical_axes_leave_no_trace() -> None:
         program = to_onnx(model.bind(model.init(jax.random.key(0), jnp.ones((4, 8)))), [("2*b", 8)])
         program.verify()
     assert [node.op_type for node in program.model.graph] == ["MatMul", "Add", "Relu", "MatMul", "Add"]
+    assert sorted(program.model.graph.initializers) == [
+        "Dense_0.bias",
+        "Dense_0.kernel",
+        "Dense_1.bias",
+        "Dense_1.kernel",
+    ]
