@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from flax.linen import spmd
 from jax.sharding import AxisType
 from jax2onnx_core import to_onnx
 
@@ -14,7 +15,7 @@ class Perceptron(nn.Module):
     def __call__(self, x: jax.Array) -> jax.Array:
         init = nn.initializers.lecun_normal()
         x = nn.relu(nn.Dense(16, kernel_init=nn.with_partitioning(init, (None, "model")))(x))
-        x = nn.with_logical_constraint(x, ("batch", "hidden"))
+        x = spmd.with_logical_constraint(x, ("batch", "hidden"))
         return nn.Dense(8, kernel_init=nn.with_logical_partitioning(init, ("hidden", "embed")))(x)
 
 
