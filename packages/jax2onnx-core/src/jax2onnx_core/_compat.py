@@ -542,7 +542,7 @@ def is_type_cast(eqn: Equation) -> bool:
     return eqn.primitive in _TYPE_CASTS
 
 
-def _open_sharding(name: str, value: Any) -> Any:
+def _open_sharding(name: str, value: object) -> object:
     if name == "out_sharding" or (name == "sharding" and isinstance(value, jax.sharding.NamedSharding)):
         return None
     if name in ("in_shardings", "out_shardings") and isinstance(value, tuple):

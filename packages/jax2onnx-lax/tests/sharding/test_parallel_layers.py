@@ -128,7 +128,9 @@ def test_a_transformer_layer_is_the_graph_for_one_device(
 EXPERTS = normal(4, WIDTH, HIDDEN), normal(4, HIDDEN, WIDTH), normal(WIDTH, 4)
 
 
-def experts(up: jax.Array, down: jax.Array, x: jax.Array, mine: Step = same, after: Step = same) -> jax.Array:
+def experts(
+    up: jax.typing.ArrayLike, down: jax.typing.ArrayLike, x: jax.Array, mine: Step = same, after: Step = same
+) -> jax.Array:
     weights = mine(jax.nn.softmax(x @ EXPERTS[2]))
     hidden = jax.nn.gelu(jnp.einsum("btd,edf->ebtf", x, up))
     return after(jnp.einsum("ebtd,bte->btd", jnp.einsum("ebtf,efd->ebtd", hidden, down), weights))

@@ -223,13 +223,21 @@ def _as_jax(leaf: Any) -> Any:
     return jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 
-def _named(variables: Variables) -> Iterator[tuple[str, KeyPath, str, jax.Array]]:
-    """Each array with its collection, its path in it and its name: the path, after the collection where another array has that name."""
+def _unboxed(tree: PyTree) -> PyTree:
+    """The variables without their metadata; in the context of a mesh, Flax's own `unbox` would copy them to their shardings."""
     from flax.core import meta
 
+    def bare(box: meta.AxisMetadata[PyTree]) -> PyTree:
+        return box.unbox(apply_constraint=False) if isinstance(box, meta.Partitioned) else box.unbox()
+
+    return meta.map_axis_meta(bare, tree)
+
+
+def _named(variables: Variables) -> Iterator[tuple[str, KeyPath, str, jax.Array]]:
+    """Each array with its collection, its path in it and its name: the path, after the collection where another array has that name."""
     taken: set[str] = set()
     for collection, tree in sorted(variables.items(), key=lambda item: item[0] != "params"):
-        for path, leaf in jax.tree_util.tree_flatten_with_path(meta.unbox(tree))[0]:
+        for path, leaf in jax.tree_util.tree_flatten_with_path(_unboxed(tree))[0]:
             name = jax.tree_util.keystr(path, simple=True, separator=".")
             if isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct)):
                 name = f"{collection}.{name}" if name in taken else name
@@ -263,7 +271,7 @@ def _replaced(variables: Variables, values: Mapping[str, jax.Array]) -> Variable
     places = {(collection, path): values[name] for collection, path, name, _ in _named(variables) if name in values}
 
     def replaced(collection: str, tree: PyTree) -> PyTree:
-        new = jax.tree_util.tree_map_with_path(lambda p, x: places.get((collection, p), x), meta.unbox(tree))
+        new = jax.tree_util.tree_map_with_path(lambda p, x: places.get((collection, p), x), _unboxed(tree))
         return meta.replace_boxed(tree, new)
 
     return {collection: replaced(collection, tree) for collection, tree in variables.items()}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jax2onnx_core import _compat
 from jax2onnx_core.jax_types import Aval, Equation, Jaxpr, Params, Var
 from jax2onnx_core.jaxprs import is_jaxpr, open_jaxpr
@@ -56,9 +54,9 @@ class _OneDevice(JaxprRewriter):
     def equation(self, eqn: Equation) -> Equation:
         return _compat.in_no_mesh(super().equation(eqn))
 
-    def _param(self, value: Any) -> Any:
+    def _param(self, value: object) -> object:
         if is_jaxpr(value):
             return self.jaxpr(value)
-        if type(value) in (tuple, list):
+        if isinstance(value, (tuple, list)) and type(value) in (tuple, list):  # no named tuple
             return type(value)(map(self._param, value))
         return value

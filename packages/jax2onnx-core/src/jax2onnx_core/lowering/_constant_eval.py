@@ -57,8 +57,10 @@ def evaluate_equation(
 
     if any(isinstance(tensor, AbsentTensor) for tensor in tensors):
         return _when_present(state, evaluate, tensors, operation, name) if _is_first_order(eqn) else None
-    results = evaluate(*(tensor.numpy() for tensor in tensors))
-    return None if results is None else [state.constant(array, name) for array in results]
+    arrays = [tensor.numpy() for tensor in tensors]
+    results = evaluate(*arrays)
+    same = {id(array): operand for array, operand in zip(arrays, operands, strict=True)}
+    return None if results is None else [same.get(id(array)) or state.constant(array, name) for array in results]
 
 
 def _when_present(

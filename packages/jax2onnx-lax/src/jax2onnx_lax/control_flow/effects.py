@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Aval, Context, Jaxpr, Rules, Value
+from jax2onnx_graph.arrays import Array
 
 __all__ = ["rules"]
 
@@ -22,6 +23,12 @@ rules = Rules()
 def annotation(ctx: Context, *operands: Value, **_: object) -> Sequence[Value]:
     """An annotation changes no value."""
     return operands
+
+
+@rules.numpy_evaluator("sharding_constraint", "reshard")
+def placed(x: Array, **_: object) -> Array:
+    """A weight that is placed on devices is that weight."""
+    return x
 
 
 @rules.lower("shard_map", physical=True)

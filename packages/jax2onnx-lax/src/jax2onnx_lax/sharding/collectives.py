@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Dim
-from jax2onnx_core.jax_types import Equation
+from jax2onnx_core.jax_types import Equation, Params
 
 from jax2onnx_lax.sharding.interpreter import Held, Interpreter, Kind, ShardRule, Unreduced, annotation
-from jax2onnx_lax.sharding.layouts import STACKED, Devices, Layout, Spread, whole
+from jax2onnx_lax.sharding.layouts import STACKED, Devices, Layout, Spread, constant, whole
 
 __all__ = ["COLLECTIVES", "reduced"]
 
@@ -65,9 +65,8 @@ def _as_tiles(devices: Devices, x: Spread, dim: int, names: Sequence[str]) -> Sp
 
 def reduced(devices: Devices, kind: Kind, x: Held, names: Sequence[str]) -> Spread:
     """The sum, or another combination, over the devices along axes."""
-    if isinstance(x, Unreduced):
-        if x.kind == kind and x.over <= set(names):
-            return reduced(devices, kind, x.total, [a for a in names if a not in x.over])
+    if isinstance(x, Unreduced) and x.kind == kind and x.over <= set(names):
+        return reduced(devices, kind, x.total, [a for a in names if a not in x.over])
     x = x.spread
     differing = [a for a in names if a in x.axes]
     same = devices.count([a for a in names if a not in x.axes])
@@ -138,16 +137,17 @@ def all_gather(run: Interpreter, eqn: Equation, operand: Held) -> Sequence[Held]
     return [Spread(array, shape, Layout(rest.stacked[len(names) :], tiled))]
 
 
-def _gathered_in_groups(devices: Devices, x: Spread, names: Sequence[str], params: Mapping[str, object]) -> list[Held]:
+def _gathered_in_groups(devices: Devices, x: Spread, names: Sequence[str], params: Params) -> list[Held]:
     return [_by_blocks(devices, x, names, functools.partial(_gathered_blocks, params))]
 
 
-def _gathered_blocks(params: Mapping[str, object], blocks: list[jax.Array]) -> list[jax.Array]:
+def _gathered_blocks(params: Params, blocks: list[jax.Array]) -> list[jax.Array]:
     """What each device has of the blocks of its group."""
-    dim, join = params["all_gather_dimension"], jnp.concatenate if params["tiled"] else jnp.stack
-    found: dict[int, jax.Array] = {}
-    for group in params["axis_index_groups"]:  # type: ignore[attr-defined]
-        found.update(dict.fromkeys(group, join([blocks[i] for i in group], axis=dim)))
+    dim, found = params["all_gather_dimension"], dict[int, jax.Array]()
+    for group in params["axis_index_groups"]:
+        mine = [blocks[i] for i in group]
+        all_of_them = jnp.concatenate(mine, axis=dim) if params["tiled"] else jnp.stack(mine, axis=dim)
+        found |= dict.fromkeys(group, all_of_them)
     return [found[i] for i in range(len(blocks))]
 
 
@@ -194,12 +194,12 @@ def _unstacked(devices: Devices, x: Spread, dim: int, names: Sequence[str], shap
     )
 
 
-def _scattered_blocks(params: Mapping[str, object], blocks: list[jax.Array]) -> list[jax.Array]:
+def _scattered_blocks(params: Params, blocks: list[jax.Array]) -> list[jax.Array]:
     dim, found = params["scatter_dimension"], dict[int, jax.Array]()
-    for group in params["axis_index_groups"]:  # type: ignore[attr-defined]
+    for group in params["axis_index_groups"]:
         total = functools.reduce(jnp.add, [blocks[i] for i in group])
-        parts = jnp.split(total, len(group), axis=dim)  # type: ignore[arg-type]
-        kept = parts if params["tiled"] else [jnp.squeeze(part, dim) for part in parts]  # type: ignore[arg-type]
+        parts = jnp.split(total, len(group), axis=dim)
+        kept = parts if params["tiled"] else [jnp.squeeze(part, dim) for part in parts]
         found.update(zip(group, kept, strict=True))
     return [found[i] for i in range(len(blocks))]
 
@@ -227,20 +227,20 @@ def all_to_all(run: Interpreter, eqn: Equation, operand: Held) -> Sequence[Held]
         exchanged = jnp.swapaxes(jnp.reshape(array, (*array.shape[:at], *parts, *array.shape[at + 1 :])), 0, at)
         return [Spread(_several_axes(devices, jnp.reshape(exchanged, array.shape), names), shape, x.layout)]
     x = _as_tiles(devices, x, concat, names)
-    tiled = tuple((*axes, *names) if d == split else axes for d, axes in enumerate(_without(x.layout, names).tiled))
-    return [Spread(x.array, shape, Layout(x.layout.stacked, tiled))]
+    divided = tuple((*axes, *names) if d == split else axes for d, axes in enumerate(_without(x.layout, names).tiled))
+    return [Spread(x.array, shape, Layout(x.layout.stacked, divided))]
 
 
-def _exchanged_blocks(params: Mapping[str, object], blocks: list[jax.Array]) -> list[jax.Array]:
+def _exchanged_blocks(params: Params, blocks: list[jax.Array]) -> list[jax.Array]:
     split, concat, found = params["split_axis"], params["concat_axis"], dict[int, jax.Array]()
-    for group in params["axis_index_groups"]:  # type: ignore[attr-defined]
-        parts = [jnp.split(blocks[i], len(group), axis=split) for i in group]  # type: ignore[arg-type]
+    for group in params["axis_index_groups"]:
+        parts = [jnp.split(blocks[i], len(group), axis=split) for i in group]
         for j, device in enumerate(group):
             mine = [part[j] for part in parts]
             if params["tiled"]:
-                found[device] = jnp.concatenate(mine, axis=concat)  # type: ignore[arg-type]
+                found[device] = jnp.concatenate(mine, axis=concat)
             else:
-                found[device] = jnp.stack([jnp.squeeze(m, split) for m in mine], axis=concat)  # type: ignore[arg-type]
+                found[device] = jnp.stack([jnp.squeeze(m, split) for m in mine], axis=concat)
     return [found[i] for i in range(len(blocks))]
 
 
@@ -306,9 +306,9 @@ def axis_index(run: Interpreter, eqn: Equation) -> Sequence[Held] | None:
     """The numbers of the devices along an axis."""
     names = _names(run.devices, eqn.params["axis_name"])
     if not names:
-        return [whole(np.zeros((), np.int32))]
+        return [whole(constant(np.zeros((), np.int32)))]
     numbers = np.arange(run.devices.count(names), dtype=np.int32).reshape([run.devices.sizes[a] for a in names])
-    return [Spread(numbers, (), Layout(names, ()))]
+    return [Spread(constant(numbers), (), Layout(names, ()))]
 
 
 COLLECTIVES: Mapping[str, ShardRule] = {

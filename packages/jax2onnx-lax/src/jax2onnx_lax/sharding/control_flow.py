@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax2onnx_core import Jaxpr
+from jax2onnx_core import Dim, Jaxpr
 from jax2onnx_core.jax_types import Equation
 from jax2onnx_core.jaxprs import open_jaxpr
 
@@ -110,7 +109,7 @@ def _first(run: Interpreter, x: Held) -> Spread:
     return run.devices.stacked(filled, frozenset(filled.layout.tiled[0]))
 
 
-def _collected(array: jax.Array, shape: Any, layout: Layout) -> Spread:
+def _collected(array: jax.Array, shape: tuple[Dim, ...], layout: Layout) -> Spread:
     """What the steps of a scan give, one after another."""
     moved = jnp.moveaxis(array, 0, len(layout.stacked))
     return Spread(moved, shape, Layout(layout.stacked, ((), *layout.tiled)))

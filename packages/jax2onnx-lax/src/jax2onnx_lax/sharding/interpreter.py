@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Dim, Jaxpr
-from jax2onnx_core.jax_types import Equation
+from jax2onnx_core.jax_types import Atom, Equation, Var
 from jax2onnx_core.jaxprs import bind_primitive, eval_jaxpr, is_extended_dtype, is_jaxpr, is_literal, open_jaxpr
 
 from jax2onnx_lax._compat import batched, traced_body, traced_for
-from jax2onnx_lax.sharding.layouts import Devices, Layout, Spread, whole
+from jax2onnx_lax.sharding.layouts import Devices, Layout, Spread, constant, whole
 
 __all__ = ["Held", "Interpreter", "Kind", "ShardRule", "Unreduced", "annotation", "axis_names", "evaluated"]
 
@@ -117,11 +117,11 @@ class Interpreter:
     def run(self, jaxpr: Jaxpr, operands: Sequence[Held]) -> list[Held]:
         """The results of a jaxpr."""
         inner, consts = open_jaxpr(jaxpr)
-        env: dict[Any, Held] = dict(zip(inner.constvars, map(whole, consts), strict=True))
+        env: dict[Var, Held] = dict(zip(inner.constvars, map(whole, consts), strict=True))
         env.update(zip(inner.invars, operands, strict=True))
 
-        def read(atom: Any) -> Held:
-            return whole(np.asarray(atom.val, atom.aval.dtype)) if is_literal(atom) else env[atom]
+        def read(atom: Atom) -> Held:
+            return whole(constant(np.asarray(atom.val, atom.aval.dtype))) if is_literal(atom) else env[atom]
 
         for eqn in inner.eqns:
             with traced_for(eqn):

@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import jax
 import numpy as np
 from jax import lax
 from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
+from jax2onnx_graph.arrays import Array
 
-__all__ = ["STACKED", "Devices", "Layout", "Spread", "broadcast", "expanded", "whole"]
+__all__ = ["STACKED", "Devices", "Layout", "Spread", "broadcast", "constant", "expanded", "whole"]
 
 #: The place of a mesh axis that is a leading axis of an array.
 STACKED = -1
@@ -87,6 +88,11 @@ class Spread:
     def spread(self) -> Spread:
         """The value itself."""
         return self
+
+
+def constant(array: Array) -> jax.Array:
+    """A NumPy array as an array of a body: what is computed of such arrays alone is known while the body is traced."""
+    return cast("jax.Array", array)
 
 
 def whole(array: jax.Array, shape: Sequence[Dim] | None = None) -> Spread:
@@ -215,7 +221,7 @@ def broadcast(x: jax.Array, shape: Sequence[Dim]) -> jax.Array:
     if tuple(shape) == tuple(x.shape):
         return x
     if isinstance(x, np.ndarray) and all(map(is_static, shape)):
-        return np.broadcast_to(x, tuple(shape))  # type: ignore[arg-type]
+        return np.broadcast_to(x, tuple(shape))
     return lax.broadcast_in_dim(x, tuple(shape), tuple(range(x.ndim)))
 
 

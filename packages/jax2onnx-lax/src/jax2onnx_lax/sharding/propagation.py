@@ -189,7 +189,7 @@ def along(*names: str) -> SpreadRule:
 
 
 def _sequence(value: int | Sequence[int]) -> Sequence[int]:
-    return value if isinstance(value, (tuple, list)) else (value,)  # type: ignore[return-value]
+    return value if isinstance(value, (tuple, list)) else (value,)
 
 
 def _shifted(value: int | Sequence[int], count: int) -> int | tuple[int, ...]:
@@ -234,8 +234,8 @@ def dynamic_slice(run: Interpreter, eqn: Equation, x: Spread, *starts: Spread) -
         return None
     tiled = tuple(divided.get(d, axes) for d, axes in enumerate(x.layout.tiled))
     taken = tuple(x.dims[d] if tiled[d] else size for d, size in enumerate(sizes))
-    first = [np.zeros((), np.int32) if d in divided else start.array for d, start in enumerate(starts)]
-    first = [jnp.asarray(i, starts[0].array.dtype) for i in first]
+    zero = jnp.zeros((), starts[0].array.dtype)
+    first = [zero if d in divided else start.array for d, start in enumerate(starts)]
     return result(eqn, [x.array, *first], [Layout((), tiled)], slice_sizes=taken)
 
 
