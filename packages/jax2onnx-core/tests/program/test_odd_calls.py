@@ -113,7 +113,7 @@ OPTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: re.sub(r" at 0x\w+", "", str(options)))
 def test_options(options, folder):
     check_refused(lambda: to_onnx(jnp.tanh, [("B", 3)], **options), folder)
 
