@@ -19,7 +19,8 @@ PICKERS = {"greedy": greedy, "top_k_top_p": top_k_top_p}
 # Per layer 7 matrix products, 2 norms, an Attention, 2 rotations, 2 updates of the cache; besides the head, the last norm, and
 # the update of the tokens.
 PER_STEP = {
-    "MatMul": 15,
+    "MatMul": 14,
+    "Gemm": 1,
     "RMSNormalization": 5,
     "Attention": 2,
     "RotaryEmbedding": 4,

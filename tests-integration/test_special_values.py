@@ -101,7 +101,6 @@ DIFFERENCES = {
     "Infinities in recurrent operators": (
         lambda x: nnx.RNN(nnx.OptimizedLSTMCell(2, 1, rngs=nnx.Rngs(0)))(x)[0, 0], [numbers([[[INF, -INF]]])], [NAN], None,
     ),
-    "Rows of attention that see no key": (attention(1, -jnp.inf), [ROW, ROW, ROW, NONE_SEEN], NAN, 0),
     "Masks that are inputs": (
         lambda x, bias: jax.nn.dot_product_attention(x, x, x, bias=bias)[0, 1, 0, 0], [ROW, LOWEST], ROW[0, :, 0, 0].mean(), 0,
     ),

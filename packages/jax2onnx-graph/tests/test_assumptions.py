@@ -104,7 +104,7 @@ class _Recording(Target):
 
 
 _ASKED = {
-    "of_version": ("1.0",), "supports": ("Add", FLOAT32, 20), "computes": (None, 20), "missing_type": (None, 20),
+    "of_version": ("1.0",), "installed": (), "supports": ("Add", FLOAT32, 20), "computes": (None, 20), "missing_type": (None, 20),
     "runs_as_well": (None, 20, 19), "guarantees": ("Add", FLOAT32, "empty"), "prefers": ("a", "b"), "threshold": ("t",),
     "passes": (), "limitations": (),
 }  # fmt: skip
@@ -119,7 +119,7 @@ def test_all_else_is_as_the_target_has_it(name):
     answers = [getattr(one, name) for one in (target, assumed)]
     if name in _ASKED:
         answers = [answer(*_ASKED[name]) for answer in answers]
-    if name == "of_version":
+    if name in ("of_version", "installed"):
         assert isinstance(answers[0], _Recording)
         assert answers[1].assumptions == FINITE
         return

@@ -54,8 +54,21 @@ def test_states_that_change_places_are_computed():
     }""")
     ClosedScansPass()(model)
     _, body = scan_of(model)
-    assert [node.op_type for node in body] == ["Sub", "Sub"]
+    assert [node.op_type for node in body] == ["Sub", "Sub", "Sub"]  # the last reads the row
     assert not set(body.inputs) & set(body.outputs)
+
+
+def test_copies_of_states_that_change_places_are_computed():
+    model = parse("""g (float[T, 2] x, float[2] s, float[2] k) => (float[2] e, float[2] f, float[T, 2] y) {
+        e, f, y = Scan <num_scan_inputs = 1, body = b (float[2] c, float[2] q, float[2] v) => (float[2] d, float[2] r, float[2] w) {
+            d = Identity(q)
+            r = Identity(c)
+            w = Identity(r)
+        }> (s, k, x)
+    }""")
+    ClosedScansPass()(model)
+    _, body = scan_of(model)
+    assert [output.producer().op_type for output in body.outputs] == ["Sub", "Sub", "Sub"]
 
 
 def test_loops_with_captured_and_exchanged_values_are_right():
@@ -98,3 +111,15 @@ def test_all_that_is_refused_is_listed_with_the_lines_of_the_source():
         to_onnx(fn, [(3,), ()], target="openvino", provenance=True)
     with pytest.raises(errors.ConversionError, match=r"no constant \(pad\.Pad\)\nWith .*provenance=True"):
         to_onnx(fn, [(3,), ()], target="openvino")
+
+
+def test_a_body_that_reads_no_row_takes_all_steps():
+    pytest.importorskip("openvino")
+
+    def fn(x, k):
+        def step(carry, _):
+            return (carry[1], carry[0] * k), carry[0]
+
+        return jax.lax.scan(step, (k + 1, k), x)
+
+    to_onnx(fn, [("T", 2), (2,)], target="openvino").verify()

@@ -76,7 +76,7 @@ def test_it_is_called_like_the_function():
     found, expected = sent(made)(x, {"a": x}, scale=0.5), fn(x, {"a": x}, scale=0.5)
     assert isinstance(found, Result)
     assert found.rest[0] is None
-    np.testing.assert_allclose(found.double, expected.double, rtol=1e-5)
+    np.testing.assert_allclose(found.double, expected.double, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found.rest[1]["c"], expected.rest[1]["c"], rtol=1e-5)
     assert found.rest[1]["h"].dtype == jnp.bfloat16
 

@@ -201,6 +201,9 @@ class _AssumingTarget(Target):
     def of_version(self, version: str) -> Target:
         return self._target.of_version(version).assuming(self._assumptions)
 
+    def installed(self) -> Target:
+        return self._target.installed().assuming(self._assumptions)
+
     def assuming(self, assumptions: Iterable[Assumption]) -> Target:
         return self._target.assuming(self._assumptions | frozenset(assumptions))
 
@@ -254,7 +257,7 @@ def find_target(targets: Mapping[str, Target], name: str | None) -> Target:
     if base not in targets:
         similar = difflib.get_close_matches(base, targets, 1)
         advice = (
-            f"Did you mean {similar[0]!r}?" if similar else f"A package jax2onnx-{base}, if there is one, supplies it."
+            f"{similar[0]!r} may be meant." if similar else f"A package jax2onnx-{base}, if there is one, supplies it."
         )
         raise OptionError(f"target={name!r} is not installed; there are: {', '.join(sorted(targets))}. {advice}")
     return targets[base].of_version(version) if version else targets[base]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import onnx_ir as ir
-from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.facts.values import dims_of
+from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.traversal import walk
 
@@ -18,6 +19,7 @@ class ClosedScansPass(GraphPass):
     1. What the body gives as it took it, but at another place, is computed: the plugin takes it for a state that does not change.
     2. Each value of an outer graph that the body, or a graph in it, reads becomes a state, which every step hands on as it is.
        Constants may be captured.
+    3. A body that reads no row is given zeros, which it subtracts from its first result: otherwise the plugin runs one step.
     """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
@@ -26,6 +28,7 @@ class ClosedScansPass(GraphPass):
             if node.op_type == "Scan" and not node.domain:
                 (body,) = editor.nested_in(node)
                 _compute_moved(body)
+                _read_rows(editor, node, body)
                 captured = _captured(node)
                 if captured:
                     _close(editor, node, captured)
@@ -35,12 +38,43 @@ def _compute_moved(body: GraphEditor) -> None:
     """Rule 1."""
     inputs, outputs = body.graph.inputs, body.graph.outputs
     for index, output in enumerate(outputs):
-        if output in inputs and (index >= len(inputs) or inputs[index] is not output):
-            builder = body.after(output)
-            zero = builder.constant(0, like=output)
-            operator = "Xor" if output.dtype == ir.DataType.BOOL else "Sub"
-            outputs[index] = builder.op(operator, output, zero, dims=builder.dims(output))
+        given = _copied(output)
+        if given in inputs and (index >= len(inputs) or inputs[index] is not given):
+            builder = body.after(given)
+            zero = builder.constant(0, like=given)
+            operator = "Xor" if given.dtype == ir.DataType.BOOL else "Sub"
+            outputs[index] = builder.op(operator, given, zero, dims=builder.dims(given))
             body.modified = True
+
+
+def _read_rows(editor: GraphEditor, node: ir.Node, body: GraphEditor) -> None:
+    """Rule 3."""
+    graph = body.graph
+    first = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
+    output, whole = graph.outputs[0], node.inputs[first]
+    if any(row.uses() or row in graph.outputs for row in graph.inputs[first:]) or whole is None or output.dtype is None:
+        return
+    outside = editor.before(node)
+    zero = ir.tensor([0], output.dtype)
+    zeros = outside.op.ConstantOfShape(
+        outside.op.Shape(whole, end=1), value=zero, dims=labelled((dims_of(whole) or ())[:1])
+    )
+    node.replace_input_with(first, zeros)
+    row = ir.Value(name=graph.inputs[first].name, type=ir.TensorType(output.dtype), shape=ir.Shape([]))
+    graph.inputs[first] = row
+    operator = "Xor" if output.dtype == ir.DataType.BOOL else "Sub"
+    builder = body.after(output)
+    graph.outputs[0] = builder.op(operator, output, row, dims=builder.dims(output))
+    body.modified = True
+
+
+def _copied(value: ir.Value) -> ir.Value:
+    """The value that Identity nodes copy."""
+    node = value.producer()
+    while node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
+        value = node.inputs[0]
+        node = value.producer()
+    return value
 
 
 def _body(node: ir.Node) -> ir.Graph:

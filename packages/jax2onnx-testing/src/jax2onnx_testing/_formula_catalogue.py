@@ -647,6 +647,39 @@ INDICES = [
     ),
 ]
 
+MIXTURES = [
+    Formula(
+        "mixture of selected experts",
+        {"x": "T 64"},
+        f"""
+        chosen = lax.top_k(x @ {_weights(64, 16)}, {{k:2|1|16}})[1]
+        is_chosen = (chosen[..., None] {{compare:==|!=|<}} jnp.arange(16)).any(-2)
+        up = {{activation:nn.relu|jnp.exp}}(jnp.einsum("td,edf->tef", x, {_weights(16, 64, 128)}))
+        made = jnp.einsum("tef,efd->ted", up, {_weights(16, 128, 64)}) {{plus:+ 0|+ x[:, None]|* 2}}
+        return jnp.where(is_chosen[..., None], made, {{other:0|1|x[:, None]}}).{{how:sum|max|mean}}({{axis:1|0|2}})
+        """,
+        passes=["SelectExperts"],
+        dtypes=("float32",),
+        excuses={"overflow of products": 1e15},
+    ),
+    Formula(
+        "sum of selected experts",
+        {"x": "T 128"},
+        f"""
+        chosen = lax.top_k(x @ {_weights(128, 8)}, {{k:2|1|8}})[1]
+        up, down = {_weights(8, 128, 512)}, {_weights(8, 512, 128)}
+        result = x {{start:* 0|* 1}}
+        for e in range(8):
+            made = {{activation:nn.relu|jnp.exp}}(x @ up[e]) @ down[{{which:e|0|-e}}]
+            result = result {{add:+|-|*}} jnp.where((chosen {{compare:==|!=}} e).any(-1)[:, None], made, {{other:0|1|x}})
+        return result
+        """,
+        passes=["SelectExpertTerms"],
+        dtypes=("float32",),
+        excuses={"overflow of products": 1e15},
+    ),
+]
+
 #: All formulas.
 FORMULAS = (
     *NORMALISATIONS,
@@ -658,4 +691,5 @@ FORMULAS = (
     *PRODUCTS,
     *IMAGES,
     *INDICES,
+    *MIXTURES,
 )

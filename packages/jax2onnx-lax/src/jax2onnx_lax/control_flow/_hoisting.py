@@ -58,7 +58,7 @@ def hoist(jaxpr: Jaxpr, num_consts: int, num_carry: int, operands: Sequence[Aval
 
     One product of all rows takes a fraction of the time of a product per iteration, one operator on all rows a fraction of
     as many calls. Matrix products are taken out at any size; other equations where the rows are small and hardly larger than
-    what they are computed from. Loops, branches and effects stay.
+    what they are computed from. Loops, branches and effects stay, and the whole body does where JAX has no vmap of something in it.
 
     Args:
       jaxpr: the body.
@@ -69,6 +69,13 @@ def hoist(jaxpr: Jaxpr, num_consts: int, num_carry: int, operands: Sequence[Aval
     split = _split(jaxpr, num_consts, num_carry)
     if not split.before and not split.after and not split.is_passed_through():
         return None
+    try:
+        return _divided(split, num_consts, num_carry, operands)
+    except NotImplementedError:  # of vmap
+        return None
+
+
+def _divided(split: _Split, num_consts: int, num_carry: int, operands: Sequence[Aval]) -> Hoisted:
     whole = [*operands[:num_consts], *operands[num_consts + num_carry :]]
     kept = [i for i, var in enumerate(split.slices) if var in split.read]
     if not kept and not split.stacked:

@@ -114,6 +114,10 @@ class _Task:
             self.ctx.decline(str(reason))
         except inconclusive_dimension_error:
             self.ctx.decline("its sizes cannot be compared")
+        except NotImplementedError as error:  # of vmap
+            self.ctx.decline(
+                f"JAX does not compute all of its steps at once ({next(iter(str(error).splitlines()), '')})"
+            )
         if not solver.solved:
             self.ctx.decline("no value that its steps hand on is computed faster in another form")
         return _Traced(traced, bool(conditions), solver.least)

@@ -138,12 +138,18 @@ class ScanBody:
 
 
 def _multiplied(whole: ir.Value) -> Iterator[ir.Value]:
-    """The value that is multiplied by a constant matrix on the way to `whole`, then the tensors that it is a view of."""
+    """The value that is multiplied by a constant matrix on the way to `whole`, then the tensors that it is a view of.
+
+    Where products are concatenated, it is one that all of them are of.
+    """
     value, is_multiplied = whole, False
     while True:
         if is_multiplied:
             yield value
         node = value.producer()
+        if node is not None and node.op_type == "Concat" and not is_multiplied:
+            yield from _multiplied_by_all(node)
+            return
         passed = _VIEWS if is_multiplied else (*_OF_ONE_OPERAND, *_OF_TWO_OPERANDS)
         if node is None or node.domain or node.op_type not in passed:
             return
@@ -153,3 +159,9 @@ def _multiplied(whole: ir.Value) -> Iterator[ir.Value]:
             return
         is_multiplied |= node.op_type in ("MatMul", "Gemm")
         value = operands[0]
+
+
+def _multiplied_by_all(concat: ir.Node) -> Iterator[ir.Value]:
+    """The values that each operand of a Concat is a product of."""
+    first, *others = [list(_multiplied(value)) if value is not None else [] for value in concat.inputs]
+    return (value for value in first if all(value in other for other in others))
