@@ -99,3 +99,18 @@ def test_products_in_half_precision_can_be_loaded(permutation: tuple[int, ...]):
     x = np.random.default_rng(0).integers(-4, 4, shape).astype(np.float16)
     (result,) = load(_rewritten(text))({"x": x})
     np.testing.assert_array_equal(result, np.transpose(x, permutation).sum(axis=-1, keepdims=True))
+
+
+@pytest.mark.parametrize("scaled", ["Mul(t, c)", "Div(t, c)", "Mul(c, t)"])
+def test_a_factor_between_the_transposition_and_the_product(scaled: str):
+    model = _rewritten(f"""agraph (float[2,5,3] x, float[5] v) => (float[2,3] y) <float[1] c = {{2}}> {{
+        t = Transpose<perm = [0, 2, 1]>(x)
+        s = {scaled}
+        y = MatMul(s, v)
+    }}""")
+    random = np.random.default_rng(0)
+    x, v = random.standard_normal((2, 5, 3)).astype(np.float32), random.standard_normal(5).astype(np.float32)
+    factor = 0.5 if "Div" in scaled else 2.0
+    np.testing.assert_allclose(
+        load(model)({"x": x, "v": v})[0], factor * np.swapaxes(x, 1, 2) @ v, rtol=1e-5, atol=1e-6
+    )

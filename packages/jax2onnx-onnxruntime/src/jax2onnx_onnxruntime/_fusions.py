@@ -1,7 +1,7 @@
 """Products which ONNX Runtime's graph optimiser would fuse into something wrong, written so that it does not.
 
 `MatMul(Transpose(x), v)` with a vector `v` becomes a FusedMatMul that treats `x` as if it were not transposed
-(seen in 1.31, for matrices and batches, float and double, also with a Cast between the two). `MatMul(v, x)`
+(seen in 1.31, for matrices and batches, float and double, also with a Cast or a factor between the two). `MatMul(v, x)`
 is the same product, without a transposition at all.
 
 With a matrix in the place of the vector, the FusedMatMul is an error where a batch has no elements; the MatMul is not. In
@@ -16,7 +16,7 @@ import onnx_ir as ir
 from jax2onnx_graph.facts.values import LabelledDim, dims_of
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
-from jax2onnx_graph.rewrite.patterns import operation, permutation_of
+from jax2onnx_graph.rewrite.patterns import operation, permutation_of, scalar
 
 __all__ = ["TransposedProductsPass"]
 
@@ -25,7 +25,7 @@ class TransposedProductsPass(GraphPass):
     """Write products of transposed matrices so that they are not fused into something else.
 
     1. `MatMul(Transpose(x), v)` with a vector v, where the last two axes are exchanged, becomes `MatMul(v, x)`.
-    2. With another permutation, or a Cast after the Transpose, it becomes `MatMul(v, Transpose(...))`.
+    2. With another permutation, or a Cast, a factor or a divisor after the Transpose, it becomes `MatMul(v, Transpose(...))`.
     3. A Transpose that nobody uses any more is dropped.
     4. In `MatMul(Transpose(x), w)` with a matrix w, and x of a batch that may be empty, a Reshape to the shape that it has
        stands between the two.
@@ -49,15 +49,26 @@ class TransposedProductsPass(GraphPass):
 
 
 def _transposed(value: ir.Value | None) -> ir.Value | None:
-    """The value, if it is a Transpose, or the Cast of one."""
-    cast = operation(value, "Cast")
-    return None if operation(value if cast is None else cast.inputs[0], "Transpose") is None else value
+    """The value, if it is a Transpose, or made of one by what the optimiser looks through."""
+    return None if _transpose_behind(value) is None else value
+
+
+def _transpose_behind(value: ir.Value | None) -> ir.Node | None:
+    """The Transpose that a value is made of by Casts and by factors and divisors that are numbers."""
+    while value is not None:
+        node = value.producer()
+        if node is None or node.domain or node.op_type == "Transpose":
+            return node if node is not None and not node.domain else None
+        scaled = [operand for operand in node.inputs if scalar(operand) is None]
+        if node.op_type != "Cast" and (node.op_type not in ("Mul", "Div") or len(scaled) != 1):
+            return None
+        value = scaled[0]
+    return None
 
 
 def _is_half_of_another_batch(matrix: ir.Value) -> bool:
     """Whether a transposed value is float16, and its batch is not that of the value before."""
-    cast = operation(matrix, "Cast")
-    transpose = operation(matrix if cast is None else cast.inputs[0], "Transpose")
+    transpose = _transpose_behind(matrix)
     batch = range(_rank(matrix) - 2)
     return (
         matrix.dtype == ir.DataType.FLOAT16 and transpose is not None and permutation_of(transpose)[:-2] != tuple(batch)

@@ -152,7 +152,7 @@ class ModelSearch:
     def _is_of_the_user(self, value: object) -> bool:
         """Whether a value is an object with attributes whose class no library defines that we know."""
         library = type(value).__module__.partition(".")[0] in self._libraries
-        return not library and not isinstance(value, type | types.ModuleType) and type(value).__dictoffset__ != 0
+        return not library and not isinstance(value, type | types.ModuleType) and "__dict__" in dir(value)
 
     def _model(self, value: object, adapted: Adapted) -> Maker:
         key = id(value)
