@@ -114,3 +114,15 @@ def test_a_factor_between_the_transposition_and_the_product(scaled: str):
     np.testing.assert_allclose(
         load(model)({"x": x, "v": v})[0], factor * np.swapaxes(x, 1, 2) @ v, rtol=1e-5, atol=1e-6
     )
+
+
+def test_products_of_bfloat16_behind_a_cast_can_be_loaded():
+    model = _rewritten("""agraph (float[3,2,5] x, float[3,4] w) => (float[2,5,4] y) {
+        b = Cast<to = 16>(x)
+        t = Transpose<perm = [1, 2, 0]>(b)
+        c = Cast<to = 1>(t)
+        y = MatMul(c, w)
+    }""")
+    x = np.random.default_rng(0).integers(-4, 4, (3, 2, 5)).astype(np.float32)
+    (result,) = load(model)({"x": x, "w": np.ones((3, 4), np.float32)})
+    np.testing.assert_array_equal(result, np.repeat(x.sum(0)[..., None], 4, -1))

@@ -5,7 +5,8 @@
 is the same product, without a transposition at all.
 
 With a matrix in the place of the vector, the FusedMatMul is an error where a batch has no elements; the MatMul is not. In
-float16, where the Transpose moves an axis of the batch to or behind the rows, loading the model ends the process (seen in 1.31).
+half precision, where the Transpose moves an axis of the batch to or behind the rows, loading the model ends the process (seen in 1.31,
+with bfloat16 and a Cast behind the Transpose in 1.32).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from jax2onnx_graph.rewrite.patterns import operation, permutation_of, scalar
 
 __all__ = ["TransposedProductsPass"]
 
+_HALF = {ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
+
 
 class TransposedProductsPass(GraphPass):
     """Write products of transposed matrices so that they are not fused into something else.
@@ -29,7 +32,7 @@ class TransposedProductsPass(GraphPass):
     3. A Transpose that nobody uses any more is dropped.
     4. In `MatMul(Transpose(x), w)` with a matrix w, and x of a batch that may be empty, a Reshape to the shape that it has
        stands between the two.
-    5. In float16, where w is a matrix and the Transpose moves axes of the batch, the product has a further axis of size 1.
+    5. In half precision, where w is a matrix and the Transpose moves axes of the batch, the product has a further axis of size 1.
     """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
@@ -67,12 +70,12 @@ def _transpose_behind(value: ir.Value | None) -> ir.Node | None:
 
 
 def _is_half_of_another_batch(matrix: ir.Value) -> bool:
-    """Whether a transposed value is float16, and its batch is not that of the value before."""
+    """Whether a transposed value is of half precision, before a Cast too, and its batch is not that of the value before."""
     transpose = _transpose_behind(matrix)
     batch = range(_rank(matrix) - 2)
-    return (
-        matrix.dtype == ir.DataType.FLOAT16 and transpose is not None and permutation_of(transpose)[:-2] != tuple(batch)
-    )
+    if transpose is None or permutation_of(transpose)[:-2] == tuple(batch):
+        return False
+    return not _HALF.isdisjoint({matrix.dtype, transpose.outputs[0].dtype})
 
 
 def _add_axis(editor: GraphEditor, node: ir.Node, matrix: ir.Value) -> None:
