@@ -203,7 +203,7 @@ def read_layouts(model: ir.Model) -> dict[str, str]:
 
 
 def _read(model: ir.Model, key: str, absent: str, make: Callable[..., T]) -> T:
-    """What an export wrote into the metadata under a key; what it makes of `absent` where there is nothing.
+    """Read the entry that an export wrote into the metadata under a key; `absent` stands for an entry that is not there.
 
     Raises:
       ReadError: something else is there.

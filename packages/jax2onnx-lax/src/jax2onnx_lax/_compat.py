@@ -166,7 +166,7 @@ def sparse_definition(name: str) -> ArraysFn:
 
 
 def interpreted_kernel(*operands: jax.Array, **params: object) -> Sequence[jax.Array]:
-    """What a kernel of Pallas computes, block after block; its package is imported here only."""
+    """Run a kernel of Pallas by its interpreter, block after block; its package is imported here only."""
     interpreter = importlib.import_module("jax._src.pallas.hlo_interpreter")
     results: Sequence[jax.Array] = interpreter.pallas_call_hlo_interpret(*operands, **params)
     return results

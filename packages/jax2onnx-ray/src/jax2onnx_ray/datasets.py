@@ -18,7 +18,7 @@ __all__ = ["Batches", "DataSet", "SomeProgram", "calls", "results"]
 
 @runtime_checkable
 class DataSet(Protocol):
-    """What reads as batches of columns: a data set of Ray."""
+    """An object that is read in batches of columns, as a data set of Ray is."""
 
     def iter_batches(self, *, batch_size: int, batch_format: str) -> Iterable[Batch]:
         """Its batches."""

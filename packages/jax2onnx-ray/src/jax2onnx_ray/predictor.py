@@ -42,7 +42,7 @@ class Predictor:
         return chosen_rows(batch, self.column_of, "inputs")
 
     def keys(self, batch: Batch) -> Sequence[str]:
-        """What names each row in errors."""
+        """The name of each row, for errors."""
         if self.key is None:
             return [f"{i} of its batch" for i in range(max(map(len, batch.values()), default=0))]
         return [f"{self.key} = {value!r}" for value in batch[self.key].tolist()]

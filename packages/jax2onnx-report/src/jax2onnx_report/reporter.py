@@ -19,11 +19,11 @@ __all__ = ["Measured", "ModelReporter"]
 
 
 class Measured(Protocol):
-    """What was measured of a model since its export."""
+    """The measurements of a model since its export."""
 
     @property
     def verified(self) -> Sequence[DataclassInstance]:
-        """What verification found, with the fields of a `VerifiedOutput`."""
+        """The errors that verification found, with the fields of a `VerifiedOutput`."""
         ...
 
     @property

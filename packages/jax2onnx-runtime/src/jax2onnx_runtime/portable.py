@@ -57,7 +57,7 @@ class Measurements:
 
 
 class Reporter(Protocol):
-    """What writes the reports of a model, with what was found when it was exported."""
+    """An object that writes the reports of a model, with the findings of its export."""
 
     def summary(self, model: ir.Model, measured: Measurements) -> str:
         """The summary, as text."""

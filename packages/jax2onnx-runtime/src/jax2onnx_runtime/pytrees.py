@@ -116,7 +116,7 @@ def _children(template: Template) -> list[tuple[PyTree, Template]]:
 
 
 def _opened(template: Template, value: object, place: str) -> Mapping[PyTree, object]:
-    """What is in a container, by the keys of the template."""
+    """The items of a container, by the keys of the template."""
     wanted = [key for key, _ in _children(template)]
     if isinstance(template, Record):
         if not isinstance(value, tuple) or type(value).__qualname__ != template.kind or len(value) != len(wanted):

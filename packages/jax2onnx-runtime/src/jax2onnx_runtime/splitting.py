@@ -160,7 +160,7 @@ def _weights_of(nodes: Iterable[ir.Node]) -> dict[ir.Value, int]:
 
 @dataclasses.dataclass(frozen=True)
 class _Boundary:
-    """What a stage takes and gives."""
+    """The inputs and outputs of a stage."""
 
     inputs: list[ir.Value]
     outputs: list[ir.Value]

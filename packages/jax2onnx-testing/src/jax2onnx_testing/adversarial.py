@@ -134,7 +134,7 @@ def _limitation(program: OnnxProgram, found: CollectedCase, message: str) -> Lim
 
 
 def _exported(test: AdversarialCase, built: Built) -> tuple[Function, OnnxProgram, Sequence[PyTree]]:
-    """What JAX computes, the exported form, and its inputs as they were given."""
+    """The results of JAX, the exported form, and its inputs as they were given."""
     program = _export(test, built.export, built.fn, built)
     if test.form == "subclass":
         program = _of_subclass(test, built, program)

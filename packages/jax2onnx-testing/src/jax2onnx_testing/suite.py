@@ -61,7 +61,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class _Chosen:
-    """What the options of pytest choose.
+    """The choices that the options of pytest make.
 
     Attributes:
       found: the cases.

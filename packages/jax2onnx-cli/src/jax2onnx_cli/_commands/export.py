@@ -89,14 +89,14 @@ def _variants(texts: Sequence[str]) -> dict[str, Mapping[str, int]]:
 
 
 def _numbers(found: float | Accuracy | None) -> dict[str, object]:
-    """What was found by comparing, as numbers."""
+    """The result of a comparison as numbers, for JSON."""
     if isinstance(found, float | None):
         return {"largest_difference": found}
     return {"largest_difference": found.worst.largest}
 
 
 def _text(found: float | Accuracy | None) -> str:
-    """What was found by comparing, as a line."""
+    """The result of a comparison as text."""
     if found is None:
         return ""
     return f"equal to JAX; the largest difference is {found:.3g}\n" if isinstance(found, float) else f"{found}\n"

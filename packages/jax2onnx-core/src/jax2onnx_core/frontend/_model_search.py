@@ -53,7 +53,7 @@ class Copies:
         return self._made[key][1]
 
     def once(self, key: int, make: Maker) -> object:
-        """What `make` makes for the object with the id `key`, the same each time."""
+        """The copy of the object with the id `key`, made by `make` at the first call."""
         if key not in self._others:
             self._others[key] = make(self)
         return self._others[key]

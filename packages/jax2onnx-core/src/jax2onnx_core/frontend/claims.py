@@ -55,7 +55,7 @@ _BENEATH = {
 
 @dataclasses.dataclass(frozen=True)
 class Binding:
-    """What a namespace holds under a name.
+    """Look up a name in a namespace.
 
     Attributes:
       namespace: that of a module or a class.

@@ -450,7 +450,7 @@ class OnnxProgram:
         self, calls: Iterable[object] | None = None, *, sizes: Sequence[Sizes] | None = None, ranges: Ranges | None = None,
         seed: int = 0,
     ) -> list[ExpectedRun]:  # fmt: skip
-        """What the function computes, to be compared with the model elsewhere: `verify(results=…)`. It can be pickled.
+        """The results of the function, to be compared with the model elsewhere: `verify(results=…)`. They can be pickled.
 
         Args:
           calls: the arguments, as for calibration; by default random ones.
@@ -764,7 +764,7 @@ class QuantizedProgram:
 
 
 def _number(loss: object) -> float:
-    """What the user's `loss` returned."""
+    """The number that the user's `loss` returned."""
     try:
         return float(loss)  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:

@@ -102,7 +102,7 @@ def title(fn: object) -> str:
 
 
 def _inside(fn: object) -> object:
-    """What a callable is made of by binding or wrapping; `fn` itself if it is neither bound nor wrapped."""
+    """The callable that `fn` binds or wraps; `fn` itself if it is neither bound nor wrapped."""
     if isinstance(fn, tuple) and fn:
         return fn[0]
     if isinstance(fn, functools.partial):

@@ -57,7 +57,7 @@ def _gated(x: jax.Array, w: jax.Array, v: jax.Array, *, reverse: bool = False) -
 
 
 def _positions(x: jax.Array) -> _Pair:
-    """What depends on the number of the step alone, and what only the results need."""
+    """A scan with values that depend on the number of the step alone, and others that only the results need."""
 
     def step(state: jax.Array, numbered: _Pair) -> _Pair:
         position, row = numbered

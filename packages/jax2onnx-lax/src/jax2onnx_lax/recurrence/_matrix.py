@@ -95,7 +95,7 @@ class Matrices:
 
     @property
     def update(self) -> Term:
-        """What is written in a step."""
+        """The value that a step writes."""
         return self.form.update[0]
 
     def stack(self, factors: Sequence[Factor], last: Sequence[Label], scale: float = 1.0) -> jax.Array:

@@ -142,7 +142,7 @@ def _gathered_in_groups(devices: Devices, x: Spread, names: Sequence[str], param
 
 
 def _gathered_blocks(params: Params, blocks: list[jax.Array]) -> list[jax.Array]:
-    """What each device has of the blocks of its group."""
+    """The gathered blocks of its group, for each device."""
     dim, found = params["all_gather_dimension"], dict[int, jax.Array]()
     for group in params["axis_index_groups"]:
         mine = [blocks[i] for i in group]

@@ -110,7 +110,7 @@ def _first(run: Interpreter, x: Held) -> Spread:
 
 
 def _collected(array: jax.Array, shape: tuple[Dim, ...], layout: Layout) -> Spread:
-    """What the steps of a scan give, one after another."""
+    """The results of the steps of a scan, stacked."""
     moved = jnp.moveaxis(array, 0, len(layout.stacked))
     return Spread(moved, shape, Layout(layout.stacked, ((), *layout.tiled)))
 

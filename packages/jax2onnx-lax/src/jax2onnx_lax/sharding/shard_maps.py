@@ -22,6 +22,6 @@ _RULES = {**PROPAGATION, **COLLECTIVES, **CONTROL_FLOW, **BODIES, **COMPOSITES}
 
 @rules.decompose("shard_map")
 def shard_map(*operands: jax.Array, **params: object) -> list[jax.Array]:
-    """What the body computes on all devices of the mesh together, on the whole arrays."""
+    """The results of the body on all devices of the mesh together, computed on whole arrays."""
     run = Interpreter({}, _RULES)
     return [x.array for x in on_mesh(run, [whole(x) for x in operands], params)]

@@ -85,7 +85,7 @@ def _hidden_score(difference: _Difference) -> Array:
 
 
 def _real_of_infinite_rows(difference: _Difference) -> Array:
-    """What is not finite in the real transforms of rows that are not finite."""
+    """The results that are not finite, of real transforms of rows that are not finite."""
     (x,) = difference.operands
     rows = ~np.isfinite(x).all(-1, keepdims=True)
     return rows & ~np.isfinite(difference.got)

@@ -33,7 +33,7 @@ _MOST_NODES = 64  # of an expert
 
 @dataclasses.dataclass(frozen=True)
 class _Term:
-    """What an expert makes of the tokens, times its gate; or, where the gate is a boolean, where that is true."""
+    """The result of an expert for the tokens, times its gate; or, where the gate is a boolean, selected by it."""
 
     gate: ir.Value
     made: ir.Value
@@ -237,7 +237,7 @@ def _token_dims(gate: _Dims, dims: _Dims) -> _Dims | None:
 
 
 def _regions(node: ir.Node, chain: _Chain) -> list[Region] | Declined:
-    """What each expert computes."""
+    """The computation of each expert."""
     dims = dims_of(node.outputs[0]) or ()
     tokens = _token_dims(dims_of(chain.terms[0].gate) or (), dims)
     if tokens is None:
