@@ -7,13 +7,12 @@ import math
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import facts_of, operators_where
 from jax2onnx_graph.facts.values import dims_of, known
+from jax2onnx_graph.passes.structural._loop_pass import LoopPass
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.traversal import HAS_SUBGRAPHS
 
 __all__ = ["HoistInvariants"]
 
-_LOOPS = frozenset({"Loop", "Scan"})
 # A runtime computes matrix products from quantized weights as they are, where the two stand together.
 _TIED = frozenset({"DequantizeLinear", "QuantizeLinear", "DynamicQuantizeLinear"})
 # Operators whose results exist where some axis of the first operand is not empty.
@@ -23,7 +22,7 @@ _NEED_ELEMENTS = operators_where(lambda facts: facts.indices_input is not None) 
 _MOST_ELEMENTS = 1 << 22
 
 
-class HoistInvariants(GraphPass):
+class HoistInvariants(LoopPass):
     """Move nodes out of the bodies of Loop and Scan, innermost first:
 
     1. A node whose operands all come from outside of the body goes in front of the loop, and then the nodes that read it.
@@ -35,17 +34,8 @@ class HoistInvariants(GraphPass):
     5. Branches of an If keep their nodes, since only one of them is computed.
     """
 
-    visits_subgraphs = False
-
-    def rewrite_graph(self, editor: GraphEditor) -> None:
-        for node in editor.nodes():
-            if node.op_type not in HAS_SUBGRAPHS:
-                continue
-            for inner in editor.nested_in(node):
-                self.rewrite_graph(inner)
-                editor.modified |= inner.finish()
-                if node.op_type in _LOOPS and not node.domain:
-                    _hoist(editor, node, inner.graph)
+    def rewrite_loop(self, editor: GraphEditor, loop: ir.Node) -> None:
+        _hoist(editor, loop, loop.attributes["body"].as_graph())
 
 
 def _hoist(editor: GraphEditor, loop: ir.Node, body: ir.Graph) -> None:

@@ -7,34 +7,24 @@ from collections.abc import Hashable, Sequence
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.fingerprints import array_fingerprint
+from jax2onnx_graph.passes.structural._loop_pass import LoopPass
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import node_key
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
-from jax2onnx_graph.traversal import HAS_SUBGRAPHS
 
 __all__ = ["MergeStates"]
 
 
-class MergeStates(GraphPass):
+class MergeStates(LoopPass):
     """Merge states of Loop and Scan, innermost loops first.
 
     1. States that begin with the same value, and for which each iteration computes the same where they were equal before it, are
        one: the readers of the others, in the body and behind the loop, read the first.
     """
 
-    visits_subgraphs = False
-
-    def rewrite_graph(self, editor: GraphEditor) -> None:
-        for node in editor.nodes():
-            if node.op_type not in HAS_SUBGRAPHS:
-                continue
-            for inner in editor.nested_in(node):
-                self.rewrite_graph(inner)
-                editor.modified |= inner.finish()
-            if node.op_type in ("Loop", "Scan") and not node.domain:
-                first = _equal_states(node)
-                if first != list(range(len(first))):
-                    _merge(editor, node, first)
+    def rewrite_loop(self, editor: GraphEditor, loop: ir.Node) -> None:
+        first = _equal_states(loop)
+        if first != list(range(len(first))):
+            _merge(editor, loop, first)
 
 
 def _states(node: ir.Node) -> tuple[slice, slice]:
