@@ -15,6 +15,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.saving.packing import PackedModel
+from jax2onnx_graph.saving.signing import Signer
 from jax2onnx_graph.saving.writing import save_model, save_text
 from jax2onnx_graph.targets import Target
 
@@ -298,10 +299,10 @@ class PortableProgram:
 
     def save(
         self, path: str | os.PathLike[str], *, external_data: bool | None = None, threshold: int = 1024,
-        data_file: str | None = None,
+        data_file: str | None = None, sign: str | os.PathLike[str] | Signer | None = None,
     ) -> Path:  # fmt: skip
         """Write the model to a file, atomically; see `save_model`."""
-        return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file)
+        return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file, sign=sign)
 
     def split(self, *, max_bytes: int | None = None, at: Sequence[str] | None = None) -> Stages:
         """Cut the program between modules into stages, each a model with its part of the weights; see `split_model`."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import RuntimeInputError, WeightsError
+from jax2onnx_graph.saving.signing import Signer
 from jax2onnx_graph.saving.writing import save_model, save_text
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.weights.binding import needed_weights
@@ -75,11 +76,12 @@ class CallableModel:
         return ir.to_proto(self.model)
 
     def save(
-        self, path: str | os.PathLike[str], external_data: bool | None, threshold: int, data_file: str | None
-    ) -> Path:
+        self, path: str | os.PathLike[str], external_data: bool | None, threshold: int, data_file: str | None,
+        sign: str | os.PathLike[str] | Signer | None,
+    ) -> Path:  # fmt: skip
         """Write the model to a file; see `save_model`."""
         self.check_complete("saved")
-        return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file)
+        return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file, sign=sign)
 
     def summary(self) -> str:
         """The summary of the model, as text."""
