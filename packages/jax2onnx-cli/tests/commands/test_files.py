@@ -283,3 +283,22 @@ def test_a_signed_export_is_verified_and_a_changed_one_is_bad_input(jax2onnx, di
     outcome = jax2onnx("verify-signature", "double.onnx", "--public-key", "key.pub")
     assert outcome.code == 2
     assert "double.onnx is not what was signed" in outcome.err
+
+
+# -- inspect --nodes, and reports on files -------------------------------------------------
+
+
+def test_nodes_are_listed_with_types(jax2onnx, foreign):
+    outcome = jax2onnx("inspect", foreign, "--nodes")
+    assert outcome.out.splitlines()[-1] == "  y: float32[N, M] = Neg(x)"
+    (node,) = json.loads(jax2onnx("inspect", foreign, "--nodes", "--json").out)["node_list"]
+    assert node == {"name": "", "operator": "Neg", "inputs": ["x"], "outputs": {"y": "float32[N, M]"}}
+
+
+def test_the_report_on_a_file_of_another_producer(jax2onnx, foreign, directory):
+    assert jax2onnx("report", foreign).out == "written to foreign.html\n"
+    assert "written by torch 2.9" in (directory / "foreign.html").read_text()
+
+
+def test_a_file_is_not_measured_for_its_report(refused, foreign):
+    assert "--input, --verify and --profile are for an export" in refused("report", foreign, "--profile")

@@ -17,7 +17,7 @@ from jax2onnx_runtime.session import ModelSession, StateSizes, StepInterface, op
 from jax2onnx_runtime.sizes import SymbolSpace
 from jax2onnx_runtime.states import RuntimeOptions
 
-__all__ = ["ExpectedRun", "RunnableModel", "own_times"]
+__all__ = ["ExpectedRun", "RunnableModel", "own_times", "sizes_text"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,6 +115,18 @@ class RunnableModel:
             self.model, lambda pairs: self.runtime.installed().open(self.model, pairs, options), interface, space,
             initial=initial, sizes=sizes,
         )  # fmt: skip
+
+
+def sizes_text(model: ir.Model, feeds: Mapping[str, Array]) -> str:
+    """The numbers that the symbols of a model have in a run, as messages describe it: "B = 3"; empty where it has none."""
+    numbers = {
+        dim.value: size
+        for value in model.graph.inputs
+        if value.shape is not None and value.name in feeds
+        for dim, size in zip(value.shape, feeds[value.name].shape, strict=True)
+        if isinstance(dim, ir.SymbolicDim) and dim.value is not None and dim.value.isidentifier()
+    }
+    return ", ".join(f"{symbol} = {number}" for symbol, number in numbers.items())
 
 
 def own_times(model: ir.Model, times: Mapping[str, float]) -> dict[str, float]:

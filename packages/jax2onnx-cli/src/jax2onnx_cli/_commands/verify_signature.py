@@ -23,9 +23,9 @@ _EXAMPLES = ("jax2onnx verify-signature digits.onnx --public-key release.pub",)
     "--signature", metavar="FILE", type=click.Path(path_type=Path), help="The signature; by default FILE.sig."
 )
 def command(*, file: Path, public_key: Path, signature: Path | None) -> Result:
-    """Check that a model and its data files are those that were signed.
+    """Check that a model is the one that was signed.
 
-    `jax2onnx export --sign` and `program.save(path, sign=…)` sign models. No network is needed.
+    Its data files are checked, too. `jax2onnx export --sign` and `program.save(path, sign=…)` sign models. No network is needed.
     """
     from jax2onnx_graph.saving.signing import verify_signature
 

@@ -290,6 +290,9 @@ class OnnxProgram:
     def __repr__(self) -> str:
         return self._callable.summary()
 
+    def _repr_html_(self) -> str:
+        return self._callable.cell()
+
     def report(self) -> str:
         """A readable summary: operators, how each operation was lowered, what declined and why, symbols, sizes."""
         return self._callable.report()
@@ -652,6 +655,9 @@ class QuantizedProgram:
 
     def __repr__(self) -> str:
         return self._callable.summary()
+
+    def _repr_html_(self) -> str:
+        return self._callable.cell()
 
     def report(self) -> str:
         """A readable summary; see `OnnxProgram.report`."""
