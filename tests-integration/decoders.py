@@ -14,7 +14,7 @@ from flax import linen, nnx
 
 __all__ = [
     "BATCHED_TOKENS", "VOCABULARY", "LinenDecoder", "NnxDecoder", "Params", "capacity", "capacity_masked", "causal_mask", "forward", "from_mask", "growing",
-    "growing_masked", "last_only", "make_params", "one_row", "recurrent", "recurrent_step", "reference", "rolling", "shared_start", "step_of", "windowed",
+    "growing_masked", "last_only", "make_params", "one_row", "prompts", "recurrent", "recurrent_forward", "recurrent_step", "reference", "rolling", "shared_start", "step_of", "transformer", "windowed",
 ]  # fmt: skip
 
 VOCABULARY, WIDTH, HEADS, LAYERS = 37, 16, 2, 2
@@ -49,7 +49,13 @@ def norm(x: jax.Array) -> jax.Array:
     return x / jnp.sqrt((x * x).mean(-1, keepdims=True) + 1e-6)
 
 
-def transformer(params: Params, tokens: jax.Array, positions: jax.Array, keep: Callable[[int, jax.Array], jax.Array], mask: jax.Array) -> jax.Array:
+def transformer(
+    params: Params,
+    tokens: jax.Array,
+    positions: jax.Array,
+    keep: Callable[[int, jax.Array], jax.Array],
+    mask: jax.Array,
+) -> jax.Array:
     """Logits [B, T, V] of tokens [B, T] at positions [B, T].
 
     `keep(i, x)` puts new keys or values x [B, T, H, D] into the cache i, and returns all of them [B, K, H, D]; the mask [B, 1, T, K] is of
@@ -80,7 +86,9 @@ def forward(params: Params, tokens: jax.Array) -> jax.Array:
     return transformer(params, tokens, positions, lambda _, x: x, causal_mask(count, count))
 
 
-def reference(params: Params, prompt: list[int], count: int, forward: Callable[[Params, jax.Array], jax.Array] = forward) -> list[int]:
+def reference(
+    params: Params, prompt: list[int], count: int, forward: Callable[[Params, jax.Array], jax.Array] = forward
+) -> list[int]:
     """The loop in JAX: the likeliest tokens after a prompt, each computed from all that are before it."""
     tokens = list(prompt)
     for _ in range(count):
@@ -273,6 +281,11 @@ def recurrent(params: Params):
     return decode
 
 
+def recurrent_forward(params: Params, tokens: jax.Array) -> jax.Array:
+    """The logits [B, T, V] of the recurrent decoder from its first state on."""
+    return recurrent(params)(tokens, jnp.zeros((len(tokens), WIDTH)))[0]["logits"]
+
+
 def recurrent_step(params: Params):
     """(tokens [B], state) → (logits [B, V], state)."""
 
@@ -291,8 +304,11 @@ class NnxDecoder(nnx.Module):
 
     def __init__(self, rngs: nnx.Rngs, length: int) -> None:
         self.embed = nnx.Embed(VOCABULARY, WIDTH, rngs=rngs)
-        self.attention = nnx.List([nnx.MultiHeadAttention(HEADS, WIDTH, decode=False, rngs=rngs) for _ in range(LAYERS)])
+        self.attention = nnx.List(
+            [nnx.MultiHeadAttention(HEADS, WIDTH, decode=False, rngs=rngs) for _ in range(LAYERS)]
+        )
         self.mix = nnx.List([nnx.Linear(WIDTH, WIDTH, rngs=rngs) for _ in range(LAYERS)])
+        self.head = nnx.Linear(WIDTH, VOCABULARY, rngs=rngs)
         self.length = length
 
     def __call__(self, tokens: jax.Array) -> jax.Array:
@@ -301,7 +317,7 @@ class NnxDecoder(nnx.Module):
         for attention, mix in zip(self.attention, self.mix, strict=True):
             x = x + 3 * attention(norm(x), mask=mask)
             x = x + jnp.tanh(mix(x))
-        return 3 * self.embed.attend(norm(x))
+        return self.head(norm(x))
 
     def add_cache(self) -> None:
         """From here on a call takes one token."""
@@ -317,13 +333,12 @@ class LinenDecoder(linen.Module):
 
     @linen.compact
     def __call__(self, tokens: jax.Array) -> jax.Array:
-        embed = linen.Embed(VOCABULARY, WIDTH)
-        x = 3 * embed(tokens)
+        x = 3 * linen.Embed(VOCABULARY, WIDTH)(tokens)
         mask = None if self.decode else linen.make_causal_mask(tokens)
         for _ in range(LAYERS):
             x = x + 3 * linen.MultiHeadDotProductAttention(HEADS, decode=self.decode)(norm(x), norm(x), mask=mask)
             x = x + jnp.tanh(linen.Dense(WIDTH)(x))
-        return 3 * embed.attend(norm(x))
+        return linen.Dense(VOCABULARY)(norm(x))
 
 
 def prompts(*lengths: int, seed: int = 0) -> list[list[int]]:

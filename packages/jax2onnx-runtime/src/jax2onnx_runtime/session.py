@@ -65,7 +65,7 @@ class StateSizes:
     Attributes:
       sizes: those that states begin with.
       window: how many entries of a growing axis are kept, the last ones.
-      limits: how many entries a growing axis may have at most.
+      limits: how many entries a growing axis may have at most; and a capacity, which `generate` doubles up to it.
     """
 
     sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -443,7 +443,8 @@ def open_session(
         )
     _check_labels("sizes", sizes.sizes, {label for s in states.values() for label in s.labels})
     _check_labels("window", sizes.window, growing)
-    _check_labels("limits", sizes.limits, growing)
+    capacities = {label for s in states.values() for label in s.labels if not label.isdigit()}
+    _check_labels("limits", sizes.limits, growing | capacities)
     for state in states.values():
         _check_returns(state, sizes)
     first = {
