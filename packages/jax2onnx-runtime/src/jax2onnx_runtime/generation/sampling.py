@@ -13,7 +13,10 @@ from jax2onnx_graph.errors import OptionError
 __all__ = ["Sampling", "keep_min_p", "keep_top_k", "keep_top_p", "penalised"]
 
 # The most likely tokens that are looked at before all are sorted.
-_FEW = 1024
+_FEW = 128
+_BLOCK = 32
+# So many are sorted as quickly as they are searched.
+_SORTED = 2**15
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,12 +74,16 @@ class Sampling:
 
     def distribution(self, logits: Array) -> tuple[Array, Array]:
         """The tokens that may be drawn from (penalised) logits [V], and their probabilities: [N] and [N]."""
-        tokens, kept = np.arange(len(logits)), logits.astype(np.float64) / self.temperature
-        for limit, keep in ((self.top_k, keep_top_k), (self.top_p, keep_top_p), (self.min_p, keep_min_p)):
+        # The largest logits are the largest after a division, too.
+        tokens = np.arange(len(logits)) if self.top_k is None else keep_top_k(logits, self.top_k)
+        kept = logits[tokens] if len(tokens) > _FEW else logits[tokens].astype(np.float64)
+        kept = (kept - kept.max()) / kept.dtype.type(self.temperature)
+        for limit, keep in ((self.top_p, keep_top_p), (self.min_p, keep_min_p)):
             if limit is not None:
                 inside = keep(kept, limit)
                 tokens, kept = tokens[inside], kept[inside]
-        return tokens, _probabilities(kept)
+        weights = np.exp(kept - kept.max())
+        return tokens, weights / weights.sum(dtype=np.float64)
 
 
 def penalised(logits: Array, seen: Collection[int], penalty: float) -> Array:
@@ -87,43 +94,43 @@ def penalised(logits: Array, seen: Collection[int], penalty: float) -> Array:
     return changed
 
 
-def keep_top_k(logits: Array, count: float) -> Array:
+def keep_top_k(logits: Array, count: int) -> Array:
     """The indices, ascending, of the largest logits and of those that are as large as the last of them."""
-    place = len(logits) - int(count)
-    if place <= 0:
+    if count >= len(logits):
         return np.arange(len(logits))
-    return np.flatnonzero(logits >= np.partition(logits, place)[place])
+    few = _with_largest(logits, count)
+    found = logits[few]
+    return few[found >= np.partition(found, len(found) - count)[len(found) - count]]
 
 
 def keep_top_p(logits: Array, mass: float) -> Array:
     """The indices, ascending, of the most likely tokens: those before which the probabilities do not reach `mass` yet."""
-    weights = _probabilities(logits)
-    for few in (_FEW, len(logits)):
-        order = _largest(weights, min(few, len(logits)))
-        sums = np.cumsum(weights[order])
-        if sums[-1] >= mass or few >= len(logits):
-            break
-    return np.sort(order[: 1 + int(np.count_nonzero(sums[:-1] < mass))])
+    weights = np.exp(logits - logits.max())
+    total, count = weights.sum(dtype=np.float64), _FEW
+    while True:
+        few = _with_largest(weights, count)
+        order = few[np.argsort(-weights[few], kind="stable")]
+        sums = np.cumsum(weights[order], dtype=np.float64)
+        if sums[-1] >= mass * total or len(few) == len(weights):
+            return np.sort(order[: 1 + int(np.count_nonzero(sums[:-1] < mass * total))])
+        count = len(weights) if len(weights) <= _SORTED else 8 * count
 
 
 def keep_min_p(logits: Array, part: float) -> Array:
     """The indices, ascending, of the tokens whose probability is at least this part of the largest one."""
-    weights = _probabilities(logits)
-    return np.flatnonzero(weights >= part * weights.max())
+    least = math.log(part) if part else -math.inf
+    return np.flatnonzero(logits - logits.max() >= least)
 
 
-def _largest(weights: Array, count: int) -> Array:
-    """The indices of the largest numbers, the largest first, of equal ones the first."""
-    kept = np.arange(len(weights))
-    if count < len(weights):
-        kept = np.argpartition(weights, len(weights) - count)[len(weights) - count :]
-    return kept[np.lexsort((kept, -weights[kept]))]
+def _with_largest(numbers: Array, count: int) -> Array:
+    """The indices, ascending, of the `count` largest numbers, of those that are as large as one of them, and of some others.
 
-
-def _probabilities(logits: Array) -> Array:
-    weights = np.exp(logits - logits.max())
-    result: Array = weights / weights.sum()
-    return result
+    So many blocks of numbers have a largest one above the bound that is found, and finding it is far quicker than sorting.
+    """
+    blocks = numbers[: len(numbers) // _BLOCK * _BLOCK].reshape(-1, _BLOCK).max(axis=1)
+    if len(blocks) <= count:
+        return np.arange(len(numbers))
+    return np.flatnonzero(numbers >= np.partition(blocks, len(blocks) - count)[len(blocks) - count])
 
 
 def _is_whole(number: object, least: int) -> bool:
