@@ -158,6 +158,9 @@ def growing_masked(params: Params, form: str):
         causal = causal_mask(count, past + count)
         seen = {
             "padding": lambda: causal & (mask != 0)[:, None, None],  # [B, S + T], of booleans or integers
+            "infinite": lambda: jnp.where(
+                causal & mask[:, None, None], 0, -jnp.inf
+            ),  # [B, S + T], NaN for what sees nothing
             "added": lambda: mask,  # [B, 1, T, S + T]
             "ones": lambda: mask != 0,  # the same, 1 for what is seen
             "shared": lambda: mask[None, None],  # [T, S + T]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import decoders as d
@@ -14,8 +15,16 @@ import pytest
 from flax import nnx
 from jax2onnx_core import to_onnx
 from jax2onnx_graph.errors import ContextFullError, OptionError, RuntimeInputError
+from jax2onnx_onnxruntime.runtime import OrtRuntime
+from jax2onnx_runtime.decoders import open_decoder
+from jax2onnx_runtime.feeds import symbol_space
 from jax2onnx_runtime.generation.decoder import Rows
 from jax2onnx_runtime.generation.results import Stop
+from jax2onnx_runtime.runnable import RunnableModel
+from jax2onnx_runtime.runtimes import reference_runtime
+from jax2onnx_runtime.session import StateSizes
+from jax2onnx_runtime.stages import NamedSteps
+from jax2onnx_runtime.states import RuntimeOptions
 
 PARAMS = d.make_params()
 PROMPTS = d.prompts(5, 3, 8)
@@ -43,6 +52,7 @@ PROGRAMS: dict[str, tuple[Callable[[], Any], dict[str, int], Rows]] = {
     ),
     "padding mask": (lambda: masked("padding", (("B", "S + T"), "bool")), {"B": 1}, Rows.PADDED),
     "padding mask of integers": (lambda: masked("padding", (("B", "S + T"), "int32")), {"B": 1}, Rows.PADDED),
+    "mask of minus infinity": (lambda: masked("infinite", (("B", "S + T"), "bool")), {"B": 1}, Rows.PADDED),
     "added mask": (lambda: masked("added", (("B", 1, "T", "S + T"), "float32")), {"B": 1}, Rows.PADDED),
     "mask of ones": (lambda: masked("ones", (("B", 1, "T", "S + T"), "float32")), {"B": 1}, Rows.PADDED),
     "mask of all rows": (lambda: masked("shared", (("T", "S + T"), "bool")), {"B": 1}, Rows.SAME),
@@ -137,6 +147,12 @@ def test_after_a_rewind_the_same_is_written_again(name):
     first = session.generate(PROMPTS, max_new_tokens=COUNT).ids
     session.rewind(4)
     assert session.generate([[], [], []], max_new_tokens=4).ids == [ids[-4:] for ids in first]
+
+
+def test_rows_are_fed_apart_where_hidden_tokens_are_nan():
+    session = opened("mask of minus infinity")
+    session.generate(PROMPTS, max_new_tokens=1)
+    assert session.generator(None, {}).decoder.traits.rows is Rows.SAME
 
 
 # -- windows --------------------------------------------------------------------------------
@@ -343,6 +359,54 @@ def test_what_the_model_does_not_offer_is_refused(name):
         opened(name).generate(PROMPTS[0], **options)
 
 
+# -- texts ------------------------------------------------------------------------------------
+
+
+class Letters:
+    """A tokenizer of the letters from "A" on, and of a bracket that begins a text."""
+
+    def encode(self, sequence: str, *, add_special_tokens: bool = True) -> SimpleNamespace:
+        return SimpleNamespace(ids=[*([1] if add_special_tokens else []), *(ord(c) - ord("A") for c in sequence)])
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        return "".join(chr(ord("A") + token) for token in ids)
+
+    def get_vocab_size(self, with_added_tokens: bool = True) -> int:
+        return d.VOCABULARY
+
+
+TEXTS = ["KLM", "Z"]
+
+
+def letters_after(texts: list[str], count: int = COUNT) -> list[str]:
+    return [Letters().decode(ids) for ids in all_wanted([Letters().encode(text).ids for text in texts], count)]
+
+
+def test_texts_are_written_after_texts():
+    found = opened("padding mask").generate(TEXTS, tokenizer=Letters(), max_new_tokens=COUNT)
+    assert found.texts == letters_after(TEXTS)
+
+
+def test_a_stop_text_is_no_part_of_the_text():
+    text = letters_after(TEXTS)[0]
+    found = opened("growing").generate(TEXTS[0], tokenizer=Letters(), stop=text[3:5], max_new_tokens=COUNT)
+    assert (found.text, found.stops) == (text[: text.index(text[3:5])], [Stop.TEXT])
+    assert found.ids[0] == Letters().encode(text[: text.index(text[3:5]) + 2], add_special_tokens=False).ids
+
+
+def test_pieces_are_held_back_while_a_stop_text_may_have_begun():
+    text = letters_after(TEXTS)[0]
+    stream = opened("growing").stream(TEXTS[0], tokenizer=Letters(), stop=text[1] + "~", max_new_tokens=COUNT)
+    assert [piece.text for piece in stream][:3] == [text[0], "", text[1:3]]
+
+
+def test_a_text_of_the_next_turn_begins_no_new_text():
+    session = opened("growing")
+    first = session.generate(TEXTS[0], tokenizer=Letters(), max_new_tokens=3).ids[0]
+    whole = [*Letters().encode(TEXTS[0]).ids, *first, *Letters().encode(TEXTS[1], add_special_tokens=False).ids]
+    assert session.generate(TEXTS[1], tokenizer=Letters(), max_new_tokens=4).ids == all_wanted([whole], 4)
+
+
 # -- the session ------------------------------------------------------------------------------
 
 
@@ -388,6 +452,49 @@ def test_the_saved_states_are_those_of_the_tokens():
 def test_a_program_without_its_function_writes_the_same():
     session = exported("padding mask").portable().session(sizes={"B": 1}, threads=1)
     assert session.generate(PROMPTS, max_new_tokens=COUNT).ids == all_wanted()
+
+
+@pytest.mark.parametrize("name", ["growing", "capacity", "capacity with mask and counter"])
+def test_a_decoder_in_a_file_writes_the_same(name, tmp_path):
+    exported(name).save(tmp_path / "decoder.onnx")
+    session = open_decoder(tmp_path / "decoder.onnx", OrtRuntime())
+    assert session.generate(PROMPTS, max_new_tokens=COUNT).ids == all_wanted()
+
+
+def test_the_reference_runtime_writes_the_same():
+    session = RunnableModel(exported("growing").model, reference_runtime).open_session(
+        NamedSteps(exported("growing").model), symbol_space(exported("growing").model), initial={}, sizes=StateSizes({"B": 1}),
+        options=RuntimeOptions(),
+    )  # fmt: skip
+    assert session.generate(PROMPTS[0], max_new_tokens=4).ids == all_wanted([PROMPTS[0]], 4)
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
+    "The model takes 4 tokens in each run": (lambda: exported("growing").specialize(T=4), {"sizes": {"B": 1}}),
+    "was fixed to 5 entries": (lambda: exported("growing").specialize(T=1, S=5), {"sizes": {"B": 1}, "window": {"S": 5}}),
+    "The model takes 'scale', float32": (
+        lambda: to_onnx(lambda tokens, scale: jax.nn.one_hot(tokens, 7) * scale, [TOKENS, ((), "float32")]), {},
+    ),
+    "The positions 'positions' are int32": (
+        lambda: to_onnx(lambda tokens, positions: jax.nn.one_hot(tokens, 7) * positions.sum(), [TOKENS, (("P",), "int32")]), {},
+    ),
+    "The mask 'mask' is float32": (
+        lambda: to_onnx(lambda tokens, mask: jax.nn.one_hot(tokens, 7) * mask[..., None], [TOKENS, (("B", "T"), "float32")]), {},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_forms_that_decoders_do_not_have_are_refused(message):
+    program, options = REFUSED[message]
+    with pytest.raises(OptionError, match=message):
+        program().session(**options).generate([1, 2])
+
+
+def test_further_inputs_are_given():
+    program = to_onnx(lambda tokens, scale: -jax.nn.one_hot(tokens, 7) * scale, [TOKENS, ((), "float32")])
+    found = [program.session().generate([3], max_new_tokens=1, inputs={"scale": np.float32(s)}).ids for s in (1, -1)]
+    assert found == [[[0]], [[3]]]
 
 
 def test_a_model_of_fewer_bits_writes():
