@@ -203,6 +203,18 @@ def ray(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-q", "-W", "default", *pages, env=environment)  # warnings are Ray's
 
 
+# What each script of tests-integration/runners needs besides the packages of this repository.
+RUNNERS = {"genai": ["onnxruntime-genai==0.18.*"]}
+
+
+@nox.session(python=OLDEST_PYTHON, tags=["nightly"])
+@nox.parametrize("runner", list(RUNNERS), ids=list(RUNNERS))
+def runners(session: nox.Session, runner: str) -> None:
+    """Folders for other runners, run by these: compared with JAX, timed, and written as rows of docs/runners.md."""
+    install_workspace(session, *RUNNERS[runner])
+    session.run("python", str(INTEGRATION / "runners" / f"{runner}.py"), *session.posargs)
+
+
 @nox.session(tags=["nightly"])
 def sweep(session: nox.Session) -> None:
     """Calls of every public function of JAX through export and ONNX Runtime; writes its part of docs/conformance.md."""
