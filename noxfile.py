@@ -26,6 +26,7 @@ PACKAGES = [
     "onnxruntime",
     "openvino",
     "ray",
+    "genai",
     "lax",
     *FRAMEWORKS,
     "functions",
@@ -204,6 +205,21 @@ def ray(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-q", "-W", "default", *pages, env=environment)  # warnings are Ray's
 
 
+# What each script of tests-integration/runners needs besides the packages of this repository.
+RUNNERS = {"genai": ["onnxruntime-genai==0.18.*", "google-tunix"]}
+
+
+@nox.session(python=OLDEST_PYTHON, tags=["nightly"])
+@nox.parametrize("runner", list(RUNNERS), ids=list(RUNNERS))
+def runners(session: nox.Session, runner: str) -> None:
+    """Folders for other runners, run by these: compared with JAX, timed, and written as rows of docs/runners.md."""
+    install_workspace(session, *RUNNERS[runner])
+    # The models of onnxruntime-genai's builder, where `rivals` has written them.
+    rivals = session.cache_dir / "rivals"
+    options = [f"--rivals={rivals}"] if runner == "genai" and rivals.exists() else []
+    session.run("python", str(INTEGRATION / "runners" / f"{runner}.py"), *options, *session.posargs)
+
+
 @nox.session(tags=["nightly"])
 def sweep(session: nox.Session) -> None:
     """Calls of every public function of JAX through export and ONNX Runtime; writes its part of docs/conformance.md."""
@@ -379,7 +395,8 @@ def types(session: nox.Session) -> None:
     session.run(*mypy, *[str(package(name) / "src") for name in PACKAGES], str(third_party / "src"))
     for root in [*[package(name) / "tests" for name in PACKAGES], ROOT / "tests-integration", ROOT / "tools"]:
         files = [str(file) for file in sorted(root.rglob("*.py")) if third_party not in file.parents]
-        path = os.pathsep.join(dict.fromkeys([str(root), str(ROOT / "tools")]))  # some tests import tools
+        # Some tests import tools, the scripts of runners each other.
+        path = os.pathsep.join(dict.fromkeys([str(root), str(ROOT / "tools"), str(INTEGRATION / "runners")]))
         session.run(*mypy, *TEST_TYPES, *files, env={"MYPYPATH": path})
 
 

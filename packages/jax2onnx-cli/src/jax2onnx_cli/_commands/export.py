@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from jax2onnx_cli._exporting import Request, default_output, export, export_options, read_numbers
-from jax2onnx_cli._terminal import BadInput, Command, Result, Terminal
+from jax2onnx_cli._folders import Folder, FolderCommand
+from jax2onnx_cli._terminal import BadInput, Result, Terminal
 
 if TYPE_CHECKING:
+    from jax2onnx_core import OnnxProgram
+    from jax2onnx_core.program.program import QuantizedProgram
     from jax2onnx_runtime.accuracy import Accuracy
     from jax2onnx_runtime.quantization import Mode
 
@@ -20,15 +23,17 @@ __all__ = ["command"]
 _EXAMPLES = (
     "jax2onnx export digits.py:build --input 'x: f32[B, 28, 28, 1]' --verify",
     "jax2onnx export model.py:step -i 'cache: f32[B, S, 64]' -i 'x: f32[B, 1, 64]' --states 0=1 -o step.onnx",
+    "jax2onnx export decoder.py:build --for genai --tokenizer tokenizer -o folder",
 )
 
 
-@click.command("export", cls=Command, examples=_EXAMPLES)
+@click.command("export", cls=FolderCommand, examples=_EXAMPLES)
 @export_options
 @click.option(
     "-o", "--output", metavar="FILE", type=click.Path(path_type=Path),
-    help="The file; by default NAME.onnx here, NAME being the last part of OBJECT.",
+    help="The file; by default NAME.onnx here, NAME being the last part of OBJECT. With --for the folder, by default NAME.",
 )  # fmt: skip
+@click.option("--for", "runner", metavar="RUNNER", help="Write a folder for a runner: genai, transformersjs, …")
 @click.option(
     "--quantize", metavar="MODE", help="Write the model in fewer bits: int4, int8, dynamic_int8, float16, bfloat16."
 )
@@ -49,36 +54,41 @@ _EXAMPLES = (
 )  # fmt: skip
 @click.pass_obj
 def command(
-    terminal: Terminal, *, request: Request, output: Path | None, quantize: Mode | None, external_data: bool | None,
-    provenance: bool, variants: Sequence[str], verify: bool, sign: Path | None,
+    terminal: Terminal, /, *, request: Request, output: Path | None, quantize: Mode | None, external_data: bool | None,
+    provenance: bool, variants: Sequence[str], verify: bool, sign: Path | None, runner: str | None, **written: object,
 ) -> Result:  # fmt: skip
     """Export a function or a model as an ONNX file.
 
     OBJECT is module:name or file.py:name: a function, a model, or a function without parameters that returns the model, or the
     model and a list of its inputs. A file that exists is replaced as a whole, or, if something fails, left as it is.
     """
-    sizes = _variants(variants)
+    sizes, folder = _variants(variants), Folder.of(runner, written)
+    if folder is not None and (sizes or external_data is not None or sign is not None):
+        raise BadInput(
+            "--for writes a folder of its own form: neither --variant nor --external-data nor --sign goes with it."
+        )
     if sizes and (output is None or external_data is not None or sign is not None):
         raise BadInput(
             "--variant writes several models and the weights that they share: --output names their directory, and neither "
             "--external-data nor --sign goes with it."
         )
-    path = output if sizes and output is not None else default_output(request, output, ".onnx")
+    if folder is not None:
+        path = folder.path(request, output)
+    else:
+        path = output if sizes and output is not None else default_output(request, output, ".onnx")
     with terminal.working(f"exporting {request.subject}"):
         exported = export(request, provenance=provenance)
     for note in exported.log.notes:
         terminal.warn(note)
+    if folder is not None and quantize is not None and folder.quantizes:
+        folder, quantize = folder.quantized(quantize), None
     program = exported if quantize is None else exported.quantize(quantize)
     difference = None
     if verify:
         with terminal.working("verifying"):
             difference = program.verify()
     with terminal.working(f"writing {path}"):
-        files = (
-            program.save_variants(path, **sizes)
-            if sizes
-            else [program.save(path, external_data=external_data, sign=sign)]
-        )
+        files = _write(program, path, folder, sizes, external_data, sign)
 
     from jax2onnx_report.summary import summarize
 
@@ -89,6 +99,18 @@ def command(
         **_numbers(difference),
     }
     return Result(f"{program!r}\n{_text(difference)}written to {', '.join(map(str, files))}", data)
+
+
+def _write(
+    program: OnnxProgram | QuantizedProgram, path: Path, folder: Folder | None, sizes: Mapping[str, Mapping[str, int]],
+    external_data: bool | None, sign: Path | None,
+) -> list[Path]:  # fmt: skip
+    """Write the folder of a runner, or variants, or one file; the files that were written."""
+    if folder is not None:
+        return folder.write(program, path)
+    if sizes:
+        return program.save_variants(path, **sizes)
+    return [program.save(path, external_data=external_data, sign=sign)]
 
 
 def _variants(texts: Sequence[str]) -> dict[str, Mapping[str, int]]:

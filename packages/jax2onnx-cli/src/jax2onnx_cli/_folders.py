@@ -1,0 +1,121 @@
+"""Folders for other runners: `--for`, and the options of the installed writers."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jax2onnx_cli._terminal import BadInput, Command
+
+if TYPE_CHECKING:
+    from jax2onnx_runtime.folders import ExportedProgram, FolderOption, FolderWriter
+
+    from jax2onnx_cli._exporting import Request
+
+__all__ = ["Folder", "FolderCommand"]
+
+# The first-party writers, by the names of their runners.
+_SUPPLIERS = {name: f"jax2onnx-{name}" for name in ("genai", "transformersjs", "tensorrt")}
+# The option that the command has itself; a writer that has it, too, is given the mode.
+_QUANTIZE = "quantize"
+
+
+class FolderCommand(Command):
+    """A command with the options of the installed writers of folders."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The command's own options, and those of the writers."""
+        return [*super().get_params(ctx), *_writer_options()]
+
+
+@functools.cache
+def _writer_options() -> list[click.Option]:
+    """An option for each name that writers declare; the first writer says of which type it is."""
+    from jax2onnx_runtime.folders import folder_writers
+
+    found: dict[str, list[tuple[str, FolderOption]]] = {}
+    for runner, writer in folder_writers().writers.items():
+        for option in writer.options:
+            found.setdefault(option.name, []).append((runner, option))
+    return [_option(declared) for name, declared in found.items() if name != _QUANTIZE]
+
+
+def _option(declared: list[tuple[str, FolderOption]]) -> click.Option:
+    option = declared[0][1]
+    runners = ", ".join(runner for runner, _ in declared)
+    kind = click.Path(path_type=Path) if option.type is Path else option.type
+    return click.Option(
+        [f"--{option.name.replace('_', '-')}", option.name], type=click.Choice(option.choices) if option.choices else kind,
+        help=f"For {runners}: {option.help}", multiple=option.is_list, is_flag=option.type is bool,
+        default=None, metavar=option.metavar,
+    )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Folder:
+    """A folder that the command line asks for.
+
+    Attributes:
+      runner: the name of the runner.
+      writer: its writer.
+      options: the options for the writer that were given.
+    """
+
+    runner: str
+    writer: FolderWriter
+    options: Mapping[str, object]
+
+    @classmethod
+    def of(cls, runner: str | None, given: Mapping[str, object]) -> Folder | None:
+        """The folder that is asked for.
+
+        Args:
+          runner: the value of `--for`.
+          given: the options of all writers, with None or nothing for those that were not given.
+
+        Raises:
+          BadInput: an option is none of this runner, or there is no runner.
+          OptionError: no writer of that name is installed.
+        """
+        options = {name: value for name, value in given.items() if value is not None and value != ()}
+        flags = [f"--{name.replace('_', '-')}" for name in options]
+        if runner is None:
+            if flags:
+                raise BadInput(f"{flags[0]} is an option for the folder of a runner: name the runner with --for.")
+            return None
+
+        from jax2onnx_runtime.folders import folder_writers
+
+        writer = folder_writers().named(runner, _SUPPLIERS)
+        known = {option.name for option in writer.options}
+        for name, flag in zip(options, flags, strict=True):
+            if name not in known:
+                raise BadInput(f"{flag} is no option for {runner}.")
+        return cls(runner, writer, options)
+
+    @property
+    def quantizes(self) -> bool:
+        """Whether the writer quantises the model itself."""
+        return any(option.name == _QUANTIZE for option in self.writer.options)
+
+    def quantized(self, mode: str) -> Folder:
+        """The folder with a model in fewer bits."""
+        return dataclasses.replace(self, options={**self.options, _QUANTIZE: mode})
+
+    def path(self, request: Request, output: Path | None) -> Path:
+        """The folder's path.
+
+        Args:
+          request: the command line.
+          output: the path that the user gave, if any; by default a folder here with the last part of the object's name.
+        """
+        return Path(request.subject.rpartition(":")[2].rpartition(".")[2]) if output is None else output
+
+    def write(self, program: ExportedProgram, path: Path) -> list[Path]:
+        """Write the folder; the files that were written."""
+        return self.writer.write(program, path, **self.options)
