@@ -15,7 +15,17 @@ from jax2onnx_graph.facts.values import LabelledDim
 from jax2onnx_runtime.boundary import Boundary
 from jax2onnx_runtime.portable import PortableProgram
 
-from jax2onnx_transformersjs.task_model import TaskModel, check_stateless, chosen, described, dims_of_rank, rename_axes
+from jax2onnx_transformersjs.task_model import (
+    TaskModel,
+    as_float32,
+    check_roles,
+    check_stateless,
+    chosen,
+    described,
+    dims,
+    is_of,
+    rename_axes,
+)
 
 __all__ = ["Images", "image_classification"]
 
@@ -93,22 +103,24 @@ def image_classification(
         probabilities, results of a softmax, the logits are what this was computed of.
       labels: the names of the classes, in order; None for `LABEL_0` and so on.
       images: how the model takes images.
-      roles: input or output of the model → "pixel_values" or "logits", where their types do not tell.
+      roles: "images" or "logits" → the name of the input or output, where the types do not tell.
 
     Raises:
       OptionError: the model is none that classifies images, or labels are missing.
     """
     check_stateless(program.model, TASK)
+    check_roles(roles, ("images", "logits"), TASK)
     boundary = Boundary(program.model, program.target)
-    given = {role: name for name, role in roles.items()}
-    taken = _image_input(boundary, given.get(PIXELS), images)
-    result = _class_output(boundary, given.get(LOGITS))
+    taken = _image_input(boundary, roles, images)
+    outputs = boundary.old_outputs
+    candidates = [value for value in outputs.values() if is_of(value, 2, floats=True)]
+    result = chosen("output", "logits", roles, outputs, candidates, "floats [batch, classes]")
     if len(boundary.old_inputs) > 1:
         raise OptionError(
             f"{TASK} gives a model images alone, and this one has the inputs {described(boundary.old_inputs.values())}. Export a "
             "function of images, in which the others are fixed."
         )
-    classes = dims_of_rank(result, 2, LOGITS)[1]
+    classes = dims(result)[1]
     if not isinstance(classes, int):
         raise OptionError(f"The number of classes is not known: the output {result.name!r} is {type_text(result)}.")
     names = _checked_labels(labels, classes)
@@ -128,15 +140,11 @@ def image_classification(
 # -- the input ----------------------------------------------------------------------------------
 
 
-def _image_input(boundary: Boundary, given: str | None, images: Images) -> _ImageInput:
+def _image_input(boundary: Boundary, roles: Mapping[str, str], images: Images) -> _ImageInput:
     inputs = boundary.old_inputs
-    candidates = [value for value in inputs.values() if value.shape is not None and len(value.shape) == 4]
-    value = chosen("input", PIXELS, given, inputs, candidates, "images with four axes")
-    batch, *rest = dims_of_rank(value, 4, PIXELS)
-    if value.dtype is None or not value.dtype.is_floating_point():
-        raise OptionError(
-            f"{PIXELS!r} are floats, and the input {value.name!r} is {type_text(value)}: export a function of floats."
-        )
+    candidates = [value for value in inputs.values() if is_of(value, 4, floats=True)]
+    value = chosen("input", "images", roles, inputs, candidates, "floats [batch, height, width, channels]")
+    batch, *rest = dims(value)
     fitting = {"NHWC": rest[-1], "NCHW": rest[0]}
     layouts = [
         layout for layout, channels in fitting.items() if isinstance(channels, int) and channels in (1, _COLOURS)
@@ -180,22 +188,13 @@ def _as_model_takes(builder: GraphBuilder, pixels: ir.Value, taken: _ImageInput)
 # -- the output ---------------------------------------------------------------------------------
 
 
-def _class_output(boundary: Boundary, given: str | None) -> ir.Value:
-    outputs = boundary.old_outputs
-    candidates = [
-        value for value in outputs.values()
-        if value.shape is not None and len(value.shape) == 2 and value.dtype is not None and value.dtype.is_floating_point()
-    ]  # fmt: skip
-    return chosen("output", LOGITS, given, outputs, candidates, "floats [batch, classes]")
-
-
 def _logits(boundary: Boundary, result: ir.Value) -> ir.Value:
     """The output as float32; what a softmax at its end was computed of, since transformers.js computes one itself."""
     node = result.producer()
     if node is not None and node.op_type == "Softmax" and not node.domain and node.inputs[0] is not None:
         axis = node.attributes["axis"].as_int() if "axis" in node.attributes else -1
         result = node.inputs[0] if axis in (-1, 1) else result
-    return boundary.behind(result).cast(result, np.dtype(np.float32))
+    return as_float32(boundary, result)
 
 
 # -- what the files say ---------------------------------------------------------------------------

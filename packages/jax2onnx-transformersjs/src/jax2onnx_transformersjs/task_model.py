@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.type_text import type_text
@@ -12,7 +13,17 @@ from jax2onnx_graph.facts.values import LabelledDim
 from jax2onnx_graph.metadata import read_states
 from jax2onnx_runtime.boundary import Boundary
 
-__all__ = ["TaskModel", "check_stateless", "chosen", "described", "dims_of_rank", "rename_axes"]
+__all__ = [
+    "TaskModel",
+    "as_float32",
+    "check_roles",
+    "check_stateless",
+    "chosen",
+    "described",
+    "dims",
+    "is_of",
+    "rename_axes",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,14 +58,19 @@ def described(values: Iterable[ir.Value]) -> str:
 
 
 def chosen(
-    what: str, role: str, given: str | None, values: Mapping[str, ir.Value], candidates: Sequence[ir.Value], wanted: str
+    what: str,
+    role: str,
+    roles: Mapping[str, str],
+    values: Mapping[str, ir.Value],
+    candidates: Sequence[ir.Value],
+    wanted: str,
 ) -> ir.Value:
     """The input or output that has a role.
 
     Args:
       what: "input" or "output".
-      role: the name of the role, which is what transformers.js calls it.
-      given: the name that the user gave, if any.
+      role: the role, such as "images".
+      roles: role → the name that the user gave.
       values: all inputs or outputs, by name.
       candidates: those whose types fit.
       wanted: the type that fits, for messages.
@@ -62,25 +78,48 @@ def chosen(
     Raises:
       OptionError: there is none of that name or type, or there are several.
     """
-    if given is not None:
-        if given not in values:
-            raise OptionError(f"roles: the model has no {what} {given!r}; it has {described(values.values())}.")
-        return values[given]
+    if role in roles:
+        if roles[role] not in values:
+            raise OptionError(f"roles: the model has no {what} {roles[role]!r}; it has {described(values.values())}.")
+        value = values[roles[role]]
+        if value not in candidates:
+            raise OptionError(
+                f"roles: the {what} {value.name!r}, {type_text(value)}, cannot be {role!r}: {role} are {wanted}."
+            )
+        return value
     if len(candidates) == 1:
         return candidates[0]
-    found = "several of them fit" if candidates else "none of them is one"
-    advice = f" Say which it is: roles={{'NAME': '{role}'}}." if candidates else ""
-    raise OptionError(
-        f"transformers.js needs an {what} {role!r}, {wanted}, and of the {what}s of the model {found}: "
-        f"{described(values.values())}.{advice}"
-    )
+    if candidates:
+        raise OptionError(
+            f"Several {what}s could be the {role}: {described(candidates)}. Say it by roles={{'{role}': '…'}}."
+        )
+    raise OptionError(f"The model has no {role}, {wanted}: its {what}s are {described(values.values())}.")
 
 
-def dims_of_rank(value: ir.Value, rank: int, role: str) -> Sequence[LabelledDim]:
-    """The dimensions of a value. Raises OptionError if they are of another number than the role has."""
-    if value.shape is None or len(value.shape) != rank:
-        raise OptionError(f"{value.name!r} cannot be {role!r}, which has {rank} axes: it is {type_text(value)}.")
+def check_roles(roles: Mapping[str, str], known: Sequence[str], task: str) -> None:
+    """Raise OptionError for a role that the task does not have, or two roles of one input or output."""
+    if unknown := [role for role in roles if role not in known]:
+        raise OptionError(f"roles: {task} has no role {unknown[0]!r}; the roles are {', '.join(known)}.")
+    if twice := [name for name in roles.values() if list(roles.values()).count(name) > 1]:
+        raise OptionError(f"roles: {twice[0]!r} cannot have two roles.")
+
+
+def is_of(value: ir.Value, rank: int, *, floats: bool) -> bool:
+    """Whether a value has so many axes, and numbers that are floats, or integers."""
+    if value.shape is None or value.dtype is None or len(value.shape) != rank:
+        return False
+    return value.dtype.is_floating_point() if floats else value.dtype.is_integer()
+
+
+def dims(value: ir.Value) -> Sequence[LabelledDim]:
+    """The dimensions of a value whose rank was checked."""
+    assert value.shape is not None
     return value.shape.dims
+
+
+def as_float32(boundary: Boundary, value: ir.Value) -> ir.Value:
+    """A value of the model as float32."""
+    return boundary.behind(value).cast(value, np.dtype(np.float32))
 
 
 def rename_axes(boundary: Boundary, axes: Mapping[str, LabelledDim]) -> dict[str, LabelledDim]:

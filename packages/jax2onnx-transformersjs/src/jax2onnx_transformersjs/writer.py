@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ _OPTIONS = (
     FolderOption("task", str, "The pipeline that is to run the model.", choices=_TASKS),
     FolderOption("dtype", str, "A precision that is written; repeat it for more.", choices=_DTYPES, is_list=True),
     FolderOption("model_type", str, "The model_type of config.json.", metavar="TYPE"),
-    FolderOption("role", str, "An input or output and what the runner calls it: x=pixel_values.", is_list=True, metavar="NAME=ROLE"),
+    FolderOption("role", str, "What an input or output is, where names and types do not tell: images=x.", is_list=True, metavar="ROLE=NAME"),
     FolderOption("tokenizer", Path, "The folder of a tokenizer, or its tokenizer.json.", metavar="PATH"),
     *(FolderOption(f"{kind}_token", str, f"The tokenizer's token {kind}.", metavar="TOKEN") for kind in _KINDS),
     FolderOption("labels", Path, "A text file with the name of a class in each line.", metavar="FILE"),
@@ -65,9 +65,9 @@ class TransformersJsWriter:
 
 def _roles(texts: Sequence[str]) -> dict[str, str]:
     pairs = [text.partition("=") for text in texts]
-    if wrong := [text for text, (name, _, role) in zip(texts, pairs, strict=True) if not name or not role]:
-        raise OptionError(f"role {wrong[0]!r}: write a name and a role, such as x=pixel_values.")
-    return {name: role for name, _, role in pairs}
+    if wrong := [text for text, (role, _, name) in zip(texts, pairs, strict=True) if not role or not name]:
+        raise OptionError(f"role {wrong[0]!r}: write a role and a name, such as images=x.")
+    return {role: name for role, _, name in pairs}
 
 
 def _labels(file: Path | None) -> list[str] | None:

@@ -12,7 +12,6 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.saving.writing import save_model, weights_size
 from jax2onnx_runtime.folders import ExportedProgram, complete_folder
-from jax2onnx_runtime.portable import PortableProgram
 
 from jax2onnx_transformersjs.dtypes import Dtype, check_dtypes, default_dtype, file_name, in_precision
 from jax2onnx_transformersjs.feature_extraction import feature_extraction
@@ -48,7 +47,8 @@ def write(
       dtypes: the precisions, as the option `dtype` of transformers.js names them.
       model_type: the `model_type` of `config.json`, by which transformers.js and Optimum choose a class; by default one that does
         for any model of the task: "vit" or "bert".
-      roles: input or output of the model → what transformers.js calls it, where names and types do not tell.
+      roles: what inputs and outputs are, where names and types do not tell: "images", "logits"; "tokens", "mask", "segments",
+        "features" → the name of an input or output.
       labels: for images, the names of the classes; by default `LABEL_0` and so on.
       images: for images, what happens to their pixels.
       tokenizer: for text, the tokenizer: a folder, a `tokenizer.json`, or a `tokenizers.Tokenizer`.
