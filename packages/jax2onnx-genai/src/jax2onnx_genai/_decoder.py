@@ -1,0 +1,229 @@
+"""`GenaiDecoder`: an exported decoder with the inputs and outputs that onnxruntime-genai feeds and reads."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from jax2onnx_graph import ir
+from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.facts.type_text import type_text
+from jax2onnx_graph.facts.values import LabelledDim, dims_of
+from jax2onnx_graph.metadata import LAYOUTS_KEY, SYMBOLS_KEY, StatePair, write_states
+from jax2onnx_graph.opsets import opset_of
+from jax2onnx_graph.passes import optimise
+from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
+from jax2onnx_graph.targets import Target
+from jax2onnx_runtime.generation.signature import DecoderSignature
+
+from jax2onnx_genai._inputs import StepInputs
+from jax2onnx_genai._states import Cache, Counter, Layer, layers_of, states_of
+
+__all__ = ["GenaiDecoder", "genai_decoder"]
+
+TOKENS, LOGITS = "input_ids", "logits"
+PAST, PRESENT = "past_key_values", "present"
+
+
+@dataclasses.dataclass(frozen=True)
+class GenaiDecoder:
+    """A decoder for onnxruntime-genai.
+
+    Attributes:
+      model: the model, whose inputs are input_ids, attention_mask, position_ids where it needs them, and the caches of each layer;
+        its outputs the logits and the caches.
+      layers: the number of layers.
+      heads: the number of heads of a cache.
+      features: the features of a head.
+      vocabulary: the number of logits of a token.
+      is_shared: whether the new caches are written into the memory of the old ones.
+      capacity: the number of places of such caches, where it is fixed.
+      takes_one_token: whether a step takes one token only.
+    """
+
+    model: ir.Model
+    layers: int
+    heads: int
+    features: int
+    vocabulary: int
+    is_shared: bool
+    capacity: int | None
+    takes_one_token: bool
+
+
+def genai_decoder(model: ir.Model, signature: DecoderSignature, target: Target) -> GenaiDecoder:
+    """The decoder with other inputs and outputs; the model is changed.
+
+    Args:
+      model: the model of a decoder.
+      signature: its inputs and outputs.
+      target: what the model was made for.
+
+    Raises:
+      OptionError: its inputs or states are none that onnxruntime-genai has.
+    """
+    inputs = {value.name: value for value in model.graph.inputs}
+    tokens = _checked_tokens(inputs[signature.tokens], signature)
+    caches, counters = states_of(model, signature)
+    layers = layers_of(caches)
+    logits = next(value for value in model.graph.outputs if value.name == signature.logits)
+    vocabulary = (dims_of(logits) or (None,))[-1]
+    if not isinstance(vocabulary, int):
+        raise OptionError(f"The logits {logits.name}: {type_text(logits)} have no number of words as their last axis.")
+    capacity = layers[0].key.capacity
+    rewriter = _Rewriter(model, target, tokens, caches)
+    rewriter.rewrite(signature, counters, layers, logits)
+    optimise(model, target)
+    if capacity is not None:
+        _check_in_place(model)
+    takes_one_token = (dims_of(tokens) or (0, 0))[1] == 1
+    first = layers[0].key
+    return GenaiDecoder(
+        model, len(layers), first.heads, first.features, vocabulary, capacity is not None,
+        capacity if isinstance(capacity, int) else None, takes_one_token,
+    )  # fmt: skip
+
+
+def _checked_tokens(tokens: ir.Value, signature: DecoderSignature) -> ir.Value:
+    dims = dims_of(tokens) or ()
+    if len(dims) != 2 or tokens.dtype not in (ir.DataType.INT32, ir.DataType.INT64):
+        raise OptionError(
+            f"The tokens {tokens.name}: {type_text(tokens)} are no int32 or int64 of shape [B, T], which onnxruntime-genai feeds: export "
+            "the function for batches, such as (('B', 'T'), 'int32')."
+        )
+    if isinstance(dims[1], int) and dims[1] != 1:
+        raise OptionError(
+            f"The tokens {tokens.name}: {type_text(tokens)} are always {dims[1]}; onnxruntime-genai feeds a whole prompt, and then one token "
+            "after the other: export with a symbol, such as (('B', 'T'), 'int32')."
+        )
+    if signature.others:
+        raise OptionError(
+            f"onnxruntime-genai feeds the tokens, their positions, a mask and caches, but not {', '.join(signature.others)}: "
+            "export a function without them; or say what they are by roles={'positions': …, 'mask': …}."
+        )
+    return tokens
+
+
+class _Rewriter:
+    """One decoder whose inputs and outputs are exchanged."""
+
+    def __init__(self, model: ir.Model, target: Target, tokens: ir.Value, caches: Sequence[Cache]) -> None:
+        self._model, self._graph = model, model.graph
+        self._editor = GraphEditor(model.graph, opset=opset_of(model), target=target)
+        self._inputs = {value.name: value for value in model.graph.inputs}
+        self._outputs = {value.name: value for value in model.graph.outputs}
+        self._tokens = tokens
+        first = caches[0]
+        self._capacity = first.capacity
+        after = dims_of(self._outputs[first.pair.output]) or ()
+        self._total: LabelledDim = ir.SymbolicDim("total") if self._capacity is not None else after[first.places_axis]
+        self._first = first
+
+    def rewrite(
+        self, signature: DecoderSignature, counters: Sequence[Counter], layers: Sequence[Layer], logits: ir.Value
+    ) -> None:
+        """Exchange the inputs and outputs."""
+        steps = StepInputs(self._editor, self._tokens, self._total)
+        for counter in counters:
+            old = self._inputs[counter.pair.input]
+            self._editor.replace_value(old, steps.counter(old))
+        if signature.positions is not None:
+            old = self._inputs[signature.positions]
+            self._editor.replace_value(old, steps.positions_like(old))
+        if signature.mask is not None:
+            old = self._inputs[signature.mask]
+            self._editor.replace_value(old, self._mask(steps, old))
+        new_logits = self._logits(logits)
+        pairs, values = [], []
+        for number, layer in enumerate(layers):
+            for kind, cache in (("key", layer.key), ("value", layer.value)):
+                past, present = self._cache(cache)
+                past.name, present.name = f"{PAST}.{number}.{kind}", f"{PRESENT}.{number}.{kind}"
+                pairs.append(StatePair(past.name, present.name, None if cache.capacity is not None else 2))
+                values.append((past, present))
+        self._tokens.name = TOKENS
+        given = [self._tokens, steps.mask, *([] if steps.positions is None else [steps.positions])]
+        self._exchange([*given, *(past for past, _ in values)], [new_logits, *(present for _, present in values)])
+        new_logits.name = LOGITS
+        for key in (SYMBOLS_KEY, LAYOUTS_KEY):
+            self._model.metadata_props.pop(key, None)
+        write_states(self._model, pairs)
+        self._editor.finish()
+
+    def _exchange(self, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> None:
+        weights = [value for value in self._graph.inputs if value.name in self._graph.initializers]
+        self._graph.inputs[:] = [*inputs, *weights]
+        self._graph.outputs[:] = outputs
+
+    def _mask(self, steps: StepInputs, old: ir.Value) -> ir.Value:
+        if self._capacity is None:
+            return steps.mask_like(old, self._total, None)
+        at = self._editor.after(self._tokens)
+        axis = self._first.places_axis
+        cache = self._inputs[self._first.pair.input]
+        size = (
+            at.ints([self._capacity])
+            if isinstance(self._capacity, int)
+            else at.op.Shape(cache, start=axis, end=axis + 1)
+        )
+        return steps.mask_like(old, self._capacity, size)
+
+    def _logits(self, logits: ir.Value) -> ir.Value:
+        """The logits as [B, T, V]; those of the last token alone stand for all."""
+        dims = dims_of(logits) or ()
+        if len(dims) == 3:
+            return logits
+        at = self._editor.after(logits)
+        sizes = at.op.Concat(
+            at.op.Shape(self._tokens), at.ints([dims[-1]] if isinstance(dims[-1], int) else []), axis=0
+        )
+        token_dims = dims_of(self._tokens) or ()
+        return at.op.Expand(at.unsqueeze(logits, [1]), sizes, dims=labelled([*token_dims, dims[-1]]))
+
+    def _cache(self, cache: Cache) -> tuple[ir.Value, ir.Value]:
+        """The cache before and after the step, as [batch, heads, places, features]."""
+        before, after = self._inputs[cache.pair.input], self._outputs[cache.pair.output]
+        if cache.perm == (0, 1, 2, 3):
+            return before, after
+        old, back = dims_of(before) or (), sorted(range(4), key=lambda axis: cache.perm[axis])
+        new = ir.Value(name=before.name, type=before.type, shape=ir.Shape([old[axis] for axis in cache.perm]))
+        self._editor.replace_value(before, self._editor.after(new).transpose(new, back))
+        return new, self._editor.after(after).transpose(after, cache.perm)
+
+
+# -- shared buffers -------------------------------------------------------------------------------
+
+# Kernels of ONNX Runtime that write into the memory of their first operand if that is the memory of the result, too.
+_IN_PLACE = frozenset({"ScatterElements", "ScatterND", "TensorScatter"})
+
+
+def _check_in_place(model: ir.Model) -> None:
+    """Raise OptionError unless whatever reads an old cache has done so before the new one is written into its memory."""
+    inputs = {value.name: value for value in model.graph.inputs}
+    for output in model.graph.outputs[1:]:
+        past = inputs[(output.name or "").replace(PRESENT, PAST)]
+        node = output.producer()
+        readers = {use.node for use in past.uses() if use.node.op_type not in ("Shape", "Size")}
+        if node is None or node in readers and (node.op_type not in _IN_PLACE or node.inputs[0] is not past):
+            reason = "is no update that works in place"
+        elif not readers - {node} <= _needed_by(node):
+            reason = "may be written before the old one has been read"
+        else:
+            continue
+        raise OptionError(
+            f"onnxruntime-genai lets caches of a fixed capacity share their memory, but the new value of {past.name} {reason}: "
+            "write the new keys and values with jax.lax.dynamic_update_slice and let attention read what that returns."
+        )
+
+
+def _needed_by(node: ir.Node) -> set[ir.Node]:
+    """The nodes of its graph from whose results a node computes its own."""
+    found: set[ir.Node] = set()
+    pending = [node]
+    while pending:
+        for value in pending.pop().inputs:
+            producer = None if value is None else value.producer()
+            if producer is not None and producer not in found:
+                found.add(producer)
+                pending.append(producer)
+    return found

@@ -1,0 +1,143 @@
+"""`write`: a folder for onnxruntime-genai of an exported decoder; `writer`, the same for the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jax2onnx_graph.errors import OptionError
+from jax2onnx_runtime.folders import ExportedProgram, FolderOption, complete_folder
+
+if TYPE_CHECKING:
+    from jax2onnx_graph import ir
+    from jax2onnx_runtime.generation.signature import Roles
+    from jax2onnx_runtime.quantization import Mode
+
+    from jax2onnx_genai._tokenizer import SpecialTokens, TokenizerFiles
+
+__all__ = ["GenaiWriter", "write", "writer"]
+
+_MODEL, _CONFIGURATION = "model.onnx", "genai_config.json"
+
+
+def write(
+    program: ExportedProgram, folder: str | os.PathLike[str], *, tokenizer: str | os.PathLike[str] | None = None,
+    eos: int | Sequence[int] | None = None, bos: int | None = None, pad: int | None = None, context_length: int | None = None,
+    quantize: Mode | None = None, dtype: str | None = None, roles: Roles | None = None, external_data: bool | None = None,
+) -> list[Path]:  # fmt: skip
+    """Write a folder that onnxruntime-genai runs: the model, its configuration, and the files of the tokenizer.
+
+    The decoder takes tokens [B, T], and has its caches of keys and values as states: grown ones, or such of a fixed capacity, which
+    are written at a position. In the folder its inputs are what the runner feeds; positions, masks, and counters of the
+    tokens until now are computed in the model from `attention_mask`.
+
+    Args:
+      program: the exported decoder, which stays as it is.
+      folder: the folder, which does not exist or is empty.
+      tokenizer: the folder of the tokenizer, whose files are copied; without one token ids are given to the runner.
+      eos: the tokens that end a text; by default what the files of the tokenizer say.
+      bos: the token with which a text begins; likewise, else the first of `eos`.
+      pad: the token that fills up the shorter sequences of a batch; likewise.
+      context_length: the most tokens of a prompt and its continuation; by default the capacity of the caches, or what the
+        files of the tokenizer say.
+      quantize: the model in fewer bits: "int4", "int8", …
+      dtype: "float16" for weights, caches and logits in half precision.
+      roles: which inputs and outputs are the tokens, positions, mask and logits, where their names do not tell.
+      external_data: whether the weights go to a file beside the model; by default by their size.
+
+    Returns:
+      The files.
+
+    Raises:
+      OptionError: an option is wrong, or the program is no decoder that the runner can run.
+      SaveError: the folder has files in it, or writing failed; nothing is left half-written.
+    """
+    from jax2onnx_graph.saving.writing import save_model, save_text
+    from jax2onnx_runtime.generation.signature import decoder_signature
+    from jax2onnx_runtime.quantization import Quantization
+
+    from jax2onnx_genai._configuration import configuration
+    from jax2onnx_genai._decoder import genai_decoder
+    from jax2onnx_genai._tokenizer import TokenizerFiles
+
+    _check_dtype(dtype)
+    portable = program.portable()
+    model = portable.model.clone()
+    decoder = genai_decoder(model, decoder_signature(model, roles), portable.target)
+    files = None if tokenizer is None else TokenizerFiles.of(Path(tokenizer), decoder.vocabulary)
+    tokens = _special_tokens(files, eos, bos, pad, decoder.vocabulary)
+    length = _context_length(context_length, files, decoder.capacity)
+    for mode in (quantize, dtype):
+        if mode is not None:
+            request = Quantization(mode, keep_io_types=mode not in ("float16", "bfloat16"))  # type: ignore[arg-type]  # it checks
+            model = portable.runtime.quantize(model, request, portable.target)
+    decoder = dataclasses.replace(decoder, model=model)
+    with complete_folder(folder) as part:
+        save_model(model, part / _MODEL, external_data)
+        save_text(configuration(decoder, tokens, length, _MODEL), part / _CONFIGURATION)
+        for file in [] if files is None else files.files():
+            shutil.copyfile(file, part / file.name)
+        names = sorted(file.name for file in part.iterdir())
+    return [Path(folder) / name for name in names]
+
+
+def _check_dtype(dtype: str | None) -> None:
+    if dtype not in (None, "float32", "float16"):
+        raise OptionError(f"dtype is 'float16', or None for that of the program; not {dtype!r}.")
+
+
+def _special_tokens(
+    files: TokenizerFiles | None, eos: int | Sequence[int] | None, bos: int | None, pad: int | None, vocabulary: int
+) -> SpecialTokens:
+    """The special tokens, those that are given before those of the files."""
+    from jax2onnx_genai._tokenizer import SpecialTokens
+
+    found = SpecialTokens() if files is None else files.special_tokens()
+    ends = found.eos if eos is None else [eos] if isinstance(eos, int) else list(eos)
+    tokens = SpecialTokens(found.bos if bos is None else bos, ends, found.pad if pad is None else pad)
+    if not tokens.eos:
+        raise OptionError("eos: give the id of the token that ends a text; no file of a tokenizer says which it is.")
+    for name, ids in (("eos", tokens.eos), ("bos", [tokens.bos]), ("pad", [tokens.pad])):
+        for number in ids:
+            if number is not None and not (isinstance(number, int) and 0 <= number < vocabulary):
+                raise OptionError(f"{name}={number!r} is no id of the {vocabulary} tokens of the model.")
+    return tokens
+
+
+def _context_length(given: int | None, files: TokenizerFiles | None, capacity: int | None) -> int:
+    length = given
+    if length is None:
+        length = capacity if capacity is not None or files is None else files.context_length()
+    if length is None:
+        raise OptionError("context_length: give the most tokens of a prompt and its continuation; no file says it.")
+    if isinstance(length, bool) or not isinstance(length, int) or length < 1:
+        raise OptionError(f"context_length is a number of tokens, not {length!r}.")
+    if capacity is not None and length > capacity:
+        raise OptionError(f"context_length={length}, but the caches of the model have {capacity} places.")
+    return length
+
+
+class GenaiWriter:
+    """Writes folders for onnxruntime-genai; see `write`."""
+
+    description = "onnxruntime-genai"
+    options: Sequence[FolderOption] = (
+        FolderOption("tokenizer", Path, "The folder of the tokenizer.", metavar="DIR"),
+        FolderOption("eos", int, "The id of a token that ends a text.", is_list=True),
+        FolderOption("bos", int, "The id of the token with which a text begins."),
+        FolderOption("pad", int, "The id of the token that fills up short sequences."),
+        FolderOption("context_length", int, "The most tokens of a prompt and its continuation."),
+        FolderOption("dtype", str, "The type of weights and caches.", choices=("float32", "float16")),
+        FolderOption("quantize", str, "The model in fewer bits: int4, int8."),
+    )
+
+    def write(self, program: ExportedProgram, folder: str | os.PathLike[str], **options: Any) -> list[Path]:
+        """Write a folder; the options are those of `write`."""
+        return write(program, folder, **options)
+
+
+writer = GenaiWriter()
