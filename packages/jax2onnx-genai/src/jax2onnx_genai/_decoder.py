@@ -204,7 +204,7 @@ def _check_in_place(model: ir.Model) -> None:
         past = inputs[(output.name or "").replace(PRESENT, PAST)]
         node = output.producer()
         readers = {use.node for use in past.uses() if use.node.op_type not in ("Shape", "Size")}
-        if node is None or node in readers and (node.op_type not in _IN_PLACE or node.inputs[0] is not past):
+        if node is None or (node in readers and (node.op_type not in _IN_PLACE or node.inputs[0] is not past)):
             reason = "is no update that works in place"
         elif not readers - {node} <= _needed_by(node):
             reason = "may be written before the old one has been read"
