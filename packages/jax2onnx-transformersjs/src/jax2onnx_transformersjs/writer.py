@@ -12,7 +12,7 @@ from jax2onnx_runtime.folders import ExportedProgram, FolderOption
 
 __all__ = ["TransformersJsWriter", "writer"]
 
-_TASKS = ("image-classification", "feature-extraction")
+_TASKS = ("text-generation", "image-classification", "feature-extraction")
 _DTYPES = ("fp32", "fp16", "q8", "q4", "q4f16")
 _KINDS = ("eos", "bos", "pad")
 _OPTIONS = (
@@ -22,6 +22,7 @@ _OPTIONS = (
     FolderOption("role", str, "What an input or output is, where names and types do not tell: images=x.", is_list=True, metavar="ROLE=NAME"),
     FolderOption("tokenizer", Path, "The folder of a tokenizer, or its tokenizer.json.", metavar="PATH"),
     *(FolderOption(f"{kind}_token", str, f"The tokenizer's token {kind}.", metavar="TOKEN") for kind in _KINDS),
+    FolderOption("context_length", int, "The most tokens of a prompt and its continuation.", metavar="N"),
     FolderOption("labels", Path, "A text file with the name of a class in each line.", metavar="FILE"),
     FolderOption("image_layout", str, "Whether the channels of images are last or first.", choices=("NHWC", "NCHW")),
     FolderOption("image_size", int, "The height and the width of images, each by one option, or one for both.", is_list=True, metavar="N"),

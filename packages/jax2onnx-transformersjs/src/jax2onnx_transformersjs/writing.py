@@ -17,12 +17,13 @@ from jax2onnx_transformersjs.dtypes import Dtype, check_dtypes, default_dtype, f
 from jax2onnx_transformersjs.feature_extraction import feature_extraction
 from jax2onnx_transformersjs.image_classification import Images, image_classification
 from jax2onnx_transformersjs.task_model import TaskModel
+from jax2onnx_transformersjs.text_generation import text_generation
 from jax2onnx_transformersjs.tokenizer_files import GivenTokenizer, TokenizerFiles
 
 __all__ = ["Task", "write"]
 
 #: The tasks, as transformers.js' `pipeline` names them.
-Task = Literal["image-classification", "feature-extraction"]
+Task = Literal["text-generation", "image-classification", "feature-extraction"]
 
 _SPECIAL = ("bos", "eos", "pad", "unk", "cls", "sep", "mask")
 # Browsers load files of more than 2 GiB in no piece; the nodes need room, too.
@@ -33,7 +34,8 @@ def write(
     program: ExportedProgram, folder: str | os.PathLike[str], task: Task, *, dtypes: Sequence[Dtype] = ("fp32",),
     model_type: str | None = None, roles: Mapping[str, str] | None = None, labels: Sequence[str] | None = None,
     images: Images | None = None, tokenizer: GivenTokenizer | None = None,
-    special_tokens: Mapping[str, str] | None = None, config: Mapping[str, object] | None = None,
+    special_tokens: Mapping[str, str] | None = None, context_length: int | None = None,
+    config: Mapping[str, object] | None = None,
 ) -> list[Path]:  # fmt: skip
     """Write a program as a folder for a pipeline of transformers.js; the models of Optimum read the same folder.
 
@@ -43,17 +45,18 @@ def write(
     Args:
       program: the program, in full precision, which stays as it is.
       folder: the folder, which does not exist or is empty.
-      task: the task. "image-classification": images → a number for each class; "feature-extraction": tokens → features of each.
+      task: the task. "text-generation": tokens and caches → logits and caches; "image-classification": images → a number for each class; "feature-extraction": tokens → features of each.
       dtypes: the precisions, as the option `dtype` of transformers.js names them.
       model_type: the `model_type` of `config.json`, by which transformers.js and Optimum choose a class; by default one that does
-        for any model of the task: "vit" or "bert".
-      roles: what inputs and outputs are, where names and types do not tell: "images", "logits"; "tokens", "mask", "segments",
-        "features" → the name of an input or output.
+        for any model of the task: "llama", "vit" or "bert".
+      roles: what inputs and outputs are, where names and types do not tell: "images", "logits"; "tokens", "mask", "positions",
+        "logits"; "tokens", "mask", "segments", "features" → the name of an input or output.
       labels: for images, the names of the classes; by default `LABEL_0` and so on.
       images: for images, what happens to their pixels.
       tokenizer: for text, the tokenizer: a folder, a `tokenizer.json`, or a `tokenizers.Tokenizer`.
       special_tokens: for text, the tokens of special meaning, where the tokenizer has no settings that name them:
         {"pad": "<pad>", "eos": "</s>"}.
+      context_length: for generation, the most tokens of a text; by default what the model tells.
       config: further entries of `config.json`.
 
     Returns:
@@ -66,18 +69,29 @@ def write(
       TargetError: the program's runtime has no quantizer.
     """
     check_dtypes(dtypes)
-    _check_options(task, labels=labels, images=images, tokenizer=tokenizer, special_tokens=special_tokens)
+    _check_options(
+        task,
+        labels=labels,
+        images=images,
+        tokenizer=tokenizer,
+        special_tokens=special_tokens,
+        context_length=context_length,
+    )
+    files = None if tokenizer is None else TokenizerFiles.read(tokenizer, _checked_special(special_tokens or {}))
     roles, portable = roles or {}, program.portable()
     if task == "image-classification":
         made = image_classification(portable, labels, images or Images(), roles)
-    else:
+    elif files is None:
+        raise OptionError(f"The task {task!r} begins with text: give the tokenizer, tokenizer='folder'.")
+    elif task == "feature-extraction":
         made = feature_extraction(portable, roles)
-    files = None if tokenizer is None else TokenizerFiles.read(tokenizer, _checked_special(special_tokens or {}))
+    else:
+        made = text_generation(portable, model_type, files, context_length, roles)
     if files is not None:
         files.check_fits(made.vocabulary)
     chosen = {} if model_type is None else {"model_type": model_type}
     whole = {**made.config, **chosen, **(config or {})}
-    if model_type not in (None, made.config["model_type"]):
+    if whole["model_type"] != made.config["model_type"]:
         whole.pop("architectures", None)
     with complete_folder(folder) as part:
         models = {dtype: in_precision(made.model, dtype, portable) for dtype in dtypes}
@@ -85,15 +99,19 @@ def write(
     return [Path(folder) / name for name in names]
 
 
+# The options that are about images or text, and the tasks that have them.
+_OF_TASKS: Mapping[str, Sequence[Task]] = {
+    "labels": ("image-classification",), "images": ("image-classification",), "context_length": ("text-generation",),
+    "tokenizer": ("text-generation", "feature-extraction"), "special_tokens": ("text-generation", "feature-extraction"),
+}  # fmt: skip
+
+
 def _check_options(task: Task, **options: object) -> None:
-    """Raise OptionError for an unknown task, an option that is none of the task, or a tokenizer that is missing."""
+    """Raise OptionError for an unknown task, or an option that is none of the task."""
     if task not in get_args(Task):
         raise OptionError(f"There is no task {task!r}; the tasks are {', '.join(get_args(Task))}.")
-    own = ("labels", "images") if task == "image-classification" else ("tokenizer", "special_tokens")
-    if others := [name for name, value in options.items() if value is not None and name not in own]:
+    if others := [name for name, value in options.items() if value is not None and task not in _OF_TASKS[name]]:
         raise OptionError(f"{others[0]} is no option of the task {task!r}.")
-    if "tokenizer" in own and options["tokenizer"] is None:
-        raise OptionError(f"The task {task!r} begins with text: give the tokenizer, tokenizer='folder'.")
 
 
 def _checked_special(special: Mapping[str, str]) -> Mapping[str, str]:
