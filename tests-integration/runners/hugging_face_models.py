@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import library_models
 import numpy as np
+import onnxruntime
 import optax
 from demo import Digits, load, train
 from flax import nnx
@@ -25,7 +26,7 @@ from jax2onnx_transformersjs import Images, write
 from models import ViT, as_trained
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-__all__ = ["PROMPT", "Example", "build"]
+__all__ = ["COUNT", "TOLERANCES", "Example", "build", "compared", "compared_tokens"]
 
 TARGET = "web"  # transformers.js runs a model in browsers, too
 DTYPES = ("fp32", "fp16", "q8", "q4")
@@ -318,3 +319,48 @@ def fixed_decoder(parameters: Parameters, capacity: int) -> OnnxProgram:
     caches = [{"key": kept, "value": kept}] * LAYERS
     inputs = [((1, "T"), np.int32), ((), np.int32), caches]
     return to_onnx(step, inputs, constraints=[f"T <= {capacity}"], states={"caches": "caches"}, target=TARGET)
+
+
+# -- comparing --------------------------------------------------------------------------------------
+
+
+def compared(example: Example, dtype: str, got: np.ndarray) -> str:
+    """How far probabilities or features are from those of JAX. Raises AssertionError for more than the precision explains."""
+    difference = float(np.abs(got - example.wanted).max())
+    relative = float(np.linalg.norm(got - example.wanted) / np.linalg.norm(example.wanted))
+    assert relative < TOLERANCES[dtype], f"{example.title}, {dtype}: {relative:.1e} of the norm off"
+    return f"{difference:.0e}"
+
+
+def compared_tokens(example: Example, dtype: str, got: np.ndarray, file: Path) -> str:
+    """How many tokens are those of JAX, or, with weights and activations in integers, those of the same file in Python.
+
+    Raises AssertionError if these are not all.
+    """
+    start = len(example.wanted) - COUNT
+    exact = dtype in ("fp32", "fp16")
+    wanted = example.wanted if exact else in_python(file, example.wanted[:start])
+    assert len(got) == len(wanted), f"{example.title}, {dtype}: {len(got)} tokens instead of {len(wanted)}"
+    differing = np.flatnonzero(got != wanted)
+    same = COUNT if differing.size == 0 else int(differing[0]) - start
+    assert dtype != "fp32" or same == COUNT, f"{example.title}: the texts part after {same} tokens"
+    return f"{same} of {COUNT}" + ("" if exact else " (as in Python)")
+
+
+def in_python(file: Path, prompt: np.ndarray) -> np.ndarray:
+    """The prompt and the most probable tokens after it, by ONNX Runtime in Python."""
+    session = onnxruntime.InferenceSession(file)
+    inputs, names = session.get_inputs(), [value.name for value in session.get_outputs()]
+    sizes = {"batch_size": 1, "past_sequence_length": 0}
+    feeds = {v.name: np.zeros([sizes.get(d, d) for d in v.shape], np.float32) for v in inputs if "past" in v.name}
+    text, step = prompt, prompt
+    for _ in range(COUNT):
+        count = len(text)
+        feeds |= {"input_ids": step[None], "attention_mask": np.ones((1, count), np.int64)}
+        feeds |= {"position_ids": np.arange(count - len(step), count)[None]}
+        given = {value.name: feeds[value.name] for value in inputs}
+        found = dict(zip(names, session.run(None, given), strict=True))
+        feeds |= {name.replace("present", "past_key_values"): found[name] for name in names[1:]}
+        step = found["logits"][0, -1:].argmax(-1)
+        text = np.concatenate([text, step])
+    return text
