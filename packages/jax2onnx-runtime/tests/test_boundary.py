@@ -126,6 +126,21 @@ def test_symbols_get_other_names_in_labels_and_metadata():
     assert read_constraints(made) == ["batch_size >= 2"]
 
 
+def test_a_symbol_becomes_a_number_in_labels_and_expressions():
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (float[A,B] x, int64[1] s) => (float[N] y) { y = Reshape(x, s) }"""
+    made = ir.from_onnx_text(text)
+    made.graph.outputs[0].shape = ir.Shape([ir.SymbolicDim("A + B")])
+    write_symbols(made, {name: SymbolInfo(name, 1, None, (("x", i, name),)) for i, name in enumerate("AB")}, [])
+    boundary = Boundary(made, standard_target)
+    boundary.rename_symbols({"A": 3})
+    assert [str(dim) for dim in boundary.old_inputs["x"].shape] == ["3", "B"]
+    assert [str(dim) for dim in boundary.old_outputs["y"].shape] == ["3 + B"]
+    for name, value in boundary.old_inputs.items():
+        boundary.replace_input(name, boundary.new_input(name, value.dtype.numpy(), value.shape.dims))
+    boundary.new_output("y", boundary.old_outputs["y"])
+    assert [info.name for info in read_symbols(boundary.finish())] == ["B"]
+
+
 def test_two_symbols_of_one_name_are_an_error():
     text = """<ir_version: 10, opset_import: ["" : 20]> g (float[A,B] x) => (float[A,B] y) { y = Abs(x) }"""
     made = ir.from_onnx_text(text)

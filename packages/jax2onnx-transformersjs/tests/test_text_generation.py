@@ -80,15 +80,15 @@ def test_a_decoder_of_several_texts_without_a_mask_is_refused(tmp_path, tokenize
     assert not (tmp_path / "f").exists()
 
 
-def fixed(capacity=PLACES):
-    """A decoder of one layer whose caches have a fixed number of places."""
+def fixed(capacity: int | str = PLACES):
+    """A decoder of one layer whose caches have a fixed number of places, which may be a symbol."""
 
     def step(tokens, position, cache):
-        count = tokens.shape[1]
+        count, places = tokens.shape[1], cache["key"].shape[1]
         x = weights("tokens", VOCABULARY, HEADS * FEATURES)[tokens]
         split = x.reshape(*tokens.shape, HEADS, FEATURES)
         new = {name: jax.lax.dynamic_update_slice(old, split, (0, position, 0, 0)) for name, old in cache.items()}
-        seen = jnp.arange(capacity)[None] <= position + jnp.arange(count)[:, None]
+        seen = jnp.arange(places)[None] <= position + jnp.arange(count)[:, None]
         y = jax.nn.dot_product_attention(split, new["key"], new["value"], mask=seen[None, None]).reshape(x.shape)
         return {"logits": (x + y) @ weights("head", HEADS * FEATURES, VOCABULARY), "cache": new}
 
@@ -97,13 +97,20 @@ def fixed(capacity=PLACES):
     return step, to_onnx(step, inputs, states={"cache": "cache"}, constraints=[f"T <= {capacity}"])
 
 
-def test_caches_of_a_fixed_size_are_written_in_place_of_zeros(tmp_path, tokenizer):
-    step, program = fixed()
-    folder = written(tmp_path / "f", tokenizer, program)
+@pytest.mark.parametrize(("capacity", "options"), [(PLACES, {}), ("C", {"context_length": PLACES})])
+def test_caches_of_a_fixed_size_are_written_in_place_of_zeros(tmp_path, tokenizer, capacity, options):
+    step, program = fixed(capacity)
+    folder = written(tmp_path / "f", tokenizer, program, **options)
+    assert interface(model_of(folder))["past_key_values.0.key"][1] == [1, HEADS, PLACES, FEATURES]
     start = {name: jnp.zeros((1, PLACES, HEADS, FEATURES)) for name in ("key", "value")}
     want = written_by_jax([3, 7, 2], 12, jax.jit(lambda tokens: step(tokens, 0, start)["logits"]))
     assert written_by_folder(model_of(folder), [[3, 7, 2]], 12) == [want]
     assert entries(folder)["max_position_embeddings"] == PLACES
+
+
+def test_the_capacity_of_caches_that_leave_it_open_is_asked_for(tmp_path, tokenizer):
+    with pytest.raises(OptionError, match="The caches of the decoder have any capacity"):
+        written(tmp_path / "f", tokenizer, fixed("C")[1])
 
 
 def test_the_states_of_the_model_are_its_caches(tmp_path, tokenizer):
@@ -136,6 +143,11 @@ def test_the_context_is_as_long_as_the_table_of_positions(tmp_path, tokenizer):
 
 def test_the_context_can_be_shorter(tmp_path, tokenizer):
     assert entries(written(tmp_path / "f", tokenizer, context_length=20))["max_position_embeddings"] == 20
+
+
+def test_a_context_without_tokens_is_refused(tmp_path, tokenizer):
+    with pytest.raises(OptionError, match="context_length is 0"):
+        written(tmp_path / "f", tokenizer, context_length=0)
 
 
 def test_a_context_longer_than_the_positions_is_refused(tmp_path, tokenizer):

@@ -126,17 +126,17 @@ class Boundary:
         _describe_symbols(self._model, {})
         return self._model
 
-    def rename_symbols(self, names: Mapping[str, str]) -> None:
-        """Give symbols of the model other names, in the labels of all its values and in its metadata.
+    def rename_symbols(self, names: Mapping[str, str | int]) -> None:
+        """Give symbols of the model other names or numbers, in the labels of all its values and in its metadata.
 
         Args:
-          names: symbol → its new name.
+          names: symbol → its new name, or the number that it is from now on.
 
         Raises:
           OptionError: two symbols would have one name.
         """
         known = [info.name for info in read_symbols(self._model)]
-        after = [names.get(name, name) for name in known]
+        after = [new for name in known if isinstance(new := names.get(name, name), str)]
         if twice := [name for name in after if after.count(name) > 1]:
             raise OptionError(f"Two symbols of the model would be called {twice[0]!r}: rename the other one.")
         renamed = _renaming(names)
@@ -146,19 +146,22 @@ class Boundary:
         _describe_symbols(self._model, names)
 
 
-def _renaming(names: Mapping[str, str]) -> Callable[[str], str]:
+def _renaming(names: Mapping[str, str | int]) -> Callable[[str], str]:
     """The function that renames the symbols in an expression."""
-    return lambda text: _NAME.sub(lambda found: names.get(found[0], found[0]), text)
+    return lambda text: _NAME.sub(lambda found: str(names.get(found[0], found[0])), text)
 
 
 def _relabelled(dim: LabelledDim, renamed: Callable[[str], str]) -> LabelledDim:
-    return ir.SymbolicDim(renamed(dim.value)) if isinstance(dim, ir.SymbolicDim) and dim.value else dim
+    if isinstance(dim, int) or dim.value is None:
+        return dim
+    label = renamed(dim.value)
+    return int(label) if label.isdecimal() else ir.SymbolicDim(label)
 
 
-def _describe_symbols(model: ir.Model, names: Mapping[str, str]) -> None:
+def _describe_symbols(model: ir.Model, names: Mapping[str, str | int]) -> None:
     """Bring the table of symbols in the metadata in line with the inputs, after symbols got the names `names`."""
     renamed = _renaming(names)
-    known: dict[str, SymbolInfo] = {names.get(info.name, info.name): info for info in read_symbols(model)}
+    known: dict[str, SymbolInfo] = {renamed(info.name): info for info in read_symbols(model)}
     constraints = [renamed(text) for text in read_constraints(model)]
     labels = {
         str(value.name): [dim.value if isinstance(dim, ir.SymbolicDim) else None for dim in value.shape or ()]

@@ -133,9 +133,9 @@ def rename_axes(boundary: Boundary, axes: Mapping[str, LabelledDim]) -> dict[str
       The dimensions after that.
     """
     labels = {name: dim.value for name, dim in axes.items() if isinstance(dim, ir.SymbolicDim) and dim.value}
-    names = {label: name for name, label in reversed(labels.items()) if label.isidentifier()}
+    names: dict[str, str | int] = {label: name for name, label in reversed(labels.items()) if label.isidentifier()}
     boundary.rename_symbols(names)
     return {
-        name: ir.SymbolicDim(names.get(labels[name], labels[name])) if name in labels else dim
+        name: ir.SymbolicDim(str(names.get(labels[name], labels[name]))) if name in labels else dim
         for name, dim in axes.items()
     }
