@@ -23,13 +23,14 @@ from demo import Digits, load, train
 from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_transformersjs import Images, write
+from jax2onnx_transformersjs.dtypes import Dtype
 from models import ViT, as_trained
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 __all__ = ["COUNT", "TOLERANCES", "Example", "build", "compared", "compared_tokens"]
 
 TARGET = "web"  # transformers.js runs a model in browsers, too
-DTYPES = ("fp32", "fp16", "q8", "q4")
+DTYPES: Sequence[Dtype] = ("fp32", "fp16", "q8", "q4")
 # The largest difference of probabilities and features from those of JAX, as a part of their norm.
 TOLERANCES = {"fp32": 1e-5, "fp16": 1e-2, "q8": 0.1, "q4": 0.3}
 PROMPT, COUNT, LENGTH = "The value of the", 64, 128
@@ -55,7 +56,7 @@ class Example:
     given: Mapping[str, Any]
     wanted: np.ndarray
     labels: Sequence[str] = ()
-    dtypes: Sequence[str] = DTYPES
+    dtypes: Sequence[Dtype] = DTYPES
 
 
 def build(directory: Path, *, steps: int = 400) -> list[Example]:
@@ -107,7 +108,7 @@ def image_example(
     images: Images,
 ) -> Example:  # fmt: skip
     program: OnnxProgram = to_onnx(model, [tuple(shape)], target=TARGET)
-    prepared = (pixels * np.float32(images.rescale) - np.float32(images.mean or 0)) / np.float32(images.std or 1)
+    prepared = (pixels * images.rescale - np.asarray(images.mean or 0.0)) / np.asarray(images.std or 1.0)
     prepared = (prepared.transpose(2, 0, 1) if shape[1] == 3 else prepared[..., : shape[-1]])[None]
     found = np.asarray(model(jnp.asarray(prepared, jnp.float32)))[0]
     probabilities = found if np.isclose(found.sum(), 1) else np.asarray(jax.nn.softmax(found))
@@ -352,7 +353,9 @@ def in_python(file: Path, prompt: np.ndarray) -> np.ndarray:
     session = onnxruntime.InferenceSession(file)
     inputs, names = session.get_inputs(), [value.name for value in session.get_outputs()]
     sizes = {"batch_size": 1, "past_sequence_length": 0}
-    feeds = {v.name: np.zeros([sizes.get(d, d) for d in v.shape], np.float32) for v in inputs if "past" in v.name}
+    feeds: dict[str, np.ndarray] = {
+        v.name: np.zeros([sizes.get(d, d) for d in v.shape], np.float32) for v in inputs if "past" in v.name
+    }
     text, step = prompt, prompt
     for _ in range(COUNT):
         count = len(text)

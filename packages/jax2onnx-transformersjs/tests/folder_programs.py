@@ -109,19 +109,17 @@ def decoder(*, axis: int = 2, batch: str | int = "B", masked: bool = True):
     shape = (batch, HEADS, "S", FEATURES) if axis == 2 else (batch, "S", HEADS, FEATURES)
     caches = [{"key": shape, "value": shape} for _ in range(LAYERS)]
     ids = ((batch, "T"), np.int32)
-    if masked:
-        function, mask = functools.partial(decode, axis=axis), [((batch, 1, "T", "S + T"), np.bool_)]
-        inputs, state = [ids, ids, *mask, caches], {"caches": "caches"}
-    else:
+    function, mask = functools.partial(decode, axis=axis), [((batch, 1, "T", "S + T"), np.bool_)]
+    if not masked:
+        function, mask = functools.partial(_decode_without_mask, axis=axis), []
+    return to_onnx(function, [ids, ids, *mask, caches], constraints=["S >= 0"], states={"caches": "caches"})
 
-        def function(tokens, positions, caches):
-            past = caches[0]["key"].shape[axis]
-            places = jnp.arange(past + tokens.shape[1])
-            seen = places[None] <= jnp.arange(tokens.shape[1])[:, None] + past
-            return decode(tokens, positions, seen[None, None], caches, axis=axis)
 
-        inputs, state = [ids, ids, caches], {"caches": "caches"}
-    return to_onnx(function, inputs, constraints=["S >= 0"], states=state)
+def _decode_without_mask(tokens, positions, caches, *, axis):
+    past = caches[0]["key"].shape[axis]
+    places = jnp.arange(past + tokens.shape[1])
+    seen = places[None] <= jnp.arange(tokens.shape[1])[:, None] + past
+    return decode(tokens, positions, seen[None, None], caches, axis=axis)
 
 
 @jax.jit
@@ -137,7 +135,7 @@ def written_by_jax(prompt: list[int], count: int, logits: Callable[[jax.Array], 
     tokens = list(prompt)
     for _ in range(count):
         padded = np.array([tokens + [0] * (PLACES - len(tokens))])
-        tokens.append(int(logits(padded)[0, len(tokens) - 1].argmax()))
+        tokens.append(int(logits(jnp.asarray(padded))[0, len(tokens) - 1].argmax()))
     return tokens
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from jax2onnx_graph import ir
-from jax2onnx_graph.arrays import DtypeLike
+from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.values import LabelledDim
 from jax2onnx_graph.labels import symbol_table, symbols_in
@@ -59,7 +59,7 @@ class Boundary:
         self.old_inputs = {value.name or "": value for value in graph.inputs}
         self.old_outputs = {value.name or "": value for value in graph.outputs}
 
-    def new_input(self, name: str, dtype: DtypeLike, dims: Sequence[LabelledDim]) -> ir.Value:
+    def new_input(self, name: str, dtype: Dtype, dims: Sequence[LabelledDim]) -> ir.Value:
         """A further input of the model, behind those that were made before."""
         value = ir.Value(name=name, type=ir.TensorType(ir.DataType.from_numpy(dtype)), shape=ir.Shape(dims))
         self._inputs[name] = value

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jax2onnx_graph.errors import OptionError, ReadError
 from jax2onnx_runtime.folders import ExportedProgram, FolderOption
+
+if TYPE_CHECKING:
+    from jax2onnx_transformersjs.image_classification import Images
 
 __all__ = ["TransformersJsWriter", "writer"]
 
@@ -80,7 +83,7 @@ def _labels(file: Path | None) -> list[str] | None:
         raise ReadError(f"The labels in {file} cannot be read: {error}") from error
 
 
-def _images(options: dict[str, Any]) -> object:
+def _images(options: dict[str, Any]) -> Images | None:
     """The options about images, which are taken out of `options`, as `Images`; None where there are none."""
     from jax2onnx_transformersjs.image_classification import Images
 
