@@ -56,7 +56,7 @@ BUILD_TOOLS = ["build>=1.2", "hatchling>=1.27", "packaging>=24"]
 RUFF = "ruff>=0.17,<0.18"
 TEST_TOOLS = ["pytest>=8.4", "pytest-xdist>=3.6", "hypothesis>=6.130", "onnxruntime>=1.24"]
 # What else the tests and the demo use.
-EXAMPLES = ["optax", "safetensors>=0.8", "scikit-learn"]
+EXAMPLES = ["optax", "safetensors>=0.8", "scikit-learn", "tokenizers>=0.21"]
 # What some tests need besides, and skip without: a runtime, and libraries whose functions they export.
 TESTED = ["openvino>=2025.0", "diffrax", "lineax", "optimistix"]
 
@@ -207,7 +207,7 @@ def ray(session: nox.Session) -> None:
 
 # What each script of tests-integration/runners needs besides the packages of this repository.
 RUNNERS = {
-    "genai": ["onnxruntime-genai==0.18.*"],
+    "genai": ["onnxruntime-genai==0.18.*", "google-tunix"],
     "transformersjs": ["tokenizers>=0.21"],
     "optimum_onnx": ["optimum-onnx[onnxruntime]>=0.1", "pillow", "torchvision"],
 }
@@ -222,7 +222,10 @@ def runners(session: nox.Session, runner: str) -> None:
         npm_packages(session, TRANSFORMERS_JS, "--ignore-scripts")  # of which one fetches what only GPUs need
         npm_packages(session, BROWSER)
     install_workspace(session, *RUNNERS[runner])
-    session.run("python", str(INTEGRATION / "runners" / f"{runner}.py"), *session.posargs)
+    # The models of onnxruntime-genai's builder, where `rivals` has written them.
+    rivals = session.cache_dir / "rivals"
+    options = [f"--rivals={rivals}"] if runner == "genai" and rivals.exists() else []
+    session.run("python", str(INTEGRATION / "runners" / f"{runner}.py"), *options, *session.posargs)
 
 
 @nox.session(tags=["nightly"])

@@ -61,12 +61,15 @@ def write(
     from jax2onnx_runtime.quantization import Quantization
 
     from jax2onnx_genai._configuration import configuration
+    from jax2onnx_genai._in_place import check_in_place
     from jax2onnx_genai._tokenizer import TokenizerFiles
 
     _check_dtype(dtype)
     portable = program.portable()
     model = portable.model.clone()
-    decoder = decoder_interface(model, decoder_signature(model, roles), portable.target, shares_memory=True)
+    decoder = decoder_interface(model, decoder_signature(model, roles), portable.target)
+    if decoder.is_shared:
+        check_in_place(decoder.model)
     files = None if tokenizer is None else TokenizerFiles.of(Path(tokenizer), decoder.vocabulary)
     tokens = _special_tokens(files, eos, bos, pad, decoder.vocabulary)
     length = _context_length(context_length, files, decoder.capacity)

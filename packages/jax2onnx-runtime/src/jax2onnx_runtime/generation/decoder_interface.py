@@ -19,6 +19,7 @@ from jax2onnx_graph.targets import Target
 
 from jax2onnx_runtime.feeds import symbol_space
 from jax2onnx_runtime.generation.decoder_caches import Cache, Counter, Layer, layers_of, states_of
+from jax2onnx_runtime.generation.rotary_layout import RotaryLayout
 from jax2onnx_runtime.generation.signature import DecoderSignature
 from jax2onnx_runtime.generation.step_inputs import StepInputs
 
@@ -54,16 +55,13 @@ class DecoderInterface:
     takes_one_token: bool
 
 
-def decoder_interface(
-    model: ir.Model, signature: DecoderSignature, target: Target, *, shares_memory: bool = False
-) -> DecoderInterface:
+def decoder_interface(model: ir.Model, signature: DecoderSignature, target: Target) -> DecoderInterface:
     """The decoder with other inputs and outputs; the model is changed.
 
     Args:
       model: the model of a decoder.
       signature: its inputs and outputs.
       target: what the model was made for.
-      shares_memory: whether the runner lets the new caches of a fixed capacity be written into the memory of the old ones.
 
     Raises:
       OptionError: its inputs or states are none that runners have.
@@ -82,9 +80,8 @@ def decoder_interface(
     rewriter.rewrite(signature, counters, layers, logits)
     # Before transposes move: attention takes the caches as they are now.
     AttentionLayout(target)(model)
+    RotaryLayout(target)(model)
     optimise(model, target)
-    if capacity is not None and shares_memory:
-        _check_in_place(model)
     takes_one_token = (dims_of(tokens) or (0, 0))[1] == 1
     first = layers[0].key
     return DecoderInterface(
@@ -120,7 +117,7 @@ def _check_lengths(model: ir.Model, tokens: ir.Value, cache: ir.Value, first: Ca
     if refused:
         why = " and ".join(read_constraints(model)) or "more"
         raise OptionError(
-            f"onnxruntime-genai feeds a whole prompt, and then one token after the other, but the model is for {why}. Where the "
+            f"The runner feeds a whole prompt, and then one token after the other, but the model is for {why}. Where the "
             f"function asks whether there is one token, export one for that, specialize={{'{length}': 1}}: prompts are fed to it token by token."
         )
     places = (dims_of(cache) or ())[first.places_axis]
@@ -207,8 +204,20 @@ class _Rewriter:
             present = self._editor.after(after).transpose(after, cache.perm)
         else:
             self._editor.replace_value(after, self._editor.after(present).transpose(present, back))
+        self._measure(before, new, cache.perm)
         self._editor.replace_value(before, self._editor.after(new).transpose(new, back))
         return new, present
+
+    def _measure(self, before: ir.Value, new: ir.Value, perm: Sequence[int]) -> None:
+        """Let what reads the size of a cache along an axis read it of the cache with its axes in another order."""
+        for use in before.uses():
+            node = use.node
+            if node.op_type != "Shape" or "start" not in node.attributes or "end" not in node.attributes:
+                continue
+            start, end = (node.attributes[name].as_int() for name in ("start", "end"))
+            if 0 <= start == end - 1:
+                axis = perm.index(start)
+                self._editor.replace(node, self._editor.after(new).op.Shape(new, start=axis, end=axis + 1))
 
     def _updated(self, before: ir.Value, after: ir.Value, new: ir.Value, perm: Sequence[int]) -> ir.Value | None:
         """The update of a cache, on the cache with its axes in another order; None where no one operator is the update."""
@@ -239,41 +248,3 @@ def _operands_with_axes(node: ir.Node) -> range | None:
 
 def _axis(node: ir.Node) -> int:
     return node.attributes["axis"].as_int() if "axis" in node.attributes else _UPDATES[node.op_type]
-
-
-# -- shared buffers -------------------------------------------------------------------------------
-
-# Kernels of ONNX Runtime that write into the memory of their first operand if that is the memory of the result, too.
-_IN_PLACE = frozenset({"ScatterElements", "ScatterND", "TensorScatter"})
-
-
-def _check_in_place(model: ir.Model) -> None:
-    """Raise OptionError unless whatever reads an old cache has done so before the new one is written into its memory."""
-    inputs = {value.name: value for value in model.graph.inputs}
-    for output in model.graph.outputs[1:]:
-        past = inputs[(output.name or "").replace(PRESENT, PAST)]
-        node = output.producer()
-        readers = {use.node for use in past.uses() if use.node.op_type not in ("Shape", "Size")}
-        if node is None or (node in readers and (node.op_type not in _IN_PLACE or node.inputs[0] is not past)):
-            reason = "is no update that works in place"
-        elif not readers - {node} <= _needed_by(node):
-            reason = "may be written before the old one has been read"
-        else:
-            continue
-        raise OptionError(
-            f"The runner lets caches of a fixed capacity share their memory, but the new value of {past.name} {reason}: "
-            "write the new keys and values with jax.lax.dynamic_update_slice and let attention read what that returns."
-        )
-
-
-def _needed_by(node: ir.Node) -> set[ir.Node]:
-    """The nodes of its graph from whose results a node computes its own."""
-    found: set[ir.Node] = set()
-    pending = [node]
-    while pending:
-        for value in pending.pop().inputs:
-            producer = None if value is None else value.producer()
-            if producer is not None and producer not in found:
-                found.add(producer)
-                pending.append(producer)
-    return found
