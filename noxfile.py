@@ -27,6 +27,7 @@ PACKAGES = [
     "openvino",
     "ray",
     "genai",
+    "transformersjs",
     "lax",
     *FRAMEWORKS,
     "functions",
@@ -206,13 +207,21 @@ def ray(session: nox.Session) -> None:
 
 
 # What each script of tests-integration/runners needs besides the packages of this repository.
-RUNNERS = {"genai": ["onnxruntime-genai==0.18.*", "google-tunix"]}
+RUNNERS = {
+    "genai": ["onnxruntime-genai==0.18.*", "google-tunix"],
+    "transformersjs": ["tokenizers>=0.21"],
+    "optimum_onnx": ["optimum-onnx[onnxruntime]>=0.1", "pillow", "torchvision"],
+}
+TRANSFORMERS_JS = INTEGRATION / "runners" / "transformersjs"
 
 
 @nox.session(python=OLDEST_PYTHON, tags=["nightly"])
 @nox.parametrize("runner", list(RUNNERS), ids=list(RUNNERS))
 def runners(session: nox.Session, runner: str) -> None:
     """Folders for other runners, run by these: compared with JAX, timed, and written as rows of docs/runners.md."""
+    if runner == "transformersjs":
+        npm_packages(session, TRANSFORMERS_JS, "--ignore-scripts")  # of which one fetches what only GPUs need
+        npm_packages(session, BROWSER)
     install_workspace(session, *RUNNERS[runner])
     # The models of onnxruntime-genai's builder, where `rivals` has written them.
     rivals = session.cache_dir / "rivals"
@@ -280,15 +289,21 @@ def optimisers(session: nox.Session) -> None:
 BROWSER = ROOT / "tools" / "browser"
 
 
-def browser_packages(session: nox.Session) -> None:
-    """Install the npm packages of `tools/browser`, or skip the session."""
+def npm_packages(session: nox.Session, folder: Path, *flags: str) -> None:
+    """Install the npm packages of a folder, or skip the session."""
     npm = shutil.which("npm")
     if npm is None:
         session.skip("npm is not installed: it comes with Node.js")
-    stamp, wanted = BROWSER / "node_modules" / "installed.json", (BROWSER / "package-lock.json").read_text()
+    stamp, wanted = folder / "node_modules" / "installed.json", (folder / "package-lock.json").read_text()
     if not stamp.exists() or stamp.read_text() != wanted:
-        session.run_install(npm, "ci", "--no-audit", "--no-fund", "--prefix", str(BROWSER), external=True, silent=True)
+        command = [npm, "ci", "--no-audit", "--no-fund", *flags, "--prefix", str(folder)]
+        session.run_install(*command, external=True, silent=True)
         stamp.write_text(wanted)
+
+
+def browser_packages(session: nox.Session) -> None:
+    """Install the npm packages of `tools/browser`, or skip the session."""
+    npm_packages(session, BROWSER)
     found = session.run(
         "node", str(BROWSER / "browser.mjs"), "--find", external=True, silent=True, success_codes=[0, 3]
     )

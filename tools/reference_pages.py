@@ -28,6 +28,7 @@ TITLES = {
     "openvino": "The target OpenVINO",
     "ray": "Programs on a Ray cluster",
     "genai": "Folders for onnxruntime-genai",
+    "transformersjs": "Folders for transformers.js and Optimum",
     "testing": "The testing kit",
     "cli": "The command line",
     **{name: f"The framework package {name}" for name in FRAMEWORKS},

@@ -31,12 +31,13 @@ export function launch({ gpu }) {
   return chromium.launch({ executablePath: findBrowser(), args: [...QUIET, ...(gpu ? WEBGPU : without)] });
 }
 
-/** Serve a folder, and ONNX Runtime Web below /ort/; resolves to the server and its address. */
-export async function serve(folder) {
+/** Serve a folder, and others below the paths of `mounts`, such as ONNX Runtime Web; resolves to the server and its address. */
+export async function serve(folder, mounts = { "/ort/": ORT }) {
   const server = http.createServer((request, response) => {
     const name = decodeURIComponent(new URL(request.url, "http://localhost").pathname);
-    const [root, rest] = name.startsWith("/ort/") ? [ORT, name.slice(5)] : [folder, name.slice(1) || "index.html"];
-    const file = path.join(root, path.normalize(rest));
+    const mount = Object.keys(mounts).find((prefix) => name.startsWith(prefix)) ?? "/";
+    const root = mounts[mount] ?? folder;
+    const file = path.join(root, path.normalize(name.slice(mount.length) || "index.html"));
     if (!file.startsWith(root) || !fs.existsSync(file) || !fs.statSync(file).isFile()) {
       response.writeHead(404).end();
       return;

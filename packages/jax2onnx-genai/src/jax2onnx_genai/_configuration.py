@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 
-from jax2onnx_genai._decoder import LOGITS, PAST, PRESENT, TOKENS, GenaiDecoder
+from jax2onnx_runtime.generation.decoder_interface import LOGITS, PAST, PRESENT, TOKENS, DecoderInterface
+
 from jax2onnx_genai._tokenizer import SpecialTokens
 
 __all__ = ["configuration"]
 
 
-def configuration(decoder: GenaiDecoder, tokens: SpecialTokens, context_length: int, model_file: str) -> str:
+def configuration(decoder: DecoderInterface, tokens: SpecialTokens, context_length: int, model_file: str) -> str:
     """The text of genai_config.json.
 
     Args:

@@ -56,17 +56,20 @@ def write(
       SaveError: the folder has files in it, or writing failed; nothing is left half-written.
     """
     from jax2onnx_graph.saving.writing import save_model, save_text
+    from jax2onnx_runtime.generation.decoder_interface import decoder_interface
     from jax2onnx_runtime.generation.signature import decoder_signature
     from jax2onnx_runtime.quantization import Quantization
 
     from jax2onnx_genai._configuration import configuration
-    from jax2onnx_genai._decoder import genai_decoder
+    from jax2onnx_genai._in_place import check_in_place
     from jax2onnx_genai._tokenizer import TokenizerFiles
 
     _check_dtype(dtype)
     portable = program.portable()
     model = portable.model.clone()
-    decoder = genai_decoder(model, decoder_signature(model, roles), portable.target)
+    decoder = decoder_interface(model, decoder_signature(model, roles), portable.target)
+    if decoder.is_shared:
+        check_in_place(decoder.model)
     files = None if tokenizer is None else TokenizerFiles.of(Path(tokenizer), decoder.vocabulary)
     tokens = _special_tokens(files, eos, bos, pad, decoder.vocabulary)
     length = _context_length(context_length, files, decoder.capacity)

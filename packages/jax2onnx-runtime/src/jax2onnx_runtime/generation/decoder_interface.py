@@ -1,4 +1,4 @@
-"""`GenaiDecoder`: an exported decoder with the inputs and outputs that onnxruntime-genai feeds and reads."""
+"""`DecoderInterface`: an exported decoder with the inputs and outputs that runners of text models feed and read: those of Hugging Face's decoders."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.passes.fusion.attention.attention_layout import AttentionLayout
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.targets import Target
+
 from jax2onnx_runtime.feeds import symbol_space
+from jax2onnx_runtime.generation.decoder_caches import Cache, Counter, Layer, layers_of, states_of
+from jax2onnx_runtime.generation.rotary_layout import RotaryLayout
 from jax2onnx_runtime.generation.signature import DecoderSignature
+from jax2onnx_runtime.generation.step_inputs import StepInputs
 
-from jax2onnx_genai._inputs import StepInputs
-from jax2onnx_genai._rotary_layout import RotaryLayout
-from jax2onnx_genai._states import Cache, Counter, Layer, layers_of, states_of
-
-__all__ = ["GenaiDecoder", "genai_decoder"]
+__all__ = ["LOGITS", "PAST", "PRESENT", "TOKENS", "DecoderInterface", "decoder_interface"]
 
 TOKENS, LOGITS = "input_ids", "logits"
 PAST, PRESENT = "past_key_values", "present"
 
 
 @dataclasses.dataclass(frozen=True)
-class GenaiDecoder:
-    """A decoder for onnxruntime-genai.
+class DecoderInterface:
+    """A decoder with the inputs and outputs of Hugging Face's decoders.
 
     Attributes:
       model: the model, whose inputs are input_ids, attention_mask, position_ids where it needs them, and the caches of each layer;
@@ -40,7 +40,7 @@ class GenaiDecoder:
       heads: the number of heads of a cache.
       features: the features of a head.
       vocabulary: the number of logits of a token.
-      is_shared: whether the new caches are written into the memory of the old ones.
+      is_shared: whether the caches have a fixed capacity, so that the new ones may be written into the memory of the old ones.
       capacity: the number of places of such caches, where it is fixed.
       takes_one_token: whether a step takes one token only.
     """
@@ -55,7 +55,7 @@ class GenaiDecoder:
     takes_one_token: bool
 
 
-def genai_decoder(model: ir.Model, signature: DecoderSignature, target: Target) -> GenaiDecoder:
+def decoder_interface(model: ir.Model, signature: DecoderSignature, target: Target) -> DecoderInterface:
     """The decoder with other inputs and outputs; the model is changed.
 
     Args:
@@ -64,7 +64,7 @@ def genai_decoder(model: ir.Model, signature: DecoderSignature, target: Target) 
       target: what the model was made for.
 
     Raises:
-      OptionError: its inputs or states are none that onnxruntime-genai has.
+      OptionError: its inputs or states are none that runners have.
     """
     inputs = {value.name: value for value in model.graph.inputs}
     tokens = _checked_tokens(inputs[signature.tokens], signature)
@@ -82,11 +82,9 @@ def genai_decoder(model: ir.Model, signature: DecoderSignature, target: Target) 
     AttentionLayout(target)(model)
     RotaryLayout(target)(model)
     optimise(model, target)
-    if capacity is not None:
-        _check_in_place(model)
     takes_one_token = (dims_of(tokens) or (0, 0))[1] == 1
     first = layers[0].key
-    return GenaiDecoder(
+    return DecoderInterface(
         model, len(layers), first.heads, first.features, vocabulary, capacity is not None,
         capacity if isinstance(capacity, int) else None, takes_one_token,
     )  # fmt: skip
@@ -96,17 +94,17 @@ def _checked_tokens(tokens: ir.Value, signature: DecoderSignature) -> ir.Value:
     dims = dims_of(tokens) or ()
     if len(dims) != 2 or tokens.dtype not in (ir.DataType.INT32, ir.DataType.INT64):
         raise OptionError(
-            f"The tokens {tokens.name}: {type_text(tokens)} are no int32 or int64 of shape [B, T], which onnxruntime-genai feeds: export "
+            f"The tokens {tokens.name}: {type_text(tokens)} are no int32 or int64 of shape [B, T], which the runner feeds: export "
             "the function for batches, such as (('B', 'T'), 'int32')."
         )
     if isinstance(dims[1], int) and dims[1] != 1:
         raise OptionError(
-            f"The tokens {tokens.name}: {type_text(tokens)} are always {dims[1]}; onnxruntime-genai feeds a whole prompt, and then one token "
+            f"The tokens {tokens.name}: {type_text(tokens)} are always {dims[1]}; the runner feeds a whole prompt, and then one token "
             "after the other: export with a symbol, such as (('B', 'T'), 'int32')."
         )
     if signature.others:
         raise OptionError(
-            f"onnxruntime-genai feeds the tokens, their positions, a mask and caches, but not {', '.join(signature.others)}: "
+            f"The runner feeds the tokens, their positions, a mask and caches, but not {', '.join(signature.others)}: "
             "export a function without them; or say what they are by roles={'positions': …, 'mask': …}."
         )
     return tokens
@@ -119,7 +117,7 @@ def _check_lengths(model: ir.Model, tokens: ir.Value, cache: ir.Value, first: Ca
     if refused:
         why = " and ".join(read_constraints(model)) or "more"
         raise OptionError(
-            f"onnxruntime-genai feeds a whole prompt, and then one token after the other, but the model is for {why}. Where the "
+            f"The runner feeds a whole prompt, and then one token after the other, but the model is for {why}. Where the "
             f"function asks whether there is one token, export one for that, specialize={{'{length}': 1}}: prompts are fed to it token by token."
         )
     places = (dims_of(cache) or ())[first.places_axis]
@@ -250,41 +248,3 @@ def _operands_with_axes(node: ir.Node) -> range | None:
 
 def _axis(node: ir.Node) -> int:
     return node.attributes["axis"].as_int() if "axis" in node.attributes else _UPDATES[node.op_type]
-
-
-# -- shared buffers -------------------------------------------------------------------------------
-
-# Kernels of ONNX Runtime that write into the memory of their first operand if that is the memory of the result, too.
-_IN_PLACE = frozenset({"ScatterElements", "ScatterND", "TensorScatter"})
-
-
-def _check_in_place(model: ir.Model) -> None:
-    """Raise OptionError unless whatever reads an old cache has done so before the new one is written into its memory."""
-    inputs = {value.name: value for value in model.graph.inputs}
-    for output in model.graph.outputs[1:]:
-        past = inputs[(output.name or "").replace(PRESENT, PAST)]
-        node = output.producer()
-        readers = {use.node for use in past.uses() if use.node.op_type not in ("Shape", "Size")}
-        if node is None or (node in readers and (node.op_type not in _IN_PLACE or node.inputs[0] is not past)):
-            reason = "is no update that works in place"
-        elif not readers - {node} <= _needed_by(node):
-            reason = "may be written before the old one has been read"
-        else:
-            continue
-        raise OptionError(
-            f"onnxruntime-genai lets caches of a fixed capacity share their memory, but the new value of {past.name} {reason}: "
-            "write the new keys and values with jax.lax.dynamic_update_slice and let attention read what that returns."
-        )
-
-
-def _needed_by(node: ir.Node) -> set[ir.Node]:
-    """The nodes of its graph from whose results a node computes its own."""
-    found: set[ir.Node] = set()
-    pending = [node]
-    while pending:
-        for value in pending.pop().inputs:
-            producer = None if value is None else value.producer()
-            if producer is not None and producer not in found:
-                found.add(producer)
-                pending.append(producer)
-    return found

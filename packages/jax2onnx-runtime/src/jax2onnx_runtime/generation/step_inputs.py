@@ -1,4 +1,4 @@
-"""`StepInputs`: what a decoder takes besides caches, computed in its graph from the inputs that onnxruntime-genai feeds."""
+"""`StepInputs`: what a decoder takes besides caches, computed in its graph from the inputs that runners feed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The states of a decoder as onnxruntime-genai knows them: `Cache`, of keys or of values, and `Counter`, which it does not hold."""
+"""The states of a decoder as runners of text models know them: `Cache`, of keys or of values, and `Counter`, which they do not hold."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.type_text import type_text
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim
 from jax2onnx_graph.metadata import StatePair
+
 from jax2onnx_runtime.generation.signature import DecoderSignature
 
 __all__ = ["Cache", "Counter", "Layer", "layers_of", "states_of"]
@@ -101,7 +102,7 @@ def _check_counter(before: ir.Value, after: ir.Value, tokens: ir.Value) -> None:
             return
     raise OptionError(
         f"The state {before.name}: {type_text(before)} is no cache of keys or values, and no number that grows by the tokens "
-        "of each step. onnxruntime-genai holds caches, and the number of tokens is read from its attention_mask; let the "
+        "of each step. The runner holds caches, and the number of tokens is read from its attention_mask; let the "
         "function take other states as arguments of which it computes them anew, such as positions and a mask."
     )
 
@@ -133,8 +134,8 @@ def _is_token_count(value: ir.Value | None, tokens: ir.Value) -> bool:
 # -- caches ---------------------------------------------------------------------------------------
 
 _FORMS = (
-    "onnxruntime-genai holds caches of keys and values, a pair for each layer, of shape [batch, heads, places, features]; "
-    "jax2onnx-genai turns other orders of these axes."
+    "The runner holds caches of keys and values, a pair for each layer, of shape [batch, heads, places, features]; other orders of "
+    "these axes are turned."
 )
 
 
@@ -211,13 +212,13 @@ def layers_of(caches: Sequence[Cache]) -> list[Layer]:
     if not caches:
         raise OptionError(
             "The decoder has no caches: name them by states=… at the export. Without them each step would compute all "
-            "tokens anew, which onnxruntime-genai does not do."
+            "tokens anew, which the runner does not do."
         )
     shapes = {(cache.heads, cache.features, cache.capacity is None) for cache in caches}
     if len(caches) % 2 or len(shapes) > 1:
         shown = ", ".join(f"{cache.pair.input} with {cache.heads} heads of {cache.features}" for cache in caches)
         raise OptionError(
-            f"The caches are no pairs of keys and values with the same heads and features: {shown}. onnxruntime-genai has one "
+            f"The caches are no pairs of keys and values with the same heads and features: {shown}. The runner has one "
             "number of heads and of features for all layers."
         )
     return [Layer(*pair) for pair in _pairs(sorted(caches, key=lambda cache: _natural(cache.pair.input)))]

@@ -4,7 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
-from jax2onnx_genai._rotary_layout import RotaryLayout
+from jax2onnx_runtime.generation.rotary_layout import RotaryLayout
 
 MODEL = """
 <ir_version: 10, opset_import: ["": 23]>
