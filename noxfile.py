@@ -26,6 +26,7 @@ PACKAGES = [
     "onnxruntime",
     "openvino",
     "ray",
+    "tensorrt",
     "lax",
     *FRAMEWORKS,
     "functions",
