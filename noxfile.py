@@ -410,6 +410,13 @@ def bench(session: nox.Session) -> None:
     session.run("python", str(ROOT / "tools" / "bench.py"), *session.posargs)
 
 
+@nox.session(tags=["nightly"])
+def control(session: nox.Session) -> None:
+    """A control transformer as one dynamic model and two static ones, timed; writes its table of docs/guide/states.md."""
+    install_workspace(session)
+    session.run("python", str(ROOT / "tools" / "control_table.py"), *session.posargs)
+
+
 # PyTorch is installed by pip, which takes a build without CUDA where one is at hand.
 RIVALS = ["torch==2.13.0", "transformers>=5.23,<6", "onnxruntime-genai==0.18.*", "onnxscript"]
 
