@@ -157,7 +157,8 @@ def cell(program: OnnxProgram, model: Any, want: Sequence[Array], runtime: Runti
     try:
         own = outcome(exported(model, runtime.target), model, want, loader(runtime))
     except errors.Jax2OnnxError as error:
-        return f"refused for its target: {' '.join(str(error).split())[:80]}"
+        reason = missing_types(str(error)) or " ".join(str(error).split())[:80]
+        return f"refused for its target: {reason}"
     return "equal with its target" if own == "equal" else f"{found}; with its target {own}".removeprefix("; ")
 
 

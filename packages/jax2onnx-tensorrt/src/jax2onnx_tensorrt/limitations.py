@@ -16,6 +16,8 @@ LIMITATIONS = (
                "as if it kept the meaning of operators.", values=("NaN", "infinities", "signs of zeros")),
     Limitation("Rows of attention that see no key", "What TensorRT's Attention gives where all keys are hidden is not documented.",
                values=("hidden keys",)),
+    Limitation("causal attention", "Which keys is_causal of Attention shows where there are fewer queries than keys is not documented; models "
+               "are made as if it were as in ONNX.", operators=("Attention",), cases=("*causal*",)),
     Limitation("TopK", "TopK finds up to 3839 elements; where the number is symbolic this is not checked at export, nor is the order of "
                "equal elements documented."),
     Limitation("Loop", "Stacked results of loops whose number of steps depends on data, and states whose shape changes, are refused; so "
