@@ -11,6 +11,7 @@ from jax2onnx_graph.build.builder import GraphBuilder
 from jax2onnx_graph.facts.operators import REDUCTIONS
 from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.legalise.legalisation import Rewrite
+from jax2onnx_graph.legalise.reductions import summed_products
 
 __all__ = ["REWRITES"]
 
@@ -51,15 +52,6 @@ def _cumulative_sum(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value 
         counts = b.op("Unsqueeze", counts, b.ints(range(2, 2 + behind)))
     kept = b.op("Where", counts, b.op("Unsqueeze", x, b.ints([place])), b.constant(0, like=x))
     return b.op("ReduceSum", kept, b.ints([place + 1]), keepdims=0, dims=b.dims(node.outputs[0]))
-
-
-def _matmul(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
-    """The sums of the products of rows and columns, all of which are there at once."""
-    x, y = _operands(node)
-    if any(len(dims_of(value) or ()) < 2 for value in (x, y)):
-        return None
-    products = b.op("Mul", b.op("Unsqueeze", x, b.ints([-1])), b.op("Unsqueeze", y, b.ints([-3])))
-    return b.op("ReduceSum", products, b.ints([-2]), keepdims=0, dims=b.dims(node.outputs[0]))
 
 
 def _scatter_nd(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
@@ -106,6 +98,6 @@ REWRITES: Mapping[str, tuple[Rewrite, Sequence[ir.DataType]]] = {
     "BitwiseNot": (_bitwise_not, _INTEGERS),
     "CumSum": (_cumulative_sum, _INTEGERS),
     "Equal": (_equal, (T.BOOL,)),
-    "MatMul": (_matmul, _INTEGERS),
+    "MatMul": (summed_products, _INTEGERS),
     **dict.fromkeys((f"ScatterND_{reduction}" for reduction in REDUCTIONS), (_scatter_nd, (*_INTEGERS, T.FLOAT, T.FLOAT16, T.BFLOAT16))),
 }  # fmt: skip
