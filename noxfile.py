@@ -28,6 +28,7 @@ PACKAGES = [
     "ray",
     "genai",
     "transformersjs",
+    "tensorrt",
     "lax",
     *FRAMEWORKS,
     "functions",
@@ -440,6 +441,13 @@ def bench(session: nox.Session) -> None:
     """Benchmarks: start-up, conversion time against model size and tracing, memory of saving; prints ratios."""
     install_workspace(session)
     session.run("python", str(ROOT / "tools" / "bench.py"), *session.posargs)
+
+
+@nox.session(tags=["nightly"])
+def control(session: nox.Session) -> None:
+    """A control transformer as one dynamic model and two static ones, timed; writes its table of docs/guide/states.md."""
+    install_workspace(session)
+    session.run("python", str(ROOT / "tools" / "control_table.py"), *session.posargs)
 
 
 # PyTorch is installed by pip, which takes a build without CUDA where one is at hand.

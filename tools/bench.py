@@ -1,12 +1,11 @@
 """Benchmarks; each prints ratios measured side by side in one run.
 
-Usage: python tools/bench.py [startup] [models] [linear] [large] [memory] [dynamic] [incremental]
+Usage: python tools/bench.py [startup] [models] [linear] [large] [memory] [dynamic]
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
 import resource
 import statistics
 import subprocess
@@ -222,52 +221,7 @@ def dynamic() -> None:
     print(f"dynamic run / static run at the same size: {ratio:.2f} (at most 1.1)")
 
 
-def incremental() -> None:
-    """A control transformer over a window of six frames of 274 tokens: one new frame with a cache beside all six."""
-    import numpy as np
-    from flax import nnx
-    from jax2onnx_core import to_onnx
-
-    sys.path.insert(0, str(Path(__file__).parent.parent / "tests-integration"))
-    models = importlib.import_module("cached_models")
-
-    tokens, window, points = 274, 6, 17
-    model = models.ControlTransformer(width=384, depth=8, heads=6, context=window * tokens, patch=16, rngs=nnx.Rngs(0))
-    batch = {"camera": (1, "T", 256, 256, 3), "speed": (1, "T", 1), "waypoints": (1, "T", points, 2)}
-    mask = (f"{tokens}*T", f"S + {tokens}*T")
-    program = to_onnx(
-        model, [batch, (1, "S", 384), (8, 2, 1, "S", 384), (mask, bool)], constraints=["S >= 0"],
-        states={"cached_projected_embeddings": "projected_embeddings", "cached_kv": "kv_cache"},
-    )  # fmt: skip
-
-    def frames(count: int) -> dict[str, Any]:
-        shapes = {"camera": (256, 256, 3), "speed": (1,), "waypoints": (points, 2)}
-        noise = np.random.default_rng(count)
-        return {name: noise.standard_normal((1, count, *shape), np.float32) for name, shape in shapes.items()}
-
-    kept = (window - 1) * tokens
-    dynamic = program.session(threads=1, window={"S": kept})
-    static = program.specialize(T=1, S=kept).session(threads=1, window={"S": kept})
-    full, one = (
-        np.asarray(models.causal_mask(window * tokens, window * tokens)),
-        np.asarray(models.causal_mask(tokens, window * tokens)),
-    )
-    six, frame = frames(window), frames(1)
-    rounds: dict[str, list[float]] = {"full": [], "dynamic": [], "static": []}
-    for _ in range(6):
-        dynamic.reset()
-        rounds["full"].append(seconds(lambda: dynamic.step(six, full), 1))
-        static.state.update(dynamic.state)
-        for name, session in (("dynamic", dynamic), ("static", static)):
-            session.step(frame, one)  # after it, the memory is as it is in a stream
-            rounds[name].append(seconds(lambda: session.step(frame, one), 2))  # noqa: B023
-    times = {name: min(times) for name, times in rounds.items()}
-    print(", ".join(f"{name} {time * 1e3:.0f} ms" for name, time in times.items()))
-    for name in ("dynamic", "static"):
-        print(f"full / incremental, {name}: {times['full'] / times[name]:.2f} (at least 6)")
-
-
-BENCHMARKS = {f.__name__: f for f in (startup, models, linear, large, memory, dynamic, incremental)}
+BENCHMARKS = {f.__name__: f for f in (startup, models, linear, large, memory, dynamic)}
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ TITLES = {
     "ray": "Programs on a Ray cluster",
     "genai": "Folders for onnxruntime-genai",
     "transformersjs": "Folders for transformers.js and Optimum",
+    "tensorrt": "The target TensorRT",
     "testing": "The testing kit",
     "cli": "The command line",
     **{name: f"The framework package {name}" for name in FRAMEWORKS},

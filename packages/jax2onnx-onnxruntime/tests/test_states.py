@@ -214,3 +214,30 @@ def test_a_model_that_cannot_be_loaded():
     model = model_of("(float[2] keys) => (float[2] new_keys) { new_keys = com.microsoft.Unheard(keys) }")
     with pytest.raises(TargetError, match="ONNX Runtime cannot load the model"):
         OrtRuntime().open(model, [KEYS], RuntimeOptions())
+
+
+GROWING = "(float[2,S] keys, float[2,T] x) => (float[2,N] new_keys) { new_keys = Concat<axis=1>(keys, x) }"
+
+
+@pytest.mark.parametrize("dtype", ["float", "bfloat16", "int32"])
+def test_the_window_of_a_state_that_grows_is_right_in_memory_that_is_used_again(dtype):
+    model = model_of(GROWING.replace("float", dtype))
+    numbers = np.arange(40).reshape(2, 20).astype(model.graph.inputs[0].dtype.numpy())
+    loaded = OrtStates(model, [StatePair("keys", "new_keys", 1)], RuntimeOptions())
+    loaded.write("keys", numbers[:, :0])
+    for begin, end in ((0, 5), (5, 6), (6, 7), (7, 9), (9, 10)):
+        loaded.run({"x": numbers[:, begin:end]})
+        if loaded.shape("keys")[1] > 4:
+            loaded.keep_last("keys", 1, 4)
+        np.testing.assert_array_equal(loaded.read("keys"), numbers[:, end - 4 : end])
+
+
+def test_the_window_of_a_state_that_grows_needs_no_new_memory():
+    loaded = OrtStates(model_of(GROWING), [StatePair("keys", "new_keys", 1)], RuntimeOptions())
+    loaded.write("keys", np.zeros((2, 4), np.float32))
+    places = set()
+    for _ in range(6):
+        loaded.run({"x": np.ones((2, 1), np.float32)})
+        loaded.keep_last("keys", 1, 4)
+        places.add(loaded._states["keys"].value.data_ptr())
+    assert len(places) <= 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +21,8 @@ __all__ = ["Folder", "FolderCommand"]
 
 # The first-party writers, by the names of their runners.
 _SUPPLIERS = {name: f"jax2onnx-{name}" for name in ("genai", "transformersjs", "tensorrt")}
-# The option that the command has itself; a writer that has it, too, is given the mode.
-_QUANTIZE = "quantize"
+# The options that the command has itself; a writer that has one, too, is given its value.
+_QUANTIZE, _VARIANT = "quantize", "variant"
 
 
 class FolderCommand(Command):
@@ -42,7 +42,7 @@ def _writer_options() -> list[click.Option]:
     for runner, writer in folder_writers().writers.items():
         for option in writer.options:
             found.setdefault(option.name, []).append((runner, option))
-    return [_option(declared) for name, declared in found.items() if name != _QUANTIZE]
+    return [_option(declared) for name, declared in found.items() if name not in (_QUANTIZE, _VARIANT)]
 
 
 def _option(declared: list[tuple[str, FolderOption]]) -> click.Option:
@@ -106,6 +106,15 @@ class Folder:
     def quantized(self, mode: str) -> Folder:
         """The folder with a model in fewer bits."""
         return dataclasses.replace(self, options={**self.options, _QUANTIZE: mode})
+
+    @property
+    def takes_variants(self) -> bool:
+        """Whether the writer makes static models of variants."""
+        return any(option.name == _VARIANT for option in self.writer.options)
+
+    def with_variants(self, texts: Sequence[str]) -> Folder:
+        """The folder with static models of these sizes, too, as the command line gives them."""
+        return dataclasses.replace(self, options={**self.options, _VARIANT: tuple(texts)}) if texts else self
 
     def path(self, request: Request, output: Path | None) -> Path:
         """The folder's path.

@@ -30,10 +30,14 @@ class Quantizing(Writer):
     options = (*Writer.options, FolderOption("quantize", str, "The mode."))
 
 
+class Varying(Writer):
+    options = (FolderOption("variant", str, "A static model.", is_list=True),)
+
+
 @pytest.fixture(autouse=True)
 def writers(monkeypatch) -> Iterator[None]:
-    """Two writers, and no others."""
-    found = FolderWriters({"acme": Writer(), "few": Quantizing()}, {})
+    """Three writers, and no others."""
+    found = FolderWriters({"acme": Writer(), "few": Quantizing(), "many": Varying()}, {})
     monkeypatch.setattr(folders, "folder_writers", lambda: found)
     _folders._writer_options.cache_clear()
     yield
@@ -100,7 +104,7 @@ def test_the_help_lists_the_options_with_their_runners(jax2onnx):
 
 
 def test_an_unknown_runner_is_an_error_that_names_the_installed_ones(refused):
-    assert "installed are acme, few" in refused(*DOUBLE, "--for", "acne")
+    assert "installed are acme, few, many" in refused(*DOUBLE, "--for", "acne")
 
 
 def test_a_runner_whose_package_is_missing_is_an_error_that_says_how_to_install_it(refused):
@@ -119,3 +123,9 @@ def test_a_folder_that_exists_is_an_error(jax2onnx, refused):
     Path("out").mkdir()
     Path("out", "a").write_text("1")
     assert "it exists" in refused(*DOUBLE, "--for", "acme", "-o", "out")
+
+
+def test_a_writer_of_static_models_gets_the_variants(jax2onnx):
+    given = ("--variant", "one:B=1", "--variant", "two:B=2")
+    assert jax2onnx(*DOUBLE, "--for", "many", *given, "-o", "out").code == 0
+    assert options("out") == {"variant": ["one:B=1", "two:B=2"]}

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.metadata import StatePair
-from jax2onnx_runtime.states import RuntimeOptions, last
+from jax2onnx_runtime.states import RuntimeOptions
 
 from jax2onnx_onnxruntime._compat import onnxruntime
 from jax2onnx_onnxruntime.loading import OrtModel, from_ort, packed, to_ort, view_of
@@ -113,8 +113,9 @@ def checked_providers(options: RuntimeOptions) -> Sequence[Any]:
 class OrtStates:
     """A session whose states are `OrtValue`s.
 
-    A state that grows is what the runtime allocates for the output. One of a fixed shape has two buffers, which are
-    input and output in turn, or one where the kernel updates it in place.
+    A state that grows is what the runtime allocates for the output; what is kept of it goes to the memory of the state before the
+    run where that has the right size. One of a fixed shape has two buffers, which are input and output in turn, or one where the
+    kernel updates it in place.
     """
 
     def __init__(self, model: ir.Model, states: Sequence[StatePair], options: RuntimeOptions) -> None:
@@ -165,7 +166,7 @@ class OrtStates:
 
     def _move_on(self, state: str, new: _Buffer) -> None:
         old, self._states[state] = self._states[state], new
-        if not self._grows[state] and new is not old:
+        if new is not old:
             self._spare[state] = old
 
     def _dtype(self, state: str) -> np.dtype[Any]:
@@ -184,8 +185,15 @@ class OrtStates:
 
     def keep_last(self, state: str, axis: int, count: int) -> None:
         """Cut off what is before the last entries along an axis."""
-        self._states[state] = _Buffer.of(last(view_of(self._states[state].value), axis, count))
-        self._spare.pop(state, None)
+        whole = view_of(self._states[state].value)
+        kept = whole[(slice(None),) * axis + (slice(whole.shape[axis] - count, None),)]
+        spare = self._spare.pop(state, None)
+        if spare is None or not spare.can_take(kept):
+            self._states[state] = _Buffer.of(kept.copy())
+            return
+        assert spare.memory is not None
+        np.copyto(spare.memory, kept)
+        self._states[state] = spare
 
     def change(self, state: str, change: Callable[[Array], Array]) -> None:
         """Replace a state by what a function makes of it."""
@@ -202,6 +210,12 @@ class _Buffer:
 
     def __init__(self, value: ort.OrtValue, memory: Array | None = None) -> None:
         self.value, self.memory = value, memory
+
+    def can_take(self, array: Array) -> bool:
+        """Whether it has memory of its own for an array of such a shape and type, number by number."""
+        memory = self.memory
+        whole_bytes = ir.DataType.from_numpy(array.dtype).bitwidth >= 8
+        return memory is not None and whole_bytes and (memory.shape, memory.dtype) == (array.shape, array.dtype)
 
     @classmethod
     def of(cls, array: Array) -> _Buffer:

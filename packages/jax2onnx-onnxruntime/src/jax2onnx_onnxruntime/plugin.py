@@ -1,4 +1,4 @@
-"""The plugin of this distribution: the targets `onnxruntime` and `web`, and the runtime of both."""
+"""The plugin of this distribution: the targets `onnxruntime` and `web`, the runtime of both, and that of targets without one here."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 from jax2onnx_onnxruntime.runtime import OrtRuntime
+from jax2onnx_onnxruntime.stand_in import OrtStandIn
 from jax2onnx_onnxruntime.target import OnnxRuntime
 from jax2onnx_onnxruntime.web import Web
 
@@ -23,7 +24,8 @@ hookimpl = pluggy.HookimplMarker("jax2onnx")
 
 @hookimpl
 def jax2onnx_register(registry: Registry) -> None:
-    """Contribute the target ONNX Runtime, which `to_onnx` exports for unless told otherwise, the one for browsers, and their runtime."""
+    """Contribute the target ONNX Runtime, which `to_onnx` exports for unless told otherwise, the one for browsers, and runtimes."""
     registry.target(OnnxRuntime())
     registry.target(Web())
     registry.runtime(OrtRuntime())
+    registry.runtime(OrtStandIn())

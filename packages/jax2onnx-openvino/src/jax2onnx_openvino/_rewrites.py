@@ -15,7 +15,7 @@ from jax2onnx_graph.facts.dims import Dims
 from jax2onnx_graph.facts.values import constant_tensor, known
 from jax2onnx_graph.legalise.legalisation import Rewrite
 from jax2onnx_graph.legalise.magnitudes import Magnitude
-from jax2onnx_graph.legalise.reductions import accumulated, reduced_extreme
+from jax2onnx_graph.legalise.reductions import accumulated, reduced_extreme, summed_products
 
 from jax2onnx_openvino._unsigned_forms import shifted
 
@@ -196,19 +196,6 @@ def _shifted(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> ir.Value:
     return b.cast(shifted(b, x, amounts, node.attributes.get_string("direction", "")), dtype.numpy())
 
 
-# -- products ---------------------------------------------------------------------------------
-
-
-def _matmul(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
-    """The sums of the products of rows and columns, all of which are there at once."""
-    x, y = _operands(node)
-    ranks = [None if value.shape is None else value.shape.rank() for value in (x, y)]
-    if None in ranks or 1 in ranks:
-        return None
-    products = b.op("Mul", b.op("Unsqueeze", x, b.ints([-1])), b.op("Unsqueeze", y, b.ints([-3])))
-    return b.op("ReduceSum", products, b.ints([-2]), keepdims=0, dims=b.dims(node.outputs[0]))
-
-
 _WIDE = (T.INT32, T.INT64)
 _NARROW = (T.INT8, T.UINT8, T.INT16, T.UINT16)
 _INTEGERS = (*_NARROW, *_WIDE)
@@ -232,5 +219,5 @@ REWRITES: Mapping[str, tuple[Rewrite, Sequence[ir.DataType]]] = {
     "ReduceMin": (reduced_extreme("ArgMin"), _WIDE),
     "ReduceSum": (accumulated("add"), _INTEGERS),
     "ReduceProd": (accumulated("mul"), (*_NARROW, T.INT64)),
-    "MatMul": (_matmul, _INTEGERS),
+    "MatMul": (summed_products, _INTEGERS),
 }

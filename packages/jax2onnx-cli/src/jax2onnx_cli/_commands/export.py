@@ -33,7 +33,9 @@ _EXAMPLES = (
     "-o", "--output", metavar="FILE", type=click.Path(path_type=Path),
     help="The file; by default NAME.onnx here, NAME being the last part of OBJECT. With --for the folder, by default NAME.",
 )  # fmt: skip
-@click.option("--for", "runner", metavar="RUNNER", help="Write a folder for a runner: genai, transformersjs, …")
+@click.option(
+    "--for", "runner", metavar="RUNNER", help="Write a folder for a runner: genai, tensorrt, transformersjs, …"
+)
 @click.option(
     "--quantize", metavar="MODE", help="Write the model in fewer bits: int4, int8, dynamic_int8, float16, bfloat16."
 )
@@ -63,16 +65,17 @@ def command(
     model and a list of its inputs. A file that exists is replaced as a whole, or, if something fails, left as it is.
     """
     sizes, folder = _variants(variants), Folder.of(runner, written)
-    if folder is not None and (sizes or external_data is not None or sign is not None):
+    if folder is not None and (external_data is not None or sign is not None or (sizes and not folder.takes_variants)):
         raise BadInput(
             "--for writes a folder of its own form: neither --variant nor --external-data nor --sign goes with it."
         )
-    if sizes and (output is None or external_data is not None or sign is not None):
+    if folder is None and sizes and (output is None or external_data is not None or sign is not None):
         raise BadInput(
             "--variant writes several models and the weights that they share: --output names their directory, and neither "
             "--external-data nor --sign goes with it."
         )
     if folder is not None:
+        folder, sizes = folder.with_variants(variants), {}
         path = folder.path(request, output)
     else:
         path = output if sizes and output is not None else default_output(request, output, ".onnx")

@@ -1,4 +1,4 @@
-"""Reductions of integers written with operators that many runtimes compute exactly."""
+"""Reductions and matrix products of integers written with operators that many runtimes compute exactly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jax2onnx_graph.facts.dims import Dims
 from jax2onnx_graph.facts.values import known
 from jax2onnx_graph.legalise.legalisation import Rewrite
 
-__all__ = ["accumulated", "reduced_extreme"]
+__all__ = ["accumulated", "reduced_extreme", "summed_products"]
 
 
 def reduced_extreme(position: Literal["ArgMax", "ArgMin"]) -> Rewrite:
@@ -53,6 +53,16 @@ def accumulated(reduction: Literal["add", "mul"]) -> Rewrite:
         return _without_axes(b, node, value, axes)
 
     return rewrite
+
+
+def summed_products(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
+    """A matrix product as the sums of the products of rows and columns, all of which are there at once; None for vectors."""
+    x, y = (value for value in node.inputs if value is not None)
+    ranks = [None if value.shape is None else value.shape.rank() for value in (x, y)]
+    if None in ranks or 1 in ranks:
+        return None
+    products = b.op("Mul", b.op("Unsqueeze", x, b.ints([-1])), b.op("Unsqueeze", y, b.ints([-3])))
+    return b.op("ReduceSum", products, b.ints([-2]), keepdims=0, dims=b.dims(node.outputs[0]))
 
 
 def _with_one(b: GraphBuilder, value: ir.Value, axis: int) -> Dims | None:

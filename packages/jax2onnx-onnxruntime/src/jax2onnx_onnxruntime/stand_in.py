@@ -1,0 +1,69 @@
+"""`OrtStandIn`: ONNX Runtime as the runtime of models that were made for a runtime which does not run here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from jax2onnx_graph import ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.limitations import Limitation
+from jax2onnx_graph.metadata import StatePair
+from jax2onnx_graph.targets import Target
+from jax2onnx_runtime.runtimes import LoadedModel
+from jax2onnx_runtime.states import RuntimeOptions, StatefulModel
+
+from jax2onnx_onnxruntime.runtime import OrtRuntime
+
+__all__ = ["OrtStandIn"]
+
+
+class OrtStandIn(OrtRuntime):
+    """ONNX Runtime's CPU provider for models for TensorRT, which needs a GPU: it computes what ONNX says the models mean.
+
+    A copy of the model is adapted to the CPU provider, as a model without a target is. Where the user names other providers, such
+    as `providers=["TensorrtExecutionProvider"]`, they get the model as it is.
+    """
+
+    targets = frozenset({"tensorrt"})
+
+    def load(self, model: ir.Model | Path) -> LoadedModel:
+        """Open a session on an adapted copy of a model, or of the file of one.
+
+        Raises:
+          TargetError: ONNX Runtime is not installed, or it refuses the model.
+        """
+        return super().load(_adapted(model))
+
+    def open(self, model: ir.Model, states: Sequence[StatePair], options: RuntimeOptions) -> StatefulModel:
+        """Open a session on a model whose states stay in the runtime.
+
+        Raises:
+          OptionError: an option is impossible.
+          TargetError: ONNX Runtime is not installed, or it refuses the model.
+        """
+        return super().open(model if options.providers else _adapted(model), states, options)
+
+    def times(self, model: ir.Model, feeds: Mapping[str, Array], runs: int) -> dict[str, float]:
+        """The median of the seconds that the nodes of the adapted copy take.
+
+        Raises:
+          TargetError: ONNX Runtime is not installed, or it refuses the model.
+        """
+        return super().times(_adapted(model), feeds, runs)
+
+    def limitations(self, target: Target) -> Sequence[Limitation]:
+        """Those of the installed version's Python API."""
+        return ()
+
+
+def _adapted(model: ir.Model | Path) -> ir.Model:
+    from jax2onnx_graph.saving.reading import read_model
+
+    from jax2onnx_onnxruntime.target import OnnxRuntime
+
+    copy = read_model(model) if isinstance(model, Path) else model.clone()
+    target = OnnxRuntime().installed()
+    for factory in target.passes():
+        factory(target)(copy)
+    return copy

@@ -1,0 +1,46 @@
+"""Pooling over one axis as pooling over two, the fewest that TensorRT pools over."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+from jax2onnx_graph.build.builder import GraphBuilder
+from jax2onnx_graph.facts.values import dims_of
+from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
+from jax2onnx_graph.rewrite.pass_base import GraphPass
+
+__all__ = ["PoolsPass"]
+
+_POOLS = ("AveragePool", "LpPool", "MaxPool")
+
+
+class PoolsPass(GraphPass):
+    """Give operands of one axis in space, [N, C, L], a second one of size 1, over which windows of size 1 go."""
+
+    def rewrite_graph(self, editor: GraphEditor) -> None:
+        """Apply the rule above to one graph."""
+        for node in list(editor.nodes()):
+            if node.op_type in _POOLS and not node.domain and len(dims_of(node.inputs[0]) or ()) == 3:
+                _widen(editor, node)
+
+
+def _widen(editor: GraphEditor, node: ir.Node) -> None:
+    x, result = node.inputs[0], node.outputs[0]
+    assert x is not None
+    b = editor.before(node)
+    attributes = {name: _with_axis(name, value) for name, value in node.attributes.items()}
+    wide = b.op("Unsqueeze", x, b.ints([-1]), dims=_with_one(b, x))
+    pooled = b.op(node.op_type, wide, dims=_with_one(b, result), **attributes)
+    editor.put(node, "Squeeze", [pooled, b.ints([-1])])
+
+
+def _with_one(b: GraphBuilder, value: ir.Value) -> tuple[object, ...] | None:
+    dims = dims_of(value)
+    return None if dims is None else (*labelled(dims), 1)
+
+
+def _with_axis(name: str, attribute: ir.Attr) -> object:
+    """The attribute for one axis more: a window of size 1 that goes on by 1, and is not padded."""
+    if attribute.type != ir.AttributeType.INTS:
+        return attribute.value
+    values = list(attribute.as_ints())
+    return [values[0], 0, values[1], 0] if name == "pads" else [*values, 1]

@@ -1,0 +1,103 @@
+"""Operators that TensorRT lacks, at some element types or altogether, written with operators that it has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+from jax2onnx_graph.build.builder import GraphBuilder
+from jax2onnx_graph.facts.operators import REDUCTIONS
+from jax2onnx_graph.facts.values import dims_of, known
+from jax2onnx_graph.legalise.legalisation import Rewrite
+from jax2onnx_graph.legalise.reductions import summed_products
+
+__all__ = ["REWRITES"]
+
+T = ir.DataType
+
+
+def _operands(node: ir.Node) -> list[ir.Value]:
+    return [value for value in node.inputs if value is not None]
+
+
+def _equal(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value:
+    """Two booleans are equal where they do not differ."""
+    dims = b.dims(node.outputs[0])
+    return b.op("Not", b.op("Xor", *node.inputs, dims=dims), dims=dims)
+
+
+def _bitwise_not(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value:
+    """The complement in two's complement: -1 - x."""
+    (x,) = _operands(node)
+    return b.op("Sub", b.constant(-1, like=x), x, dims=b.dims(node.outputs[0]))
+
+
+def _cumulative_sum(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
+    """The sums of the elements up to each, all of which are there at once."""
+    x, given = _operands(node)
+    dims, axis = dims_of(x), known(given)
+    if dims is None or axis is None:
+        return None
+    place = axis.item() % len(dims)
+    size = b.op("Squeeze", b.op("Shape", x, start=place, end=place + 1), b.ints([0]))
+    places = b.op("Range", b.constant(0, np.int64), size, b.constant(1, np.int64))
+    summed, upto = b.op("Unsqueeze", places, b.ints([0])), b.op("Unsqueeze", places, b.ints([1]))
+    if node.attributes.get_int("reverse", 0):
+        summed, upto = upto, summed
+    counts = b.op("Less" if node.attributes.get_int("exclusive", 0) else "LessOrEqual", summed, upto)
+    behind = len(dims) - place - 1
+    if behind:
+        counts = b.op("Unsqueeze", counts, b.ints(range(2, 2 + behind)))
+    kept = b.op("Where", counts, b.op("Unsqueeze", x, b.ints([place])), b.constant(0, like=x))
+    return b.op("ReduceSum", kept, b.ints([place + 1]), keepdims=0, dims=b.dims(node.outputs[0]))
+
+
+def _scatter_nd(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
+    """ScatterElements into the rows of a matrix: the axes that are indexed become one, and so do the others."""
+    data, indices, updates = _operands(node)
+    depth, rank = (dims_of(indices) or (None,))[-1], len(dims_of(data) or ())
+    if not isinstance(depth, int) or not rank or depth == 0:
+        return None
+    rows, size = _product(b, data, 0, depth), _product(b, data, depth, rank)
+    count = _product(b, indices, 0, len(dims_of(indices) or ()) - 1)
+    shape = b.op("Concat", count, size, axis=0)
+    row = b.op("Reshape", _row(b, data, indices, depth), b.op("Concat", count, b.ints([1]), axis=0))
+    scattered = b.op(
+        "ScatterElements", b.op("Reshape", data, b.op("Concat", rows, size, axis=0)), b.op("Expand", row, shape),
+        b.op("Reshape", updates, shape), axis=0, reduction=node.attributes.get_string("reduction", "none"),
+    )  # fmt: skip
+    return b.op("Reshape", scattered, b.op("Shape", data), dims=b.dims(node.outputs[0]))
+
+
+def _row(b: GraphBuilder, data: ir.Value, indices: ir.Value, depth: int) -> ir.Value:
+    """The number of the row that each index stands for; an index below zero counts from the end."""
+    sizes = b.op("Shape", data, end=depth)
+    places = b.op("Where", b.op("Less", indices, b.constant(0, np.int64)), b.op("Add", indices, sizes), indices)
+    row = b.op("Gather", places, b.constant(0, np.int64), axis=-1)
+    for axis in range(1, depth):
+        size = b.op("Gather", sizes, b.constant(axis, np.int64))
+        row = b.op("Add", b.op("Mul", row, size), b.op("Gather", places, b.constant(axis, np.int64), axis=-1))
+    return row
+
+
+def _product(b: GraphBuilder, value: ir.Value, start: int, end: int) -> ir.Value:
+    """The number of elements along some axes, as a vector of one number."""
+    dims = (dims_of(value) or ())[start:end]
+    sizes = [size for size in dims if isinstance(size, int)]
+    if len(sizes) == len(dims):
+        return b.ints([math.prod(sizes)])
+    return b.op("ReduceProd", b.op("Shape", value, start=start, end=end), b.ints([0]), keepdims=1)
+
+
+_INTEGERS = (T.INT32, T.INT64)
+
+#: Operators, what writes them with others, and for which element types.
+REWRITES: Mapping[str, tuple[Rewrite, Sequence[ir.DataType]]] = {
+    "BitwiseNot": (_bitwise_not, _INTEGERS),
+    "CumSum": (_cumulative_sum, _INTEGERS),
+    "Equal": (_equal, (T.BOOL,)),
+    "MatMul": (summed_products, _INTEGERS),
+    **dict.fromkeys((f"ScatterND_{reduction}" for reduction in REDUCTIONS), (_scatter_nd, (*_INTEGERS, T.FLOAT, T.FLOAT16, T.BFLOAT16))),
+}  # fmt: skip

@@ -1,0 +1,130 @@
+"""The operators and element types of TensorRT's ONNX parser, as its documentation lists them: `operators.json`.
+
+The tables are those of https://github.com/onnx/onnx-tensorrt/blob/main/docs/operators.md at the releases 9.2 and 10.15.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx
+from jax2onnx_graph.arrays import Dtype
+from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.facts.operators import REDUCTIONS
+from jax2onnx_graph.legalise.kernels import KernelTable, signature
+from jax2onnx_graph.legalise.legalisation import Legalisation
+
+from jax2onnx_tensorrt._rewrites import REWRITES
+
+__all__ = ["TYPES", "find_version", "ir_version", "legalisation", "operators", "opsets", "supports", "versions"]
+
+#: What operands beside the main one may be: indices, sizes, conditions, scales.
+TYPES = "f32 f16 bf16 i32 i64 b8"
+
+_FIRST_OPSET = 18
+"""The first that models are made for; the parser reads some before it."""
+
+_SCALED = {"QuantizeLinear", "DequantizeLinear"}
+
+_INEXACT = {"LogSoftmax", "ReduceLogSumExp"}
+"""The parser makes Log(Softmax) and Log(ReduceSum(Exp)) of these, which are infinite where the exponential is not a number of the type."""
+
+_REDUCING_SCATTERS = (10, 0)
+"""The release from which on ScatterElements has reductions; ScatterND has none."""
+
+
+@functools.cache
+def _data() -> Mapping[str, Any]:
+    data: dict[str, Any] = json.loads(
+        importlib.resources.files("jax2onnx_tensorrt").joinpath("operators.json").read_text(encoding="utf-8")
+    )
+    versions: dict[str, Any] = data["versions"]
+    return versions
+
+
+def versions() -> Sequence[str]:
+    """The versions of TensorRT whose table is known, oldest first."""
+    return tuple(_data())
+
+
+def find_version(version: str) -> str:
+    """The version whose table holds for another one: the newest that is not newer.
+
+    Raises:
+      OptionError: it is no version, or older than all tables.
+    """
+    try:
+        wanted = _numbers(version)
+    except ValueError as error:
+        raise OptionError(f"{version!r} is no version of TensorRT; write one such as tensorrt==10.3.") from error
+    found = [known for known in versions() if _numbers(known) <= wanted]
+    if not found:
+        raise OptionError(
+            f"TensorRT {version} reads no models of opset {_FIRST_OPSET} or later; the oldest version that models are made for is "
+            f"{versions()[0]}."
+        )
+    return found[-1]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")[:2]))
+
+
+def opsets(version: str) -> range:
+    """The versions of the standard operators that a version reads and models are made for."""
+    return range(_FIRST_OPSET, _data()[version]["opsets"][1] + 1)
+
+
+def ir_version(version: str) -> int:
+    """The version of the file format that came with the newest opset that a version reads."""
+    number: int = _data()[version]["ir_version"]
+    return number
+
+
+@functools.cache
+def operators(version: str) -> Mapping[str, str]:
+    """The short names of the element types of each operator's main operand."""
+    table: Mapping[str, str] = _data()[version]["operators"]
+    return {operator: types for types, names in table.items() for operator in names.split()}
+
+
+@functools.cache
+def legalisation(version: str) -> Legalisation:
+    """How operators are computed at the element types that TensorRT has, by kernels or other operators."""
+    known = operators(version)
+    kernels = {key: _kernel(key, known.get(key, ""), opsets(version)) for key in _standard()}
+    for operator in ("ScatterElements", "ScatterND"):
+        types = known[operator] if operator == "ScatterElements" and _numbers(version) >= _REDUCING_SCATTERS else ""
+        kernels |= {key: _kernel(key, types, opsets(version)) for key in (f"{operator}_{r}" for r in REDUCTIONS)}
+    return Legalisation(KernelTable(kernels), REWRITES)
+
+
+@functools.cache
+def _standard() -> Sequence[str]:
+    """The operators of all opsets of the standard."""
+    return sorted({schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain})
+
+
+def _kernel(key: str, types: str, opsets: range) -> Mapping[str, Mapping[str, str]]:
+    """The element types of each type variable of an operator at each opset."""
+    kernel = {}
+    for opset in opsets:
+        found = signature(key, opset)
+        if found is not None:
+            others = f"{TYPES} i8" if key in _SCALED else TYPES if types else ""
+            variables = {variable for variable in (*found.inputs, *found.outputs) if not variable.startswith("tensor(")}
+            kernel[str(opset)] = {v: types if v == found.main or key == "Cast" else others for v in variables}
+    return kernel or {str(opsets[0]): {"T": types}}
+
+
+def supports(op_type: str, dtype: Dtype, opset: int, version: str) -> bool:
+    """Whether TensorRT computes an operator at an element type, or other operators that it has stand for it."""
+    if opset not in opsets(version) or op_type in _INEXACT:
+        return False
+    # Sums into places are written with ScatterElements.
+    key = op_type.replace("ScatterND_", "ScatterElements_")
+    return legalisation(version).supports(key, dtype, opset)

@@ -1,0 +1,25 @@
+"""The plugin of this distribution: the target `tensorrt`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pluggy
+
+from jax2onnx_tensorrt.target import TensorRt
+
+if TYPE_CHECKING:
+    from jax2onnx_core.plugins.registry import Registry
+
+__all__ = ["JAX2ONNX_API", "jax2onnx_register"]
+
+JAX2ONNX_API = 1
+
+# The marker of the project's hooks; the package that declares them is not needed to be one of them.
+hookimpl = pluggy.HookimplMarker("jax2onnx")
+
+
+@hookimpl
+def jax2onnx_register(registry: Registry) -> None:
+    """Contribute the target TensorRT."""
+    registry.target(TensorRt())
