@@ -17,11 +17,13 @@ from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.saving.packing import PackedModel
 from jax2onnx_graph.saving.writing import save_model, save_text
 from jax2onnx_graph.targets import Target
+from jax2onnx_graph.traversal import given_inputs
 
 from jax2onnx_runtime.accuracy import Accuracy, accuracy
 from jax2onnx_runtime.call_interface import CallInterface, TemplateSteps, checked_sizes
 from jax2onnx_runtime.comparison import OutputError
 from jax2onnx_runtime.feeds import symbol_space
+from jax2onnx_runtime.lora import Adapters
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.quantization import Mode, Quantization
 from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times
@@ -116,8 +118,8 @@ class PortableProgram:
 
     @property
     def input_names(self) -> list[str]:
-        """The names of the model's inputs, in order."""
-        return [value.name or "" for value in self.model.graph.inputs]
+        """The names of the model's inputs, in order, without the optional ones."""
+        return [value.name or "" for value in given_inputs(self.model.graph)]
 
     @property
     def output_names(self) -> list[str]:
@@ -142,6 +144,14 @@ class PortableProgram:
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Run the model on the arguments of the exported function; its result, of NumPy arrays."""
         return self.results(self.loaded(self.feeds(*args, **kwargs)))
+
+    @functools.cached_property
+    def adapters(self) -> Adapters:
+        """The LoRA adapters that the model takes: `adapters.use(source)` is the program with one of them."""
+        return Adapters(
+            self.model, self.runtime,
+            lambda given, args, kwargs: self.results(self.loaded({**self.feeds(*args, **kwargs), **given})),
+        )  # fmt: skip
 
     def run(self, arrays: Mapping[str, PyTree]) -> dict[str, Array]:
         """Run the model on arrays by the names of inputs; the arrays of the result by the names of outputs."""

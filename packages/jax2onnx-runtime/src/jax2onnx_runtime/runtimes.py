@@ -122,6 +122,26 @@ class Runtime:
             f"{self.name} has no quantizer: export for a target whose runtime has one, or use the runtime's own tools."
         )
 
+    def save_adapter(self, path: Path, matrices: Mapping[str, Array]) -> None:
+        """Write the matrices of a LoRA adapter, by the names of inputs, to a file of the runtime's own format.
+
+        Raises:
+          SaveError: nothing can be written there.
+          TargetError: the runtime has no such format.
+        """
+        raise TargetError(f"{self.name} has no files of adapters. Keep the matrices in a file of safetensors, and give that.")
+
+    def read_adapter(self, path: Path) -> dict[str, Array]:
+        """The matrices in a file that `save_adapter` wrote, by the names of inputs.
+
+        Raises:
+          WeightsError: the file holds no adapter.
+          TargetError: the runtime has no such format.
+        """
+        raise TargetError(
+            f"{self.name} reads no files of adapters such as {path}. Give the matrices by name, or a file of safetensors."
+        )
+
 
 class MissingRuntime(Runtime):
     """Stands for the runtime of a target that has none here: running a model raises a TargetError."""

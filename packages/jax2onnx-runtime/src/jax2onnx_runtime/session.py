@@ -21,7 +21,9 @@ from jax2onnx_graph.labels import symbols_in
 from jax2onnx_graph.metadata import DIMS_KEY, StatePair, read_states
 from jax2onnx_graph.options import check_mapping
 from jax2onnx_graph.saving.files import checked_path
+from jax2onnx_graph.weights.binding import Rename
 
+from jax2onnx_runtime.lora import AdapterInputs
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.sizes import SymbolSpace
 from jax2onnx_runtime.states import StatefulModel
@@ -201,9 +203,10 @@ class ModelSession:
 
     def __init__(
         self, loaded: StatefulModel, interface: StepInterface, space: SymbolSpace, states: Mapping[str, _State], sizes: StateSizes,
-        initial: Mapping[str, Array],
+        initial: Mapping[str, Array], adapters: AdapterInputs,
     ) -> None:  # fmt: skip
         self._loaded, self._interface, self._space, self._sizes = loaded, interface, space, sizes
+        self._adapters, self._adapter = adapters, dict[str, Array]()
         self._states, self._initial = states, initial
         self._lock = threading.RLock()
         self.state = States(loaded, states, sizes, self._lock)
@@ -229,10 +232,29 @@ class ModelSession:
             shapes = {name: self._loaded.shape(name) for name in self._states}
             feeds, sizes = self._interface.feeds(args, kwargs, shapes)
             self._check_limits(sizes)
-            outputs = self._loaded.run(feeds)
+            outputs = self._loaded.run({**feeds, **self._adapter})
             for name in self._states:
                 self.state.cut(name)
             return self._interface.result(outputs)
+
+    def use_adapter(
+        self, source: object, *, rename: Rename | None = None, scale: float = 1.0, partial: bool = False
+    ) -> None:
+        """Compute with a LoRA adapter from the next step on; with None, without one. The states stay as they are.
+
+        Args:
+          source: the adapter, as `program.adapters.read` takes it: a file, or matrices by name.
+          rename: the names in the source by those of the model's inputs, where they differ.
+          scale: a number that the product of each pair of matrices is multiplied with.
+          partial: whether pairs may be missing, which then add nothing.
+
+        Raises:
+          OptionError, WeightsError: the model takes no adapters, or not this one; the one before it stays.
+        """
+        read = self._adapters.read
+        arrays = {} if source is None else read(source, rename=rename, scale=scale, partial=partial)
+        with self._lock:
+            self._adapter = arrays
 
     def reset(self, **slots: Sequence[int]) -> None:
         """Put the states back to what they were at first; with `B=[2]`, only their entry 2 along the axes shown as `B`.
@@ -295,7 +317,7 @@ class ModelSession:
 
 def open_session(
     model: ir.Model, load: Callable[[Sequence[StatePair]], StatefulModel], interface: StepInterface, space: SymbolSpace,
-    *, initial: Mapping[str, Array], sizes: StateSizes,
+    *, initial: Mapping[str, Array], sizes: StateSizes, adapters: AdapterInputs,
 ) -> ModelSession:  # fmt: skip
     """A session of a model with the states that its metadata names.
 
@@ -306,6 +328,7 @@ def open_session(
       space: the sizes that the symbols may have.
       initial: first values of states; the others begin with zeros, those that grow empty.
       sizes: sizes of symbols in the states.
+      adapters: the inputs that take LoRA adapters.
 
     Raises:
       OptionError: something in `initial` or `sizes` fits no state, or the first value of a state does not follow from them.
@@ -330,7 +353,7 @@ def open_session(
         name: np.asarray(initial[name]) if name in initial else _zeros(s, sizes.sizes, space)
         for name, s in states.items()
     }
-    return ModelSession(load(pairs), interface, space, states, sizes, first)
+    return ModelSession(load(pairs), interface, space, states, sizes, first, adapters)
 
 
 def _check_labels(option: str, values: Mapping[str, int], known: set[str]) -> None:

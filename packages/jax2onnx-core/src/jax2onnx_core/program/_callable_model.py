@@ -8,6 +8,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from jax2onnx_graph import ir
@@ -19,6 +20,7 @@ from jax2onnx_graph.weights.binding import needed_weights
 from jax2onnx_report.findings import Findings
 from jax2onnx_report.reporter import ModelReporter
 from jax2onnx_runtime.bisection import Bisection, Intermediate
+from jax2onnx_runtime.lora import Adapters
 from jax2onnx_runtime.portable import Measurements, PortableProgram, StoredResult, expected_run
 from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
@@ -127,6 +129,14 @@ class CallableModel:
         loaded = self.loaded
         return self.interface.results(loaded(self.interface.feeds(args, kwargs)))
 
+    def adapters(self) -> Adapters:
+        """The LoRA adapters that the model takes, to call it with."""
+
+        def run(given: Mapping[str, Array], args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> PyTree:
+            return self.interface.results(self.loaded({**self.interface.feeds(args, kwargs), **given}))
+
+        return Adapters(self.model, self.runtime, run)
+
     def profile(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, float]:
         """Measure how long each node takes, on these arguments or, without any, on random ones; the seconds by node."""
         if self.model.graph.inputs and not (args or kwargs):
@@ -156,7 +166,7 @@ class CallableModel:
 
     def bisect(
         self, runs: Iterable[Run], expected: Callable[[Run], tuple[Sequence[Intermediate], Sequence[Array]]],
-        rtol: float | None, atol: float | None,
+        rtol: float | None, atol: float | None, *, further: Mapping[str, Array] = MappingProxyType({}),
     ) -> Bisection:  # fmt: skip
         """Compare values inside the model with those of the function.
 
@@ -165,12 +175,13 @@ class CallableModel:
           expected: the values inside the model that the function computes in a run, and the outputs.
           rtol: the relative tolerance; by default that of each value's dtype.
           atol: the absolute tolerance; by default `rtol` times the largest number of the value.
+          further: arrays for optional inputs.
 
         Returns:
           The comparison of the first run in which something differs, or of the last.
         """
         for run in runs:
-            feeds = self.interface.feeds(run.args, run.kwargs)
+            feeds = {**self.interface.feeds(run.args, run.kwargs), **further}
             intermediates, outputs = expected(run)
             found = self._runnable.bisect(ExpectedRun(run.where, feeds, outputs), intermediates, rtol=rtol, atol=atol)
             if found.first is not None:
