@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -81,10 +81,11 @@ class AdapterInputs:
         self._check_any()
         arrays = self._opened(source)
         named = {name: _renamed(name, rename) for name in self._inputs}
-        problems = [*self._misfits(arrays, named, partial=partial)]
+        present = set(arrays)
+        problems = [*self._misfits(arrays, present, named, partial=partial)]
         if problems:
             raise WeightsError(f"The adapter does not fit the model; {'; '.join(problems)}. {self._advice()}")
-        given = {name: self._matrix(name, arrays[other]) for name, other in named.items() if other in arrays}
+        given = {name: self._matrix(name, arrays[other]) for name, other in named.items() if other in present}
         for pair in self.pairs:
             if scale != 1.0 and pair.b in given:
                 given[pair.b] = (given[pair.b].astype(np.float32) * np.float32(scale)).astype(given[pair.b].dtype)
@@ -119,20 +120,22 @@ class AdapterInputs:
             return self._runtime.installed().read_adapter(Path(source))
         return open_weights(source)
 
-    def _misfits(self, arrays: Mapping[str, Array], named: Mapping[str, str], *, partial: bool) -> Iterator[str]:
+    def _misfits(
+        self, arrays: Mapping[str, Array], present: Collection[str], named: Mapping[str, str], *, partial: bool
+    ) -> Iterator[str]:
         """What keeps an adapter from fitting, as parts of a sentence."""
-        absent = {pair: [n for n in (pair.a, pair.b) if named[n] not in arrays] for pair in self.pairs}
+        absent = {pair: [n for n in (pair.a, pair.b) if named[n] not in present] for pair in self.pairs}
         missing = [named[name] for names in absent.values() for name in names if not partial or len(names) == 1]
         if missing:
             yield f"missing: {', '.join(missing)}"
-        if surplus := sorted(set(arrays) - set(named.values())):
+        if surplus := sorted(set(present) - set(named.values())):
             yield f"unknown to the model: {', '.join(surplus)}"
         if partial and not missing and all(absent.values()):
             yield "it has no matrix of the model"
         for pair in self.pairs:
             ranks = {}
             for name, axis in pair.axes.items():
-                if named[name] in arrays:
+                if named[name] in present:
                     problem, ranks[name] = self._misfit(name, axis, np.asarray(arrays[named[name]]))
                     if problem:
                         yield problem

@@ -129,7 +129,9 @@ class Runtime:
           SaveError: nothing can be written there.
           TargetError: the runtime has no such format.
         """
-        raise TargetError(f"{self.name} has no files of adapters. Keep the matrices in a file of safetensors, and give that.")
+        raise TargetError(
+            f"{self.name} has no files of adapters. Keep the matrices in a file of safetensors, and give that."
+        )
 
     def read_adapter(self, path: Path) -> dict[str, Array]:
         """The matrices in a file that `save_adapter` wrote, by the names of inputs.

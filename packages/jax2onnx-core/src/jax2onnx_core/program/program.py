@@ -248,9 +248,7 @@ class OnnxProgram:
         found = exported_matrices(adapter_pairs(model, patterns))
         known = {name: tensor for name, tensor in found.items() if not isinstance(tensor, AbsentTensor)}
         opened = with_optional_adapters(model, patterns)
-        return dataclasses.replace(
-            self, model=opened, matrices={**self.matrices, **known}, measurements=Measurements()
-        )
+        return dataclasses.replace(self, model=opened, matrices={**self.matrices, **known}, measurements=Measurements())
 
     def merge_adapters(
         self, *which: object, weights: object = None, rename: Rename | None = None, scale: float = 1.0
@@ -290,7 +288,9 @@ class OnnxProgram:
                 continue
             names = [name for name in self.weights_of(wanted) if name in self.model.graph.initializers]
             if not names:
-                raise OptionError(f"{wanted!r:.80} means no weight that the program uses, of which an adapter could be made.")
+                raise OptionError(
+                    f"{wanted!r:.80} means no weight that the program uses, of which an adapter could be made."
+                )
             patterns += map(glob.escape, names)
         return patterns
 

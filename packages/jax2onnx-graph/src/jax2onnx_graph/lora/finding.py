@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import OptionError
-from jax2onnx_graph.facts.values import constant_tensor, dims_of
+from jax2onnx_graph.facts.values import constant_tensor, dims_of, known
 from jax2onnx_graph.rewrite.patterns import is_floating, scalar
 
 __all__ = ["BaseProduct", "LowRankPair", "LowRankProduct", "chosen_pairs", "low_rank_pairs"]
@@ -65,6 +65,7 @@ class LowRankPair:
       a_axis: the axis of `a` that they have in common.
       b_axis: the same of `b`.
       between: the values between the two products that have the axis, and which of their axes it is.
+      flattenings: the Reshapes between them, which make one axis of all but the last, and whose result no node needs so.
       products: where they are used.
     """
 
@@ -73,6 +74,7 @@ class LowRankPair:
     a_axis: int
     b_axis: int
     between: Sequence[tuple[ir.Value, int]]
+    flattenings: Sequence[ir.Node]
     products: Sequence[LowRankProduct]
 
     @property
@@ -86,7 +88,7 @@ class LowRankPair:
         return self.rank < min(_shape(self.a)[1 - self.a_axis], _shape(self.b)[1 - self.b_axis])
 
 
-class _NotLowRank(Exception):
+class _NotLowRankError(Exception):
     """Says why a matrix is not the first one of a pair."""
 
 
@@ -111,7 +113,9 @@ def chosen_pairs(model: ir.Model, patterns: Sequence[str]) -> list[LowRankPair]:
     for pattern in patterns:
         names = [name for name in matrices if fnmatchcase(name, pattern)]
         if not names:
-            shown = ", ".join([pair.a.name or "" for pair in low_rank_pairs(model)][:_LISTED] or list(matrices)[:_LISTED])
+            shown = ", ".join(
+                [pair.a.name or "" for pair in low_rank_pairs(model)][:_LISTED] or list(matrices)[:_LISTED]
+            )
             raise OptionError(f"The pattern {pattern!r} of adapters fits no matrix of the model; it has {shown}, …")
         for name in names:
             pair = seconds.get(name) or pairs[name]
@@ -120,7 +124,7 @@ def chosen_pairs(model: ir.Model, patterns: Sequence[str]) -> list[LowRankPair]:
                     f"{name} is no matrix of an adapter, by which a result is multiplied and, after that, by another one: {pair}."
                 )
             found[pair.a.name or ""] = pair
-    return list(found.values())
+    return [found[name] for name in matrices if name in found]
 
 
 def _matrices(model: ir.Model) -> list[ir.Value]:
@@ -138,7 +142,7 @@ def _pair_or_reason(a: ir.Value) -> LowRankPair | str:
     """The pair whose first matrix a constant is, or why it is none."""
     try:
         return _pair(a)
-    except _NotLowRank as error:
+    except _NotLowRankError as error:
         return str(error)
 
 
@@ -148,18 +152,20 @@ def _pair(a: ir.Value) -> LowRankPair:
         walk.follow(_first_product(node, index))
     seconds = {end.matrix for end in walk.ends}
     if len(seconds) != 1 or len({end.matrix_axis for end in walk.ends}) != 1:
-        raise _NotLowRank("it is used with several others" if seconds else "nothing reads it")
+        raise _NotLowRankError("it is used with several others" if seconds else "nothing reads it")
     (b,), b_axis = seconds, walk.ends[0].matrix_axis
     axes = {_rank_axis(node, index) for node, index in walk.uses(a)}
     if len(axes) != 1:
-        raise _NotLowRank("it is used transposed, too")
+        raise _NotLowRankError("it is used transposed, too")
     nodes = {end.node for end in walk.ends}
     if any(node not in nodes for node, _ in walk.uses(b)):
-        raise _NotLowRank(f"something else reads {b.name}")
+        raise _NotLowRankError(f"something else reads {b.name}")
     if a is b:
-        raise _NotLowRank("it is multiplied by itself")
-    products = [LowRankProduct(end.activation, *_added(end)) for end in walk.ends]
-    return LowRankPair(a, b, axes.pop(), b_axis, tuple(walk.between), products)
+        raise _NotLowRankError("it is multiplied by itself")
+    a_axis = axes.pop()
+    sizes = _shape(a)[1 - a_axis], _shape(b)[1 - b_axis]
+    products = [LowRankProduct(end.activation, *_added(end, sizes)) for end in walk.ends]
+    return LowRankPair(a, b, a_axis, b_axis, tuple(walk.between), tuple(walk.flattenings), products)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,12 +194,13 @@ class _Walk:
 
     def __init__(self) -> None:
         self.between: dict[tuple[ir.Value, int], None] = {}
+        self.flattenings: list[ir.Node] = []
         self.ends: list[_End] = []
 
     def uses(self, matrix: ir.Value) -> Iterator[_Use]:
         """The products that read a matrix, or a copy of it in another type."""
         if matrix.is_graph_output():
-            raise _NotLowRank("the model returns it")
+            raise _NotLowRankError("the model returns it")
         for node, index in matrix.uses():
             if _is(node, "Cast", "Identity"):
                 yield from self.uses(node.outputs[0])
@@ -205,7 +212,7 @@ class _Walk:
         value = path.value
         self.between[value, path.axis] = None
         if value.is_graph_output():
-            raise _NotLowRank("the model returns what it is multiplied to")
+            raise _NotLowRankError("the model returns what it is multiplied to")
         for node, index in value.uses():
             other = _other(node, index)
             factor = scalar(other) if _is(node, "Mul") or (_is(node, "Div") and index == 0) else None
@@ -214,29 +221,64 @@ class _Walk:
             elif factor is not None and not (factor == 0 and node.op_type == "Div"):
                 scale = path.scale * factor if node.op_type == "Mul" else path.scale / factor
                 self.follow(dataclasses.replace(path, value=node.outputs[0], scale=scale))
+            elif _is_flattening(node, index, path.axis):
+                self.flattenings.append(node)
+                self.follow(dataclasses.replace(path, value=node.outputs[0], axis=1))
             else:
                 self.ends.append(self._end(node, index, path))
 
     def _end(self, node: ir.Node, index: int, path: _Path) -> _End:
         matrix = _origin(_other(node, index))
         if constant_tensor(matrix) is None or matrix is None or len(_shape(matrix)) != 2 or not _is_product(node):
-            raise _NotLowRank(f"a result of it is read by {node.op_type}, not by a product with a matrix")
+            raise _NotLowRankError(f"a result of it is read by {node.op_type}, not by a product with a matrix")
         if _summed_axis(node, index) != path.axis or (index == 1 and len(dims_of(path.value) or ()) != 2):
-            raise _NotLowRank("the axis that it has in common with the next matrix is not the one that is summed over")
+            raise _NotLowRankError("the axis that it has in common with the next matrix is not the one that is summed over")
         return _End(node, matrix, 1 - _rank_axis(node, 1 - index), path.activation, path.scale * _alpha(node))
 
 
 def _first_product(node: ir.Node, index: int) -> _Path:
     other = _other(node, index)
     if not _is_product(node) or other is None or (_is(node, "Gemm") and len(node.inputs) > 2):
-        raise _NotLowRank(f"it is read by {node.op_type}, not by a product with an activation")
+        raise _NotLowRankError(f"it is read by {node.op_type}, not by a product with an activation")
     if constant_tensor(_origin(other)) is not None:
-        raise _NotLowRank("it is multiplied by another constant")
+        raise _NotLowRankError("it is multiplied by another constant")
     result = node.outputs[0]
     if index == 0 and len(dims_of(other) or ()) != 2:
-        raise _NotLowRank("it is the left factor of a product")
+        raise _NotLowRankError("it is the left factor of a product")
     last = len(dims_of(result) or ()) - 1
     return _Path(result, 0 if index == 0 else last, other, _alpha(node))
+
+
+def _is_flattening(node: ir.Node, index: int, axis: int) -> bool:
+    """Whether a Reshape makes one axis of all axes but the last, for products alone whose results get other shapes anyway."""
+    before, after = dims_of(node.inputs[0]), dims_of(node.outputs[0])
+    if not _is(node, "Reshape") or index or before is None or after is None or len(after) != 2:
+        return False
+    if axis != len(before) - 1 or not isinstance(after[1], int) or before[-1] != after[1]:
+        return False
+    users = list(node.outputs[0].uses())
+    results = [user.outputs[0] for user, place in users if _is(user, "MatMul") and place == 0]
+    return len(results) == len(users) and all(map(_is_reshaped_only, results))
+
+
+def _is_reshaped_only(value: ir.Value) -> bool:
+    """Whether all readers of a value give it a shape that does not depend on the one it has."""
+    if value.is_graph_output():
+        return False
+    return all(
+        _is(user, "Reshape") and place == 0 and not _copies_sizes(user.inputs[1]) for user, place in value.uses()
+    )
+
+
+def _copies_sizes(shape: ir.Value | None) -> bool:
+    """Whether the shape that a Reshape is given may have a 0, which stands for the size that is there."""
+    node = None if shape is None else shape.producer()
+    if node is not None and _is(node, "Concat"):
+        return any(_copies_sizes(part) for part in node.inputs)
+    if node is not None and _is(node, "Shape"):
+        return False
+    array = known(shape)
+    return array is None or bool((array == 0).any())
 
 
 # Products.
@@ -281,11 +323,18 @@ def _origin(value: ir.Value | None) -> ir.Value | None:
     return value
 
 
+def _rows(value: ir.Value | None) -> ir.Value | None:
+    """The value that another has the numbers of, in whatever type and shape."""
+    while value is not None and (node := value.producer()) is not None and _is(node, "Cast", "Identity", "Reshape"):
+        value = node.inputs[0]
+    return value
+
+
 # What the products are added to.
 
 
-def _added(end: _End) -> tuple[float, BaseProduct | str]:
-    """The scale of a pair's product, and what it is added to."""
+def _added(end: _End, sizes: tuple[int, int]) -> tuple[float, BaseProduct | str]:
+    """The scale of a pair's product, and what it is added to, the product of a weight of these sizes."""
     value, scale = end.node.outputs[0], end.scale
     if _is(end.node, "Gemm") and len(end.node.inputs) > 2:
         return scale, "it has an addend of its own"
@@ -296,15 +345,15 @@ def _added(end: _End) -> tuple[float, BaseProduct | str]:
         node, index = uses[0]
         factor = scalar(_other(node, index)) if _is(node, "Mul") or (_is(node, "Div") and index == 0) else None
         if _is(node, "Add"):
-            return scale, _base(node, index, end.activation)
+            return scale, _base(node, index, end.activation, sizes)
         if factor:
             scale = scale * factor if node.op_type == "Mul" else scale / factor
-        elif not _is(node, "Cast", "Identity"):
+        elif not _is(node, "Cast", "Identity", "Reshape") or index:
             return scale, f"its product is read by {node.op_type}"
         value = node.outputs[0]
 
 
-def _base(total: ir.Node, index: int, activation: ir.Value) -> BaseProduct | str:
+def _base(total: ir.Node, index: int, activation: ir.Value, sizes: tuple[int, int]) -> BaseProduct | str:
     """The product with another weight in the other operand of a sum, under biases and further sums."""
     rest = _other(total, index)
     assert rest is not None
@@ -315,7 +364,9 @@ def _base(total: ir.Node, index: int, activation: ir.Value) -> BaseProduct | str
         weight = _origin(node.inputs[1])
         if weight is None or constant_tensor(weight) is None or len(_shape(weight)) != 2:
             continue
-        if _origin(node.inputs[0]) is _origin(activation) and not _is_transposed(node, 0) and _alpha(node) == 1.0:
+        same_rows = _rows(node.inputs[0]) is _rows(activation) and not _is_transposed(node, 0) and _alpha(node) == 1.0
+        shape = _shape(weight)[::-1] if _is_transposed(node, 1) else _shape(weight)
+        if same_rows and shape == sizes:
             return BaseProduct(node, total, 1 - index)
     return "it is not added to a product of the same activation with another weight"
 
@@ -328,9 +379,7 @@ def _summands(value: ir.Value) -> Iterable[ir.Value]:
         if found.is_graph_output() or len(list(found.uses())) != 1:
             continue
         node = found.producer()
-        if node is not None and _is(node, "Add", "Cast", "Identity"):
-            waiting += [operand for operand in node.inputs if operand is not None]
+        if node is not None and _is(node, "Add", "Cast", "Identity", "Reshape"):
+            waiting += [operand for operand in node.inputs[: 2 if _is(node, "Add") else 1] if operand is not None]
         else:
             yield found
-
-

@@ -8,10 +8,10 @@ import numpy as np
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.lora.finding import BaseProduct, LowRankPair, LowRankProduct
-from jax2onnx_graph.lora.optional_inputs import adapter_pairs
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.lora.finding import BaseProduct, LowRankPair, LowRankProduct
+from jax2onnx_graph.lora.optional_inputs import adapter_pairs
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.weights.absent import computed
 
@@ -42,7 +42,9 @@ def with_merged_adapters(
             if isinstance(product.base, str):
                 raise OptionError(f"The adapter {pair.a.name}, {pair.b.name} cannot be merged: {product.base}.")
             if product.base.total.graph is not copy.graph:
-                raise OptionError(f"The adapter {pair.a.name}, {pair.b.name} cannot be merged: it is used in a loop or a branch.")
+                raise OptionError(
+                    f"The adapter {pair.a.name}, {pair.b.name} cannot be merged: it is used in a loop or a branch."
+                )
             _merge(editor, pair, product, product.base, given)
     editor.finish()
     RemoveUnusedNodesPass()(copy)

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.lora.finding import LowRankPair, chosen_pairs, low_rank_pairs
-from jax2onnx_graph.lora.pairs import AdapterPair, read_adapters, write_adapters
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.values import dims_of
+from jax2onnx_graph.lora.finding import LowRankPair, chosen_pairs, low_rank_pairs
+from jax2onnx_graph.lora.pairs import AdapterPair, read_adapters, write_adapters
 from jax2onnx_graph.traversal import all_values
 
 __all__ = ["adapter_pairs", "exported_matrices", "with_optional_adapters"]
@@ -58,6 +59,7 @@ def with_optional_adapters(model: ir.Model, patterns: Sequence[str]) -> ir.Model
     known = read_adapters(copy)
     for pair in pairs:
         known.append(_opened(copy.graph, pair, symbols.next(alone=len(pairs) == 1 and not known)))
+    RemoveUnusedNodesPass()(copy)
     write_adapters(copy, known)
     return copy
 
@@ -67,7 +69,9 @@ class _Symbols:
 
     def __init__(self, model: ir.Model) -> None:
         dims = (dim for value in all_values(model) for dim in dims_of(value) or ())
-        self._taken = {name for dim in dims if isinstance(dim, ir.SymbolicDim) for name in _WORD.findall(dim.value or "")}
+        self._taken = {
+            name for dim in dims if isinstance(dim, ir.SymbolicDim) for name in _WORD.findall(dim.value or "")
+        }
         self._number = 0
 
     def next(self, *, alone: bool) -> str:
@@ -93,9 +97,21 @@ def _opened(graph: ir.Graph, pair: LowRankPair, symbol: str) -> AdapterPair:
         for copied in _copies(matrix):
             _relabel(copied, axis, symbol)
         graph.inputs.append(matrix)
+    for flattening in pair.flattenings:
+        _unflatten(flattening)
     for value, axis in pair.between:
         _relabel(value, axis, symbol)
     return described
+
+
+def _unflatten(flattening: ir.Node) -> None:
+    """Let products read what a Reshape would make a matrix of: it names the rank, and they take any number of axes."""
+    before = flattening.inputs[0]
+    assert before is not None
+    for product, index in list(flattening.outputs[0].uses()):
+        product.replace_input_with(index, before)
+        result = product.outputs[0]
+        result.shape = ir.Shape([*(dims_of(before) or ())[:-1], *(dims_of(result) or ())[-1:]])
 
 
 def _copies(value: ir.Value) -> Iterable[ir.Value]:
@@ -110,5 +126,3 @@ def _relabel(value: ir.Value, axis: int, symbol: str) -> None:
     dims = dims_of(value)
     if dims is not None:
         value.shape = ir.Shape([ir.SymbolicDim(symbol) if i == axis else dim for i, dim in enumerate(dims)])
-
-
