@@ -129,13 +129,18 @@ def chosen_pairs(model: ir.Model, patterns: Sequence[str]) -> list[LowRankPair]:
 
 def _matrices(model: ir.Model) -> list[ir.Value]:
     """The constant matrices of floating-point numbers."""
-    values = model.graph.initializers.values()
-    return [v for v in values if constant_tensor(v) is not None and is_floating(v) and len(_shape(v)) == 2]
+    return [value for value in model.graph.initializers.values() if _is_weight(value)]
+
+
+def _is_weight(value: ir.Value) -> bool:
+    is_constant = value.is_initializer() and constant_tensor(value) is not None
+    return is_constant and is_floating(value) and len(_shape(value)) == 2
 
 
 def _shape(value: ir.Value) -> tuple[int, ...]:
-    assert value.const_value is not None, "it is a constant"
-    return tuple(value.const_value.shape.numpy())
+    tensor = constant_tensor(value)
+    assert tensor is not None, "it is a constant"
+    return tuple(tensor.shape.numpy())
 
 
 def _pair_or_reason(a: ir.Value) -> LowRankPair | str:
@@ -229,10 +234,12 @@ class _Walk:
 
     def _end(self, node: ir.Node, index: int, path: _Path) -> _End:
         matrix = _origin(_other(node, index))
-        if constant_tensor(matrix) is None or matrix is None or len(_shape(matrix)) != 2 or not _is_product(node):
+        if matrix is None or not _is_weight(matrix) or not _is_product(node):
             raise _NotLowRankError(f"a result of it is read by {node.op_type}, not by a product with a matrix")
         if _summed_axis(node, index) != path.axis or (index == 1 and len(dims_of(path.value) or ()) != 2):
-            raise _NotLowRankError("the axis that it has in common with the next matrix is not the one that is summed over")
+            raise _NotLowRankError(
+                "the axis that it has in common with the next matrix is not the one that is summed over"
+            )
         return _End(node, matrix, 1 - _rank_axis(node, 1 - index), path.activation, path.scale * _alpha(node))
 
 
@@ -362,7 +369,7 @@ def _base(total: ir.Node, index: int, activation: ir.Value, sizes: tuple[int, in
         if node is None or not _is_product(node):
             continue
         weight = _origin(node.inputs[1])
-        if weight is None or constant_tensor(weight) is None or len(_shape(weight)) != 2:
+        if weight is None or not _is_weight(weight):
             continue
         same_rows = _rows(node.inputs[0]) is _rows(activation) and not _is_transposed(node, 0) and _alpha(node) == 1.0
         shape = _shape(weight)[::-1] if _is_transposed(node, 1) else _shape(weight)
