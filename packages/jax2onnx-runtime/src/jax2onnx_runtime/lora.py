@@ -162,7 +162,7 @@ class AdapterInputs:
         """A matrix in the type of the model; one with several axes in the place of the one that is not the rank is reshaped."""
         axis = next(pair.axes[name] for pair in self.pairs if name in pair.axes)
         array = np.asarray(array)
-        rank, size = _rank(array, axis), self._sizes(name)[1 - axis]
+        rank, size = _rank(array, axis) or 0, self._sizes(name)[1 - axis]
         shape = (rank, size) if axis == 0 else (size, rank)
         return np.ascontiguousarray(array.reshape(shape).astype(self._empty(name).dtype))
 

@@ -21,6 +21,7 @@ from jax2onnx_report.findings import Findings
 from jax2onnx_report.reporter import ModelReporter
 from jax2onnx_runtime.bisection import Bisection, Intermediate
 from jax2onnx_runtime.lora import Adapters
+from jax2onnx_runtime.mixed_bits import read_mixed_bits
 from jax2onnx_runtime.portable import Measurements, PortableProgram, StoredResult, expected_run
 from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
@@ -89,7 +90,8 @@ class CallableModel:
 
     def report(self) -> str:
         """The report, as text."""
-        return self._reporter().text(self.model, self.measurements)
+        text, bits = self._reporter().text(self.model, self.measurements), read_mixed_bits(self.model)
+        return text if bits is None else f"{text}\n{bits}"
 
     def save_report(self, path: str | os.PathLike[str]) -> Path:
         """Write the report as an HTML page."""
@@ -201,9 +203,11 @@ class CallableModel:
 
         return (expected_run(stored, number, arguments, outputs) for number, stored in enumerate(results))
 
-    def calibration(self, data: Iterable[object]) -> list[Mapping[str, Array]]:
-        """The inputs of the model for typical calls."""
-        return [self.interface.feeds(*arguments) for arguments in self.calls(data)]
+    def calibration(self, data: Iterable[object] | None, otherwise: Iterable[Run]) -> list[Mapping[str, Array]] | None:
+        """The inputs of the model for typical calls; without any, those of some runs, None if there are none either."""
+        if data is not None:
+            return [self.interface.feeds(*arguments) for arguments in self.calls(data)]
+        return [self.interface.feeds(run.args, run.kwargs) for run in otherwise] or None
 
     def calls(self, data: Iterable[object]) -> Iterator[Arguments]:
         """The arguments of calls that are given as tuples of them, or as mappings of the names of inputs to arrays.

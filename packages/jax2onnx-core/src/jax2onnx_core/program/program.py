@@ -30,6 +30,7 @@ from jax2onnx_runtime.accuracy import Accuracy, accuracy
 from jax2onnx_runtime.bisection import Bisection
 from jax2onnx_runtime.comparison import OutputError
 from jax2onnx_runtime.lora import Adapters
+from jax2onnx_runtime.mixed_bits import MixedBits, read_mixed_bits
 from jax2onnx_runtime.portable import Measurements, PortableProgram, StoredResult
 from jax2onnx_runtime.profiles import ShapeProfile, SymbolRange, shape_profile
 from jax2onnx_runtime.quantization import Mode, Quantization
@@ -596,7 +597,7 @@ class OnnxProgram:
 
     def quantize(
         self, mode: Mode, *, block_size: int | None = None, exclude: Sequence[str] = (),
-        calibration: Iterable[object] | None = None, keep_io_types: bool = True,
+        calibration: Iterable[object] | None = None, keep_io_types: bool = True, tolerance: float | None = None,
     ) -> QuantizedProgram:  # fmt: skip
         """The program in fewer bits, made by the quantizers of its target; this one stays as it is.
 
@@ -605,16 +606,18 @@ class OnnxProgram:
             "bfloat16": half precision.
           block_size: how many weights share a scale in blocks, from 16 to 256; by default 32.
           exclude: patterns of names of nodes, weights or modules that stay, such as "head" or "blocks.*.attn".
-          calibration: for "static_int8", typical calls: tuples of arguments, or mappings of input names to arrays.
+          calibration: for "static_int8" or a tolerance, typical calls: tuples of arguments, or mappings of input names to arrays.
           keep_io_types: whether inputs and outputs stay float32 in half precision.
+          tolerance: for "int4" and "int8", the share of noise that an output may have (0.1 is 20 dB): the weights that hurt most get 8
+            bits, or stay float32, until the calibration, by default random calls as `verify` takes them, holds it. `bits` tells which.
 
         Raises:
           OptionError, TargetError: an option is wrong, nothing can be quantised, or the target has no quantizer.
           RuntimeInputError: the calibration data do not fit the inputs.
         """
         self._callable.check_complete("quantized")
-        feeds = None if calibration is None else self._callable.calibration(calibration)
-        return _quantized(self, Quantization(mode, block_size, exclude, feeds, keep_io_types))
+        feeds = self._callable.calibration(calibration, [] if tolerance is None else self.random_calls(None, {}, 0))
+        return _quantized(self, Quantization(mode, block_size, exclude, feeds, keep_io_types, tolerance))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -708,8 +711,17 @@ class QuantizedProgram:
         return self.original.constraints
 
     def specialize(self, **values: int) -> QuantizedProgram:
-        """The program with these symbols fixed to numbers, quantised likewise."""
-        return _quantized(self.original.specialize(**values), self.request)
+        """The program with these symbols fixed to numbers, quantised likewise, with the same bits in each weight."""
+        request, chosen = self.request, self.bits
+        if chosen is not None:
+            bits = {weight.name: weight.bits for weight in chosen.weights}
+            request = dataclasses.replace(request, tolerance=None, calibration=None, bits=bits)
+        return _quantized(self.original.specialize(**values), request)
+
+    @property
+    def bits(self) -> MixedBits | None:
+        """How many bits each weight got so that the tolerance is held, and why; None without a tolerance."""
+        return read_mixed_bits(self.model)
 
     def with_metadata(self, metadata: ModelMetadata) -> QuantizedProgram:
         """The program whose model says of itself what `metadata` says: a name, a version, a text, entries of your own."""
@@ -847,11 +859,11 @@ class QuantizedProgram:
 
     def quantize(
         self, mode: Mode, *, block_size: int | None = None, exclude: Sequence[str] = (),
-        calibration: Iterable[object] | None = None, keep_io_types: bool = True,
+        calibration: Iterable[object] | None = None, keep_io_types: bool = True, tolerance: float | None = None,
     ) -> QuantizedProgram:  # fmt: skip
         """The program in still fewer bits; see `OnnxProgram.quantize`."""
-        feeds = None if calibration is None else self._callable.calibration(calibration)
-        return _quantized(self, Quantization(mode, block_size, exclude, feeds, keep_io_types))
+        feeds = self._callable.calibration(calibration, [] if tolerance is None else self.random_calls(None, {}, 0))
+        return _quantized(self, Quantization(mode, block_size, exclude, feeds, keep_io_types, tolerance))
 
 
 def _number(loss: object) -> float:
