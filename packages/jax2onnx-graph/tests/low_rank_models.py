@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
+from onnx_ir.passes.common import ShapeInferencePass
 
 MATRICES = {
     "w": (8, 6), "v": (8, 6), "a": (8, 2), "b": (2, 6), "a_t": (2, 8), "b_t": (6, 2), "a2": (8, 3), "b2": (3, 6), "bias": (6,), "half": (), "wide": (8, 9),
@@ -57,7 +58,7 @@ def make_model(nodes: str, outputs: str = "float[N, 6] y", inputs: str = "float[
             for node, index in readers:
                 node.replace_input_with(index, value)
             model.graph.register_initializer(value)
-    ir.passes.common.ShapeInferencePass()(model)
+    ShapeInferencePass()(model)
     return model
 
 
@@ -69,4 +70,5 @@ def run(model: ir.Model, **feeds: np.ndarray) -> np.ndarray:
     """The first output of a model for `ROWS`."""
     proto = ir.to_proto(model)
     onnx.checker.check_model(proto)
-    return np.asarray(ReferenceEvaluator(proto).run(None, {"x": ROWS, **feeds})[0])
+    (first, *_) = ReferenceEvaluator(proto).run(None, {"x": ROWS, **feeds})
+    return np.asarray(first)

@@ -69,17 +69,15 @@ class MixedBits:
         return [weight for weight in self.weights if weight.bits > self.fewest]
 
     def __str__(self) -> str:
-        lines = [
-            f"noise {_percent(self.noise)} of the worst output ({_decibels(self.noise)}), tolerance {_percent(self.tolerance)}; with "
-            f"{self.fewest} bits everywhere {_percent(self.uniform_noise)} ({_decibels(self.uniform_noise)})",
-            f"weights {_size(self.bytes)}, with {self.fewest} bits everywhere {_size(self.uniform_bytes)}; more bits for "
-            f"{len(self.kept)} of {len(self.weights)}:",
-        ]
-        lines += [
-            f"  {weight.name}: {weight.bits} bits, {_size(weight.bytes)}; alone, "
-            + ", ".join(f"{_percent(noise)} of noise with {bits}" for bits, noise in sorted(weight.noise.items()))
-            for weight in self.kept
-        ]
+        before = f"with {self.fewest} bits everywhere"
+        noise = f"{_percent(self.noise)} of the worst output ({_decibels(self.noise)})"
+        noise_before = f"{_percent(self.uniform_noise)} ({_decibels(self.uniform_noise)})"
+        lines = [f"noise {noise}, tolerance {_percent(self.tolerance)}; {before} {noise_before}"]
+        more = f"more bits for {len(self.kept)} of {len(self.weights)}{':' if self.kept else ''}"
+        lines.append(f"weights {_size(self.bytes)}, {before} {_size(self.uniform_bytes)}; {more}")
+        for weight in self.kept:
+            alone = ", ".join(f"{_percent(noise)} of noise with {bits}" for bits, noise in sorted(weight.noise.items()))
+            lines.append(f"  {weight.name}: {weight.bits} bits, {_size(weight.bytes)}; alone, {alone}")
         return "\n".join(lines)
 
 
@@ -91,11 +89,11 @@ def _decibels(share: float) -> str:
     return f"{-20 * math.log10(share):.0f} dB" if share > 0 else "exact"
 
 
-def _size(count: int) -> str:
+def _size(count: float) -> str:
     for unit in ("B", "kB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
-        count = count / 1000  # type: ignore[assignment]
+        count /= 1000
     return f"{count:.3g} GB"
 
 

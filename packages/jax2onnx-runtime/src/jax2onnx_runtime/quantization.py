@@ -84,12 +84,18 @@ class Quantization:
             return
         if self.mode not in _BLOCKED:
             raise OptionError(f"tolerance is for weights in blocks: for {' and '.join(_BLOCKED)}, not for {self.mode}.")
-        if isinstance(self.tolerance, bool) or not isinstance(self.tolerance, int | float) or not 0 < self.tolerance < 1:
+        if (
+            isinstance(self.tolerance, bool)
+            or not isinstance(self.tolerance, int | float)
+            or not 0 < self.tolerance < 1
+        ):
             raise OptionError(
                 f"tolerance={self.tolerance!r}: it is the share of noise that an output may have, a number between 0 and 1: 0.1 is 20 dB."
             )
         if not self.calibration:
-            raise OptionError("A tolerance is measured on examples, and there are none: give some typical inputs, calibration=[(x,), …].")
+            raise OptionError(
+                "A tolerance is measured on examples, and there are none: give some typical inputs, calibration=[(x,), …]."
+            )
 
     @property
     def weights_per_scale(self) -> int:

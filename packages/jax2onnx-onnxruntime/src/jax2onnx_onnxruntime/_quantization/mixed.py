@@ -60,7 +60,7 @@ def chosen_bits(
         chosen, found = _cheapest(noise.of, _upgrades(alone, sizes, levels), fewest, request.tolerance)
     if all(bits == FULL_PRECISION for bits in chosen):
         raise OptionError(
-            f"No weight can be in {levels[0]} or {levels[-2]} bits with a tolerance of {request.tolerance:g}: the least noise is "
+            f"No weight can be in {' or '.join(map(str, levels[:-1]))} bits with a tolerance of {request.tolerance:g}: the least noise is "
             f"{min(alone.values()):.2g}. Give a higher tolerance, or another mode."
         )
     entries = [
@@ -163,7 +163,9 @@ class _Noise:
         full = self._outputs((FULL_PRECISION,) * len(weights))
         floats = [i for i, array in enumerate(full[0]) if array.dtype.kind not in "biuOSU"]
         if not floats:
-            raise OptionError("A tolerance is about noise in numbers, and no output of the model is of floating-point numbers.")
+            raise OptionError(
+                "A tolerance is about noise in numbers, and no output of the model is of floating-point numbers."
+            )
         self._floats, self._full = floats, full
 
     def of(self, setting: _Setting) -> float:
@@ -198,7 +200,9 @@ class _Switched(GraphPass):
     def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rule above to one graph."""
         if self._switch is None:  # the main graph comes first
-            self._switch = ir.Value(name=_SWITCH, type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([len(self._place)]))
+            self._switch = ir.Value(
+                name=_SWITCH, type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([len(self._place)])
+            )
             editor.graph.inputs.append(self._switch)
         for node in list(editor.nodes()):
             weight = quantisable_weight(node, self._excluded)
@@ -213,8 +217,16 @@ class _Switched(GraphPass):
         self._inside.add(made)
         for index in reversed(range(len(self._levels))):
             quantised = self._quantised.get(weight, self._levels[index])
-            operands = [editor.derived(weight, t, f"{what}{self._levels[index]}") for what, t in quantised.operands.items()]
-            few = ir.Node("com.microsoft", "MatMulNBits", [node.inputs[0], *operands], attributes_of(quantised.attributes), version=1)
+            operands = [
+                editor.derived(weight, t, f"{what}{self._levels[index]}") for what, t in quantised.operands.items()
+            ]
+            few = ir.Node(
+                "com.microsoft",
+                "MatMulNBits",
+                [node.inputs[0], *operands],
+                attributes_of(quantised.attributes),
+                version=1,
+            )
             condition = builder.op.Equal(number, editor.constant(np.array(index, np.int64)))
             branches = [
                 ir.AttrGraph("then_branch", _branch(editor, [_copied(few, result)])),
