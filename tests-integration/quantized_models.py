@@ -128,8 +128,9 @@ class T5Block(nnx.Module):
         return x + self.down(nnx.gelu(self.gate(h)) * self.up(h))
 
 
-def _with_outliers(model: T5Like) -> T5Like:
+def _with_outliers(model: nnx.Module) -> T5Like:
     """The model with what trained ones of this kind have: a few channels of some layers that are much larger than the rest."""
+    assert isinstance(model, T5Like)
     rng = np.random.default_rng(4)
     for number, block in enumerate(model.blocks):
         for layer, count, factor in ((block.gate, 3, 8.0), (block.up, 3, 12.0), (block.out, 2, 6.0)):

@@ -26,6 +26,7 @@ class OrtRuntime(Runtime):
     name = "ONNX Runtime"
     targets = frozenset({"onnxruntime", "web"})
     requirement = "jax2onnx-onnxruntime[cpu]"
+    adapter_suffix = ".onnx_adapter"
 
     @property
     def is_installed(self) -> bool:

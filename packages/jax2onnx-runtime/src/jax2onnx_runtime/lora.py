@@ -20,10 +20,7 @@ from jax2onnx_graph.weights.opening import open_weights
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.runtimes import Runtime
 
-__all__ = ["ADAPTER_SUFFIX", "AdapterInputs", "Adapters"]
-
-#: The ending of the files in which ONNX Runtime keeps adapters.
-ADAPTER_SUFFIX = ".onnx_adapter"
+__all__ = ["AdapterInputs", "Adapters"]
 
 
 class AdapterInputs:
@@ -67,7 +64,7 @@ class AdapterInputs:
         """The matrices of an adapter as the model takes them, by the names of inputs.
 
         Args:
-          source: the path of a file of ONNX Runtime's (`.onnx_adapter`) or of safetensors, a mapping of names to arrays or to
+          source: the path of a file of the runtime's own (`.onnx_adapter`) or of safetensors, a mapping of names to arrays or to
             functions that make them, nested or not, as a state of NNX or a pytree of dictionaries is.
           rename: the names in the source by those of the inputs, where they differ: a mapping or a function.
           scale: a number that the product of each pair is multiplied with, beside what the function does itself.
@@ -114,7 +111,8 @@ class AdapterInputs:
             )
 
     def _opened(self, source: object) -> Mapping[str, Array]:
-        if isinstance(source, str | os.PathLike) and Path(source).suffix == ADAPTER_SUFFIX:
+        suffix = self._runtime.adapter_suffix
+        if suffix and isinstance(source, str | os.PathLike) and Path(source).suffix == suffix:
             if not Path(source).is_file():
                 raise WeightsError(f"Cannot read an adapter from {source}: there is no such file.")
             return self._runtime.installed().read_adapter(Path(source))

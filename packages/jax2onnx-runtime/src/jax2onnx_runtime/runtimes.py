@@ -35,10 +35,12 @@ class Runtime:
       name: the runtime, as messages call it.
       targets: the names of the targets whose models it runs, in all their versions.
       requirement: what `pip install` takes to install it, for messages; empty where that is another way.
+      adapter_suffix: the ending of its own files of LoRA adapters; empty where it has none.
     """
 
     name = "onnx.reference"
     requirement = ""
+    adapter_suffix = ""
     targets: frozenset[str] = frozenset({"onnx"})
 
     @property
