@@ -17,7 +17,16 @@ from jax2onnx_runtime.quantization import Mode
 from quantized_models import EXAMPLES, OUTLIERS
 
 #: The least ratio of signal to noise in decibels, for untrained weights, which are harder than trained ones.
-LEAST = {"int4": 8, "int8": 28, "dynamic_int8": 20, "static_int8": 18, "float16": 50, "bfloat16": 32}
+LEAST = {
+    "int4": 8,
+    "int4_qdq": 8,
+    "float8": 17,
+    "int8": 28,
+    "dynamic_int8": 20,
+    "static_int8": 18,
+    "float16": 50,
+    "bfloat16": 32,
+}
 
 
 @functools.cache

@@ -1,8 +1,6 @@
 """Write the tables of docs/quantization.md: the speed of products, and six kinds of models, their size and error, in every mode.
 
-Usage: python tools/quantization_table.py [--tolerances]
-
-With `--tolerances` only the table of these is written.
+Usage: python tools/quantization_table.py [speed] [table] [tolerances]
 """
 
 from __future__ import annotations
@@ -85,6 +83,7 @@ def tolerances() -> Iterator[str]:
         quantised = program.quantize(mode, tolerance=tolerance or 0.999, calibration=given or calibration[:1])
         taken = "" if tolerance is None else f"{time.perf_counter() - start:.0f} s"
         bits = quantised.bits
+        assert bits is not None
         counts = " | ".join(str(sum(weight.bits == n for weight in bits.weights)) for n in (4, 8, 32))
         shown = "" if tolerance is None else f"{tolerance:g}"
         yield (
@@ -142,9 +141,10 @@ def replaced(text: str, name: str, lines: Iterator[str]) -> str:
 
 def main() -> None:
     text = DOC.read_text(encoding="utf-8")
-    if "--tolerances" not in sys.argv:
-        text = replaced(replaced(text, "speed", speeds()), "table", rows())
-    DOC.write_text(replaced(text, "tolerances", tolerances()), encoding="utf-8", newline="\n")
+    parts = {"speed": speeds, "table": rows, "tolerances": tolerances}
+    for name in sys.argv[1:] or parts:
+        text = replaced(text, name, parts[name]())
+    DOC.write_text(text, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

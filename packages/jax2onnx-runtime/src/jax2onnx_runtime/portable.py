@@ -280,7 +280,7 @@ class PortableProgram:
         """The program in fewer bits, made by the quantizers of its target; this one stays as it is.
 
         Args:
-          mode: "int4", "int8", "dynamic_int8", "static_int8", "float16" or "bfloat16".
+          mode: "int4", "int8", "dynamic_int8", "static_int8", "float16", "bfloat16", "int4_qdq" or "float8".
           block_size: how many weights share a scale in blocks, from 16 to 256; by default 32.
           exclude: patterns of names of nodes, weights or modules that stay.
           calibration: for "static_int8" or a tolerance, typical calls: tuples of arguments, or mappings of input names to arrays.

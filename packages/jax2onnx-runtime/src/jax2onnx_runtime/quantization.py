@@ -13,8 +13,9 @@ from jax2onnx_graph.options import check_flag, check_list
 __all__ = ["Mode", "Quantization"]
 
 #: "int4", "int8": weights in blocks; "dynamic_int8": products of integers, activations scaled as they come;
-#: "static_int8": the same with scales from calibration; "float16", "bfloat16": weights and activations in half precision.
-Mode = Literal["int4", "int8", "dynamic_int8", "static_int8", "float16", "bfloat16"]
+#: "static_int8": the same with scales from calibration; "float16", "bfloat16": weights and activations in half precision;
+#: "int4_qdq", "float8": weights behind DequantizeLinear, in standard operators.
+Mode = Literal["int4", "int8", "dynamic_int8", "static_int8", "float16", "bfloat16", "int4_qdq", "float8"]
 
 _BLOCKED = ("int4", "int8")
 _HALF = ("float16", "bfloat16")
@@ -52,9 +53,9 @@ class Quantization:
             raise OptionError(
                 f"There is no mode {self.mode!r} of quantisation; the modes are {', '.join(get_args(Mode))}."
             )
-        if self.block_size is not None and self.mode not in _BLOCKED:
+        if self.block_size is not None and self.mode not in (*_BLOCKED, "int4_qdq"):
             raise OptionError(
-                f"block_size is for weights in blocks: for {' and '.join(_BLOCKED)}, not for {self.mode}."
+                f"block_size is for weights in blocks: for {' and '.join(_BLOCKED)} and int4_qdq, not for {self.mode}."
             )
         if self.block_size is not None and self.block_size not in _BLOCK_SIZES:
             raise OptionError(f"block_size is one of {', '.join(map(str, _BLOCK_SIZES))}, not {self.block_size!r}.")

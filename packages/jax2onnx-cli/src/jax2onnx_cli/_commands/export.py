@@ -30,7 +30,9 @@ _EXAMPLES = (
     help="The file; by default NAME.onnx here, NAME being the last part of OBJECT.",
 )  # fmt: skip
 @click.option(
-    "--quantize", metavar="MODE", help="Write the model in fewer bits: int4, int8, dynamic_int8, float16, bfloat16."
+    "--quantize",
+    metavar="MODE",
+    help="Write the model in fewer bits: int4, int8, dynamic_int8, float16, bfloat16, int4_qdq, float8.",
 )
 @click.option(
     "--external-data/--one-file",

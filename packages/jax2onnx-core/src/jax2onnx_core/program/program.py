@@ -603,7 +603,7 @@ class OnnxProgram:
 
         Args:
           mode: "int4", "int8": weights in blocks; "dynamic_int8", "static_int8": products of integers; "float16",
-            "bfloat16": half precision.
+            "bfloat16": half precision; "int4_qdq", "float8": weights behind DequantizeLinear, in standard operators.
           block_size: how many weights share a scale in blocks, from 16 to 256; by default 32.
           exclude: patterns of names of nodes, weights or modules that stay, such as "head" or "blocks.*.attn".
           calibration: for "static_int8" or a tolerance, typical calls: tuples of arguments, or mappings of input names to arrays.

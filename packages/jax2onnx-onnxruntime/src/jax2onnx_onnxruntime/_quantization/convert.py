@@ -13,6 +13,7 @@ from jax2onnx_runtime.mixed_bits import write_mixed_bits
 from jax2onnx_runtime.quantization import Mode, Quantization
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from jax2onnx_onnxruntime._quantization.dequantised import dequantised_weights
 from jax2onnx_onnxruntime._quantization.half import half_precision
 from jax2onnx_onnxruntime._quantization.integers import dynamic_integers, static_integers
 from jax2onnx_onnxruntime._quantization.mixed import chosen_bits
@@ -32,6 +33,8 @@ _QUANTIZERS: Mapping[Mode, _Quantizer] = {
     "static_int8": static_integers,
     "float16": half_precision,
     "bfloat16": half_precision,
+    "int4_qdq": dequantised_weights,
+    "float8": dequantised_weights,
 }
 
 
@@ -49,6 +52,8 @@ def quantize(model: ir.Model, request: Quantization, target: Target) -> ir.Model
     excluded = excluded_nodes(copy, request)
     try:
         result = _QUANTIZERS[request.mode](copy, request, excluded)
+    except TargetError:
+        raise
     except Exception as error:
         raise TargetError(
             f"ONNX Runtime cannot quantise the model to {request.mode} ({type(error).__name__}: {error})."

@@ -21,6 +21,8 @@ _LISTED = 6
 _OPERATORS: Mapping[Mode, Collection[str] | None] = {
     "int4": ("MatMul",),
     "int8": ("MatMul",),
+    "int4_qdq": ("MatMul",),
+    "float8": ("MatMul",),
     "dynamic_int8": ("MatMul", "LSTM", *CONVOLUTIONS),
     "static_int8": ("MatMul", *CONVOLUTIONS),
     "float16": None,
