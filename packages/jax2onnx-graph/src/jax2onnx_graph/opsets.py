@@ -69,7 +69,8 @@ def raise_opset(model: ir.Model, opset: int) -> None:
                 f"{others[0].op_type} ({place_of(others[0])}) means something else at opset {higher} than at {higher - 1}. Export with "
                 f"to_onnx(…, opset={opset})."
             )
-    for root in (model.graph, *model.functions.values()):
+    roots: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    for root in roots:
         root.opset_imports[""] = max(declared, opset)
     model.ir_version = max(model.ir_version, _ir_version(model, max(declared, opset)))
 

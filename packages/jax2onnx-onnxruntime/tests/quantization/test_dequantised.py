@@ -88,7 +88,7 @@ def test_a_runtime_that_drops_precision_is_refused(model: ir.Model, monkeypatch:
         return lambda feeds: [array.astype(np.int32).astype(np.float32) for array in loaded(feeds)]
 
     monkeypatch.setattr(dequantised, "load", casting)
-    with pytest.raises(TargetError, match="differ from those of the file by .* so that precision would be dropped"):
+    with pytest.raises(TargetError, match=r"differ from those of the file by .* so that precision would be dropped"):
         quantize(model, Quantization("float8"))
 
 

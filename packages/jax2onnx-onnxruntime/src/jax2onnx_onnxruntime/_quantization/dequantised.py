@@ -8,7 +8,6 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.build.attributes import Attribute
 from jax2onnx_graph.errors import TargetError
 from jax2onnx_graph.facts.values import constant_tensor
 from jax2onnx_graph.opsets import raise_opset
@@ -53,12 +52,12 @@ class Stored:
 
     numbers: Array
     scales: Array
-    attributes: dict[str, Attribute]
+    attributes: dict[str, int]
 
     def restored(self) -> Array:
         """The weight that a product reads."""
         size = self.attributes.get("block_size")
-        scales = np.repeat(self.scales, size, axis=0)[: len(self.numbers)] if isinstance(size, int) else self.scales
+        scales = self.scales if size is None else np.repeat(self.scales, size, axis=0)[: len(self.numbers)]
         return self.numbers.astype(np.float32) * scales
 
 
