@@ -12,7 +12,7 @@ import numpy as np
 from flax import nnx
 from models import BiLstm, Gpt, Mlp, ViT, as_trained
 
-__all__ = ["EXAMPLES", "Example"]
+__all__ = ["EXAMPLES", "OUTLIERS", "Example"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +86,63 @@ class GroupedBlock(nnx.Module):
         return x + self.down(nnx.silu(self.gate(h)) * self.up(h))
 
 
+class T5Like(nnx.Module):
+    """[B, T] of tokens → [B, T, width]: RMS norms, unscaled attention with a relative bias, gated gelu."""
+
+    def __init__(self, *, vocabulary: int = 97, width: int = 128, depth: int = 3, rngs: nnx.Rngs) -> None:
+        self.tokens = nnx.Embed(vocabulary, width, rngs=rngs)
+        self.blocks = nnx.List([T5Block(width, rngs=rngs) for _ in range(depth)])
+        self.norm = nnx.RMSNorm(width, rngs=rngs)
+
+    def __call__(self, tokens: jax.Array) -> jax.Array:
+        x = self.tokens(tokens)
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x)
+
+
+class T5Block(nnx.Module):
+    HEADS, SIZE, BUCKETS = 4, 32, 16
+
+    def __init__(self, width: int, *, rngs: nnx.Rngs) -> None:
+        def linear(inputs: int, outputs: int) -> nnx.Linear:
+            return nnx.Linear(inputs, outputs, use_bias=False, rngs=rngs)
+
+        inner = self.HEADS * self.SIZE
+        self.norm1, self.norm2 = nnx.RMSNorm(width, rngs=rngs), nnx.RMSNorm(width, rngs=rngs)
+        self.query, self.key, self.value = (linear(width, inner) for _ in range(3))
+        self.out, self.bias = linear(inner, width), nnx.Embed(2 * self.BUCKETS, self.HEADS, rngs=rngs)
+        self.gate, self.up, self.down = linear(width, 4 * width), linear(width, 4 * width), linear(4 * width, width)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        h = self.norm1(x)
+        q, k, v = (
+            layer(h).reshape(*x.shape[:2], self.HEADS, self.SIZE) for layer in (self.query, self.key, self.value)
+        )
+        place = jnp.arange(x.shape[1])
+        distance = jnp.clip(place[None] - place[:, None], -self.BUCKETS, self.BUCKETS - 1) + self.BUCKETS
+        logits = jnp.einsum("bqhd,bkhd->bhqk", q, k) + self.bias(distance).transpose(2, 0, 1)
+        attended = jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(logits, axis=-1), v)
+        x = x + self.out(attended.reshape(*x.shape[:2], -1))
+        h = self.norm2(x)
+        return x + self.down(nnx.gelu(self.gate(h)) * self.up(h))
+
+
+def _with_outliers(model: nnx.Module) -> T5Like:
+    """The model with what trained ones of this kind have: a few channels of some layers that are much larger than the rest."""
+    assert isinstance(model, T5Like)
+    rng = np.random.default_rng(4)
+    for number, block in enumerate(model.blocks):
+        for layer, count, factor in ((block.gate, 3, 8.0), (block.up, 3, 12.0), (block.out, 2, 6.0)):
+            scale = np.ones(layer.kernel.shape[1], np.float32)
+            scale[rng.choice(scale.size, count, replace=False)] = factor
+            layer.kernel.set_value(layer.kernel[...] * scale)
+        if number == 0:
+            block.query.kernel.set_value(block.query.kernel[...] * 2)  # sharp attention
+            block.down.kernel.set_value(block.down.kernel[...] * 4)
+    return model
+
+
 def rotated(x: jax.Array) -> jax.Array:
     """Rotary embedding of [B, T, heads, size]."""
     half = x.shape[-1] // 2
@@ -115,3 +172,8 @@ EXAMPLES: Mapping[str, Example] = {
     "Qwen-like": Example(_trained(QwenLike), [(("B", "T"), np.int32)], _tokens(97, 2, 12)),
     "LSTM": Example(_trained(BiLstm, features=32, hidden=32), [("B", "T", 32)], _normal(2, 7, 32)),
 }
+
+#: A model that few bits everywhere disturb much: outliers in its activations, and attention that is not scaled.
+OUTLIERS = Example(
+    lambda: _with_outliers(as_trained(T5Like(rngs=nnx.Rngs(0)), seed=1)), [(("B", "T"), np.int32)], _tokens(97, 2, 12)
+)

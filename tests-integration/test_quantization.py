@@ -14,10 +14,19 @@ import pytest
 from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_runtime.quantization import Mode
-from quantized_models import EXAMPLES
+from quantized_models import EXAMPLES, OUTLIERS
 
 #: The least ratio of signal to noise in decibels, for untrained weights, which are harder than trained ones.
-LEAST = {"int4": 8, "int8": 28, "dynamic_int8": 20, "static_int8": 18, "float16": 50, "bfloat16": 32}
+LEAST = {
+    "int4": 8,
+    "int4_qdq": 8,
+    "float8": 17,
+    "int8": 28,
+    "dynamic_int8": 20,
+    "static_int8": 18,
+    "float16": 50,
+    "bfloat16": 32,
+}
 
 
 @functools.cache
@@ -81,3 +90,12 @@ def test_a_session_in_half_precision_takes_float32(mode: Mode, keep_io_types: bo
     for x in np.random.default_rng(0).standard_normal((3, 1, 1, 16), np.float32):
         np.testing.assert_allclose(session.step(x).astype(np.float32), full.step(x), atol=0.05)
     assert session.state["state.cached_key"].dtype == ("float32" if keep_io_types else mode)
+
+
+def test_a_tolerance_mends_a_model_with_outliers() -> None:
+    program, calls = to_onnx(OUTLIERS.make(), OUTLIERS.inputs), OUTLIERS.arguments(4, seed=1)
+    few, mixed = program.quantize("int4"), program.quantize("int4", tolerance=0.1, calibration=calls)
+    others = OUTLIERS.arguments(4, seed=2)
+    assert (few.verify(others).worst.snr < 8, mixed.verify(others).worst.snr > 16) == (True, True)
+    assert mixed.bits is not None
+    assert mixed.bits.bytes < 0.8 * program.quantize("int8", tolerance=0.1, calibration=calls).bits.bytes

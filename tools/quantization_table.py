@@ -1,6 +1,6 @@
 """Write the tables of docs/quantization.md: the speed of products, and six kinds of models, their size and error, in every mode.
 
-Usage: python tools/quantization_table.py
+Usage: python tools/quantization_table.py [speed] [table] [tolerances]
 """
 
 from __future__ import annotations
@@ -59,6 +59,45 @@ def rows() -> Iterator[str]:
             yield f"| {name} | {mode} | {share} | {found.snr:.0f} dB | {errors} | {what(quantised, mode)} |"
 
 
+def tolerances() -> Iterator[str]:
+    """A model with outliers in few bits everywhere, and with tolerances."""
+    sys.path.insert(0, str(ROOT / "tests-integration"))
+    example = importlib.import_module("quantized_models").OUTLIERS
+    program, calibration, calls = (
+        to_onnx(example.make(), example.inputs),
+        example.arguments(8, seed=1),
+        example.arguments(8, seed=2),
+    )
+    yield "| mode | tolerance | weights | SNR | cosine | 4 bits | 8 bits | float32 | time to choose |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    for mode, tolerance in (
+        ("int4", None),
+        ("int4", 0.3),
+        ("int4", 0.1),
+        ("int4", 0.05),
+        ("int8", None),
+        ("int8", 0.02),
+    ):
+        start = time.perf_counter()
+        given = None if tolerance is None else calibration
+        quantised = program.quantize(mode, tolerance=tolerance or 0.999, calibration=given or calibration[:1])
+        taken = "" if tolerance is None else f"{time.perf_counter() - start:.0f} s"
+        bits = quantised.bits
+        assert bits is not None
+        counts = " | ".join(str(sum(weight.bits == n for weight in bits.weights)) for n in (4, 8, 32))
+        shown = "" if tolerance is None else f"{tolerance:g}"
+        yield (
+            f"| {mode} | {shown} | {bits.bytes / 1000:.0f} kB | {quantised.verify(calls).worst.snr:.0f} dB "
+            f"| {cosine(program, quantised, calls):.3f} | {counts} | {taken} |"
+        )
+
+
+def cosine(program: OnnxProgram, quantised: QuantizedProgram, calls: list[tuple[np.ndarray, ...]]) -> float:
+    """The cosine of the angle between the results of both."""
+    a, b = (np.concatenate([np.ravel(each(*args)) for args in calls]) for each in (program, quantised))
+    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+
 def speeds() -> Iterator[str]:
     rng = np.random.default_rng(0)
     up, down = (rng.normal(size=shape).astype(np.float32) / 32 for shape in ((1024, 3072), (3072, 1024)))
@@ -101,8 +140,11 @@ def replaced(text: str, name: str, lines: Iterator[str]) -> str:
 
 
 def main() -> None:
-    text = replaced(DOC.read_text(encoding="utf-8"), "speed", speeds())
-    DOC.write_text(replaced(text, "table", rows()), encoding="utf-8", newline="\n")
+    text = DOC.read_text(encoding="utf-8")
+    parts = {"speed": speeds, "table": rows, "tolerances": tolerances}
+    for name in sys.argv[1:] or parts:
+        text = replaced(text, name, parts[name]())
+    DOC.write_text(text, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -16,6 +18,8 @@ from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.targets import Property, Target
 from onnx.reference import ReferenceEvaluator
 from onnx_ir.passes.common import RemoveUnusedNodesPass, ShapeInferencePass
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))  # for the modules beside this one
 
 Rewrite = Callable[..., list[str]]
 

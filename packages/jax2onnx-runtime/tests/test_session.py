@@ -12,6 +12,7 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.metadata import StatePair, write_states
+from jax2onnx_runtime.lora import AdapterInputs
 from jax2onnx_runtime.runtimes import reference_runtime
 from jax2onnx_runtime.session import ModelSession, StateSizes, open_session
 from jax2onnx_runtime.sizes import SymbolSpace
@@ -65,7 +66,7 @@ def opened(
     write_states(model, [pair])
     return open_session(
         model, lambda pairs: reference_runtime.open(model, pairs, RuntimeOptions()), OneInput(), space,
-        initial=initial, sizes=sizes,
+        initial=initial, sizes=sizes, adapters=AdapterInputs(model, reference_runtime),
     )  # fmt: skip
 
 

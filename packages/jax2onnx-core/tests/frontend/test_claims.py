@@ -6,6 +6,7 @@ import sys
 import types
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -236,3 +237,17 @@ def test_code_that_is_replaced_between_exports_is_that_which_is_traced(library: 
     assert _export(lambda x: library.doubled(x), "claimed.doubled")[0] is True
     fn.__code__ = (lambda x: x - 1).__code__
     assert _export(lambda x: library.doubled(x), "claimed.doubled")[0] is False
+
+
+def test_other_code_in_a_function_of_jax_is_not_claimed_away(library: Any, monkeypatch):
+    """Libraries that add adapters to layers, or quantise them, put their code into JAX's functions during a call."""
+
+    def doubled_by_another(x: jax.Array) -> jax.Array:
+        monkeypatch.setattr(jax.lax.dot_general, "__code__", (lambda *args, **kwargs: 0).__code__)
+        try:
+            return library.doubled(x)
+        finally:
+            monkeypatch.undo()
+
+    claimed, reasons = _export(doubled_by_another, "claimed.doubled")
+    assert (claimed, reasons) == (False, ["the code of jax's dot_general was replaced, by which layers compute"])

@@ -94,7 +94,7 @@ def test_calibration_data_that_do_not_fit_are_refused(program, given, message):
         ({"mode": "int4", "block_size": 33}, "block_size is one of 16, 32"),
         ({"mode": "float16", "block_size": 32}, "block_size is for weights in blocks"),
         ({"mode": "static_int8"}, "there are none"),
-        ({"mode": "int4", "calibration": [()]}, "calibration is for static_int8 alone"),
+        ({"mode": "int4", "calibration": [()]}, "calibration is for static_int8"),
         ({"mode": "int4", "keep_io_types": False}, "keep_io_types is for float16"),
         ({"mode": "int4", "exclude": "head"}, "write exclude=\\['head'\\]"),
         ({"mode": "int4", "exclude": ["tail*"]}, "'tail\\*' of exclude matches no node.*HEAD"),
@@ -141,3 +141,45 @@ def test_states_stay_in_a_session_of_a_quantised_program(mode, x):
 def test_there_is_nothing_to_say_of_no_calls(program):
     with pytest.raises(OptionError, match="nothing to compare"):
         program.quantize("int8").verify([])
+
+
+def test_a_tolerance_is_held_on_random_calls_where_none_are_given(program):
+    found = program.quantize("int4", tolerance=0.05).bits
+    assert found.noise <= 0.05 < found.uniform_noise
+
+
+def test_a_tolerance_is_held_on_the_given_calls(program, x):
+    quantised = program.quantize("int4", tolerance=0.05, calibration=[(x,)])
+    assert 10 ** (-quantised.verify([(x,)]).worst.snr / 20) <= 0.05
+
+
+def test_the_report_names_the_weights_with_more_bits(program):
+    assert "WEIGHT: 8 bits" in program.quantize("int4", tolerance=0.05).report()
+
+
+def test_a_specialization_has_the_same_bits(program):
+    quantised = program.quantize("int4", tolerance=0.05)
+    weights = quantised.specialize(B=2).model.graph.initializers
+    assert set(quantised.model.graph.initializers) <= set(weights)
+
+
+def test_a_portable_program_is_quantised_with_a_tolerance(program, x):
+    found = program.portable().quantize("int4", tolerance=0.05, calibration=[(x,)]).bits
+    assert found.noise <= 0.05
+
+
+@pytest.mark.parametrize("tolerance", [0, 1, -0.1, 2, True, "0.1"])
+def test_a_tolerance_is_a_share(program, x, tolerance):
+    with pytest.raises(OptionError, match="share of noise that an output may have"):
+        program.quantize("int4", tolerance=tolerance, calibration=[(x,)])
+
+
+@pytest.mark.parametrize("mode", ["dynamic_int8", "float16"])
+def test_a_tolerance_is_for_weights_in_blocks(program, x, mode):
+    with pytest.raises(OptionError, match=f"tolerance is for weights in blocks: for int4 and int8, not for {mode}"):
+        program.quantize(mode, tolerance=0.1, calibration=[(x,)])
+
+
+def test_a_portable_program_needs_calls_for_a_tolerance(program):
+    with pytest.raises(OptionError, match="measured on examples, and there are none"):
+        program.portable().quantize("int4", tolerance=0.1)

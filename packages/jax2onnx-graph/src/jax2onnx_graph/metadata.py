@@ -13,7 +13,7 @@ from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.errors import OptionError, ReadError
 
 __all__ = [
-    "ASSUMPTIONS_KEY", "DIMS_KEY", "EXPORTER_KEY", "LAYOUTS_KEY", "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "SizeNotes", "StatePair", "SymbolInfo", "is_mended", "note_mended", "note_reason", "note_sizes", "read_assumptions", "read_constraints", "read_exporter", "read_layouts", "read_states", "read_symbols", "reason_of", "size_notes", "write_assumptions", "write_exporter", "write_layouts", "write_states", "write_symbols",
+    "ASSUMPTIONS_KEY", "BITS_KEY", "DIMS_KEY", "EXPORTER_KEY", "LAYOUTS_KEY", "STATES_KEY", "SYMBOLS_KEY", "ModelMetadata", "SizeNotes", "StatePair", "SymbolInfo", "is_mended", "note_mended", "note_reason", "note_sizes", "read_assumptions", "read_constraints", "read_exporter", "read_layouts", "read_states", "read_symbols", "reason_of", "size_notes", "write_assumptions", "write_exporter", "write_layouts", "write_states", "write_symbols",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -23,6 +23,7 @@ SYMBOLS_KEY = "jax2onnx.symbols"
 STATES_KEY = "jax2onnx.states"
 LAYOUTS_KEY = "jax2onnx.layouts"
 ASSUMPTIONS_KEY = "jax2onnx.assumptions"
+BITS_KEY = "jax2onnx.bits"
 #: The metadata of a value whose dimensions were specialized: the expressions that they were.
 DIMS_KEY = "jax2onnx.dims"
 _REASON = "jax2onnx.reason"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import onnx
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.errors import OptionError, TargetError
 from jax2onnx_graph.facts.availability import schema_of
 from jax2onnx_graph.facts.dtypes import first_opset
 from jax2onnx_graph.facts.node_check import is_accepted
@@ -15,7 +15,7 @@ from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_graph.traversal import all_nodes, all_values, place_of
 
-__all__ = ["check_opset", "declare_versions", "opset_lines", "opset_of"]
+__all__ = ["check_opset", "declare_versions", "opset_lines", "opset_of", "raise_opset"]
 
 _FIRST_WITH_METADATA = 10
 """The first version of the file format in which nodes, values and functions carry metadata, and functions types."""
@@ -52,6 +52,27 @@ def declare_versions(model: ir.Model, target: Target, *, keep_opset: bool) -> No
     for root in roots:
         root.opset_imports[""] = opset
     model.ir_version = _ir_version(model, opset)
+
+
+def raise_opset(model: ir.Model, opset: int) -> None:
+    """Let a model declare at least an opset, in place.
+
+    Raises:
+      TargetError: a node means something else there.
+    """
+    declared = opset_of(model)
+    for higher in range(declared + 1, opset + 1):
+        if others := [
+            node for node in all_nodes(model) if not node.domain and not _means_the_same(node, higher, higher - 1)
+        ]:
+            raise TargetError(
+                f"{others[0].op_type} ({place_of(others[0])}) means something else at opset {higher} than at {higher - 1}. Export with "
+                f"to_onnx(…, opset={opset})."
+            )
+    roots: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    for root in roots:
+        root.opset_imports[""] = max(declared, opset)
+    model.ir_version = max(model.ir_version, _ir_version(model, max(declared, opset)))
 
 
 def opset_lines(model: ir.Model, target: Target) -> Iterator[str]:

@@ -77,8 +77,9 @@ class OrtModel:
     ) -> None:  # fmt: skip
         self.session = _open(source, providers, options or default_options(optimised=optimised))
         self._inputs = {i.name: i.type for i in self.session.get_inputs()}
+        self._optional = {i.name: i.type for i in self.session.get_overridable_initializers()}
         self.outputs = [o.name for o in self.session.get_outputs()]
-        types = [*self._inputs.values(), *(o.type for o in self.session.get_outputs())]
+        types = [*self._inputs.values(), *self._optional.values(), *(o.type for o in self.session.get_outputs())]
         self._plain = all(t in _NATIVE for t in types)
 
     def __call__(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
@@ -98,13 +99,14 @@ class OrtModel:
         return [from_ort(value) for value in self.session.run_with_ort_values(self.outputs, values)]
 
     def _checked(self, inputs: Mapping[str, object]) -> dict[str, np.ndarray]:
-        missing, unknown = self._inputs.keys() - inputs.keys(), inputs.keys() - self._inputs.keys()
+        types = {**self._inputs, **self._optional}
+        missing, unknown = self._inputs.keys() - inputs.keys(), inputs.keys() - types.keys()
         if missing or unknown:
             what = [f"{w}: {', '.join(sorted(n))}" for w, n in (("missing", missing), ("unknown", unknown)) if n]
             raise ValueError(f"The model has the inputs {', '.join(self._inputs) or '(none)'}; {'; '.join(what)}.")
-        arrays = {name: np.asarray(inputs[name]) for name in self._inputs}
+        arrays = {name: np.asarray(inputs[name]) for name in types if name in inputs}
         for name, array in arrays.items():
-            given, wanted = ort_type_name(array.dtype), self._inputs[name]
+            given, wanted = ort_type_name(array.dtype), types[name]
             if given != wanted:
                 raise TypeError(f"Input {name!r} of the model is {wanted}, not {array.dtype}.")
         return arrays

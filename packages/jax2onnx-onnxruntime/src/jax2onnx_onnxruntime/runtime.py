@@ -26,6 +26,7 @@ class OrtRuntime(Runtime):
     name = "ONNX Runtime"
     targets = frozenset({"onnxruntime", "web"})
     requirement = "jax2onnx-onnxruntime[cpu]"
+    adapter_suffix = ".onnx_adapter"
 
     @property
     def is_installed(self) -> bool:
@@ -83,6 +84,30 @@ class OrtRuntime(Runtime):
 
         with _explained():
             return quantize(model, request, target)
+
+    def save_adapter(self, path: Path, matrices: Mapping[str, Array]) -> None:
+        """Write a LoRA adapter to a file that ONNX Runtime loads by itself (`.onnx_adapter`).
+
+        Raises:
+          SaveError: nothing can be written there.
+          TargetError: ONNX Runtime is not installed.
+        """
+        from jax2onnx_onnxruntime._adapter_files import write_adapter_file
+
+        with _explained():
+            write_adapter_file(path, matrices)
+
+    def read_adapter(self, path: Path) -> dict[str, Array]:
+        """The matrices in a file of a LoRA adapter (`.onnx_adapter`), by the names of inputs.
+
+        Raises:
+          WeightsError: the file holds no adapter.
+          TargetError: ONNX Runtime is not installed.
+        """
+        from jax2onnx_onnxruntime._adapter_files import read_adapter_file
+
+        with _explained():
+            return read_adapter_file(path)
 
 
 @contextlib.contextmanager

@@ -46,6 +46,9 @@ class OpenVinoModel:
     """A compiled model: named arrays in, a list of arrays out, in the order of the model's outputs."""
 
     def __init__(self, source: ir.Model | Path | bytes) -> None:
+        self._defaults: dict[str, Array] = {}
+        if isinstance(source, ir.Model):
+            source, self._defaults = _without_defaults(source)
         data = ir.to_proto(source).SerializeToString() if isinstance(source, ir.Model) else source
         # By default the plugin may compute float32 in bfloat16, where the processor has that.
         core = _core(openvino())
@@ -57,6 +60,7 @@ class OpenVinoModel:
         Raises:
           ValueError: an input is missing.
         """
+        inputs = {**self._defaults, **inputs}
         # A port has the names of all values that are the same, as those before and after an Identity.
         given = [next((name for name in inputs if name in port.names), None) for port in self.compiled.inputs]
         if None in given:
@@ -67,6 +71,20 @@ class OpenVinoModel:
             for port, name in zip(self.compiled.inputs, given, strict=True) if name is not None
         ])  # fmt: skip
         return [_array(results[port], port) for port in self.compiled.outputs]
+
+
+def _without_defaults(model: ir.Model) -> tuple[ir.Model, dict[str, Array]]:
+    """The model with all inputs required, since OpenVINO takes one with a default for a constant, and the defaults."""
+    optional = [value for value in model.graph.inputs if value.is_initializer()]
+    if not optional:
+        return model, {}
+    copy, defaults = model.clone(), {}
+    for value in copy.graph.inputs:
+        if value.is_initializer() and value.const_value is not None:
+            defaults[value.name or ""] = value.const_value.numpy()
+            del copy.graph.initializers[value.name or ""]
+            value.const_value = None
+    return copy, defaults
 
 
 def _tensor(array: Array, port: Any) -> Any:

@@ -14,6 +14,7 @@ from jax2onnx_graph.facts.dtypes import type_name
 from jax2onnx_graph.facts.type_text import tensor_type_text, type_text
 from jax2onnx_graph.metadata import (
     ASSUMPTIONS_KEY,
+    BITS_KEY,
     STATES_KEY,
     SYMBOLS_KEY,
     StatePair,
@@ -138,7 +139,7 @@ class ModelSummary:
 
 def summarize(model: ir.Model) -> ModelSummary:
     """The summary of a model. Weights in data files are not read."""
-    known = {SYMBOLS_KEY, STATES_KEY, ASSUMPTIONS_KEY}
+    known = {SYMBOLS_KEY, STATES_KEY, ASSUMPTIONS_KEY, BITS_KEY}
     found = sorted((_weight(name, tensor) for name, tensor in weight_tensors(model)), key=lambda weight: -weight.bytes)
     return ModelSummary(
         name=model.graph.name or "",

@@ -18,11 +18,14 @@ from jax2onnx_graph.saving.packing import PackedModel
 from jax2onnx_graph.saving.signing import Signer
 from jax2onnx_graph.saving.writing import save_model, save_text
 from jax2onnx_graph.targets import Target
+from jax2onnx_graph.traversal import given_inputs
 
 from jax2onnx_runtime.accuracy import Accuracy, accuracy
 from jax2onnx_runtime.call_interface import CallInterface, TemplateSteps, checked_sizes
 from jax2onnx_runtime.comparison import OutputError
 from jax2onnx_runtime.feeds import symbol_space
+from jax2onnx_runtime.lora import Adapters
+from jax2onnx_runtime.mixed_bits import MixedBits, read_mixed_bits
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.quantization import Mode, Quantization
 from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times, sizes_text
@@ -123,8 +126,8 @@ class PortableProgram:
 
     @property
     def input_names(self) -> list[str]:
-        """The names of the model's inputs, in order."""
-        return [value.name or "" for value in self.model.graph.inputs]
+        """The names of the model's inputs, in order, without the optional ones."""
+        return [value.name or "" for value in given_inputs(self.model.graph)]
 
     @property
     def output_names(self) -> list[str]:
@@ -149,6 +152,14 @@ class PortableProgram:
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Run the model on the arguments of the exported function; its result, of NumPy arrays."""
         return self.results(self.loaded(self.feeds(*args, **kwargs)))
+
+    @functools.cached_property
+    def adapters(self) -> Adapters:
+        """The LoRA adapters that the model takes: `adapters.use(source)` is the program with one of them."""
+        return Adapters(
+            self.model, self.runtime,
+            lambda given, args, kwargs: self.results(self.loaded({**self.feeds(*args, **kwargs), **given})),
+        )  # fmt: skip
 
     def run(self, arrays: Mapping[str, PyTree]) -> dict[str, Array]:
         """Run the model on arrays by the names of inputs; the arrays of the result by the names of outputs."""
@@ -273,27 +284,34 @@ class PortableProgram:
 
     def quantize(
         self, mode: Mode, *, block_size: int | None = None, exclude: Sequence[str] = (),
-        calibration: Iterable[object] | None = None, keep_io_types: bool = True,
+        calibration: Iterable[object] | None = None, keep_io_types: bool = True, tolerance: float | None = None,
     ) -> PortableProgram:  # fmt: skip
         """The program in fewer bits, made by the quantizers of its target; this one stays as it is.
 
         Args:
-          mode: "int4", "int8", "dynamic_int8", "static_int8", "float16" or "bfloat16".
+          mode: "int4", "int8", "dynamic_int8", "static_int8", "float16", "bfloat16", "int4_qdq" or "float8".
           block_size: how many weights share a scale in blocks, from 16 to 256; by default 32.
           exclude: patterns of names of nodes, weights or modules that stay.
-          calibration: for "static_int8", typical calls: tuples of arguments, or mappings of input names to arrays.
+          calibration: for "static_int8" or a tolerance, typical calls: tuples of arguments, or mappings of input names to arrays.
           keep_io_types: whether inputs and outputs stay float32 in half precision.
+          tolerance: for "int4" and "int8", the share of noise that an output may have: weights get more bits until the calibration holds
+            it. `bits` tells which.
 
         Raises:
           OptionError, TargetError: an option is wrong, nothing can be quantised, or the target has no quantizer.
           RuntimeInputError: the calibration data do not fit the inputs.
         """
         feeds = None if calibration is None else [self._arguments(given) for given in calibration]
-        request = Quantization(mode, block_size, exclude, feeds, keep_io_types)
+        request = Quantization(mode, block_size, exclude, feeds, keep_io_types, tolerance)
         model = self.runtime.quantize(self.model, request, self.target)
         return dataclasses.replace(
             self, model=model, interface=self.interface.with_element_types(model), measurements=Measurements()
         )
+
+    @property
+    def bits(self) -> MixedBits | None:
+        """How many bits each weight got so that a tolerance is held, and why; None without a tolerance."""
+        return read_mixed_bits(self.model)
 
     def specialize(self, **values: int) -> PortableProgram:
         """Raises OptionError: the function would be lowered anew, and it is where the program was exported."""

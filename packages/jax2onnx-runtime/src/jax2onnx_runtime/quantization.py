@@ -13,8 +13,9 @@ from jax2onnx_graph.options import check_flag, check_list
 __all__ = ["Mode", "Quantization"]
 
 #: "int4", "int8": weights in blocks; "dynamic_int8": products of integers, activations scaled as they come;
-#: "static_int8": the same with scales from calibration; "float16", "bfloat16": weights and activations in half precision.
-Mode = Literal["int4", "int8", "dynamic_int8", "static_int8", "float16", "bfloat16"]
+#: "static_int8": the same with scales from calibration; "float16", "bfloat16": weights and activations in half precision;
+#: "int4_qdq", "float8": weights behind DequantizeLinear, in standard operators.
+Mode = Literal["int4", "int8", "dynamic_int8", "static_int8", "float16", "bfloat16", "int4_qdq", "float8"]
 
 _BLOCKED = ("int4", "int8")
 _HALF = ("float16", "bfloat16")
@@ -30,8 +31,10 @@ class Quantization:
       mode: what becomes of weights and activations.
       block_size: how many weights of a column share a scale in the modes "int4" and "int8"; 32 by default.
       exclude: patterns of names of nodes, weights or modules that stay as they are.
-      calibration: inputs by name, for "static_int8" only, from which the ranges of activations are read.
+      calibration: inputs by name, from which the ranges of activations are read ("static_int8"), or on which noise is measured.
       keep_io_types: whether inputs and outputs stay float32 in half precision.
+      tolerance: the largest share of noise in an output, for weights in blocks: what hurts most has more bits until it is held.
+      bits: the bits of each weight by name, where they were chosen before.
 
     Raises:
       OptionError: the mode is unknown, or an option is not one of its.
@@ -42,15 +45,17 @@ class Quantization:
     exclude: Sequence[str] = ()
     calibration: Sequence[Mapping[str, Array]] | None = None
     keep_io_types: bool = True
+    tolerance: float | None = None
+    bits: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):
             raise OptionError(
                 f"There is no mode {self.mode!r} of quantisation; the modes are {', '.join(get_args(Mode))}."
             )
-        if self.block_size is not None and self.mode not in _BLOCKED:
+        if self.block_size is not None and self.mode not in (*_BLOCKED, "int4_qdq"):
             raise OptionError(
-                f"block_size is for weights in blocks: for {' and '.join(_BLOCKED)}, not for {self.mode}."
+                f"block_size is for weights in blocks: for {' and '.join(_BLOCKED)} and int4_qdq, not for {self.mode}."
             )
         if self.block_size is not None and self.block_size not in _BLOCK_SIZES:
             raise OptionError(f"block_size is one of {', '.join(map(str, _BLOCK_SIZES))}, not {self.block_size!r}.")
@@ -69,8 +74,29 @@ class Quantization:
                 "static_int8 reads the ranges of activations from examples, and there are none: give some typical inputs, "
                 "calibration=[(x,), …], tens to hundreds of them."
             )
-        if self.mode != "static_int8" and self.calibration is not None:
-            raise OptionError(f"calibration is for static_int8 alone; {self.mode} has no use for it.")
+        self._check_tolerance()
+        if self.mode != "static_int8" and self.tolerance is None and self.calibration is not None:
+            raise OptionError(
+                f"calibration is for static_int8, and for {' and '.join(_BLOCKED)} with a tolerance; {self.mode} has no use for it."
+            )
+
+    def _check_tolerance(self) -> None:
+        if self.tolerance is None:
+            return
+        if self.mode not in _BLOCKED:
+            raise OptionError(f"tolerance is for weights in blocks: for {' and '.join(_BLOCKED)}, not for {self.mode}.")
+        if (
+            isinstance(self.tolerance, bool)
+            or not isinstance(self.tolerance, int | float)
+            or not 0 < self.tolerance < 1
+        ):
+            raise OptionError(
+                f"tolerance={self.tolerance!r}: it is the share of noise that an output may have, a number between 0 and 1: 0.1 is 20 dB."
+            )
+        if not self.calibration:
+            raise OptionError(
+                "A tolerance is measured on examples, and there are none: give some typical inputs, calibration=[(x,), …]."
+            )
 
     @property
     def weights_per_scale(self) -> int:

@@ -12,6 +12,7 @@ from jax2onnx_graph.traversal import all_nodes, subgraphs
 
 from jax2onnx_runtime.bisection import Bisection, Intermediate, bisect
 from jax2onnx_runtime.comparison import OutputError, output_error
+from jax2onnx_runtime.lora import AdapterInputs
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.session import ModelSession, StateSizes, StepInterface, open_session
 from jax2onnx_runtime.sizes import SymbolSpace
@@ -113,7 +114,7 @@ class RunnableModel:
         """
         return open_session(
             self.model, lambda pairs: self.runtime.installed().open(self.model, pairs, options), interface, space,
-            initial=initial, sizes=sizes,
+            initial=initial, sizes=sizes, adapters=AdapterInputs(self.model, self.runtime),
         )  # fmt: skip
 
 

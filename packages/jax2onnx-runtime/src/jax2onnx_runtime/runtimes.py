@@ -35,10 +35,12 @@ class Runtime:
       name: the runtime, as messages call it.
       targets: the names of the targets whose models it runs, in all their versions.
       requirement: what `pip install` takes to install it, for messages; empty where that is another way.
+      adapter_suffix: the ending of its own files of LoRA adapters; empty where it has none.
     """
 
     name = "onnx.reference"
     requirement = ""
+    adapter_suffix = ""
     targets: frozenset[str] = frozenset({"onnx"})
 
     @property
@@ -120,6 +122,28 @@ class Runtime:
         """
         raise TargetError(
             f"{self.name} has no quantizer: export for a target whose runtime has one, or use the runtime's own tools."
+        )
+
+    def save_adapter(self, path: Path, matrices: Mapping[str, Array]) -> None:
+        """Write the matrices of a LoRA adapter, by the names of inputs, to a file of the runtime's own format.
+
+        Raises:
+          SaveError: nothing can be written there.
+          TargetError: the runtime has no such format.
+        """
+        raise TargetError(
+            f"{self.name} has no files of adapters. Keep the matrices in a file of safetensors, and give that."
+        )
+
+    def read_adapter(self, path: Path) -> dict[str, Array]:
+        """The matrices in a file that `save_adapter` wrote, by the names of inputs.
+
+        Raises:
+          WeightsError: the file holds no adapter.
+          TargetError: the runtime has no such format.
+        """
+        raise TargetError(
+            f"{self.name} reads no files of adapters such as {path}. Give the matrices by name, or a file of safetensors."
         )
 
 

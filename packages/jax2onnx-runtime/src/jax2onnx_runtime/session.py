@@ -21,6 +21,7 @@ from jax2onnx_graph.labels import symbols_in
 from jax2onnx_graph.metadata import DIMS_KEY, StatePair, read_states
 from jax2onnx_graph.options import check_mapping
 from jax2onnx_graph.saving.files import checked_path
+from jax2onnx_graph.weights.binding import Rename
 
 from jax2onnx_runtime._html import html_table
 from jax2onnx_runtime.generation.generator import GenerationStream, Generator, open_generator
@@ -29,6 +30,7 @@ from jax2onnx_runtime.generation.results import Generation
 from jax2onnx_runtime.generation.sampling import Sampling
 from jax2onnx_runtime.generation.signature import Roles
 from jax2onnx_runtime.generation.texts import Tokenizer, read_tokenizer
+from jax2onnx_runtime.lora import AdapterInputs
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.sizes import SymbolSpace
 from jax2onnx_runtime.states import StatefulModel, StateType
@@ -198,11 +200,12 @@ class ModelSession:
 
     def __init__(
         self, model: ir.Model, loaded: StatefulModel, interface: StepInterface, space: SymbolSpace, states: Mapping[str, StateType],
-        sizes: StateSizes, initial: Mapping[str, Array],
+        sizes: StateSizes, initial: Mapping[str, Array], adapters: AdapterInputs,
     ) -> None:  # fmt: skip
         self._model, self._loaded, self._interface, self._space, self._sizes = model, loaded, interface, space, sizes
         self._generator: Generator | None = None
         self._roles: Roles = {}
+        self._adapters, self._adapter = adapters, dict[str, Array]()
         self._states, self._initial = states, initial
         self._lock = threading.RLock()
         self.state = States(loaded, states, sizes, self._lock)
@@ -235,10 +238,29 @@ class ModelSession:
             feeds, sizes = self._interface.feeds(args, kwargs, shapes)
             self._check_limits(sizes)
             self.state.was_set = True
-            outputs = self._loaded.run(feeds)
+            outputs = self._loaded.run({**feeds, **self._adapter})
             for name in self._states:
                 self.state.cut(name)
             return self._interface.result(outputs)
+
+    def use_adapter(
+        self, source: object, *, rename: Rename | None = None, scale: float = 1.0, partial: bool = False
+    ) -> None:
+        """Compute with a LoRA adapter from the next step on; with None, without one. The states stay as they are.
+
+        Args:
+          source: the adapter, as `program.adapters.read` takes it: a file, or matrices by name.
+          rename: the names in the source by those of the model's inputs, where they differ.
+          scale: a number that the product of each pair of matrices is multiplied with.
+          partial: whether pairs may be missing, which then add nothing.
+
+        Raises:
+          OptionError, WeightsError: the model takes no adapters, or not this one; the one before it stays.
+        """
+        read = self._adapters.read
+        arrays = {} if source is None else read(source, rename=rename, scale=scale, partial=partial)
+        with self._lock:
+            self._adapter = arrays
 
     def reset(self, **slots: Sequence[int]) -> None:
         """Put the states back to what they were at first; with `B=[2]`, only their entry 2 along the axes shown as `B`.
@@ -363,7 +385,7 @@ class ModelSession:
                 "anew; initial={…} of program.session gives states to begin with."
             )
         if self._generator is None or (roles is not None and dict(roles) != self._roles):
-            running = _Running(self._loaded, self.state, self._lock)
+            running = _Running(self._loaded, self.state, self._lock, lambda: self._adapter)
             self._generator = open_generator(
                 self._model, running, self._states, self._initial, roles=roles, inputs=inputs, window=self._sizes.window,
                 limits=self._sizes.limits, space=self._space,
@@ -411,13 +433,16 @@ class ModelSession:
 class _Running:
     """The loaded model of a session, as decoders use it."""
 
-    def __init__(self, loaded: StatefulModel, state: States, lock: contextlib.AbstractContextManager[object]) -> None:
-        self._loaded, self._state, self._lock = loaded, state, lock
+    def __init__(
+        self, loaded: StatefulModel, state: States, lock: contextlib.AbstractContextManager[object],
+        adapter: Callable[[], Mapping[str, Array]],
+    ) -> None:  # fmt: skip
+        self._loaded, self._state, self._lock, self._adapter = loaded, state, lock, adapter
         self.read, self.write, self.change, self.shape = loaded.read, loaded.write, loaded.change, loaded.shape
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         with self._lock:
-            outputs = self._loaded.run(inputs)
+            outputs = self._loaded.run({**inputs, **self._adapter()})
             for name in self._state:
                 self._state.cut(name)
         return outputs
@@ -425,7 +450,7 @@ class _Running:
 
 def open_session(
     model: ir.Model, load: Callable[[Sequence[StatePair]], StatefulModel], interface: StepInterface, space: SymbolSpace,
-    *, initial: Mapping[str, Array], sizes: StateSizes,
+    *, initial: Mapping[str, Array], sizes: StateSizes, adapters: AdapterInputs,
 ) -> ModelSession:  # fmt: skip
     """A session of a model with the states that its metadata names.
 
@@ -436,6 +461,7 @@ def open_session(
       space: the sizes that the symbols may have.
       initial: first values of states; the others begin with zeros, those that grow empty.
       sizes: sizes of symbols in the states.
+      adapters: the inputs that take LoRA adapters.
 
     Raises:
       OptionError: something in `initial` or `sizes` fits no state, or the first value of a state does not follow from them.
@@ -460,7 +486,7 @@ def open_session(
         name: np.asarray(initial[name]) if name in initial else _zeros(s, sizes.sizes, space)
         for name, s in states.items()
     }
-    return ModelSession(model, load(pairs), interface, space, states, sizes, first)
+    return ModelSession(model, load(pairs), interface, space, states, sizes, first, adapters)
 
 
 def _capacities(model: ir.Model, states: Mapping[str, StateType]) -> set[str]:

@@ -37,7 +37,9 @@ _EXAMPLES = (
     "--for", "runner", metavar="RUNNER", help="Write a folder for a runner: genai, tensorrt, transformersjs, …"
 )
 @click.option(
-    "--quantize", metavar="MODE", help="Write the model in fewer bits: int4, int8, dynamic_int8, float16, bfloat16."
+    "--quantize",
+    metavar="MODE",
+    help="Write the model in fewer bits: int4, int8, dynamic_int8, float16, bfloat16, int4_qdq, float8.",
 )
 @click.option(
     "--external-data/--one-file",

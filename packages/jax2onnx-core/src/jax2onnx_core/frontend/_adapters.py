@@ -73,6 +73,11 @@ class AdaptedCallable:
             )
         return dataclasses.replace(self, _stateful=stateful, state_keyword=Names(taken).unique("state"))
 
+    def weights_of(self, wanted: object) -> list[str]:
+        """The paths of the arrays of the models that `wanted` means, in the terms of their framework: `nnx.LoRAParam`."""
+        found = (made.states(wanted) for made in self._models.values())
+        return [path for states in found if states is not None for path in states.arrays]
+
     def with_weights(self, weights: Mapping[str, jax.Array]) -> Function:
         """The callable around these arrays in the place of absent weights; each call has fresh copies of the models."""
 

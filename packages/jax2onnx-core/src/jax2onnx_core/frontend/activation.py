@@ -14,7 +14,7 @@ from types import CodeType, FunctionType
 import jax
 
 from jax2onnx_core.frontend._composite import TracedOriginal, bind_composite
-from jax2onnx_core.frontend.claims import claim_of
+from jax2onnx_core.frontend.claims import JaxFunctions, claim_of
 from jax2onnx_core.frontend.python_functions import copied, dispatching_code, function_behind
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.plugins.errors import PluginError
@@ -37,6 +37,7 @@ class _Window:
       traced: target of a composite → the jaxprs that were traced for it.
       paths: id of a module → its path.
       path: the path of the module whose call is traced.
+      jax: the functions of JAX as they were when the window was opened.
     """
 
     specs: Mapping[FunctionType, CompositeSpec] | None = None
@@ -44,10 +45,11 @@ class _Window:
     traced: dict[str, dict[Hashable, TracedOriginal]] = dataclasses.field(default_factory=dict)
     paths: Mapping[int, str] = dataclasses.field(default_factory=dict)
     path: str = ""
+    jax: JaxFunctions | None = None
 
     def of_calls(self, specs: Mapping[FunctionType, CompositeSpec]) -> _Window:
         """An activation window inside of this one."""
-        return dataclasses.replace(self, specs=specs, declined=[], traced={})
+        return dataclasses.replace(self, specs=specs, declined=[], traced={}, jax=JaxFunctions(_own_code))
 
     def of_modules(self, paths: Mapping[int, str]) -> _Window:
         """A window inside of this one in which modules have these paths."""
@@ -182,7 +184,7 @@ class _Patch:
         if spec is None:
             return self.original(*args, **kwargs)
         claim = claim_of(spec.target, self.function, spec.fn, _own_code)
-        change = claim.change(args)
+        change = claim.change(args) or (window.jax.change() if window.jax else None)
         call = None if change else _call_of(spec, self.original, args, kwargs)
         if isinstance(call, Replacement):
             return call.value

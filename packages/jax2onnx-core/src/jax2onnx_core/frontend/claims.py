@@ -24,10 +24,12 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+import jax
+
 from jax2onnx_core.frontend.python_functions import closed_over
 from jax2onnx_core.jax_types import Function
 
-__all__ = ["Binding", "Claim", "Uses", "claim_of"]
+__all__ = ["Binding", "Claim", "JaxFunctions", "Uses", "claim_of"]
 
 #: The code of a function as its library wrote it, though a window may have put other code in place.
 OwnCode = Callable[[types.FunctionType], types.CodeType]
@@ -359,6 +361,36 @@ class Claim:
 
     def _sentence(self, change: str) -> str:
         return f"{change}, which {self._target.partition(':')[2].removesuffix('.__wrapped__')} uses"
+
+
+class JaxFunctions:
+    """The public functions of JAX with the code that they have now.
+
+    Libraries that quantise layers, or add adapters to them, put other code into JAX's functions while a model is called, by which any
+    layer then computes something else.
+
+    Args:
+      own_code: the code of functions as they were written.
+    """
+
+    def __init__(self, own_code: OwnCode) -> None:
+        self._own_code = own_code
+        self._codes = [(function, function.__code__) for function in _jax_functions()]
+
+    def change(self) -> str | None:
+        """A sentence about a function that has other code than before; None where none has."""
+        for function, code in self._codes:
+            if function.__code__ is not code and self._own_code(function) is not code:
+                return f"the code of jax's {function.__name__} was replaced, by which layers compute"
+        return None
+
+
+@functools.cache
+def _jax_functions() -> list[types.FunctionType]:
+    """JAX's public functions of arrays that are plain Python functions."""
+    spaces = (jax.lax, jax.numpy, jax.nn)
+    found = {value: None for space in spaces for value in vars(space).values() if isinstance(value, types.FunctionType)}
+    return list(found)
 
 
 _UsesKey = tuple[types.FunctionType, type | None, str, OwnCode]

@@ -8,6 +8,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from jax2onnx_graph import ir
@@ -20,6 +21,8 @@ from jax2onnx_graph.weights.binding import needed_weights
 from jax2onnx_report.findings import Findings
 from jax2onnx_report.reporter import ModelReporter
 from jax2onnx_runtime.bisection import Bisection, Intermediate
+from jax2onnx_runtime.lora import Adapters
+from jax2onnx_runtime.mixed_bits import read_mixed_bits
 from jax2onnx_runtime.portable import Measurements, PortableProgram, StoredResult, expected_run
 from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times, sizes_text
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
@@ -93,7 +96,8 @@ class CallableModel:
 
     def report(self) -> str:
         """The report, as text."""
-        return self._reporter().text(self.model, self.measurements)
+        text, bits = self._reporter().text(self.model, self.measurements), read_mixed_bits(self.model)
+        return text if bits is None else f"{text}\n{bits}"
 
     def save_report(self, path: str | os.PathLike[str]) -> Path:
         """Write the report as an HTML page."""
@@ -133,6 +137,14 @@ class CallableModel:
         loaded = self.loaded
         return self.interface.results(loaded(self.interface.feeds(args, kwargs)))
 
+    def adapters(self) -> Adapters:
+        """The LoRA adapters that the model takes, to call it with."""
+
+        def run(given: Mapping[str, Array], args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> PyTree:
+            return self.interface.results(self.loaded({**self.interface.feeds(args, kwargs), **given}))
+
+        return Adapters(self.model, self.runtime, run)
+
     def profile(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, float]:
         """Measure how long each node takes, on these arguments or, without any, on random ones; the seconds by node."""
         if self.model.graph.inputs and not (args or kwargs):
@@ -163,7 +175,7 @@ class CallableModel:
 
     def bisect(
         self, runs: Iterable[Run], expected: Callable[[Run], tuple[Sequence[Intermediate], Sequence[Array]]],
-        rtol: float | None, atol: float | None,
+        rtol: float | None, atol: float | None, *, further: Mapping[str, Array] = MappingProxyType({}),
     ) -> Bisection:  # fmt: skip
         """Compare values inside the model with those of the function.
 
@@ -172,12 +184,13 @@ class CallableModel:
           expected: the values inside the model that the function computes in a run, and the outputs.
           rtol: the relative tolerance; by default that of each value's dtype.
           atol: the absolute tolerance; by default `rtol` times the largest number of the value.
+          further: arrays for optional inputs.
 
         Returns:
           The comparison of the first run in which something differs, or of the last.
         """
         for run in runs:
-            feeds = self.interface.feeds(run.args, run.kwargs)
+            feeds = {**self.interface.feeds(run.args, run.kwargs), **further}
             intermediates, outputs = expected(run)
             found = self._runnable.bisect(ExpectedRun(run.where, feeds, outputs), intermediates, rtol=rtol, atol=atol)
             if found.first is not None:
@@ -197,9 +210,11 @@ class CallableModel:
 
         return (expected_run(stored, number, arguments, outputs) for number, stored in enumerate(results))
 
-    def calibration(self, data: Iterable[object]) -> list[Mapping[str, Array]]:
-        """The inputs of the model for typical calls."""
-        return [self.interface.feeds(*arguments) for arguments in self.calls(data)]
+    def calibration(self, data: Iterable[object] | None, otherwise: Iterable[Run]) -> list[Mapping[str, Array]] | None:
+        """The inputs of the model for typical calls; without any, those of some runs, None if there are none either."""
+        if data is not None:
+            return [self.interface.feeds(*arguments) for arguments in self.calls(data)]
+        return [self.interface.feeds(run.args, run.kwargs) for run in otherwise] or None
 
     def calls(self, data: Iterable[object]) -> Iterator[Arguments]:
         """The arguments of calls that are given as tuples of them, or as mappings of the names of inputs to arrays.

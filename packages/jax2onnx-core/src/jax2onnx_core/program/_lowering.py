@@ -111,7 +111,7 @@ def lower_program(options: LoweringOptions, function: SpecializedFunction) -> On
     lower_again = functools.partial(_lower_with_provenance, options, function)
     return OnnxProgram(
         model, interface, find_runtime(options.plugins.registry.runtimes, target), target=target,
-        log=lowered.engine.log, lower_specialized=lower_specialized,
+        log=lowered.engine.log, lower_specialized=lower_specialized, weights_of=adapted.weights_of,
         reference=ReferenceFunction(options.fn, interface, adapted.with_weights, lower_again),
     )  # fmt: skip
 

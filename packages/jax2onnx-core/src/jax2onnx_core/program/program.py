@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import glob
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,17 +15,23 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.labels import check_labels
+from jax2onnx_graph.lora.finding import LowRankPair
+from jax2onnx_graph.lora.merging import with_merged_adapters
+from jax2onnx_graph.lora.optional_inputs import adapter_pairs, exported_matrices, with_optional_adapters
 from jax2onnx_graph.metadata import ModelMetadata, SymbolInfo
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.options import check_count, check_flag, check_list, check_mapping, check_tolerance
 from jax2onnx_graph.saving.signing import Signer
 from jax2onnx_graph.saving.writing import save_sharing_weights
 from jax2onnx_graph.targets import Target
-from jax2onnx_graph.weights.absent import WeightType
+from jax2onnx_graph.traversal import given_inputs
+from jax2onnx_graph.weights.absent import AbsentTensor, WeightType
 from jax2onnx_graph.weights.binding import GivenWeights, Rename, bound_model, needed_weights
 from jax2onnx_runtime.accuracy import Accuracy, accuracy
 from jax2onnx_runtime.bisection import Bisection
 from jax2onnx_runtime.comparison import OutputError
+from jax2onnx_runtime.lora import Adapters
+from jax2onnx_runtime.mixed_bits import MixedBits, read_mixed_bits
 from jax2onnx_runtime.portable import Measurements, PortableProgram, StoredResult
 from jax2onnx_runtime.profiles import ShapeProfile, SymbolRange, shape_profile
 from jax2onnx_runtime.quantization import Mode, Quantization
@@ -66,7 +73,9 @@ class OnnxProgram:
       log: what was lowered how.
       reference: the exported function, with which the model is compared.
       lower_specialized: lowers the function anew with symbols fixed to numbers.
+      weights_of: the names of the weights that a type of variables, or another term of a framework, means.
       given: the weights that were given because they were absent.
+      matrices: the matrices of adapters that are optional inputs, as they were exported.
       metadata: what the model was told to say of itself.
       measurements: what `verify` and `profile` found.
     """
@@ -79,7 +88,9 @@ class OnnxProgram:
     log: LoweringLog
     reference: ReferenceFunction
     lower_specialized: Callable[[Mapping[str, int]], OnnxProgram]
+    weights_of: Callable[[object], list[str]]
     given: GivenWeights | None = None
+    matrices: Mapping[str, ir.TensorProtocol] = dataclasses.field(default_factory=dict)
     metadata: ModelMetadata | None = None
     measurements: Measurements = dataclasses.field(default_factory=Measurements)
 
@@ -116,8 +127,8 @@ class OnnxProgram:
 
     @property
     def input_names(self) -> list[str]:
-        """The names of the model's inputs, in order."""
-        return [value.name or "" for value in self.model.graph.inputs]
+        """The names of the model's inputs, in order, without the optional ones."""
+        return [value.name or "" for value in given_inputs(self.model.graph)]
 
     @property
     def output_names(self) -> list[str]:
@@ -189,6 +200,8 @@ class OnnxProgram:
         program = self.lower_specialized(values)
         if self.given is not None:
             program = _with_weights(program, self.given)
+        if self.matrices:
+            program = program.with_adapters(*map(glob.escape, self.matrices))
         return program if self.metadata is None else program.with_metadata(self.metadata)
 
     def shape_profile(self, **sizes: SymbolRange) -> ShapeProfile:
@@ -218,6 +231,70 @@ class OnnxProgram:
         return _with_weights(
             self, GivenWeights(self.reference.weight_types(), needed_weights(self.model), source, rename)
         )
+
+    def with_adapters(self, *which: object) -> OnnxProgram:
+        """The program in which the matrices of LoRA adapters are optional inputs, of any rank: one base for many adapters.
+
+        Called as it is, it computes without an adapter; `adapters.use(source)` is the program with one. `verify` compares with the
+        function as it was exported, and so with the adapter that was in it.
+
+        Args:
+          which: patterns of the names of weights, with the wildcards of file names ("*.lora_a"), or which variables of a model
+            are meant, in the terms of its framework (`nnx.LoRAParam`). Without any, those that show by their algebra:
+            `x @ w + scale * x @ a @ b`, with a rank below the sizes of `w`.
+
+        Raises:
+          OptionError: there is no such matrix, or it is used otherwise.
+        """
+        model, patterns = self.model, self._patterns(which)
+        found = exported_matrices(adapter_pairs(model, patterns))
+        known = {name: tensor for name, tensor in found.items() if not isinstance(tensor, AbsentTensor)}
+        opened = with_optional_adapters(model, patterns)
+        return dataclasses.replace(self, model=opened, matrices={**self.matrices, **known}, measurements=Measurements())
+
+    def merge_adapters(
+        self, *which: object, weights: object = None, rename: Rename | None = None, scale: float = 1.0
+    ) -> OnnxProgram:
+        """The program with `scale * a @ b` added to the weights that LoRA adapters belong to, so that they cost nothing.
+
+        Args:
+          which: see `with_adapters`.
+          weights: the adapter, as `adapters.read` takes it; by default the matrices that were exported.
+          rename: the names in `weights` by those of the program, where they differ.
+          scale: a number that the product of each pair is multiplied with, beside what the function does itself.
+
+        Raises:
+          OptionError: there is no such matrix, or it is not added to the product of a weight.
+          WeightsError: `weights` do not fit.
+        """
+        patterns = self._patterns(which)
+
+        def matrices(pairs: list[LowRankPair]) -> dict[str, ir.TensorProtocol]:
+            exported = exported_matrices(pairs)
+            if weights is None and scale == 1.0:
+                return exported
+            names = [glob.escape(name) for name in exported]
+            adapters = self.with_adapters(*names).adapters
+            source = {name: tensor.numpy() for name, tensor in exported.items()} if weights is None else weights
+            given = adapters.read(source, rename=rename, scale=scale)
+            return {name: ir.Tensor(array) for name, array in given.items()}
+
+        model = with_merged_adapters(self.model, patterns, matrices)
+        return dataclasses.replace(self, model=model, measurements=Measurements())
+
+    def _patterns(self, which: Sequence[object]) -> list[str]:
+        """The patterns of names that mean weights of the model."""
+        patterns = [pattern for pattern in which if isinstance(pattern, str)]
+        for wanted in which:
+            if isinstance(wanted, str):
+                continue
+            names = [name for name in self.weights_of(wanted) if name in self.model.graph.initializers]
+            if not names:
+                raise OptionError(
+                    f"{wanted!r:.80} means no weight that the program uses, of which an adapter could be made."
+                )
+            patterns += map(glob.escape, names)
+        return patterns
 
     def with_metadata(self, metadata: ModelMetadata) -> OnnxProgram:
         """The program whose model says of itself what `metadata` says: a name, a version, a text, entries of your own."""
@@ -334,6 +411,11 @@ class OnnxProgram:
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Run the model on the arguments of the exported function."""
         return self._callable.call(args, kwargs)
+
+    @functools.cached_property
+    def adapters(self) -> Adapters:
+        """The LoRA adapters that the model takes; see `with_adapters`."""
+        return self._callable.adapters()
 
     def feeds(self, *args: PyTree, **kwargs: PyTree) -> dict[str, Array]:
         """The model's inputs for these arguments, checked against names, dtypes and symbols."""
@@ -479,8 +561,12 @@ class OnnxProgram:
         return self._callable.expected(results)
 
     def _expected(self, run: Run) -> ExpectedRun:
-        feeds = self.interface.feeds(run.args, run.kwargs)
+        feeds = {**self.interface.feeds(run.args, run.kwargs), **self._exported()}
         return ExpectedRun(run.where, feeds, self.reference.outputs(run, self.given))
+
+    def _exported(self) -> dict[str, Array]:
+        """The adapter that was exported."""
+        return {name: tensor.numpy() for name, tensor in self.matrices.items()}
 
     def bisect(
         self, *args: object, kwargs: Mapping[str, object] | None = None, sizes: Sequence[Sizes] | None = None,
@@ -511,31 +597,34 @@ class OnnxProgram:
         given = _given_run(args, kwargs, sizes, ranges)
         self._callable.check_complete("bisected")
         runs = self.random_calls(sizes, ranges or {}, seed) if given is None else [given]
-        return self._callable.bisect(runs, lambda run: self.reference.intermediates(run, self.given), rtol, atol)
+        expected = functools.partial(self.reference.intermediates, given=self.given)
+        return self._callable.bisect(runs, expected, rtol, atol, further=self._exported())
 
     # -- fewer bits --------------------------------------------------------------------------
 
     def quantize(
         self, mode: Mode, *, block_size: int | None = None, exclude: Sequence[str] = (),
-        calibration: Iterable[object] | None = None, keep_io_types: bool = True,
+        calibration: Iterable[object] | None = None, keep_io_types: bool = True, tolerance: float | None = None,
     ) -> QuantizedProgram:  # fmt: skip
         """The program in fewer bits, made by the quantizers of its target; this one stays as it is.
 
         Args:
           mode: "int4", "int8": weights in blocks; "dynamic_int8", "static_int8": products of integers; "float16",
-            "bfloat16": half precision.
+            "bfloat16": half precision; "int4_qdq", "float8": weights behind DequantizeLinear, in standard operators.
           block_size: how many weights share a scale in blocks, from 16 to 256; by default 32.
           exclude: patterns of names of nodes, weights or modules that stay, such as "head" or "blocks.*.attn".
-          calibration: for "static_int8", typical calls: tuples of arguments, or mappings of input names to arrays.
+          calibration: for "static_int8" or a tolerance, typical calls: tuples of arguments, or mappings of input names to arrays.
           keep_io_types: whether inputs and outputs stay float32 in half precision.
+          tolerance: for "int4" and "int8", the share of noise that an output may have (0.1 is 20 dB): the weights that hurt most get 8
+            bits, or stay float32, until the calibration, by default random calls as `verify` takes them, holds it. `bits` tells which.
 
         Raises:
           OptionError, TargetError: an option is wrong, nothing can be quantised, or the target has no quantizer.
           RuntimeInputError: the calibration data do not fit the inputs.
         """
         self._callable.check_complete("quantized")
-        feeds = None if calibration is None else self._callable.calibration(calibration)
-        return _quantized(self, Quantization(mode, block_size, exclude, feeds, keep_io_types))
+        feeds = self._callable.calibration(calibration, [] if tolerance is None else self.random_calls(None, {}, 0))
+        return _quantized(self, Quantization(mode, block_size, exclude, feeds, keep_io_types, tolerance))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -629,8 +718,17 @@ class QuantizedProgram:
         return self.original.constraints
 
     def specialize(self, **values: int) -> QuantizedProgram:
-        """The program with these symbols fixed to numbers, quantised likewise."""
-        return _quantized(self.original.specialize(**values), self.request)
+        """The program with these symbols fixed to numbers, quantised likewise, with the same bits in each weight."""
+        request, chosen = self.request, self.bits
+        if chosen is not None:
+            bits = {weight.name: weight.bits for weight in chosen.weights}
+            request = dataclasses.replace(request, tolerance=None, calibration=None, bits=bits)
+        return _quantized(self.original.specialize(**values), request)
+
+    @property
+    def bits(self) -> MixedBits | None:
+        """How many bits each weight got so that the tolerance is held, and why; None without a tolerance."""
+        return read_mixed_bits(self.model)
 
     def with_metadata(self, metadata: ModelMetadata) -> QuantizedProgram:
         """The program whose model says of itself what `metadata` says: a name, a version, a text, entries of your own."""
@@ -692,6 +790,11 @@ class QuantizedProgram:
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Run the model on the arguments of the exported function."""
         return self._callable.call(args, kwargs)
+
+    @functools.cached_property
+    def adapters(self) -> Adapters:
+        """The LoRA adapters that the model takes; see `OnnxProgram.with_adapters`, which comes before quantising."""
+        return self._callable.adapters()
 
     def feeds(self, *args: PyTree, **kwargs: PyTree) -> dict[str, Array]:
         """The model's inputs for these arguments, in half precision where the model takes that."""
@@ -766,11 +869,11 @@ class QuantizedProgram:
 
     def quantize(
         self, mode: Mode, *, block_size: int | None = None, exclude: Sequence[str] = (),
-        calibration: Iterable[object] | None = None, keep_io_types: bool = True,
+        calibration: Iterable[object] | None = None, keep_io_types: bool = True, tolerance: float | None = None,
     ) -> QuantizedProgram:  # fmt: skip
         """The program in still fewer bits; see `OnnxProgram.quantize`."""
-        feeds = None if calibration is None else self._callable.calibration(calibration)
-        return _quantized(self, Quantization(mode, block_size, exclude, feeds, keep_io_types))
+        feeds = self._callable.calibration(calibration, [] if tolerance is None else self.random_calls(None, {}, 0))
+        return _quantized(self, Quantization(mode, block_size, exclude, feeds, keep_io_types, tolerance))
 
 
 def _number(loss: object) -> float:

@@ -33,6 +33,7 @@ from jax2onnx_graph.passes.structural.fold_casts import FoldCasts
 from jax2onnx_graph.passes.structural.fold_constants import FoldConstants
 from jax2onnx_graph.passes.structural.fold_neutral import FoldNeutral
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
+from jax2onnx_graph.passes.structural.fold_weight_sums import FoldWeightSums
 from jax2onnx_graph.passes.structural.fold_where import FoldWhere
 from jax2onnx_graph.passes.structural.hoist_invariants import HoistInvariants
 from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcast
@@ -99,6 +100,7 @@ def default_passes() -> list[PassFactory]:
         ImplicitBroadcast,
         EliminateCommonSubexpressions,
         FoldNeutral,
+        FoldWeightSums,
         FoldWhere,
         FuseMod,
         FuseRelu,

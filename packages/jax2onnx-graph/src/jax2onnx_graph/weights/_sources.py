@@ -62,6 +62,13 @@ class ArrayLike(Protocol):
     def shape(self) -> Sequence[int]: ...
 
 
+@runtime_checkable
+class _ArrayHolder(Protocol):
+    """What JAX takes for the array that it holds, such as a variable of Flax."""
+
+    def __jax_array__(self) -> ArrayLike: ...
+
+
 class GivenArrays(WeightSource):
     """Arrays, or functions that make them, by their names; names of nested containers are joined by dots."""
 
@@ -92,6 +99,8 @@ class GivenArrays(WeightSource):
 
 
 def _flat(given: object, path: tuple[str, ...]) -> Iterator[tuple[str, ArrayLike | Callable[[], object]]]:
+    if isinstance(given, _ArrayHolder) and not isinstance(given, ArrayLike):
+        given = given.__jax_array__()
     if isinstance(given, Mapping | list | tuple):
         for key, value in given.items() if isinstance(given, Mapping) else enumerate(given):
             yield from _flat(value, (*path, str(key)))

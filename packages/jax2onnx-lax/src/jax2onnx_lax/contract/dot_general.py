@@ -149,7 +149,24 @@ def _product(ctx: Context, left: _Side, right: _Side, out: Dims) -> Value:
     if not left.contracted:
         return _outer_product(ctx, left, right)
     product = _unbatched_product(ctx, left, right, out)
-    return _general_product(ctx, "MatMul", left, right, out) if product is None else product
+    if product is not None:
+        return product
+    if _is_weight_in_front(left, right):
+        turned = _product(ctx, right, left, (*right.sizes(right.free), *left.sizes(left.free)))
+        count = len(right.free)
+        return ctx.transpose(turned, [*range(count, count + len(left.free)), *range(count)])
+    return _general_product(ctx, "MatMul", left, right, out)
+
+
+def _is_weight_in_front(left: _Side, right: _Side) -> bool:
+    """Whether a constant is multiplied by the last axes of something computed, whose rows it can be multiplied to instead.
+
+    The result is transposed then, in place of the operand; what einsum computes next transposes it back in general.
+    """
+    if left.batch or constant_tensor(left.value) is None or constant_tensor(right.value) is not None:
+        return False
+    last = range(len(right.dims) - len(right.contracted), len(right.dims))
+    return sorted(right.contracted) == [*last] and len(right.free) > 1
 
 
 def _byte_product(ctx: Context, left: _Side, right: _Side, out: Dims) -> Value:

@@ -21,6 +21,7 @@ def _weights(*shape: int) -> Array:
 
 
 _W, _TABLE = _weights(8, 6), _weights(16, 8)
+_DOWN, _UP = _weights(8, 2), _weights(2, 6)
 
 
 Axes = tuple[Sequence[int], Sequence[int]]
@@ -58,6 +59,12 @@ cases = [
          expect_graph("MatMul:Bx6", match="exact")),
     Case("dense_of_rank_4", lambda x: x @ _W.astype(x.dtype), [("B", "T", 3, 8)], _covers,
          expect_graph("MatMul:BxTx3x6", match="exact")),
+    Case("weight_in_front", lambda x: lax.dot_general(_W.astype(x.dtype), x, (((0,), (2,)), ((), ()))), [("B", "T", 8)],
+         _covers, expect_graph("MatMul:BxTx6 -> Transpose:6xBxT", match="exact")),
+    Case("einsum_with_a_weight_in_front",
+         lambda x: jnp.einsum("btd,dr,ro->bto", x, _DOWN.astype(x.dtype), _UP.astype(x.dtype)), [("B", "T", 8)],
+         _covers,
+         expect_graph("MatMul:BxTx2 -> MatMul:BxTx6", match="exact")),
     Case("tied_table", lambda x: x @ _TABLE.astype(x.dtype).T, [(5, 8)], _covers),
     Case("tied_table_of_embeddings", _tied, [(("B", "T"), np.int32)], _covers,
          expect_graph("Reshape -> Gemm -> Reshape:BxTx300", absent=["MatMul", "Transpose"])),

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 
 import onnx_ir as ir
 from jax2onnx_graph.errors import TargetError
 from jax2onnx_graph.passes import make_names_unique
 from jax2onnx_graph.targets import Target
+from jax2onnx_runtime.mixed_bits import write_mixed_bits
 from jax2onnx_runtime.quantization import Mode, Quantization
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from jax2onnx_onnxruntime._quantization.dequantised import dequantised_weights
 from jax2onnx_onnxruntime._quantization.half import half_precision
 from jax2onnx_onnxruntime._quantization.integers import dynamic_integers, static_integers
+from jax2onnx_onnxruntime._quantization.mixed import chosen_bits
 from jax2onnx_onnxruntime._quantization.prepare import prepared
 from jax2onnx_onnxruntime._quantization.selection import excluded_nodes
-from jax2onnx_onnxruntime._quantization.weights import blocked_weights
+from jax2onnx_onnxruntime._quantization.weights import BlockedWeights, blocked_weights
 
 __all__ = ["quantize"]
 
@@ -29,6 +33,8 @@ _QUANTIZERS: Mapping[Mode, _Quantizer] = {
     "static_int8": static_integers,
     "float16": half_precision,
     "bfloat16": half_precision,
+    "int4_qdq": dequantised_weights,
+    "float8": dequantised_weights,
 }
 
 
@@ -39,11 +45,15 @@ def quantize(model: ir.Model, request: Quantization, target: Target) -> ir.Model
       OptionError: a pattern of `exclude` matches nothing, or nothing is left to quantise.
       TargetError: ONNX Runtime's quantizer fails.
     """
+    if request.tolerance is not None:
+        return _mixed(model, request, target)
     to_half = _QUANTIZERS[request.mode] is half_precision
     copy = prepared(model, plain_products=not to_half)
     excluded = excluded_nodes(copy, request)
     try:
         result = _QUANTIZERS[request.mode](copy, request, excluded)
+    except TargetError:
+        raise
     except Exception as error:
         raise TargetError(
             f"ONNX Runtime cannot quantise the model to {request.mode} ({type(error).__name__}: {error})."
@@ -55,4 +65,16 @@ def quantize(model: ir.Model, request: Quantization, target: Target) -> ir.Model
     result.metadata_props.clear()
     result.metadata_props.update(model.metadata_props)
     result.graph.name = model.graph.name
+    return result
+
+
+def _mixed(model: ir.Model, request: Quantization, target: Target) -> ir.Model:
+    """The model with as few bits in each weight as the tolerance of the request allows, which its metadata tell."""
+    copy = prepared(model, plain_products=True)
+    weights = BlockedWeights(request.weights_per_scale)
+    chosen = chosen_bits(copy, request, excluded_nodes(copy, request), weights)
+    bits = {weight.name: weight.bits for weight in chosen.weights}
+    plain = dataclasses.replace(request, tolerance=None, calibration=None, bits=bits)
+    result = quantize(model, plain, target)
+    write_mixed_bits(result, chosen)
     return result

@@ -73,6 +73,8 @@ class _Conversion:
         for value in values:
             if value.dtype == _FLOAT:
                 value.type = ir.TensorType(self.dtype)
+                if value.is_initializer() and value.const_value is not None:  # the default of an optional input
+                    value.const_value = _as(value.const_value, self.dtype)
 
     def convert(self, editor: GraphEditor) -> None:
         """Convert the nodes of a graph, in order, so that the types of operands are settled."""

@@ -21,6 +21,8 @@ _LISTED = 6
 _OPERATORS: Mapping[Mode, Collection[str] | None] = {
     "int4": ("MatMul",),
     "int8": ("MatMul",),
+    "int4_qdq": ("MatMul",),
+    "float8": ("MatMul",),
     "dynamic_int8": ("MatMul", "LSTM", *CONVOLUTIONS),
     "static_int8": ("MatMul", *CONVOLUTIONS),
     "float16": None,
@@ -29,7 +31,7 @@ _OPERATORS: Mapping[Mode, Collection[str] | None] = {
 
 
 def excluded_nodes(model: ir.Model, request: Quantization) -> frozenset[str]:
-    """The names of the nodes that the patterns leave out.
+    """The names of the nodes that the patterns leave out, and of those that read optional inputs.
 
     A pattern is the name of a node, of a weight that it reads, or of a module above it ("blocks.0", "head"), with the
     wildcards of file names.
@@ -40,6 +42,9 @@ def excluded_nodes(model: ir.Model, request: Quantization) -> frozenset[str]:
     nodes = list(walk(model.graph))
     weights = {node: [*_weights(node)] for node in nodes}
     excluded = {node.name or "" for pattern in request.exclude for node in _matching(pattern, weights)}
+    if _OPERATORS[request.mode] is not None:
+        # ONNX Runtime's quantizers take an initializer for a constant, though a run may be given something else.
+        excluded |= {node.name or "" for node in nodes if any(v is not None and _is_optional(v) for v in node.inputs)}
     operators = _OPERATORS[request.mode]
     found = [node for node in nodes if weights[node] and (operators is None or node.op_type in operators)]
     if not found:
@@ -50,6 +55,11 @@ def excluded_nodes(model: ir.Model, request: Quantization) -> frozenset[str]:
             f"There is nothing to quantise to {request.mode}: exclude leaves out all of the model's weights."
         )
     return frozenset(excluded)
+
+
+def _is_optional(value: ir.Value) -> bool:
+    """Whether a value is an input with a default."""
+    return value.is_graph_input() and value.is_initializer()
 
 
 def _weights(node: ir.Node) -> Iterator[str]:

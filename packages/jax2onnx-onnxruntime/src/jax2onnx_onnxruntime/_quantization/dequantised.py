@@ -1,0 +1,133 @@
+"""Weights of few bits in standard operators: `DequantizeLinear` in front of each product."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.errors import TargetError
+from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.opsets import raise_opset
+from jax2onnx_graph.progress import steps
+from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_runtime.quantization import Quantization
+
+from jax2onnx_onnxruntime._quantization.weights import quantisable_weight
+from jax2onnx_onnxruntime.loading import load
+
+__all__ = ["dequantised_weights", "stored"]
+
+# The first opset whose DequantizeLinear takes blocks, and 4 bits.
+_OPSET = 21
+#: How much noise a product may have beside that with the weights of the file: activations may be rounded to 8 bits in blocks.
+_NOISE = 0.03
+
+
+def dequantised_weights(model: ir.Model, request: Quantization, excluded: frozenset[str]) -> ir.Model:
+    """The model with `DequantizeLinear` of weights in few bits in front of each product.
+
+    Raises:
+      TargetError: a node means something else at the opset that this needs, or the runtime computes with other weights than
+        the file has.
+    """
+    raise_opset(model, _OPSET)
+    _check_runtime(request)
+    _DequantisedWeights(request, excluded)(model)
+    return model
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """A weight as DequantizeLinear takes it.
+
+    Attributes:
+      numbers: the weight, divided by the scales and rounded.
+      scales: what the numbers are multiplied with.
+      attributes: those of the operator.
+    """
+
+    numbers: Array
+    scales: Array
+    attributes: dict[str, int]
+
+    def restored(self) -> Array:
+        """The weight that a product reads."""
+        size = self.attributes.get("block_size")
+        scales = self.scales if size is None else np.repeat(self.scales, size, axis=0)[: len(self.numbers)]
+        return self.numbers.astype(np.float32) * scales
+
+
+def stored(weight: Array, request: Quantization) -> Stored:
+    """A weight in few bits: whole numbers of 4 bits, with a scale for each block of a column, or float8 (E4M3), with one for each column."""
+    if request.mode == "float8":
+        scales = _scale(weight, 0, 448.0)
+        return Stored((weight / scales).astype(ml_dtypes.float8_e4m3fn), scales, {"axis": 1})
+    size, (rows, columns) = request.weights_per_scale, weight.shape
+    blocks = np.pad(weight, ((0, -rows % size), (0, 0))).reshape(-1, size, columns)
+    scales = _scale(blocks, 1, 7.0)
+    numbers = np.rint(blocks / scales[:, None]).reshape(-1, columns)[:rows].astype(ml_dtypes.int4)
+    return Stored(numbers, scales, {"axis": 0, "block_size": size})
+
+
+def _scale(weight: Array, axis: int, largest: float) -> Array:
+    """What the largest numbers along an axis are divided by to be `largest`; 1 where all are 0."""
+    most = np.abs(weight).max(axis=axis, initial=0.0)
+    return np.where(most > 0, most / largest, 1.0).astype(np.float32)
+
+
+class _DequantisedWeights(GraphPass):
+    """Products with weights, but for those that are left out, with dequantised ones.
+
+    1. `MatMul(x, w)` becomes `MatMul(x, DequantizeLinear(numbers, scales))`, once for all products of a weight in a graph.
+    """
+
+    def __init__(self, request: Quantization, excluded: frozenset[str]) -> None:
+        super().__init__()
+        self._request, self._excluded = request, excluded
+
+    def rewrite_graph(self, editor: GraphEditor) -> None:
+        """Apply the rule above to one graph."""
+        made: dict[ir.Value, ir.Value] = {}
+        nodes = [(node, quantisable_weight(node, self._excluded)) for node in editor.nodes()]
+        for node, weight in steps("quantise", [(node, weight) for node, weight in nodes if weight is not None]):
+            if weight not in made:
+                tensor = constant_tensor(weight)
+                assert tensor is not None
+                few = stored(tensor.numpy(), self._request)
+                operands = [
+                    editor.derived(weight, ir.Tensor(few.numbers), "numbers"),
+                    editor.derived(weight, ir.Tensor(few.scales), "scales"),
+                ]
+                made[weight] = editor.before(node).op.DequantizeLinear(*operands, **few.attributes)
+            node.replace_input_with(1, made[weight])
+            editor.modified = True
+
+
+def _check_runtime(request: Quantization) -> None:
+    """Raise TargetError unless the runtime computes a product with the weights that a file has."""
+    rng = np.random.default_rng(0)
+    weight, rows = rng.normal(size=(2 * request.weights_per_scale, 16)).astype(np.float32), 4
+    few = stored(weight, request)
+    x = rng.normal(size=(rows, len(weight))).astype(np.float32)
+    size = len(weight)
+    model = ir.from_onnx_text(
+        f'<ir_version: 10, opset_import: ["" : {_OPSET}]> g (float[{rows},{size}] x, float[{size},16] w) => (float[{rows},16] y) '
+        "{ y = MatMul(x, w) }"
+    )
+    value = model.graph.inputs.pop()
+    value.const_value = ir.Tensor(weight, name="w")
+    model.graph.register_initializer(value)
+    model.graph.node(0).name = "product"
+    _DequantisedWeights(request, frozenset())(model)
+    (found,) = load(model)({"x": x})
+    wanted = x @ few.restored()
+    noise = float(np.linalg.norm(found - wanted) / np.linalg.norm(wanted))
+    if not noise <= _NOISE:
+        raise TargetError(
+            f"This ONNX Runtime computes products with weights in {request.mode} that differ from those of the file by {noise:.0%}, so that "
+            'precision would be dropped silently. Take mode "int8" or "float16".'
+        )

@@ -1,0 +1,251 @@
+"""How many bits each weight gets so that a tolerance is held: the noise of each alone is measured, then the cheapest choice is sought.
+
+All measurements are runs of one model, which is loaded once: each of its products computes in full precision or with one of the quantised
+weights, as an input tells it. With n weights there are 2n + 1 settings to measure for int4 (n + 1 for int8), and about log2(2n) more to find the
+choice, each on all of the calibration data.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.build.attributes import attributes_of
+from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.progress import steps
+from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.traversal import walk
+from jax2onnx_runtime.accuracy import accuracy
+from jax2onnx_runtime.mixed_bits import FULL_PRECISION, MixedBits, WeightBits
+from jax2onnx_runtime.quantization import Quantization
+
+from jax2onnx_onnxruntime._quantization.weights import BlockedWeights, quantisable_weight, requested_bits
+from jax2onnx_onnxruntime.loading import load
+
+__all__ = ["chosen_bits"]
+
+_SWITCH = "jax2onnx_bits"
+_MORE = (4, 8, FULL_PRECISION)
+
+#: How many bits each weight has, in their order.
+_Setting = tuple[int, ...]
+
+
+def chosen_bits(
+    model: ir.Model, request: Quantization, excluded: frozenset[str], quantised: BlockedWeights
+) -> MixedBits:
+    """The bits of each weight of a prepared model, so that no output has more noise than the request tolerates.
+
+    Raises:
+      OptionError: the outputs are no numbers, or even one weight in fewer bits is too much.
+    """
+    assert request.tolerance is not None, "it is asked for a tolerance alone"
+    weights = _weights(model, excluded)
+    levels = [bits for bits in _MORE if bits >= requested_bits(request)]
+    sizes = {(i, bits): _bytes(w, bits, quantised) for i, w in enumerate(weights) for bits in levels}
+    noise = _Noise(model, request, excluded, quantised, weights, levels)
+    fewest: _Setting = (levels[0],) * len(weights)
+    uniform = noise.of(fewest)
+    alone: dict[tuple[int, int], float] = {}
+    chosen, found = fewest, uniform
+    if uniform > request.tolerance:
+        full = (FULL_PRECISION,) * len(weights)
+        places = [(i, bits) for i in range(len(weights)) for bits in levels[:-1]]
+        alone = {(i, bits): noise.of(_with(full, i, bits)) for i, bits in steps("choose bits", places)}
+        chosen, found = _cheapest(noise.of, _upgrades(alone, sizes, levels), fewest, request.tolerance)
+    if all(bits == FULL_PRECISION for bits in chosen):
+        raise OptionError(
+            f"No weight can be in {' or '.join(map(str, levels[:-1]))} bits with a tolerance of {request.tolerance:g}: the least noise is "
+            f"{min(alone.values()):.2g}. Give a higher tolerance, or another mode."
+        )
+    entries = [
+        WeightBits(w.name or "", bits, {b: alone[i, b] for b in levels[:-1] if (i, b) in alone}, sizes[i, bits])
+        for i, (w, bits) in enumerate(zip(weights, chosen, strict=True))
+    ]
+    entries.sort(key=lambda entry: -max(entry.noise.values(), default=0.0))
+    return MixedBits(request.tolerance, uniform, found, sum(sizes[i, levels[0]] for i in range(len(weights))), entries)
+
+
+def _weights(model: ir.Model, excluded: frozenset[str]) -> list[ir.Value]:
+    found = (quantisable_weight(node, excluded) for node in walk(model.graph))
+    return list(dict.fromkeys(weight for weight in found if weight is not None))
+
+
+def _bytes(weight: ir.Value, bits: int, quantised: BlockedWeights) -> int:
+    tensor = constant_tensor(weight)
+    assert tensor is not None
+    return tensor.nbytes if bits == FULL_PRECISION else quantised.get(weight, bits).bytes
+
+
+def _with(setting: _Setting, place: int, bits: int) -> _Setting:
+    return (*setting[:place], bits, *setting[place + 1 :])
+
+
+# The choice.
+
+
+@dataclasses.dataclass(frozen=True)
+class _Upgrade:
+    """More bits for a weight: what they save in squared noise for each byte more, if noise of weights adds up."""
+
+    place: int
+    bits: int
+    gain: float
+
+
+def _upgrades(
+    alone: Mapping[tuple[int, int], float], sizes: Mapping[tuple[int, int], int], levels: Sequence[int]
+) -> list[_Upgrade]:
+    """All upgrades, those first that save most for a byte; a weight's come in the order of their bits."""
+    found: list[_Upgrade] = []
+    for place in sorted({i for i, _ in alone}):
+        at = levels[0]
+        while at != FULL_PRECISION:
+            gains = {bits: _gain(alone, sizes, place, at, bits) for bits in levels if bits > at}
+            at = max(gains, key=lambda bits: gains[bits])
+            found.append(_Upgrade(place, at, gains[at]))
+    return sorted(found, key=lambda upgrade: -upgrade.gain)
+
+
+def _gain(
+    alone: Mapping[tuple[int, int], float], sizes: Mapping[tuple[int, int], int], place: int, before: int, after: int
+) -> float:
+    saved = alone[place, before] ** 2 - alone.get((place, after), 0.0) ** 2
+    return saved / max(sizes[place, after] - sizes[place, before], 1)
+
+
+def _cheapest(
+    noise: Callable[[_Setting], float], upgrades: Sequence[_Upgrade], fewest: _Setting, tolerance: float
+) -> tuple[_Setting, float]:
+    """The first of the settings that upgrades make one after another which holds the tolerance, by halving; and its noise."""
+    settings = [fewest]
+    for upgrade in upgrades:
+        settings.append(_with(settings[-1], upgrade.place, upgrade.bits))
+    low, high, found = 0, len(settings) - 1, 0.0  # too much noise; none at all
+    while high - low > 1:
+        middle = (low + high) // 2
+        measured = noise(settings[middle])
+        low, high, found = (low, middle, measured) if measured <= tolerance else (middle, high, found)
+    return settings[high], found
+
+
+# The measurement.
+
+
+class _Noise:
+    """The noise of settings, measured on the calibration data of a request.
+
+    Args:
+      model: the prepared model.
+      request: how it is quantised.
+      excluded: the names of the nodes that stay.
+      quantised: the weights in fewer bits.
+      weights: those of the products.
+      levels: the bits that a weight may have.
+    """
+
+    def __init__(
+        self, model: ir.Model, request: Quantization, excluded: frozenset[str], quantised: BlockedWeights,
+        weights: Sequence[ir.Value], levels: Sequence[int],
+    ) -> None:  # fmt: skip
+        self._runs, self._levels = list(request.calibration or ()), list(levels)
+        copy = model.clone()
+        copy.opset_imports["com.microsoft"] = 1
+        place = {weight.name or "": i for i, weight in enumerate(weights)}
+        _Switched(excluded, quantised, place, levels[:-1])(copy)
+        self._run = load(copy)
+        self._names = [value.name or "" for value in model.graph.outputs]
+        full = self._outputs((FULL_PRECISION,) * len(weights))
+        floats = [i for i, array in enumerate(full[0]) if array.dtype.kind not in "biuOSU"]
+        if not floats:
+            raise OptionError(
+                "A tolerance is about noise in numbers, and no output of the model is of floating-point numbers."
+            )
+        self._floats, self._full = floats, full
+
+    def of(self, setting: _Setting) -> float:
+        """The share of noise in the worst output: the size of the difference relative to that of the output."""
+        runs = zip(map(self._chosen, self._full), map(self._chosen, self._outputs(setting)), strict=True)
+        worst = accuracy([self._names[i] for i in self._floats], runs).worst.snr
+        return float(10 ** (-worst / 20))
+
+    def _chosen(self, outputs: Sequence[Array]) -> list[Array]:
+        return [outputs[i] for i in self._floats]
+
+    def _outputs(self, setting: _Setting) -> list[list[Array]]:
+        switch = np.array([self._levels.index(bits) for bits in setting], np.int64)
+        return [self._run({**feeds, _SWITCH: switch}) for feeds in self._runs]
+
+
+class _Switched(GraphPass):
+    """Products with weights in all precisions, one of which is computed.
+
+    1. `MatMul(x, w)` becomes `If(bits[i] == 0, MatMulNBits of 4 bits, If(bits[i] == 1, MatMulNBits of 8 bits, MatMul(x, w)))`, where
+       `bits` is a new input and i the number of the weight.
+    """
+
+    def __init__(
+        self, excluded: frozenset[str], quantised: BlockedWeights, place: Mapping[str, int], levels: Sequence[int]
+    ) -> None:
+        super().__init__()
+        self._excluded, self._quantised, self._place, self._levels = excluded, quantised, place, list(levels)
+        self._switch: ir.Value | None = None
+        self._inside: set[ir.Node] = set()  # of the branches that are made here, which the pass visits, too
+
+    def rewrite_graph(self, editor: GraphEditor) -> None:
+        """Apply the rule above to one graph."""
+        if self._switch is None:  # the main graph comes first
+            self._switch = ir.Value(
+                name=_SWITCH, type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([len(self._place)])
+            )
+            editor.graph.inputs.append(self._switch)
+        for node in list(editor.nodes()):
+            weight = quantisable_weight(node, self._excluded)
+            if weight is not None and node not in self._inside:
+                self._choose(editor, node, weight)
+
+    def _choose(self, editor: GraphEditor, node: ir.Node, weight: ir.Value) -> None:
+        builder, result = editor.before(node), node.outputs[0]
+        assert self._switch is not None
+        number = builder.op.Gather(self._switch, editor.constant(np.array(self._place[weight.name or ""], np.int64)))
+        made = _copied(ir.node("MatMul", list(node.inputs)), result)
+        self._inside.add(made)
+        for index in reversed(range(len(self._levels))):
+            quantised = self._quantised.get(weight, self._levels[index])
+            operands = [
+                editor.derived(weight, t, f"{what}{self._levels[index]}") for what, t in quantised.operands.items()
+            ]
+            few = ir.Node(
+                "com.microsoft",
+                "MatMulNBits",
+                [node.inputs[0], *operands],
+                attributes_of(quantised.attributes),
+                version=1,
+            )
+            condition = builder.op.Equal(number, editor.constant(np.array(index, np.int64)))
+            branches = [
+                ir.AttrGraph("then_branch", _branch(editor, [_copied(few, result)])),
+                ir.AttrGraph("else_branch", _branch(editor, [made])),
+            ]
+            made = _copied(ir.Node("", "If", [condition], branches), result)
+        editor.insert_before(node, made)
+        name = result.name
+        editor.replace(node, made.outputs[0])
+        made.outputs[0].name = name
+
+
+def _copied(node: ir.Node, like: ir.Value) -> ir.Node:
+    """A node with a result of the type and shape of another value."""
+    node.outputs[0].type, node.outputs[0].shape = like.type, like.shape
+    return node
+
+
+def _branch(editor: GraphEditor, nodes: Sequence[ir.Node]) -> ir.Graph:
+    for node in nodes:
+        node.outputs[0].name = editor.value_name("branch")
+    return ir.Graph([], [nodes[-1].outputs[0]], nodes=nodes, name="branch")

@@ -1,0 +1,104 @@
+"""Weights behind DequantizeLinear: 4 bits in blocks, and float8."""
+
+from __future__ import annotations
+
+import functools
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from jax2onnx_graph.errors import TargetError
+from jax2onnx_onnxruntime._quantization import dequantised
+from jax2onnx_onnxruntime._quantization.dequantised import stored
+from jax2onnx_onnxruntime.loading import load
+from jax2onnx_onnxruntime.runtime import OrtRuntime
+from jax2onnx_onnxruntime.target import OnnxRuntime
+from jax2onnx_runtime.quantization import Mode, Quantization
+from onnx.reference import ReferenceEvaluator
+
+quantize = functools.partial(OrtRuntime().quantize, target=OnnxRuntime())
+RNG = np.random.default_rng(0)
+WEIGHT = RNG.normal(size=(70, 24)).astype(np.float32)  # blocks of 32 do not fill the rows
+X = RNG.normal(size=(5, 70)).astype(np.float32)
+MODES: list[Mode] = ["int4_qdq", "float8"]
+
+
+@pytest.fixture
+def model() -> ir.Model:
+    made = ir.from_onnx_text(
+        '<ir_version: 9, opset_import: ["" : 18]> g (float[N,70] x, float[70,24] w) => (float[N,24] y) { y = MatMul(x, w) }'
+    )
+    value = made.graph.inputs.pop()
+    value.const_value = ir.Tensor(WEIGHT, name="w")
+    made.graph.register_initializer(value)
+    return made
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_file_is_of_standard_operators(model: ir.Model, mode: Mode) -> None:
+    proto = ir.to_proto(quantize(model, Quantization(mode)))
+    onnx.checker.check_model(proto, full_check=True)
+    assert {node.domain for node in proto.graph.node} == {""}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_runtime_of_the_standard_computes_with_the_weights_of_the_file(model: ir.Model, mode: Mode) -> None:
+    proto = ir.to_proto(quantize(model, Quantization(mode)))
+    wanted = X @ stored(WEIGHT, Quantization(mode)).restored()
+    (found, *_) = ReferenceEvaluator(proto).run(None, {"x": X})
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_runtime_computes_with_the_weights_of_the_file(model: ir.Model, mode: Mode) -> None:
+    wanted = X @ stored(WEIGHT, Quantization(mode)).restored()
+    found = load(quantize(model, Quantization(mode)))({"x": X})[0]
+    assert np.linalg.norm(found - wanted) < 0.02 * np.linalg.norm(wanted)
+
+
+@pytest.mark.parametrize(("mode", "noise"), [("int4_qdq", 0.12), ("float8", 0.04)])
+def test_the_noise_is_that_of_the_type(mode: Mode, noise: float) -> None:
+    restored = stored(WEIGHT, Quantization(mode)).restored()
+    assert np.linalg.norm(restored - WEIGHT) < noise * np.linalg.norm(WEIGHT)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_zeros_stay_zeros(mode: Mode) -> None:
+    np.testing.assert_array_equal(stored(np.zeros((64, 3), np.float32), Quantization(mode)).restored(), 0)
+
+
+def test_the_largest_numbers_are_exact_in_float8() -> None:
+    largest = np.abs(WEIGHT).max(axis=0)
+    restored = np.abs(stored(WEIGHT, Quantization("float8")).restored()).max(axis=0)
+    np.testing.assert_allclose(restored, largest, rtol=1e-6)
+
+
+def test_the_types_are_those_of_the_modes(model: ir.Model) -> None:
+    types = {mode: quantize(model, Quantization(mode)).graph.initializers["w.numbers"].dtype for mode in MODES}
+    assert types == {"int4_qdq": ir.DataType.INT4, "float8": ir.DataType.FLOAT8E4M3FN}
+
+
+def test_a_runtime_that_drops_precision_is_refused(model: ir.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runtime that casts what it reads to whole numbers computes something else than the file says."""
+
+    def casting(made: ir.Model) -> object:
+        loaded = load(made)
+        return lambda feeds: [array.astype(np.int32).astype(np.float32) for array in loaded(feeds)]
+
+    monkeypatch.setattr(dequantised, "load", casting)
+    with pytest.raises(TargetError, match=r"differ from those of the file by .* so that precision would be dropped"):
+        quantize(model, Quantization("float8"))
+
+
+def test_a_node_that_changes_its_meaning_is_refused() -> None:
+    made = ir.from_onnx_text(
+        """<ir_version: 9, opset_import: ["" : 18]> g (float[N,70] x, float[70,24] w) => (float[N,24] y)
+           { z = GroupNormalization<num_groups=1>(x, s, s) y = MatMul(z, w) }""".replace("(x, s, s)", "(x, x, x)")
+    )
+    value = made.graph.inputs.pop()
+    value.const_value = ir.Tensor(WEIGHT.astype(ml_dtypes.bfloat16).astype(np.float32), name="w")
+    made.graph.register_initializer(value)
+    with pytest.raises(TargetError, match=r"GroupNormalization .* means something else at opset 21"):
+        quantize(made, Quantization("float8"))
