@@ -189,9 +189,8 @@ class PortableProgram:
           TargetError: the runtime is not installed, or cannot run the model.
         """
         options = RuntimeOptions(threads, providers, session_options, graph_optimization_level)
-        given = {**self.interface.variables, **self._first_values(initial or {})}
         return self._runnable.open_session(
-            TemplateSteps(self.interface, self.model), self._space, initial=given,
+            TemplateSteps(self.interface, self.model), self._space, initial=self._first_values(initial or {}), held=self.interface.variables,
             sizes=StateSizes(sizes or {}, window or {}, limits or {}), options=options,
         )  # fmt: skip
 

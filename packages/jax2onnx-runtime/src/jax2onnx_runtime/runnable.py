@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
@@ -97,7 +98,7 @@ class RunnableModel:
 
     def open_session(
         self, interface: StepInterface, space: SymbolSpace, *, initial: Mapping[str, Array], sizes: StateSizes,
-        options: RuntimeOptions,
+        options: RuntimeOptions, held: Mapping[str, Array] = MappingProxyType({}),
     ) -> ModelSession:  # fmt: skip
         """Load the model to run it step by step, with the states that its metadata names.
 
@@ -107,13 +108,14 @@ class RunnableModel:
           initial: first values of states by the names of inputs; the others begin with zeros, those that grow empty.
           sizes: sizes of symbols in the states.
           options: how the runtime is to run the model.
+          held: values of states that the model was exported with, which are first values in the sizes that are asked for.
 
         Raises:
           OptionError: an option fits no state, or the first value of a state does not follow from them.
         """
         return open_session(
             self.model, lambda pairs: self.runtime.installed().open(self.model, pairs, options), interface, space,
-            initial=initial, sizes=sizes,
+            initial=initial, sizes=sizes, held=held,
         )  # fmt: skip
 
 

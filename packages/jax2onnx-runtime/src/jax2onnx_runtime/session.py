@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -250,14 +251,15 @@ class ModelSession:
     def _with_slots(self, state: _State, first: Array, slots: Mapping[str, Sequence[int]]) -> Array:
         """A state with some entries along some axes as they were at first."""
         array = self._loaded.read(state.name)
+        fitting = _of_shape(first, array.shape)
         for axis, label in enumerate(state.labels):
             if label not in slots:
                 continue
-            if array.shape != first.shape:
+            if fitting is None:
                 raise OptionError(f"The state {state} has another size than at first; it can be reset as a whole only.")
             place = (slice(None),) * axis + (list(slots[label]),)
             try:
-                array[place] = first[place]
+                array[place] = fitting[place]
             except IndexError as error:
                 raise OptionError(
                     f"reset: {label}={slots[label]!r} are no entries along an axis of {array.shape[axis]}."
@@ -265,7 +267,10 @@ class ModelSession:
         return array
 
     def resize(self, **sizes: int) -> None:
-        """Give the axes of the states that are shown as a symbol another size: cut at the end, or filled with zeros there."""
+        """Give the axes of the states that are shown as a symbol another size: cut at the end, or filled there.
+
+        What is new is as all entries along the axes were at first, or zeros where these differed.
+        """
         _check_labels("resize", sizes, {label for state in self._states.values() for label in state.labels})
         with self._lock:
             for name, state in self._states.items():
@@ -275,7 +280,8 @@ class ModelSession:
     def _resize(self, name: str, state: _State, sizes: Mapping[str, int]) -> None:
         old = self._loaded.read(name)
         shape = tuple(sizes.get(label, size) for label, size in zip(state.labels, old.shape, strict=True))
-        new = np.zeros(shape, old.dtype)
+        first = _of_shape(self._initial[name], shape)
+        new = np.zeros(shape, old.dtype) if first is None else first.copy()
         common = tuple(slice(min(a, b)) for a, b in zip(shape, old.shape, strict=True))
         new[common] = old[common]
         self.state[name] = new
@@ -295,7 +301,7 @@ class ModelSession:
 
 def open_session(
     model: ir.Model, load: Callable[[Sequence[StatePair]], StatefulModel], interface: StepInterface, space: SymbolSpace,
-    *, initial: Mapping[str, Array], sizes: StateSizes,
+    *, initial: Mapping[str, Array], sizes: StateSizes, held: Mapping[str, Array] = MappingProxyType({}),
 ) -> ModelSession:  # fmt: skip
     """A session of a model with the states that its metadata names.
 
@@ -306,6 +312,7 @@ def open_session(
       space: the sizes that the symbols may have.
       initial: first values of states; the others begin with zeros, those that grow empty.
       sizes: sizes of symbols in the states.
+      held: values of states that the model was exported with, which are first values in the sizes that are asked for.
 
     Raises:
       OptionError: something in `initial` or `sizes` fits no state, or the first value of a state does not follow from them.
@@ -326,11 +333,49 @@ def open_session(
     _check_labels("limits", sizes.limits, growing)
     for state in states.values():
         _check_returns(state, sizes)
-    first = {
-        name: np.asarray(initial[name]) if name in initial else _zeros(s, sizes.sizes, space)
-        for name, s in states.items()
-    }
+    first = {name: _first(state, initial, held, sizes.sizes, space) for name, state in states.items()}
     return ModelSession(load(pairs), interface, space, states, sizes, first)
+
+
+def _first(
+    state: _State, initial: Mapping[str, Array], held: Mapping[str, Array], sizes: Mapping[str, int], space: SymbolSpace
+) -> Array:
+    """The first value of a state: the given one, that which the model was exported with, or zeros."""
+    if state.name in initial:
+        return np.asarray(initial[state.name])
+    if state.name not in held:
+        return _zeros(state, sizes, space)
+    value = held[state.name]
+    known = {**{dim: n for dim, n in zip(state.dims, value.shape, strict=True) if isinstance(dim, str)}, **sizes}
+    shape = tuple(_size(dim, known, space) for dim in state.dims)
+    found = _of_shape(value, shape)
+    if found is None:
+        raise OptionError(
+            f"The state {state} was exported with a value of shape {value.shape} that is not the same everywhere along the axes "
+            f"that change, so that it has none of shape {shape}. Give the value, initial={{{state.name!r}: …}}, or export "
+            "the model before its first step."
+        )
+    return found
+
+
+def _size(dim: int | str, sizes: Mapping[str, int], space: SymbolSpace) -> int:
+    """The size of a dimension, some of whose symbols, or which itself, has a size."""
+    if isinstance(dim, int):
+        return dim
+    symbols = symbols_in(dim)
+    return space.evaluate(dim, sizes) if dim not in symbols and symbols <= sizes.keys() else sizes[dim]
+
+
+def _of_shape(array: Array, shape: tuple[int, ...]) -> Array | None:
+    """An array of that shape with the numbers of another one, which are the same along the axes that differ; else None."""
+    changes = [a != b for a, b in zip(array.shape, shape, strict=True)]
+    if not any(changes):
+        return array
+    if any(size == 0 for size, change in zip(array.shape, changes, strict=True) if change):
+        return None
+    bits = array.view(f"u{array.itemsize}") if array.dtype != bool else array
+    row = tuple(slice(1 if change else None) for change in changes)
+    return np.broadcast_to(array[row], shape) if (bits == bits[row]).all() else None
 
 
 def _check_labels(option: str, values: Mapping[str, int], known: set[str]) -> None:
