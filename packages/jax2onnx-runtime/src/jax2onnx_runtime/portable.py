@@ -86,6 +86,7 @@ class PortableProgram:
       target: what the model is made for.
       reporter: the pickled `Reporter`, which is unpickled when a report is asked for, and needs jax2onnx-report.
       measurements: what `verify` and `profile` found.
+      file: the file that the model was read from, which the runtime loads.
     """
 
     model: ir.Model
@@ -94,6 +95,7 @@ class PortableProgram:
     target: Target
     reporter: bytes
     measurements: Measurements = dataclasses.field(default_factory=Measurements)
+    file: Path | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         return unpickled, (
@@ -128,7 +130,7 @@ class PortableProgram:
 
     @functools.cached_property
     def _runnable(self) -> RunnableModel:
-        return RunnableModel(self.model, self.runtime)
+        return RunnableModel(self.model, self.runtime, self.file)
 
     @functools.cached_property
     def _space(self) -> SymbolSpace:
@@ -282,7 +284,11 @@ class PortableProgram:
         request = Quantization(mode, block_size, exclude, feeds, keep_io_types)
         model = self.runtime.quantize(self.model, request, self.target)
         return dataclasses.replace(
-            self, model=model, interface=self.interface.with_element_types(model), measurements=Measurements()
+            self,
+            model=model,
+            interface=self.interface.with_element_types(model),
+            measurements=Measurements(),
+            file=None,
         )
 
     def specialize(self, **values: int) -> PortableProgram:
@@ -308,6 +314,11 @@ class PortableProgram:
 
     @functools.cached_property
     def _reporter(self) -> Reporter:
+        if not self.reporter:
+            raise OptionError(
+                "A program that was loaded from a folder has no report: how it was exported is known where that was done. Save the "
+                "report there, program.save_report(path)."
+            )
         found: Reporter = pickle.loads(self.reporter)  # noqa: S301  (it came in a pickle)
         return found
 

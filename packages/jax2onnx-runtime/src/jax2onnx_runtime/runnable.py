@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 
 from jax2onnx_graph import ir
@@ -45,15 +46,22 @@ class RunnableModel:
     Attributes:
       model: the model, of any producer.
       runtime: the runtime.
+      file: the file that the model was read from, which the runtime then loads itself.
     """
 
     model: ir.Model
     runtime: Runtime
+    file: Path | None = None
+
+    @property
+    def source(self) -> ir.Model | Path:
+        """The file of the model, or the model itself where it has none."""
+        return self.file or self.model
 
     @functools.cached_property
     def loaded(self) -> LoadedModel:
         """The loaded model: named arrays → outputs in order."""
-        return self.runtime.installed().load(self.model)
+        return self.runtime.installed().load(self.source)
 
     def __call__(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Run the model: an array for each input by name → the outputs in order."""
@@ -114,7 +122,7 @@ class RunnableModel:
           OptionError: an option fits no state, or the first value of a state does not follow from them.
         """
         return open_session(
-            self.model, lambda pairs: self.runtime.installed().open(self.model, pairs, options), interface, space,
+            self.model, lambda pairs: self.runtime.installed().open(self.source, pairs, options), interface, space,
             initial=initial, sizes=sizes, held=held,
         )  # fmt: skip
 

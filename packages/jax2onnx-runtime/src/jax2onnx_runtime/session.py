@@ -7,12 +7,10 @@ import dataclasses
 import os
 import re
 import threading
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from jax2onnx_graph import ir
@@ -23,11 +21,15 @@ from jax2onnx_graph.metadata import DIMS_KEY, StatePair, read_states
 from jax2onnx_graph.options import check_mapping
 from jax2onnx_graph.saving.files import checked_path
 
+from jax2onnx_runtime.array_files import UNREADABLE, read_arrays, restored, write_arrays
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.sizes import SymbolSpace
 from jax2onnx_runtime.states import StatefulModel
 
-__all__ = ["ModelSession", "StateSizes", "States", "StepInterface", "open_session"]
+__all__ = ["Lock", "ModelSession", "StateSizes", "States", "StepInterface", "open_session"]
+
+Lock: TypeAlias = contextlib.AbstractContextManager[object]
+"""What one thread at a time holds, more than once if it likes."""
 
 # Between the labels of dimensions, not between the operands in one.
 _SEPARATOR = re.compile(r", (?![^()]*\))")
@@ -67,6 +69,17 @@ class StateSizes:
     window: Mapping[str, int] = dataclasses.field(default_factory=dict)
     limits: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
+    def of(self, model: ir.Model) -> StateSizes:
+        """Those that are about the states of a model, among others."""
+        states = [_state(model, pair) for pair in read_states(model)]
+        labels = {label for state in states for label in state.labels}
+        growing = {state.labels[state.grows] for state in states if state.grows is not None}
+
+        def chosen(sizes: Mapping[str, int], known: set[str]) -> dict[str, int]:
+            return {label: size for label, size in sizes.items() if label in known}
+
+        return StateSizes(chosen(self.sizes, labels), chosen(self.window, growing), chosen(self.limits, growing))
+
 
 @dataclasses.dataclass(frozen=True)
 class _State:
@@ -87,7 +100,7 @@ class States(MutableMapping[str, Array]):
     """The states of a session by the names of the inputs; reading makes a copy, and so does writing."""
 
     def __init__(
-        self, loaded: StatefulModel, states: Mapping[str, _State], sizes: StateSizes, lock: contextlib.AbstractContextManager[object]
+        self, loaded: StatefulModel, states: Mapping[str, _State], sizes: StateSizes, lock: Lock
     ) -> None:  # fmt: skip
         self._loaded, self._states, self._sizes = loaded, states, sizes
         self._lock = lock  # held while the model runs
@@ -136,10 +149,7 @@ class States(MutableMapping[str, Array]):
         path = checked_path(path)
         new = path.with_name(f".{path.name or 'states'}.{os.getpid()}")
         try:
-            with zipfile.ZipFile(new, "w") as archive:
-                for name, array in self.items():
-                    with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                        np.lib.format.write_array(entry, array.view(_storable(array.dtype)))
+            write_arrays(new, self)
             new.replace(path)
         except OSError as error:
             raise SaveError(
@@ -157,18 +167,8 @@ class States(MutableMapping[str, Array]):
           RuntimeInputError: the file holds other states, or of other types; those of the session stay.
         """
         try:
-            with Path(path).open("rb") as stream, np.load(stream) as file:
-                found = {name: file[name] for name in file.files}
-        except (
-            OSError,
-            ValueError,
-            TypeError,
-            AttributeError,
-            EOFError,
-            NotImplementedError,
-            zipfile.BadZipFile,
-            zlib.error,
-        ) as error:
+            found = read_arrays(Path(path))
+        except UNREADABLE as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
             raise RuntimeInputError(
                 f"{path} holds no states that a session has saved ({reason}). Give a file that state.save has written."
@@ -177,20 +177,13 @@ class States(MutableMapping[str, Array]):
             raise RuntimeInputError(
                 f"{path} holds the states {', '.join(found) or 'none'}, but those of the model are {', '.join(self._states)}."
             )
-        arrays = {name: _restored(array, self._states[name].dtype) for name, array in found.items()}
-        for name, array in arrays.items():
-            _checked(self._states[name], array)
+        arrays = {name: self.checked(name, array) for name, array in found.items()}
         with self._lock:
             self.update(arrays)
 
-
-def _storable(dtype: Dtype) -> Dtype:
-    """A dtype of NumPy itself that holds the bits of a dtype, which may be one of `ml_dtypes`."""
-    return dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")
-
-
-def _restored(array: Array, dtype: Dtype) -> Array:
-    return array.view(dtype) if array.dtype == _storable(dtype) else array
+    def checked(self, name: str, array: Array) -> Array:
+        """The value of a state that was read from a file. Raises RuntimeInputError where it does not fit."""
+        return _checked(self._states[name], restored(array, self._states[name].dtype))
 
 
 class ModelSession:
@@ -202,13 +195,18 @@ class ModelSession:
 
     def __init__(
         self, loaded: StatefulModel, interface: StepInterface, space: SymbolSpace, states: Mapping[str, _State], sizes: StateSizes,
-        initial: Mapping[str, Array],
+        initial: Mapping[str, Array], lock: Lock | None = None,
     ) -> None:  # fmt: skip
         self._loaded, self._interface, self._space, self._sizes = loaded, interface, space, sizes
         self._states, self._initial = states, initial
-        self._lock = threading.RLock()
+        self._lock = threading.RLock() if lock is None else lock
         self.state = States(loaded, states, sizes, self._lock)
         self.reset()
+
+    @property
+    def labels(self) -> set[str]:
+        """The symbols and expressions that show axes of the states."""
+        return {label for state in self._states.values() for label in state.labels if not label.isdigit()}
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(
@@ -301,7 +299,7 @@ class ModelSession:
 
 def open_session(
     model: ir.Model, load: Callable[[Sequence[StatePair]], StatefulModel], interface: StepInterface, space: SymbolSpace,
-    *, initial: Mapping[str, Array], sizes: StateSizes, held: Mapping[str, Array] = MappingProxyType({}),
+    *, initial: Mapping[str, Array], sizes: StateSizes, held: Mapping[str, Array] = MappingProxyType({}), lock: Lock | None = None,
 ) -> ModelSession:  # fmt: skip
     """A session of a model with the states that its metadata names.
 
@@ -313,6 +311,7 @@ def open_session(
       initial: first values of states; the others begin with zeros, those that grow empty.
       sizes: sizes of symbols in the states.
       held: values of states that the model was exported with, which are first values in the sizes that are asked for.
+      lock: what is held during a step, where several sessions have states in common.
 
     Raises:
       OptionError: something in `initial` or `sizes` fits no state, or the first value of a state does not follow from them.
@@ -334,7 +333,7 @@ def open_session(
     for state in states.values():
         _check_returns(state, sizes)
     first = {name: _first(state, initial, held, sizes.sizes, space) for name, state in states.items()}
-    return ModelSession(load(pairs), interface, space, states, sizes, first)
+    return ModelSession(load(pairs), interface, space, states, sizes, first, lock)
 
 
 def _first(
