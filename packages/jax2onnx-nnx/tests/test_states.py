@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from flax import nnx
 from jax2onnx_core import errors, to_onnx
+from jax2onnx_runtime.bundles.bundle import Bundle, load_bundle
 
 X = np.random.default_rng(0).standard_normal((8, 2, 1, 16)).astype(np.float32)
 
@@ -147,6 +148,17 @@ def test_a_value_that_is_the_same_everywhere_fills_other_sizes():
     assert session.step(np.array([7, 8], np.int32)).tolist() == [[5, 7, -1], [6, 8, -1]]
     session.reset(B=[1])
     assert session.state["state.positions"].tolist() == [[5, 7, -1], [-1, -1, -1]]
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_values_of_a_module_come_back_from_a_folder(used, tmp_path):
+    ring = Ring()
+    if used:
+        ring(jnp.array([3], jnp.int32))
+    program = to_onnx(ring, [(("B",), "int32")], states=nnx.Cache, state_shapes={"positions": ("B", "C")})
+    session = load_bundle(Bundle({"ring": program}).save(tmp_path / "out")).session(sizes={"B": 2})
+    assert session.state["state.positions"].tolist() == [[3 if used else -1, -1, -1, -1]] * 2
+    assert session.step("ring", np.array([5, 6], np.int32))[:, int(used)].tolist() == [5, 6]
 
 
 def test_a_cache_that_was_used_has_no_other_size():
