@@ -115,7 +115,9 @@ def test_a_prefill_hands_its_cache_to_the_steps(bundle, form, share_weights, tmp
     np.testing.assert_allclose(session.step("prefill", X[:, :4]), expected, rtol=1e-4, atol=1e-4)
     for at in (4, 5):
         cache, expected = write(cache, X[:, at : at + 1], at)
-        np.testing.assert_allclose(session.step("decode", X[:, at : at + 1], np.int32(at)), expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            session.step("decode", X[:, at : at + 1], np.int32(at)), expected, rtol=1e-4, atol=1e-4
+        )
     np.testing.assert_allclose(session.state["cache.keys"], cache["keys"], rtol=1e-4, atol=1e-4)
 
 
@@ -207,7 +209,10 @@ def test_an_output_may_be_the_state_of_another_program():
 
 
 LINKS = {
-    "no such output": ({"encode.nothing": "decode.memory"}, "there is no output 'encode.nothing'; there are encode.length"),
+    "no such output": (
+        {"encode.nothing": "decode.memory"},
+        "there is no output 'encode.nothing'; there are encode.length",
+    ),
     "no such program": ({"encoder.memory": "decode.memory"}, "there is no output 'encoder.memory'"),
     "no such input": ({"encode.memory": "decode.keys"}, "there is no input 'decode.keys'"),
     "ranks": ({"encode.memory": "decode.x"}, "the ranks differ"),
@@ -319,7 +324,9 @@ def test_what_is_no_bundle(programs):
 
 def test_programs_for_different_runtimes_are_refused(programs):
     other = to_onnx(lambda x: x + 1, [(2,)], target="onnx")
-    with pytest.raises(errors.OptionError, match="The programs of a bundle are for one runtime, but prefill is for ONNX Runtime"):
+    with pytest.raises(
+        errors.OptionError, match="The programs of a bundle are for one runtime, but prefill is for ONNX Runtime"
+    ):
         Bundle({"prefill": programs["prefill"], "other": other})
 
 
@@ -348,7 +355,9 @@ DAMAGE = {
         "has other inputs than bundle.json says",
     ),
     "another runtime": (
-        lambda folder: replace(folder / "bundle.json", "jax2onnx_onnxruntime.runtime:OrtRuntime", "nowhere.at_all:Runtime"),
+        lambda folder: replace(
+            folder / "bundle.json", "jax2onnx_onnxruntime.runtime:OrtRuntime", "nowhere.at_all:Runtime"
+        ),
         "The bundle needs nowhere.at_all:Runtime, which is not here",
     ),
     "no runtime": (
