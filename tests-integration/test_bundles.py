@@ -107,7 +107,7 @@ def exported(variables: dict[str, object], tokens: int | str) -> OnnxProgram:
 
 
 @pytest.mark.parametrize("mode", [None, "int8"])
-def test_a_prompt_is_continued(mode: None | str, tmp_path: Path) -> None:
+def test_a_prompt_is_continued(mode: str | None, tmp_path: Path) -> None:
     variables = Decoder().init(jax.random.key(0), jnp.zeros((1, 3), jnp.int32), jnp.int32(0))
     variables = {**variables, "cache": jax.tree.map(jnp.zeros_like, variables["cache"])}  # init has written to it
     bundle = Bundle({"prefill": exported(variables, "T"), "decode": exported(variables, 1)}, same_weights=True)
