@@ -18,6 +18,7 @@ from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.session import ModelSession, StateSizes, StepInterface, open_session
 from jax2onnx_runtime.sizes import SymbolSpace
 from jax2onnx_runtime.states import RuntimeOptions
+from jax2onnx_runtime.unstacking import open_unstacked
 
 __all__ = ["ExpectedRun", "RunnableModel", "own_times"]
 
@@ -122,7 +123,7 @@ class RunnableModel:
           OptionError: an option fits no state, or the first value of a state does not follow from them.
         """
         return open_session(
-            self.model, lambda pairs: self.runtime.installed().open(self.source, pairs, options), interface, space,
+            self.model, lambda _: open_unstacked(self.runtime.installed(), self.source, self.model, options), interface, space,
             initial=initial, sizes=sizes, held=held,
         )  # fmt: skip
 

@@ -14,6 +14,7 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import Jax2OnnxError, OptionError, ReadError, WeightsError
+from jax2onnx_graph.metadata import read_states
 from jax2onnx_graph.options import check_flag, check_mapping
 from jax2onnx_graph.saving.contents import Content, Contents
 from jax2onnx_graph.saving.packing import PackedModel
@@ -24,13 +25,14 @@ from jax2onnx_graph.saving.writing import save_sharing_weights
 from jax2onnx_runtime.array_files import UNREADABLE, read_arrays
 from jax2onnx_runtime.bundles.links import Link, check_common_states, read_links
 from jax2onnx_runtime.bundles.manifest import ARRAYS, MANIFEST, described, files_of, interface_of, made, target_of
-from jax2onnx_runtime.bundles.session import BundleSession
+from jax2onnx_runtime.bundles.session import BundleSession, Loadable
 from jax2onnx_runtime.portable import PortableProgram, unpickled
 from jax2onnx_runtime.quantization import Mode
 from jax2onnx_runtime.runtimes import Runtime
 from jax2onnx_runtime.session import StateSizes
 from jax2onnx_runtime.sizes import Sizes
 from jax2onnx_runtime.states import RuntimeOptions
+from jax2onnx_runtime.unstacking import Stack, unstacked
 
 __all__ = ["Bundle", "Program", "load_bundle"]
 
@@ -189,22 +191,22 @@ class Bundle(Mapping[str, PortableProgram]):
             threads, providers, session_options, graph_optimization_level, share_weights or None
         )  # fmt: skip
         state_sizes = StateSizes(sizes or {}, window or {}, limits or {})
-        with self._on_disk(needed=share_weights) as programs:
+        with self._loadable(needs_files=share_weights) as programs:
             return BundleSession(programs, self.links, state_sizes, initial or {}, options)
 
     @contextlib.contextmanager
-    def _on_disk(self, *, needed: bool) -> Iterator[Mapping[str, PortableProgram]]:
-        """The programs, in temporary files during the block if they are large and in none yet."""
+    def _loadable(self, *, needs_files: bool) -> Iterator[Mapping[str, Loadable]]:
+        """What the runtime loads, in temporary files during the block if it is large and in none yet."""
+        found = _unstacked(self.programs)
         bytes_of = [sum(t.nbytes for t in large_tensors(program.model).values()) for program in self.values()]
-        if all(program.file for program in self.values()) or not (needed or sum(bytes_of) > _IN_MEMORY):
-            yield self.programs
+        if all(one.file for one in found.values()) or not (needs_files or sum(bytes_of) > _IN_MEMORY):
+            yield found
             return
         with tempfile.TemporaryDirectory(prefix="jax2onnx-", ignore_cleanup_errors=True) as folder:
-            models = {name: program.model for name, program in self.programs.items()}
-            files = save_sharing_weights(folder, models, lambda model: model)
+            files = save_sharing_weights(folder, found, lambda one: one.model)
             yield {
-                name: dataclasses.replace(program, file=file)
-                for (name, program), file in zip(self.programs.items(), files, strict=True)
+                name: dataclasses.replace(one, file=file)
+                for (name, one), file in zip(found.items(), files, strict=True)
             }
 
     # -- fewer bits ------------------------------------------------------------------------------
@@ -243,6 +245,21 @@ class Bundle(Mapping[str, PortableProgram]):
                 raise type(error)(f"The program {name!r}: {error}") from error
         _share(program.model for name, program in found.items() if name in chosen)
         return Bundle(found, links=self._given_links())
+
+
+def _unstacked(programs: Mapping[str, PortableProgram]) -> dict[str, Loadable]:
+    """What the runtime loads of programs: stacked states are states of their own where all programs that have them agree on it."""
+    stacks: dict[str, list[Stack | None]] = {}
+    for program in programs.values():
+        found = unstacked(program.model)
+        for pair in read_states(program.model):
+            stacks.setdefault(pair.input, []).append(None if found is None else found.stacks.get(pair.input))
+    common = {name for name, forms in stacks.items() if len(set(forms)) == 1}
+    loadable = {}
+    for name, program in programs.items():
+        found = unstacked(program.model, common)
+        loadable[name] = Loadable(program, found, program.file if found is None else None)
+    return loadable
 
 
 def load_bundle(folder: str | os.PathLike[str], *, runtime: Runtime | None = None) -> Bundle:

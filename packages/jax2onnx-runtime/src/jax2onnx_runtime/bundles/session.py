@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import threading
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 
+from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, RuntimeInputError, SaveError
 from jax2onnx_graph.metadata import read_states
@@ -20,8 +22,33 @@ from jax2onnx_runtime.portable import PortableProgram
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.session import Lock, ModelSession, StateSizes, open_session
 from jax2onnx_runtime.states import RuntimeOptions, StatefulModel
+from jax2onnx_runtime.unstacking import StackedStates, Unstacked
 
-__all__ = ["BundleSession", "BundleStates"]
+__all__ = ["BundleSession", "BundleStates", "Loadable"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Loadable:
+    """A program with what the runtime loads of it.
+
+    Attributes:
+      program: the program.
+      unstacked: its model with stacked states as states of their own, where it has some.
+      file: the file of that model, or of its own; None where it is in memory.
+    """
+
+    program: PortableProgram
+    unstacked: Unstacked | None = None
+    file: Path | None = None
+
+    @property
+    def model(self) -> ir.Model:
+        """The model that is loaded."""
+        return self.program.model if self.unstacked is None else self.unstacked.model
+
+    def open(self, options: RuntimeOptions, beside: StatefulModel | None) -> StatefulModel:
+        """Load the model beside another one, with which it has states in common."""
+        return self.program.runtime.installed().open(self.file or self.model, read_states(self.model), options, beside)
 
 
 class BundleStates(MutableMapping[str, Array]):
@@ -93,26 +120,27 @@ class BundleSession(Mapping[str, ModelSession]):
     """
 
     def __init__(
-        self, programs: Mapping[str, PortableProgram], links: Sequence[Link], sizes: StateSizes,
+        self, programs: Mapping[str, Loadable], links: Sequence[Link], sizes: StateSizes,
         initial: Mapping[str, Array], options: RuntimeOptions,
     ) -> None:  # fmt: skip
-        _check_known(programs, sizes, initial)
+        _check_known([loadable.program for loadable in programs.values()], sizes, initial)
         self._links, self._lock = links, threading.RLock()
         self._arrays: dict[tuple[str, str], Array] = {}
         self._sessions: dict[str, ModelSession] = {}
         first: StatefulModel | None = None
-        for name, program in programs.items():
-            first = self._open(name, program, sizes, initial, options, first)
+        for name, loadable in programs.items():
+            first = self._open(name, loadable, sizes, initial, options, first)
         self.state = BundleStates(self._sessions, self._lock)
 
     def _open(
-        self, name: str, program: PortableProgram, sizes: StateSizes, initial: Mapping[str, Array], options: RuntimeOptions,
+        self, name: str, loadable: Loadable, sizes: StateSizes, initial: Mapping[str, Array], options: RuntimeOptions,
         first: StatefulModel | None,
     ) -> StatefulModel:  # fmt: skip
         """Load a program beside the first one, and return the first."""
-        pairs = read_states(program.model)
-        own = {pair.input for pair in pairs}
-        model = program.runtime.installed().open(program.file or program.model, pairs, options, first)
+        program = loadable.program
+        own = {pair.input for pair in read_states(program.model)}
+        loaded = loadable.open(options, first)
+        model = loaded if loadable.unstacked is None else StackedStates(loaded, loadable.unstacked.stacks)
         begun = {state: array for session in self._sessions.values() for state, array in _shared(session, own)}
         links = [link for link in self._links if link.target == name and link.input not in own]
         try:
@@ -124,7 +152,7 @@ class BundleSession(Mapping[str, ModelSession]):
             )  # fmt: skip
         except (OptionError, RuntimeInputError) as error:
             raise OptionError(f"The program {name!r}: {error}") from error
-        return model if first is None else first
+        return loaded if first is None else first
 
     def __getitem__(self, name: str) -> ModelSession:
         if name not in self._sessions:
@@ -190,14 +218,14 @@ def _shared(session: ModelSession, names: set[str]) -> Iterator[tuple[str, Array
     return ((name, session.state[name]) for name in session.state if name in names)
 
 
-def _check_known(programs: Mapping[str, PortableProgram], sizes: StateSizes, initial: Mapping[str, Array]) -> None:
+def _check_known(programs: Sequence[PortableProgram], sizes: StateSizes, initial: Mapping[str, Array]) -> None:
     """Raise OptionError where an option is about no state of any program."""
-    states = {pair.input for program in programs.values() for pair in read_states(program.model)}
+    states = {pair.input for program in programs for pair in read_states(program.model)}
     if unknown := [name for name in initial if name not in states]:
         raise OptionError(
             f"initial: there is no state {unknown[0]!r}; the states are {', '.join(sorted(states)) or 'none'}."
         )
-    used = [sizes.of(program.model) for program in programs.values()]
+    used = [sizes.of(program.model) for program in programs]
     for option in ("sizes", "window", "limits"):
         for label in vars(sizes)[option]:
             if not any(label in vars(one)[option] for one in used):
