@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from jax2onnx_core import to_onnx
+from jax2onnx_core import errors, to_onnx
 from jax2onnx_runtime.bundles.bundle import Bundle, load_bundle
 from jax2onnx_runtime.unstacking import unstacked
 from keras import ops
@@ -113,3 +113,44 @@ def test_a_prefill_and_its_steps_have_the_cache_in_common(
     expected, cache = step(x[:, :1], cache, 4)
     np.testing.assert_allclose(session.step("decode", x[:, :1], np.int32(4)), expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(session.state["cache"], cache, rtol=1e-4, atol=1e-5)
+
+
+# -- variables of a layer -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cell", [keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN])
+def test_a_stateful_layer_goes_on_from_its_state(cell: Any) -> None:
+    layer = cell(5, stateful=True)
+    model = keras.Sequential([keras.layers.Input(batch_shape=(2, 3, 4)), layer, keras.layers.Dense(2)])
+    session = to_onnx(model, [(2, 3, 4)], states=True).session(threads=1)
+    for x in RNG.standard_normal((3, 2, 3, 4)).astype(np.float32):
+        np.testing.assert_allclose(session.step(x), model(x), rtol=1e-4, atol=1e-5)
+    session.reset()
+    layer.reset_states()
+    np.testing.assert_allclose(session.step(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_function_chooses_what_is_a_state() -> None:
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.BatchNormalization()])
+    step = lambda x: model(x, training=True)  # noqa: E731
+    program = to_onnx(step, [(3, 4)], states=lambda variable: "moving" in variable.path)
+    assert [name.rpartition("/")[2] for name in program.input_names] == ["x", "moving_mean", "moving_variance"]
+    session, x = program.session(), RNG.standard_normal((3, 4)).astype(np.float32)
+    for _ in range(2):
+        np.testing.assert_allclose(session.step(x), step(x), rtol=1e-3, atol=1e-4)
+    means = next(session.state[name] for name in session.state if name.endswith("moving_mean"))
+    np.testing.assert_allclose(means, model.layers[0].moving_mean, rtol=1e-4, atol=1e-5)
+
+
+def test_an_export_with_states_leaves_the_variables() -> None:
+    model = keras.Sequential([keras.layers.Input(batch_shape=(1, 2, 3)), keras.layers.GRU(4, stateful=True)])
+    before = [np.array(variable.value) for variable in (*model.variables, *model.layers[0].states)]
+    to_onnx(model, [(1, 2, 3)], states=True).verify()
+    for variable, value in zip([*model.variables, *model.layers[0].states], before, strict=True):
+        np.testing.assert_array_equal(np.array(variable.value), value)
+
+
+def test_layers_without_such_variables_have_no_states() -> None:
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(2)])
+    with pytest.raises(errors.OptionError, match="means no state of a model here"):
+        to_onnx(model, [(3, 4)], states=True)

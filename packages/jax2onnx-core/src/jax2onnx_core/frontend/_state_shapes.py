@@ -94,8 +94,9 @@ def _shaped(spec: Spec, name: str, shape: _Shape) -> Spec:
     if ... in given:
         start, kept = given.index(...), rank - len(given) + 1
         given[start : start + 1] = spec.shape[start : start + kept] if kept >= 0 else (...,)
-    if len(given) != rank or ... in given:
+    dims = tuple(dim for dim in given if not isinstance(dim, EllipsisType))
+    if len(dims) != rank or ... in given:
         raise OptionError(
             f"state_shapes: {shape!r} is no shape for the state {name!r}, which has {rank} axes, {spec.shape}."
         )
-    return dataclasses.replace(spec, shape=tuple(given))
+    return dataclasses.replace(spec, shape=dims)

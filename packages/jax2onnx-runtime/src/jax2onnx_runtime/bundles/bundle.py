@@ -113,8 +113,8 @@ class Bundle(Mapping[str, PortableProgram]):
         return f"Bundle({', '.join(map(repr, self.programs))})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        contents, arrays = Contents(), {}
-        packed = {}
+        contents, packed = Contents(), {}
+        arrays: dict[Content, Array] = {}
         for name, program in self.programs.items():
             model = PackedModel.of(program.model)
             tensors = large_tensors(program.model)
@@ -316,7 +316,7 @@ def _read_program(folder: Path, name: str, entry: Mapping[str, object], runtime:
 def _check_data_files(folder: Path, programs: Mapping[str, PortableProgram]) -> None:
     """Raise ReadError unless all weights are in one file that is there."""
     found = {
-        tensor.location: name
+        str(tensor.location): name
         for name, program in programs.items()
         for tensor in large_tensors(program.model).values()
         if isinstance(tensor, ir.ExternalTensor)

@@ -49,12 +49,14 @@ def read_links(given: object, programs: Mapping[str, PortableProgram]) -> list[L
     """
     if not isinstance(given, Mapping):
         raise OptionError(f"{_FORM}; {given!r:.80} does not.")
-    links = []
+    links: list[Link] = []
+    outputs = {name: _outputs(program) for name, program in programs.items()}
+    known = {name: _inputs(program) for name, program in programs.items()}
     for output, inputs in given.items():
-        source = _place(output, {name: _outputs(program) for name, program in programs.items()}, "output")
-        targets = [inputs] if isinstance(inputs, str) else inputs
-        known = {name: _inputs(program) for name, program in programs.items()}
-        links += [Link(*source, *_place(one, known, "input")) for one in targets]
+        source, result = _place(output, outputs, "output")
+        for one in [inputs] if isinstance(inputs, str) else inputs:
+            target, name = _place(one, known, "input")
+            links.append(Link(source, result, target, name))
     for link in links:
         _check(link, programs)
     targets = [(link.target, link.input) for link in links]

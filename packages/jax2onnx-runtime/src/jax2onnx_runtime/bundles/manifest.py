@@ -164,7 +164,8 @@ def _containers(entry: Json) -> Template:
     if "foreign" in entry:
         return Foreign(entry["foreign"])
     if "record" in entry:
-        return Record(*entry["record"], {name: _containers(child) for name, child in entry["fields"].items()})
+        module, kind = entry["record"]
+        return Record(module, kind, {name: _containers(child) for name, child in entry["fields"].items()})
     if "dict" in entry:
         return {key: _containers(child) for key, child in entry["dict"]}
     ((kind, children),) = entry.items()

@@ -56,7 +56,7 @@ class BundleStates(MutableMapping[str, Array]):
 
     def __init__(self, sessions: Mapping[str, ModelSession], lock: Lock) -> None:
         self._lock = lock
-        self._owners = {name: session for session in reversed(sessions.values()) for name in session.state}
+        self._owners = {name: session for session in reversed([*sessions.values()]) for name in session.state}
 
     def __getitem__(self, name: str) -> Array:
         return self._owner(name).state[name]
