@@ -91,6 +91,11 @@ class Target:
         """
         raise OptionError(f"The target {self.name!r} has no versions; write target={self.name!r}.")
 
+    @property
+    def maker(self) -> str:
+        """The module and the class, "module:Class", that make the target without arguments, but for its version and assumptions."""
+        return f"{type(self).__module__}:{type(self).__qualname__}"
+
     def installed(self) -> Target:
         """The target for the version of its runtime that is installed here; itself where that is the newest or there is none."""
         return self
@@ -208,6 +213,10 @@ class _AssumingTarget(Target):
 
     def installed(self) -> Target:
         return self._target.installed().assuming(self._assumptions)
+
+    @property
+    def maker(self) -> str:
+        return self._target.maker
 
     def assuming(self, assumptions: Iterable[Assumption]) -> Target:
         return self._target.assuming(self._assumptions | frozenset(assumptions))

@@ -96,6 +96,7 @@ class PortableProgram:
       target: what the model is made for.
       reporter: the pickled `Reporter`, which is unpickled when a report is asked for, and needs jax2onnx-report.
       measurements: what `verify` and `profile` found.
+      file: the file that the model was read from, which the runtime loads.
     """
 
     model: ir.Model
@@ -104,6 +105,7 @@ class PortableProgram:
     target: Target
     reporter: bytes
     measurements: Measurements = dataclasses.field(default_factory=Measurements)
+    file: Path | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         return unpickled, (
@@ -138,7 +140,7 @@ class PortableProgram:
 
     @functools.cached_property
     def _runnable(self) -> RunnableModel:
-        return RunnableModel(self.model, self.runtime)
+        return RunnableModel(self.model, self.runtime, self.file)
 
     @functools.cached_property
     def _space(self) -> SymbolSpace:
@@ -207,9 +209,8 @@ class PortableProgram:
           TargetError: the runtime is not installed, or cannot run the model.
         """
         options = RuntimeOptions(threads, providers, session_options, graph_optimization_level)
-        given = {**self.interface.variables, **self._first_values(initial or {})}
         return self._runnable.open_session(
-            TemplateSteps(self.interface, self.model), self._space, initial=given,
+            TemplateSteps(self.interface, self.model), self._space, initial=self._first_values(initial or {}), held=self.interface.variables,
             sizes=StateSizes(sizes or {}, window or {}, limits or {}), options=options,
         )  # fmt: skip
 
@@ -305,7 +306,11 @@ class PortableProgram:
         request = Quantization(mode, block_size, exclude, feeds, keep_io_types, tolerance)
         model = self.runtime.quantize(self.model, request, self.target)
         return dataclasses.replace(
-            self, model=model, interface=self.interface.with_element_types(model), measurements=Measurements()
+            self,
+            model=model,
+            interface=self.interface.with_element_types(model),
+            measurements=Measurements(),
+            file=None,
         )
 
     @property
@@ -336,6 +341,11 @@ class PortableProgram:
 
     @functools.cached_property
     def _reporter(self) -> Reporter:
+        if not self.reporter:
+            raise OptionError(
+                "A program that was loaded from a folder has no report: how it was exported is known where that was done. Save the "
+                "report there, program.save_report(path)."
+            )
         found: Reporter = pickle.loads(self.reporter)  # noqa: S301  (it came in a pickle)
         return found
 

@@ -167,8 +167,8 @@ class CallableModel:
         """
         runnable, interface = self.runnable(), self.interface
         return runnable.open_session(
-            interface.step_interface(), interface.space(), initial=interface.first_states(initial or {}), sizes=sizes,
-            options=options,
+            interface.step_interface(), interface.space(), initial=interface.first_states(initial or {}),
+            held=interface.held_states(), sizes=sizes, options=options,
         )  # fmt: skip
 
     # -- comparing ----------------------------------------------------------------

@@ -22,13 +22,13 @@ from jax2onnx_graph.metadata import ModelMetadata, SymbolInfo
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.options import check_count, check_flag, check_list, check_mapping, check_tolerance
 from jax2onnx_graph.saving.signing import Signer
-from jax2onnx_graph.saving.writing import save_sharing_weights
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import given_inputs
 from jax2onnx_graph.weights.absent import AbsentTensor, WeightType
 from jax2onnx_graph.weights.binding import GivenWeights, Rename, bound_model, needed_weights
 from jax2onnx_runtime.accuracy import Accuracy, accuracy
 from jax2onnx_runtime.bisection import Bisection
+from jax2onnx_runtime.bundles.bundle import Bundle
 from jax2onnx_runtime.comparison import OutputError
 from jax2onnx_runtime.lora import Adapters
 from jax2onnx_runtime.mixed_bits import MixedBits, read_mixed_bits
@@ -346,7 +346,7 @@ class OnnxProgram:
         `incremental.onnx` and their weights.
         """
         self._callable.check_complete("saved")
-        return save_sharing_weights(directory, variants, lambda values: self.specialize(**values).model)
+        return _saved_variants(directory, {name: self.specialize(**values) for name, values in variants.items()})
 
     def split(self, *, max_bytes: int | None = None, at: Sequence[str] | None = None) -> Stages:
         """Cut the program between modules into stages, each a model with its part of the weights; see `split_model`.
@@ -745,7 +745,7 @@ class QuantizedProgram:
 
     def save_variants(self, directory: str | os.PathLike[str], **variants: Mapping[str, int]) -> list[Path]:
         """Save specializations of this program that share one file of weights; see `OnnxProgram.save_variants`."""
-        return save_sharing_weights(directory, variants, lambda values: self.specialize(**values).model)
+        return _saved_variants(directory, {name: self.specialize(**values) for name, values in variants.items()})
 
     def split(self, *, max_bytes: int | None = None, at: Sequence[str] | None = None) -> Stages:
         """Cut the program between modules into stages; see `OnnxProgram.split`."""
@@ -874,6 +874,14 @@ class QuantizedProgram:
         """The program in still fewer bits; see `OnnxProgram.quantize`."""
         feeds = self._callable.calibration(calibration, [] if tolerance is None else self.random_calls(None, {}, 0))
         return _quantized(self, Quantization(mode, block_size, exclude, feeds, keep_io_types, tolerance))
+
+
+def _saved_variants(
+    directory: str | os.PathLike[str], variants: Mapping[str, OnnxProgram | QuantizedProgram]
+) -> list[Path]:
+    """Save programs as a bundle; the paths of their models."""
+    folder = Bundle(variants).save(directory)
+    return [folder / f"{name}.onnx" for name in variants]
 
 
 def _number(loss: object) -> float:

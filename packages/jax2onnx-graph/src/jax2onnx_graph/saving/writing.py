@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import SaveError
 from jax2onnx_graph.progress import steps
 from jax2onnx_graph.saving._folder import Folder
+from jax2onnx_graph.saving.contents import Contents
 from jax2onnx_graph.saving.files import Destination, check_name, checked_path, locked, write_stream
 from jax2onnx_graph.saving.serialization import (
     LARGE,
@@ -25,7 +25,6 @@ from jax2onnx_graph.saving.serialization import (
     large_tensors,
     lay_out,
     model_pieces,
-    piece_blocks,
     size,
 )
 from jax2onnx_graph.saving.signing import Signer, checked_signer, sign_model
@@ -40,7 +39,6 @@ _GIB = 2**30
 _SHARED = "weights"
 
 _Variant = TypeVar("_Variant")
-_Content = tuple[ir.DataType, tuple[int, ...], bytes]
 
 
 def weights_size(model: ir.Model) -> int:
@@ -150,17 +148,19 @@ def _save_with_named_data(
 
 
 def save_sharing_weights(
-    directory: str | os.PathLike[str], variants: Mapping[str, _Variant], make: Callable[[_Variant], ir.Model]
-) -> list[Path]:
-    """Write variants of a model as `<name>.onnx` into a directory, their weights once, into `weights.<16 digits>.data`.
+    directory: str | os.PathLike[str], variants: Mapping[str, _Variant], make: Callable[[_Variant], ir.Model], *,
+    beside: Mapping[str, bytes] = MappingProxyType({}),
+) -> list[Path]:  # fmt: skip
+    """Write several models as `<name>.onnx` into a directory, their weights once, into `weights.<16 digits>.data`.
 
-    Weights are the same where they hold the same array. Older models of these names are replaced when everything has been
-    written; other models in the directory keep their own weights.
+    Weights are the same where they are the same bytes in a file. Older models of these names are replaced when everything has
+    been written; other models in the directory keep their own weights.
 
     Args:
       directory: the directory; it is made if the one that it is in exists.
       variants: name → a value that stands for the variant.
       make: makes the model of a variant.
+      beside: further small files, name → content, which are replaced after the models.
 
     Raises:
       SaveError: a name is none, or writing failed. Each model that was there is whole.
@@ -172,7 +172,7 @@ def save_sharing_weights(
             destinations = _variant_destinations(folder, variants)
         models = [(destinations[name], make(variant)) for name, variant in variants.items()]
         with _explained(directory):
-            _save_together(models)
+            _save_together(models, {Destination.at(folder / name): [content] for name, content in beside.items()})
     return [destination.path for destination in destinations.values()]
 
 
@@ -210,9 +210,11 @@ def _variant_destinations(folder: Path, names: Iterable[str]) -> dict[str, Desti
     return destinations
 
 
-def _save_together(models: Sequence[tuple[Destination, ir.Model]]) -> None:
-    large = [large_tensors(model) for _, model in models]
-    contents = [{name: _content(tensor) for name, tensor in tensors.items()} for tensors in large]
+def _save_together(
+    models: Sequence[tuple[Destination, ir.Model]], beside: Mapping[Destination, Sequence[Piece]]
+) -> None:
+    large, known = [large_tensors(model) for _, model in models], Contents()
+    contents = [{name: known.of(tensor) for name, tensor in tensors.items()} for tensors in large]
     different = {contents[i][name]: tensor for i, tensors in enumerate(large) for name, tensor in tensors.items()}
     data_pieces, segments = lay_out(different)
     modes = [destination.mode for destination, _ in models if destination.mode is not None]
@@ -225,10 +227,11 @@ def _save_together(models: Sequence[tuple[Destination, ir.Model]]) -> None:
         if different
         else contextlib.nullcontext(Path()) as data
     ):
-        new = {}
+        new: dict[Path, tuple[Iterable[Piece], int | None]] = {}
         for (destination, model), found in zip(models, contents, strict=True):
             own = {name: segments[content] for name, content in found.items()}
             new[destination.file] = _model_pieces(model, destination, data.name, own), destination.mode
+        new |= {destination.file: (pieces, destination.mode) for destination, pieces in beside.items()}
         folder.replace(new)
 
 
@@ -245,13 +248,6 @@ def _model_pieces(
             "most 2 GiB. Let the weights go to a data file: external_data=True, or a lower threshold."
         )
     return pieces
-
-
-def _content(tensor: ir.TensorProtocol) -> _Content:
-    digest = hashlib.sha256()
-    for block in piece_blocks(tensor):
-        digest.update(block)
-    return tensor.dtype, tuple(tensor.shape.numpy()), digest.digest()
 
 
 def _folder(destination: Destination) -> Folder:
