@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import jax
 import jax.export
@@ -23,7 +23,7 @@ from jax2onnx_testing.pass_orders import ModelBeforePasses, random_order
 from jax2onnx_testing.reference import COMPILER_OPTIONS
 from jax2onnx_testing.values import random_array
 
-__all__ = ["Exported", "evaluate", "evaluate_for_all_sizes", "evaluate_perturbed", "random_arguments"]
+__all__ = ["Exported", "evaluate", "evaluate_for_all_sizes", "evaluate_perturbed", "evaluator", "random_arguments"]
 
 Arrays = Mapping[str, Array]
 
@@ -42,6 +42,15 @@ def random_arguments(program: Program, run: int) -> Arrays:
         )
         for v in program.inputs
     }
+
+
+def evaluator(program: Program, results: Sequence[str]) -> Callable[[Arrays], list[Array]]:
+    """A function that computes these variables in JAX from the inputs by name, compiled once."""
+    function = jax.jit(compiled(program.source(results), f"program {program.seed}"), compiler_options=COMPILER_OPTIONS)
+    inputs = program.inputs
+    return lambda arguments: [
+        np.asarray(v) for v in function(*(jnp.asarray(arguments[i.name], i.aval.dtype) for i in inputs))
+    ]
 
 
 def evaluate(program: Program, results: Sequence[str], arguments: Arrays, *, eager: bool = False) -> dict[str, Array]:
