@@ -85,7 +85,7 @@ def evaluate_for_all_sizes(program: Program, results: Sequence[str], arguments: 
 
 
 def evaluate_perturbed(
-    program: Program, results: Sequence[str], arguments: Arrays, *, signs: bool = False
+    program: Program, results: Sequence[str], arguments: Arrays, *, signs: bool = False, precision: float = 0.0
 ) -> Iterator[dict[str, Array]]:
     """The values of variables in several runs, with all that is rounded changed at random by a few units of the last place.
 
@@ -94,9 +94,10 @@ def evaluate_perturbed(
       results: the names of the variables.
       arguments: the inputs by name.
       signs: whether the signs of NaN, and of zeros that are chosen, are changed at random too.
+      precision: the least unit of the last place.
     """
     function = compiled(program.source(results), f"program {program.seed}")
-    run = jax.jit(perturbed(function, signs=signs), compiler_options=COMPILER_OPTIONS)
+    run = jax.jit(perturbed(function, signs=signs, precision=precision), compiler_options=COMPILER_OPTIONS)
     for seed in range(_PERTURBED_RUNS):
         values = run(jnp.float32(seed), *(jnp.asarray(arguments[v.name]) for v in program.inputs))
         yield {name: np.asarray(value) for name, value in zip(results, values, strict=True)}

@@ -120,6 +120,7 @@ def _explanations(
         yield "overflow of products", depend & ~np.isfinite(got) & ~np.isfinite(want)
     for reason, dtypes in _WIDER.items():
         yield reason, _as_with_dtypes(program.with_dtypes(dtypes), name, arguments, got, want)
+    yield "half precision", _as_partly_rounded(program, name, arguments, got)
 
 
 def _excused(
@@ -219,6 +220,22 @@ def _as_with_dtypes(program: Program | None, name: str, arguments: Arrays, got: 
     with np.errstate(all="ignore"):
         is_nearer = np.abs(_wide(got) - _wide(result)) <= np.abs(_wide(want) - _wide(result))
         return (is_nearer & np.isfinite(want)) | are_close(got, result.astype(want.dtype))
+
+
+def _as_partly_rounded(program: Program, name: str, arguments: Arrays, got: Array) -> Array:
+    """For each element whether it is that of the program in float32 of which some intermediate results are rounded to half precision."""
+    units = {key: float(jnp.finfo(key).eps) for key in _WIDER["half precision"]}
+    inputs = [units[v.aval.dtype.name] for v in program.inputs if v.aval.dtype.name in units]
+    wider = program.with_dtypes(_WIDER["half precision"])
+    if wider is None or not inputs:
+        return np.zeros(got.shape, bool)
+    # Not everything can be done with another dtype, such as taking its bits as 16.
+    try:
+        center = evaluate(wider, [name], arguments)[name]
+    except (TypeError, ValueError):
+        return np.zeros(got.shape, bool)
+    samples = [results[name] for results in evaluate_perturbed(wider, [name], arguments, precision=max(inputs))]
+    return _within(got, center, samples)
 
 
 def _within(got: Array, want: Array, samples: Sequence[Array]) -> Array:

@@ -61,23 +61,24 @@ _CALLS = {
 }
 
 
-def perturbed(function: Function, *, signs: bool = False) -> Callable[..., list[jax.Array]]:
+def perturbed(function: Function, *, signs: bool = False, precision: float = 0.0) -> Callable[..., list[jax.Array]]:
     """A function of `(seed, *arguments)` that computes `function(*arguments)`, as a flat list, with perturbed intermediate results.
 
-    With `signs`, every NaN, and every zero that was chosen from several numbers, has a random sign.
+    With `signs`, every NaN, and every zero that was chosen from several numbers, has a random sign. What is rounded is changed by a few
+    times the `precision`, if that is more than the unit of the last place of its type.
     """
 
     def run(seed: jax.Array, *arguments: jax.Array) -> list[jax.Array]:
         closed = jax.make_jaxpr(function)(*arguments)
-        interpreter = _Interpreter(seed, signs)
+        interpreter = _Interpreter(seed, signs, precision)
         return list(interpreter.run(closed.jaxpr, closed.consts, [interpreter.signed(x) for x in arguments]))
 
     return run
 
 
 class _Interpreter:
-    def __init__(self, seed: jax.Array, signs: bool) -> None:
-        self._seed, self._signs, self._numbers = seed, signs, itertools.count(1)
+    def __init__(self, seed: jax.Array, signs: bool, precision: float) -> None:
+        self._seed, self._signs, self._precision, self._numbers = seed, signs, precision, itertools.count(1)
 
     def run(self, jaxpr: Jaxpr, consts: Values, arguments: Values) -> Values:
         values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
@@ -157,7 +158,8 @@ class _Interpreter:
         value = jnp.asarray(value)
         if not jnp.issubdtype(value.dtype, jnp.inexact):
             return value
-        change = value * (_AMOUNT * self._noise(value) * jnp.finfo(value.dtype).eps).astype(value.dtype)
+        unit = max(float(jnp.finfo(value.dtype).eps), self._precision)
+        change = value * (_AMOUNT * self._noise(value) * unit).astype(value.dtype)
         return jnp.where(jnp.isfinite(value), value + change, value)
 
     def _noise(self, value: jax.Array) -> jax.Array:
