@@ -133,9 +133,15 @@ def _excused(
     if reason == "weights of zero":
         return np.isnan(want) & _as_without_zero_weights(program, name, arguments, got)
     expected = _OF_INFINITIES[reason](got, want)
-    large = {key: _is_large(value, magnitude) for key, value in arguments.items()}
+    large = {key: np.abs(_wide(value)) >= magnitude for key, value in arguments.items()}
     odd = {key: ~np.isfinite(_wide(value)) for key, value in arguments.items()}
+    if reason not in _UP_TO_INFINITY:
+        large = {key: large[key] & ~odd[key] for key in large}
     return depending(program, name, arguments, large) | (expected & depending(program, name, arguments, odd))
+
+
+#: The reasons that are about scores or states beyond a magnitude, however large.
+_UP_TO_INFINITY = {"masked keys"}
 
 
 #: Reason → which elements that depend on an infinity or NaN may differ, of what the model and JAX give.
