@@ -59,7 +59,7 @@ def plain(layer: Module, cls: type[Module], **changes: Any) -> Module:
       cls: the class.
       changes: other values of fields.
     """
-    names = [f.name for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")]  # type: ignore[arg-type]  # Linen makes dataclasses
+    names = [f.name for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")]
     fields = {name: getattr(layer, name) for name in names}
     return cls(**{**fields, **changes}, parent=None, name=None)
 

@@ -20,9 +20,10 @@ _NO_ELEMENTS = re.compile(r"Invalid input shape: \{|Only N can be zero|Computed 
 @contextlib.contextmanager
 def explained_run() -> Iterator[None]:
     """Raise RuntimeInputError where a kernel of convolution or pooling refuses an image without elements; other errors pass."""
+    errors: tuple[type[Exception], ...] = (*refusals(), RuntimeError)  # the last in a branch or a loop
     try:
         yield
-    except (*refusals(), RuntimeError) as error:  # the latter in a branch or a loop
+    except errors as error:
         *_, node = [None, *_NODE.finditer(str(error))]
         if node is None or _NO_ELEMENTS.search(str(error)) is None:
             raise

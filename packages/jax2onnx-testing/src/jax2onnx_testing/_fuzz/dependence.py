@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax2onnx_core.jax_types import Equation
+from jax2onnx_core.jax_types import Equation, Function
 from jax2onnx_core.jaxprs import bind_primitive
 from jax2onnx_graph.arrays import Array
 
@@ -71,7 +71,8 @@ def _drawn(random: np.random.Generator, value: Array, dtype: np.dtype, draw: int
     return random.integers(0, min(8**draw, np.iinfo(dtype).max), value.shape).astype(dtype)
 
 
-def _mixed(function, inputs):  # type: ignore[no-untyped-def]
+def _mixed(function: Function, inputs: Sequence[jax.Array]) -> jax.Array:
+    """The result of a function of which sums take the place."""
     closed = jax.make_jaxpr(function)(*inputs)
     return _Mixture(jnp.float32(0), signs=False, precision=0.0).run(closed.jaxpr, closed.consts, inputs)[0]
 
