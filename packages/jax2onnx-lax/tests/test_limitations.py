@@ -31,7 +31,7 @@ def test_a_resize_is_nan_only_where_a_pixel_that_is_not_finite_has_a_weight():
 
 
 def test_a_norm_whose_squares_overflow_is_right_in_other_rows():
-    x = np.float32([[3e19, 2.9e19, 3e19, 3.1e19], [1, 2, 3, 5]])
+    x = np.array([[3e19, 2.9e19, 3e19, 3.1e19], [1, 2, 3, 5]], np.float32)
     got = to_onnx(normalised, [x])(x)
     np.testing.assert_allclose(got[1], normalised(x[1:])[0], rtol=1e-5)
 

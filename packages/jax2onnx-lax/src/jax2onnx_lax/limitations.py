@@ -22,7 +22,8 @@ LIMITATIONS = (
     Limitation("subnormal numbers", "XLA on CPU takes them for zero in arithmetic and comparisons, as operands and as results; a model "
                "computes with them. To flush them would take two more operators around each.", values=("subnormal numbers",)),
     Limitation("half precision", "A runtime may keep float32 between two half-precision operators, so that an "
-               "intermediate overflow of JAX can be a finite number.", ("float16", "bfloat16"), values=("large numbers",)),
+               "intermediate overflow of JAX can be a finite number, and a number that is rounded for one of its readers alone can differ "
+               "from itself: x == x[:1].", ("float16", "bfloat16"), values=("large numbers",)),
     Limitation("layer norms by the mean of squares", "Where squares overflow, the variance of JAX's formula E[x²] − E[x]² is infinite or "
                "NaN; the operator takes squares of what differs from the mean, which may be a number.", values=("large numbers",)),
     Limitation("sums of products", "Where products overflow, a sum of them may be infinite in a model and NaN in JAX, or the other way: a "

@@ -65,7 +65,7 @@ def perturbed(function: Function, *, signs: bool = False, precision: float = 0.0
     """A function of `(seed, *arguments)` that computes `function(*arguments)`, as a flat list, with perturbed intermediate results.
 
     With `signs`, every NaN, and every zero that was chosen from several numbers, has a random sign. What is rounded is changed by a few
-    times the `precision`, if that is more than the unit of the last place of its type.
+    times the `precision`, if that is more than the unit of the last place of its type, and anew for each operation that reads it.
     """
 
     def run(seed: jax.Array, *arguments: jax.Array) -> list[jax.Array]:
@@ -126,7 +126,7 @@ class Interpreter:
     def result(self, equation: Equation, operands: Values) -> Values:
         """The results of an equation that holds no jaxprs."""
         name, params = equation.primitive.name, equation.params
-        if name in _ACCUMULATING:
+        if name in _ACCUMULATING or self._precision:  # each reader may see a number that is rounded otherwise
             operands = [self._perturb(x) for x in operands]
         results = bind_primitive(equation.primitive, params, *operands)
         rounds = name in _ACCUMULATING | ELEMENTWISE or (
