@@ -91,3 +91,48 @@ def test_a_layer_is_claimed_again_after_a_patch(monkeypatch):
         patch.setattr(jax.lax, "rsqrt", lambda x: original(x) * 2)
         _export(eqx.nn.LayerNorm(4), (4,))
     assert ("nn.layer_norm", "rule") in _export(eqx.nn.LayerNorm(4), (4,)).log.ways
+
+
+# -- layers whose mode is an input of the model, or that have a state ---------------------------------
+
+
+def _doubled(layer):
+    """A subclass of a layer whose result is doubled."""
+
+    def call(self, *args, **kwargs):
+        result = layer.__call__(self, *args, **kwargs)
+        return (2 * result[0], *result[1:]) if isinstance(result, tuple) else 2 * result
+
+    return type(f"Twice{layer.__name__}", (layer,), {"__call__": call, "__module__": __name__})
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_dropout_with_a_flag_computes_what_its_subclass_does_once(flag):
+    layer, x = _doubled(eqx.nn.Dropout)(0.5), jax.numpy.ones((2, 3))
+
+    def call(x, flag):
+        return layer(x, key=jax.random.key(0), inference=flag)
+
+    program = to_onnx(call, [x, ((), "bool")])
+    np.testing.assert_allclose(program(x, np.bool_(flag)), call(x, flag))
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_batch_norm_with_a_flag_computes_what_its_subclass_does_once(flag):
+    layer, state = eqx.nn.make_with_state(_doubled(eqx.nn.BatchNorm))(3, axis_name="batch", mode="ema")
+    x = jax.random.normal(jax.random.key(0), (4, 3))
+
+    def call(x, flag):
+        one = lambda row: layer(row, state, inference=flag)[0]  # noqa: E731
+        return jax.vmap(one, axis_name="batch")(x)
+
+    program = to_onnx(call, [x, ((), "bool")])
+    np.testing.assert_allclose(program(x, np.bool_(flag)), call(x, np.bool_(flag)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("layer", "arguments"), [(eqx.nn.LayerNorm, (8,)), (eqx.nn.RMSNorm, (8,)), (eqx.nn.GroupNorm, (2, 8))]
+)
+def test_a_norm_with_a_state_computes_what_its_subclass_does_once(layer, arguments):
+    made = _doubled(layer)(*arguments)
+    _export(lambda x: made(x, None)[0], (8,))

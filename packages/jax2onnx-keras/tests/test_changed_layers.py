@@ -93,3 +93,35 @@ def test_an_object_with_a_replaced_method_is_traced():
 def test_layers_that_change_nothing_are_claimed(layer):
     program = _export(layer, (2, 5, 5, 3))
     assert {("nn.linear", "rule"), ("nn.conv", "rule")} & program.log.ways.keys()
+
+
+_CONVOLUTIONS = {
+    "conv": lambda: keras.layers.Conv2D(4, 3),
+    "causal": lambda: keras.layers.Conv1D(4, 3, padding="causal"),
+    "depthwise": lambda: keras.layers.DepthwiseConv2D(3),
+    "separable": lambda: keras.layers.SeparableConv2D(4, 3),
+    "transposed": lambda: keras.layers.Conv2DTranspose(4, 3),
+}
+
+
+def _built(name):
+    """A convolution with a bias that is not zero, and the shape of its input."""
+    layer = _CONVOLUTIONS[name]()
+    shape = (2, 6, 3) if name == "causal" else (2, 6, 6, 3)
+    layer.build(shape)
+    layer.bias.assign(np.arange(layer.bias.shape[0]) + 1.0)
+    return layer, shape
+
+
+@pytest.mark.parametrize("name", _CONVOLUTIONS)
+def test_a_bias_that_a_convolution_does_not_use_is_not_added(name):
+    layer, shape = _built(name)
+    layer.use_bias = False
+    _export(layer, shape)
+
+
+@pytest.mark.parametrize("name", _CONVOLUTIONS)
+def test_the_shape_of_a_bias_follows_the_rank_of_the_layer(name):
+    layer, shape = _built(name)
+    layer.rank += 1
+    _export(layer, shape, layer.call)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 from jax2onnx_core import OnnxProgram, to_onnx
+from jax2onnx_core.plugins.errors import RuntimeInputError
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -116,3 +117,35 @@ def equal(program: OnnxProgram, fn: Function, x: np.ndarray) -> None:
     want, got = np.asarray(jax.jit(fn)(x)), np.asarray(program(x))
     assert (got.shape, got.dtype) == (want.shape, want.dtype)
     np.testing.assert_array_equal(got, want)
+
+
+# -- images without elements -------------------------------------------------------------------------
+
+_KERNEL = np.ones((4, 3, 3, 3), np.float32)
+IMAGES: dict[str, Function] = {
+    "conv": lambda x: lax.conv_general_dilated(x, _KERNEL, (1, 1), "SAME"),
+    "conv of padding": lambda x: lax.conv_general_dilated(x, _KERNEL, (1, 1), ((2, 2), (1, 1))),
+    "transposed conv": lambda x: lax.conv_transpose(
+        x, _KERNEL, (2, 2), "SAME", dimension_numbers=("NCHW", "OIHW", "NCHW")
+    ),
+    "max": lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID"),
+    "max of padding": lambda x: lax.reduce_window(
+        x, -jnp.inf, lax.max, (1, 1, 2, 2), (1, 1, 1, 1), ((0, 0), (0, 0), (1, 1), (0, 0))
+    ),
+    "sum": lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 1, 2, 2), (1, 1, 2, 2), "SAME"),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_that_are_known_to_be_empty(name):
+    x = np.ones((2, 3, 0, 8), np.float32)
+    np.testing.assert_array_equal(to_onnx(IMAGES[name], [x])(x), IMAGES[name](jnp.asarray(x)))
+
+
+@pytest.mark.parametrize("name", ["conv", "transposed conv", "max", "max of padding", "sum"])
+def test_images_that_are_empty_at_run_time_are_refused_by_their_operator(name):
+    program = to_onnx(IMAGES[name], [("B", 3, "H - 1", 8)])
+    with pytest.raises(RuntimeInputError, match=r"an image has an axis without elements, which \w+ of ONNX Runtime"):
+        program(np.ones((2, 3, 0, 8), np.float32))
+    x = np.ones((2, 3, 2, 8), np.float32)
+    np.testing.assert_allclose(program(x), IMAGES[name](jnp.asarray(x)), rtol=1e-6)

@@ -126,3 +126,71 @@ def test_attention_of_another_function_is_traced(monkeypatch):
 
 
 _einsum = jnp.einsum
+
+
+# -- layers whose mode is an input of the model ------------------------------------------------------
+
+
+class TwiceAttention(nn.MultiHeadDotProductAttention):
+    """Attention whose result is doubled."""
+
+    @nn.compact
+    def __call__(self, x, **kwargs):
+        return 2 * super().__call__(x, **kwargs)
+
+
+class TwiceDropout(nn.Dropout):
+    """A dropout whose result is doubled."""
+
+    @nn.compact
+    def __call__(self, x, **kwargs):
+        return 2 * super().__call__(x, **kwargs)
+
+
+class TwiceNorm(nn.BatchNorm):
+    """A batch norm whose result is doubled."""
+
+    @nn.compact
+    def __call__(self, x, **kwargs):
+        return 2 * super().__call__(x, **kwargs)
+
+
+@pytest.mark.parametrize("layer", [nn.MultiHeadDotProductAttention, TwiceAttention])
+@pytest.mark.parametrize("flag", [True, False])
+def test_attention_with_a_flag_computes_what_its_subclass_does_once(layer, flag):
+    x = jax.random.normal(jax.random.key(1), (2, 3, 8))
+    module = layer(num_heads=2, dropout_rate=0.5)
+    variables = module.init(jax.random.key(0), x, deterministic=True)
+
+    def call(x, deterministic):
+        return module.apply(variables, x, deterministic=deterministic, rngs={"dropout": jax.random.key(2)})
+
+    program = to_onnx(call, [x, ((), "bool")])
+    np.testing.assert_allclose(program(x, np.bool_(flag)), call(x, flag), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_dropout_with_a_flag_computes_what_its_subclass_does_once(flag):
+    x = jnp.ones((2, 3))
+
+    def call(x, deterministic):
+        return TwiceDropout(0.5).apply({}, x, deterministic=deterministic, rngs={"dropout": jax.random.key(2)})
+
+    program = to_onnx(call, [x, ((), "bool")])
+    np.testing.assert_allclose(
+        program(x, np.bool_(flag)),
+        TwiceDropout(0.5).apply({}, x, deterministic=flag, rngs={"dropout": jax.random.key(2)}),
+    )
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_batch_norm_with_a_flag_computes_what_its_subclass_does_once(flag):
+    x = jax.random.normal(jax.random.key(1), (5, 3))
+    module = TwiceNorm()
+    variables = module.init(jax.random.key(0), x, use_running_average=True)
+
+    def call(x, inference):
+        return module.apply(variables, x, use_running_average=inference, mutable=["batch_stats"])[0]
+
+    program = to_onnx(call, [x, ((), "bool")])
+    np.testing.assert_allclose(program(x, np.bool_(flag)), call(x, flag), rtol=1e-4, atol=1e-5)

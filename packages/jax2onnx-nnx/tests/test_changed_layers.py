@@ -106,3 +106,48 @@ def test_a_batch_norm_whose_variance_is_not_positive_is_traced(variance):
     program = to_onnx(module, [x])
     np.testing.assert_array_equal(program(x), module(x))
     assert ("nn.batch_norm", "rule") not in program.log.ways
+
+
+# -- layers whose mode is an input of the model ------------------------------------------------------
+
+
+class TwiceAttention(nnx.MultiHeadAttention):
+    """Attention whose result is doubled."""
+
+    def __call__(self, *args, **kwargs):
+        return 2 * super().__call__(*args, **kwargs)
+
+
+class TwiceDropout(nnx.Dropout):
+    """A dropout whose result is doubled."""
+
+    def __call__(self, *args, **kwargs):
+        return 2 * super().__call__(*args, **kwargs)
+
+
+class TwiceNorm(nnx.BatchNorm):
+    """A batch norm whose result is doubled."""
+
+    def __call__(self, *args, **kwargs):
+        return 2 * super().__call__(*args, **kwargs)
+
+
+_MODES = {
+    "attention": (lambda: TwiceAttention(2, 8, dropout_rate=0.5, rngs=nnx.Rngs(0)), "deterministic"),
+    "attention that drops nothing": (lambda: TwiceAttention(2, 8, decode=False, rngs=nnx.Rngs(0)), "deterministic"),
+    "dropout": (lambda: TwiceDropout(0.5, rngs=nnx.Rngs(0)), "deterministic"),
+    "batch norm": (lambda: TwiceNorm(8, rngs=nnx.Rngs(0)), "use_running_average"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::jax2onnx_graph.errors.ExportWarning")  # the states that change
+@pytest.mark.parametrize("name", _MODES)
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_layer_with_a_flag_computes_what_its_subclass_does_once(name, flag):
+    make, mode = _MODES[name]
+    options = {"decode": False} if "attention" in name else {}
+    x = jax.random.normal(jax.random.key(1), (2, 3, 8))
+    layer = make()
+    program = to_onnx(lambda x, flag: layer(x, **{mode: flag}, **options), [x, ((), "bool")])
+    want = make()(x, **{mode: flag}, **options)
+    np.testing.assert_allclose(program(x, np.bool_(flag)), want, rtol=1e-4, atol=1e-5)

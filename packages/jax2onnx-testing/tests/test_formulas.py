@@ -6,13 +6,17 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax2onnx_graph.passes import default_passes
 from jax2onnx_graph.passes.fusion import fuse_gelu
 from jax2onnx_graph.passes.fusion.fuse_silu import FuseSilu
 from jax2onnx_graph.targets import standard_target
+from jax2onnx_runtime.comparison import tolerance
 from jax2onnx_testing import cli
 from jax2onnx_testing._formula_catalogue import FORMULAS
+from jax2onnx_testing._fuzz.check import reference
+from jax2onnx_testing._fuzz.execution import Exported, evaluate, random_arguments
 from jax2onnx_testing.formulas import (
     Formula,
     Mutant,
@@ -103,6 +107,31 @@ def test_half_precision_stays_within_its_tolerance(formula, dtype):
     if dtype not in formula.dtypes:
         pytest.skip("the formula has another type")
     assert findings(Mutant(formula, {}, Situation(dtype, opset=formula.opset, values="unit"))) == []
+
+
+_FUSED = [(formula, dtype) for formula in FORMULAS if formula.passes for dtype in formula.dtypes if dtype != "float64"]
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize(("formula", "dtype"), _FUSED, ids=[f"{f.name}, {dtype}" for f, dtype in _FUSED])
+def test_what_a_fusion_makes_is_as_near_to_the_exact_result_as_jax(formula, dtype):
+    program = Mutant(formula, {}, Situation(dtype, opset=formula.opset, values="unit")).program()
+    if program is None:
+        pytest.skip("the constants of the formula are too great for the type")
+    names = [v.name for v in program.variables]
+    try:
+        [run, *_] = reference(program)
+    except ValueError as error:
+        pytest.skip(f"JAX cannot compute it on this processor: {error}")
+    got = Exported(program, names, program.inputs)(run.values)
+    wider = program.with_dtypes(dict.fromkeys(["float16", "bfloat16", "float32"], "float64")) or program
+    with jax.enable_x64(True):
+        exact = evaluate(wider, names, random_arguments(program, 0))
+    for name in names:
+        counted = np.isfinite(run.values[name])  # a mask of -1e30 is infinite in float16
+        want, correct = run.values[name][counted].astype(np.float64), exact[name][counted]
+        limit = np.abs(want - correct).max(initial=0) + tolerance(got[name].dtype) * max(1, np.abs(want).max(initial=0))
+        assert np.abs(got[name][counted].astype(np.float64) - correct).max(initial=0) <= limit
 
 
 # -- the net itself ----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_core.frontend.inputs import parse_inputs
-from jax2onnx_core.plugins.errors import SymbolError, VerificationError
+from jax2onnx_core.plugins.errors import RuntimeInputError, SymbolError, VerificationError
 from jax2onnx_graph.progress import progress_to
 from jax2onnx_runtime.sizes import Ranges, choose_sizes, find_sizes
 
@@ -133,3 +133,26 @@ def test_the_exported_model_is_run_at_the_edge_of_a_window():
     )
     sizes = [run.where for run in program.random_calls(None, {}, 0)]
     assert sizes == ["T = 1", "T = 7", "T = 12", "T = 2", "T = 3"]
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (np.ma.masked_array(np.ones((2, 3), np.float32), mask=True), "a masked array"),
+        ("a text", "'a text' where the function has an array"),
+        (np.full((2, 3), "2"), "where the function has an array"),
+        (None, "The result is"),
+    ],
+    ids=["masked", "text", "texts", "none"],
+)
+def test_a_stored_result_that_is_no_array_is_refused(result, message):
+    program = to_onnx(lambda x: x * 2, [("B", 3)])
+    with pytest.raises(RuntimeInputError, match=rf"(?s)results\[0\]: .*{message}"):
+        program.verify(results=[((np.ones((2, 3), np.float32),), result)])
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (3,), (1, 2, 3), ()])
+def test_a_stored_result_of_another_shape_differs(shape):
+    program = to_onnx(lambda x: x * 2, [("B", 3)])
+    with pytest.raises(VerificationError, match="has shape"):
+        program.verify(results=[((np.ones((2, 3), np.float32),), np.full(shape, 2, np.float32))])

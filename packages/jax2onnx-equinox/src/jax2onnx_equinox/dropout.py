@@ -21,7 +21,11 @@ def dropout(
     deterministic: bool | None = None,
 ) -> Replacement | None:  # fmt: skip
     """A branch at run time: where the flag, a scalar input of the model, says inference, nothing is drawn or dropped."""
+    import equinox as eqx
+
     inference = self.inference if inference is None else inference
     if not isinstance(inference, jax.Array) or deterministic is not None or key is None:
         return None
-    return Replacement(jax.lax.cond(inference, lambda: x, lambda: self(x, key=key, inference=False)))
+    return Replacement(
+        jax.lax.cond(inference, lambda: x, lambda: eqx.nn.Dropout.__call__(self, x, key=key, inference=False))
+    )

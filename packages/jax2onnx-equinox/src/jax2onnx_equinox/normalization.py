@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -24,22 +25,28 @@ _NOT_GIVEN: Any = object()
 def layer_norm(
     self: eqx.nn.LayerNorm, x: jax.Array, state: eqx.nn.State = _NOT_GIVEN, *, key: jax.Array | None = None
 ) -> Call | Replacement | None:
-    return _over_all_axes(self, x, state)
+    import equinox as eqx
+
+    return _over_all_axes(self, x, state, eqx.nn.LayerNorm.__call__)
 
 
 @composites.call("equinox.nn:RMSNorm.__call__", name="nn.rms_norm", keep_under_vmap=(0,))
 def rms_norm(
     self: eqx.nn.RMSNorm, x: jax.Array, state: eqx.nn.State = _NOT_GIVEN, *, key: jax.Array | None = None
 ) -> Call | Replacement | None:
-    return _over_all_axes(self, x, state)
+    import equinox as eqx
+
+    return _over_all_axes(self, x, state, eqx.nn.RMSNorm.__call__)
 
 
 @composites.call("equinox.nn:GroupNorm.__call__", name="nn.group_norm", keep_under_vmap=(0,))
 def group_norm(
     self: eqx.nn.GroupNorm, x: jax.Array, state: eqx.nn.State = _NOT_GIVEN, *, key: jax.Array | None = None
 ) -> Call | Replacement | None:
+    import equinox as eqx
+
     if state is not _NOT_GIVEN:
-        return Replacement((self(x), state))
+        return Replacement((eqx.nn.GroupNorm.__call__(self, x), state))
     weight, bias = (self.weight, self.bias) if self.channelwise_affine else (None, None)
     if not of_one_float_type(x, weight, bias) or x.shape[0] % self.groups:
         return None
@@ -47,10 +54,10 @@ def group_norm(
 
 
 def _over_all_axes(
-    layer: eqx.nn.LayerNorm | eqx.nn.RMSNorm, x: jax.Array, state: eqx.nn.State
+    layer: eqx.nn.LayerNorm | eqx.nn.RMSNorm, x: jax.Array, state: eqx.nn.State, method: Callable[..., jax.Array]
 ) -> Call | Replacement | None:
     if state is not _NOT_GIVEN:
-        return Replacement((layer(x), state))
+        return Replacement((method(layer, x), state))
     weight, bias = layer.weight if layer.use_weight else None, layer.bias if layer.use_bias else None
     if x.shape != layer.shape or x.ndim == 0 or not of_one_float_type(x, weight, bias):
         return None
@@ -75,11 +82,13 @@ def _at_run_time(
     layer: eqx.nn.BatchNorm, x: jax.Array, state: eqx.nn.State, inference: jax.Array
 ) -> tuple[jax.Array, eqx.nn.State]:
     """The layer at inference or in training, by a flag that is known at run time only."""
+    import equinox as eqx
+
     leaves, tree = jax.tree_util.tree_flatten(state)
 
     def run(inference: bool) -> tuple[jax.Array, eqx.nn.State]:
         # A state that training has updated is invalid.
-        return layer(x, jax.tree_util.tree_unflatten(tree, leaves), inference=inference)
+        return eqx.nn.BatchNorm.__call__(layer, x, jax.tree_util.tree_unflatten(tree, leaves), inference=inference)
 
     return jax.lax.cond(inference, lambda: run(True), lambda: run(False))
 

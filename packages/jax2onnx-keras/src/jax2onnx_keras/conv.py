@@ -32,8 +32,8 @@ _BASES = "keras.src.layers.convolutional"
 
 @composites.call(f"{_BASES}.base_conv:BaseConv.call", "keras.layers:Conv1D.call", name="nn.conv")
 def conv(self: keras.layers.Conv2D, inputs: jax.Array) -> Replacement | None:
-    kernel, bias = array(self.kernel), array(self.bias)
-    if kernel is None or not of_one_type(inputs, kernel, bias):
+    kernel, bias = array(self.kernel), _bias(self)
+    if kernel is None or self.rank != inputs.ndim - 2 or not of_one_type(inputs, kernel, bias):
         return None
     x = as_channels_last(inputs, self.data_format)
     return _finished(self, _convolution(self, x, kernel, bias, groups=x.shape[-1] // kernel.shape[-2]))
@@ -41,16 +41,18 @@ def conv(self: keras.layers.Conv2D, inputs: jax.Array) -> Replacement | None:
 
 @composites.call(f"{_BASES}.base_depthwise_conv:BaseDepthwiseConv.call", name="nn.conv")
 def depthwise_conv(self: keras.layers.DepthwiseConv2D, inputs: jax.Array) -> Replacement | None:
-    kernel, bias = array(self.kernel), array(self.bias)
-    if kernel is None or not of_one_type(inputs, kernel, bias):
+    kernel, bias = array(self.kernel), _bias(self)
+    if kernel is None or self.rank != inputs.ndim - 2 or not of_one_type(inputs, kernel, bias):
         return None
     return _finished(self, _by_channel(self, as_channels_last(inputs, self.data_format), kernel, bias))
 
 
 @composites.call(f"{_BASES}.base_separable_conv:BaseSeparableConv.call", name="nn.conv")
 def separable_conv(self: keras.layers.SeparableConv2D, inputs: jax.Array) -> Replacement | None:
-    depthwise, pointwise, bias = array(self.depthwise_kernel), array(self.pointwise_kernel), array(self.bias)
+    depthwise, pointwise, bias = array(self.depthwise_kernel), array(self.pointwise_kernel), _bias(self)
     if depthwise is None or pointwise is None or not of_one_type(inputs, depthwise, pointwise, bias):
+        return None
+    if self.rank != inputs.ndim - 2:
         return None
     y = _by_channel(self, as_channels_last(inputs, self.data_format), depthwise, None)
     ones = (1,) * self.rank
@@ -59,8 +61,8 @@ def separable_conv(self: keras.layers.SeparableConv2D, inputs: jax.Array) -> Rep
 
 @composites.call(f"{_BASES}.base_conv_transpose:BaseConvTranspose.call", name="nn.conv_transpose")
 def conv_transpose(self: keras.layers.Conv2DTranspose, inputs: jax.Array) -> Replacement | None:
-    kernel, bias = array(self.kernel), array(self.bias)
-    if kernel is None or not of_one_type(inputs, kernel, bias):
+    kernel, bias = array(self.kernel), _bias(self)
+    if kernel is None or self.rank != inputs.ndim - 2 or not of_one_type(inputs, kernel, bias):
         return None
     x = as_channels_last(inputs, self.data_format)
     strides, padding, dilations = self.strides, _compat.transposed_padding(self), self.dilation_rate
@@ -71,6 +73,11 @@ def conv_transpose(self: keras.layers.Conv2DTranspose, inputs: jax.Array) -> Rep
 
     call = Call(x, kernel, bias, strides=strides, padding=padding, dilations=dilations, transpose_kernel=True)
     return _finished(self, layer_operation("nn.conv_transpose", call, original))
+
+
+def _bias(layer: keras.Layer) -> jax.Array | None:
+    """The bias that the layer adds: one that it holds and does not use does not count."""
+    return array(layer.bias) if layer.use_bias else None
 
 
 def _by_channel(layer: keras.Layer, x: jax.Array, kernel: jax.Array, bias: jax.Array | None) -> jax.Array:

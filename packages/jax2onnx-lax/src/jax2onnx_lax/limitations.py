@@ -22,7 +22,14 @@ LIMITATIONS = (
     Limitation("subnormal numbers", "XLA on CPU takes them for zero in arithmetic and comparisons, as operands and as results; a model "
                "computes with them. To flush them would take two more operators around each.", values=("subnormal numbers",)),
     Limitation("half precision", "A runtime may keep float32 between two half-precision operators, so that an "
-               "intermediate overflow of JAX can be a finite number.", ("float16", "bfloat16")),
+               "intermediate overflow of JAX can be a finite number, and a number that is rounded for one of its readers alone can differ "
+               "from itself: x == x[:1].", ("float16", "bfloat16"), values=("large numbers",)),
+    Limitation("layer norms by the mean of squares", "Where squares overflow, the variance of JAX's formula E[x²] − E[x]² is infinite or "
+               "NaN; the operator takes squares of what differs from the mean, which may be a number.", values=("large numbers",)),
+    Limitation("sums of products", "Where products overflow, a sum of them may be infinite in a model and NaN in JAX, or the other way: a "
+               "fused multiply-add does not round a product, and the order of the terms is the kernel's.", values=("large numbers",)),
+    Limitation("jax.image.resize", "JAX multiplies the pixels that it does not use by zero, so that one NaN or infinity makes NaN of all "
+               "results of an image; Resize gives NaN and infinities where such a pixel has a weight.", values=("NaN", "infinities")),
     Limitation("scatter with mode promise_in_bounds", "An index that breaks the promise may be an error of ONNX's operator "
                "where XLA drops the update: to drop it would copy the operand twice. This mode is never the default."),
     Limitation("indices of 64 bits", "JAX takes an index modulo 2³² where the axis has a fixed size; in a model it is out of "
@@ -32,7 +39,8 @@ LIMITATIONS = (
     Limitation("max pooling layers", "They are one MaxPool, which does not propagate a NaN inside a window; "
                "lax.reduce_window does.", ("float32",), operators=("MaxPool",), message="With (NaN|infinities)", values=("NaN",)),
     Limitation("convolutions and poolings of no elements", "Where a spatial axis is empty at run time, a runtime may refuse the "
-               "operator with an error; JAX gives an empty result."),
+               "operator, which is an error that says so; JAX gives an empty result, or one of padding only. A guard at each operator on "
+               "H // 2 and the like, which may be 0, would keep it from its neighbours. Axes that are known to be empty are exact."),
     Limitation("cholesky", "A matrix with NaN gives NaN throughout; LAPACK, as JAX has it, may leave numbers before the first "
                "pivot that is NaN.", values=("NaN",)),
     Limitation("elu, celu and selu", "A runtime's kernels round exp(x) - 1, so that results near zero are exact to 1e-7 of 1, not "

@@ -6,7 +6,8 @@ A composite's target is the method that a class defines, below the wrapper that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import dataclasses
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import jax
 from jax.typing import DTypeLike
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     import flax.linen as nn
     from flax.linen.linear import PromoteDtypeFn
 
-__all__ = ["Layer", "Parameters", "parameters", "promoted", "variable"]
+__all__ = ["Layer", "Parameters", "parameters", "plain", "promoted", "variable"]
+
+Module = TypeVar("Module", bound="nn.Module")
 
 #: Parameters of a layer, None for those that it does not use.
 Parameters = tuple["jax.Array | None", ...]
@@ -44,6 +47,21 @@ def variable(module: nn.Module, collection: str, name: str) -> jax.Array | None:
 
     found: jax.Array | None = meta.unbox(module.get_variable(collection, name))
     return found
+
+
+def plain(layer: Module, cls: type[Module], **changes: Any) -> Module:
+    """An unbound layer with the fields of a layer.
+
+    A composite that calls its layer once more calls this: a subclass whose `__call__` does more than that of the class would do it twice.
+
+    Args:
+      layer: an object of the class or of a subclass.
+      cls: the class.
+      changes: other values of fields.
+    """
+    names = [f.name for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")]
+    fields = {name: getattr(layer, name) for name in names}
+    return cls(**{**fields, **changes}, parent=None, name=None)
 
 
 def parameters(module: nn.Module, **used: bool) -> Parameters | None:

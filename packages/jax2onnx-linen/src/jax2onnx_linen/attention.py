@@ -19,6 +19,8 @@ from jax2onnx_core.jax_types import PyTree
 from jax2onnx_lax.dtypes import of_one_float_type
 from jax2onnx_lax.nn.attention import attention_call
 
+from jax2onnx_linen._layer import plain
+
 if TYPE_CHECKING:
     import flax.linen as nn
 
@@ -71,6 +73,8 @@ def attention_by_flag(
     dropout_rng: jax.Array | None = None,
     sow_weights: bool = False,
 ) -> Replacement | None:
+    import flax.linen as nn
+
     flag = self.deterministic if deterministic is None else deterministic
     if not isinstance(flag, jax.core.Tracer) or self.dropout_rate == 0.0 or self.decode or sow_weights:
         return None
@@ -83,7 +87,7 @@ def attention_by_flag(
             flag, lambda: of(**{**kwargs, "deterministic": True}), lambda: of(**{**kwargs, "deterministic": False})
         )
 
-    layer = self.clone(parent=None, name=None, deterministic=False, attention_fn=by_flag)
+    layer = plain(self, nn.MultiHeadDotProductAttention, deterministic=False, attention_fn=by_flag)
     key = self.make_rng("dropout") if dropout_rng is None else dropout_rng
     given = {"inputs_kv": inputs_kv} if inputs_kv is not None else {}
     return Replacement(layer.apply(self.variables, inputs_q, inputs_k, inputs_v, mask=mask, dropout_rng=key, **given))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import jax
 from jax2onnx_core import Composites, Replacement
 
+from jax2onnx_linen._layer import plain
+
 if TYPE_CHECKING:
     import flax.linen as nn
 
@@ -23,9 +25,11 @@ def dropout(
     rng: jax.Array | None = None,
 ) -> Replacement | None:
     """A branch at run time: where the flag, a scalar input of the model, says inference, nothing is drawn or dropped."""
+    import flax.linen as nn
+
     flag = self.deterministic if deterministic is None else deterministic
     if not isinstance(flag, jax.core.Tracer) or self.rate == 0.0:
         return None
     key = self.make_rng(self.rng_collection) if rng is None else rng
-    layer = self.clone(parent=None, name=None, deterministic=False)
+    layer = plain(self, nn.Dropout, deterministic=False)
     return Replacement(jax.lax.cond(flag, lambda: inputs, lambda: layer.apply({}, inputs, rng=key)))

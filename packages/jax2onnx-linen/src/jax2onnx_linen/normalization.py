@@ -10,7 +10,7 @@ from jax2onnx_core import Call, Composites, Replacement
 from jax2onnx_lax.dtypes import of_one_float_type
 from jax2onnx_lax.nn.bindings import axes_from_end, axis_from_end
 
-from jax2onnx_linen._layer import Parameters, parameters, variable
+from jax2onnx_linen._layer import Parameters, parameters, plain, variable
 
 if TYPE_CHECKING:
     import flax.linen as nn
@@ -45,9 +45,10 @@ def batch_norm(
 
 def _at_run_time(layer: nn.BatchNorm, x: jax.Array, mask: jax.Array | None, inference: jax.Array) -> jax.Array:
     """The layer at inference or in training, by a flag that is known at run time only; the statistics change in both."""
+    import flax.linen as nn
 
     def run(inference: bool) -> tuple[jax.Array, Mapping[str, jax.Array]]:
-        copy = layer.clone(parent=None, name=None, use_running_average=inference)
+        copy = plain(layer, nn.BatchNorm, use_running_average=inference)
         y, changed = copy.apply(layer.variables, x, mask=mask, mutable=["batch_stats"])
         return y, changed["batch_stats"]
 

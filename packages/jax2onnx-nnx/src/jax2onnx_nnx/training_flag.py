@@ -23,13 +23,15 @@ Source = Any
 def dropout(
     self: nnx.Dropout, inputs: jax.Array, *, deterministic: bool | jax.Array | None = None, rngs: Source = None
 ) -> Replacement | None:
+    from flax import nnx
+
     flag = self.deterministic if deterministic is None else deterministic
     if not isinstance(flag, jax.core.Tracer) or self.rate == 0.0:
         return None
     key = _key(self.rngs if rngs is None else rngs, self.rng_collection)
 
     def masked() -> jax.Array:
-        return self(inputs, deterministic=False, rngs=key)
+        return nnx.Dropout.__call__(self, inputs, deterministic=False, rngs=key)
 
     return Replacement(jax.lax.cond(flag, lambda: inputs, masked))
 
@@ -40,13 +42,17 @@ def attention(
     inputs_v: jax.Array | None = None, *, deterministic: bool | jax.Array | None = None, rngs: Source = None,
     sow_weights: bool = False, decode: bool | None = None, **options: Any,
 ) -> Replacement | None:  # fmt: skip
+    from flax import nnx
+
     flag = self.deterministic if deterministic is None else deterministic
     if not isinstance(flag, jax.core.Tracer) or sow_weights or (self.decode if decode is None else decode):
         return None
 
     def attend(*, deterministic: bool, rngs: Source = None) -> jax.Array:
-        operands = inputs_q, inputs_k, inputs_v
-        return self(*operands, deterministic=deterministic, rngs=rngs, decode=False, **options)
+        operands = self, inputs_q, inputs_k, inputs_v
+        return nnx.MultiHeadAttention.__call__(
+            *operands, deterministic=deterministic, rngs=rngs, decode=False, **options
+        )
 
     if self.dropout_rate == 0.0:
         return Replacement(attend(deterministic=True))
@@ -76,7 +82,7 @@ def batch_norm_at_run_time(layer: nnx.BatchNorm, x: jax.Array, flag: jax.Array, 
 
     def normalised(*, use_running_average: bool) -> tuple[jax.Array, jax.Array, jax.Array]:
         copy = nnx.clone(layer)
-        y = copy(x, use_running_average=use_running_average, mask=mask)
+        y = nnx.BatchNorm.__call__(copy, x, use_running_average=use_running_average, mask=mask)
         return y, copy.mean[...], copy.var[...]
 
     y, mean, variance = jax.lax.cond(

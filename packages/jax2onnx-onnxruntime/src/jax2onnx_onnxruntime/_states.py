@@ -16,6 +16,7 @@ from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_runtime.states import RuntimeOptions, last
 
 from jax2onnx_onnxruntime._compat import onnxruntime
+from jax2onnx_onnxruntime._run_errors import explained_run
 from jax2onnx_onnxruntime.loading import OrtModel, from_ort, packed, to_ort, view_of
 
 if TYPE_CHECKING:
@@ -167,7 +168,8 @@ class OrtStates:
                 binding.bind_output(pair.output, "cpu")
             else:
                 binding.bind_ortvalue_output(pair.output, target.value)
-        self._model.session.run_with_iobinding(binding)
+        with explained_run():
+            self._model.session.run_with_iobinding(binding)
         values = binding.get_outputs()
         for pair, value in zip(self._pairs, values[len(self._results) :], strict=True):
             self._move_on(pair.input, targets[pair.input] or _Buffer(value))

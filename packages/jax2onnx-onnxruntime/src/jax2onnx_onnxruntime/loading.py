@@ -15,6 +15,7 @@ import onnx_ir as ir
 from jax2onnx_graph.arrays import Dtype
 
 from jax2onnx_onnxruntime._compat import onnxruntime
+from jax2onnx_onnxruntime._run_errors import explained_run
 
 if TYPE_CHECKING:
     import onnxruntime as ort
@@ -88,15 +89,19 @@ class OrtModel:
         Raises:
           ValueError: an input is missing or unknown.
           TypeError: an input has another element type than the model's.
+          RuntimeInputError: a convolution or a pooling has no elements to slide over.
         """
         arrays = self._checked(inputs)
         if self._plain:
-            outputs: list[np.ndarray] = self.session.run(self.outputs, arrays)
+            with explained_run():
+                outputs: list[np.ndarray] = self.session.run(self.outputs, arrays)
             return outputs
         # The OrtValues do not own the memory: `held` does, until the run is over.
         held = {name: packed(array) for name, array in arrays.items()}
         values = {name: to_ort(array) for name, array in held.items()}
-        return [from_ort(value) for value in self.session.run_with_ort_values(self.outputs, values)]
+        with explained_run():
+            results = self.session.run_with_ort_values(self.outputs, values)
+        return [from_ort(value) for value in results]
 
     def _checked(self, inputs: Mapping[str, object]) -> dict[str, np.ndarray]:
         types = {**self._inputs, **self._optional}

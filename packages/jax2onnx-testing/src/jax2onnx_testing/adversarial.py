@@ -209,8 +209,12 @@ def _check_numbers(test: AdversarialCase, function: Function, program: OnnxProgr
         calls = {name: _mixed(drawn, specs, NUMBERS[name], seed) for name in sorted(names)}
         try:
             wanted = reference.of_calls(list(calls.values()))
-        except jax.errors.JaxRuntimeError as error:  # a check of the function at run time refuses such numbers
-            raise NotApplicableError(f"JAX itself fails: {error}") from error
+        except Exception as error:
+            # A check of the function at run time refuses such numbers, or the library this size or form, which the export can do.
+            usual = test.size is None and test.form not in TRANSFORMS
+            if usual and not isinstance(error, jax.errors.JaxRuntimeError):
+                raise
+            raise NotApplicableError(f"JAX itself fails: {type(error).__name__}: {error}") from error
         for (name, (args, kwargs)), want in zip(calls.items(), wanted, strict=True):
             got = run_program(program, args, kwargs, test.target)
             try:

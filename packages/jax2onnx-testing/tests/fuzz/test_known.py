@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax2onnx_testing._fuzz.dependence import depending
 from jax2onnx_testing._fuzz.explain import REASONS, explain
 from jax2onnx_testing._fuzz.known import KNOWN, KNOWN_ERRORS, explain_error
 from jax2onnx_testing._fuzz.programs import Options, Program, Statement, evaluate_shape
@@ -117,7 +118,7 @@ def test_what_is_found_in_nothing_is_zero_in_jax():
 
 def test_a_runtime_may_refuse_to_slide_over_nothing():
     nothing, something = {"x0": np.zeros((2, 0))}, {"x0": np.zeros((2, 3))}
-    text = "Invalid input shape. Only N can be zero. Got:{1,1,0}"
+    text = "At these sizes an image has an axis without elements, which MaxPool of ONNX Runtime does not take"
     assert explain_error(text, nothing) == "nothing to slide over"
     assert explain_error(text, something) == ""
     assert explain_error("Invalid rank for input: x0", nothing) == ""
@@ -125,3 +126,47 @@ def test_a_runtime_may_refuse_to_slide_over_nothing():
 
 def test_every_known_difference_has_a_reason():
     assert {known.reason for known in KNOWN} | {*KNOWN_ERRORS.values()} <= REASONS.keys()
+
+
+# -- which elements depend on which ------------------------------------------------------------------
+
+
+def depending_on(expression, *inputs):
+    """For each element of the result of an expression of x0, x1, … whether it depends on an element of an input that is large."""
+    arrays = [np.asarray(x) for x in inputs]
+    variables = [Variable(f"x{i}", jax.ShapeDtypeStruct(x.shape, x.dtype)) for i, x in enumerate(arrays)]
+    statement = Statement((Variable("v1", evaluate_shape(expression, variables)),), expression, False)
+    options = Options(23, x64=False, optimised=True, values="finite")
+    program = Program(0, tuple(variables), (statement,), ({},), options)
+    named = {v.name: x for v, x in zip(variables, arrays, strict=True)}
+    return depending(program, "v1", named, {key: np.abs(x) > 1e9 for key, x in named.items()})
+
+
+LARGE = np.array([[1, 2, 3], [4, 1e12, 6]], np.float32)
+
+
+def test_an_elementwise_result_depends_on_its_own_element():
+    np.testing.assert_array_equal(depending_on("jnp.sin(x0)", LARGE), LARGE > 1e9)
+
+
+def test_a_mean_depends_on_all_of_its_row():
+    np.testing.assert_array_equal(depending_on("x0.mean(1)", LARGE), [False, True])
+
+
+def test_a_cumulative_sum_depends_on_what_comes_before():
+    np.testing.assert_array_equal(depending_on("jnp.cumsum(x0, 1)", LARGE), [[False] * 3, [False, True, True]])
+
+
+def test_a_selection_depends_on_what_another_condition_would_choose():
+    chosen = np.zeros((2, 3), bool)
+    np.testing.assert_array_equal(depending_on("jnp.where(x1, x0, 0)", LARGE, chosen), LARGE > 1e9)
+
+
+def test_a_key_that_alone_is_seen_depends_on_its_logit():
+    logits, place = np.array([[1e12, 2, 3], [1, 2, 3]], np.float32), np.zeros((2, 1), np.int32)
+    found = depending_on("nn.softmax(jnp.where(jnp.arange(3) == x1, x0, -1e30), -1)", logits, place)
+    np.testing.assert_array_equal(found, [[True] * 3, [False] * 3])
+
+
+def test_nothing_depends_on_no_elements():
+    assert not depending_on("x0.sum()", np.ones(3, np.float32)).any()

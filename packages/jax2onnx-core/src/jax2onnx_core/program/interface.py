@@ -131,10 +131,17 @@ class Interface:
         return [*map(self.layouts.given, self.output_names, arrays)]
 
     def known_outputs(self, result: PyTree) -> list[Array]:
-        """The same for a result that somebody stored. Raises RuntimeInputError if it is another pytree than the function's."""
+        """The same for a result that somebody stored. Raises RuntimeInputError if it is another pytree than the function's, or not of arrays."""
         found, wanted = jax.tree_util.tree_structure(result), self.traced.out_tree
         if found != wanted:
             raise RuntimeInputError(f"The result is {found}, but that of the function is {wanted}.")
+        for leaf in jax.tree_util.tree_leaves(result):
+            if isinstance(leaf, np.ma.MaskedArray):
+                raise RuntimeInputError(
+                    "The result has a masked array, whose mask no output of a model has; give array.filled(value)."
+                )
+            if not isinstance(leaf, jax.Array) and np.asarray(leaf).dtype.kind in "OSU":
+                raise RuntimeInputError(f"The result has {leaf!r:.80} where the function has an array.")
         return self.outputs(result)
 
     def result_of(self, named: Mapping[str, object]) -> PyTree:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import jax
 import jax.export
@@ -23,7 +23,7 @@ from jax2onnx_testing.pass_orders import ModelBeforePasses, random_order
 from jax2onnx_testing.reference import COMPILER_OPTIONS
 from jax2onnx_testing.values import random_array
 
-__all__ = ["Exported", "evaluate", "evaluate_for_all_sizes", "evaluate_perturbed", "random_arguments"]
+__all__ = ["Exported", "evaluate", "evaluate_for_all_sizes", "evaluate_perturbed", "evaluator", "random_arguments"]
 
 Arrays = Mapping[str, Array]
 
@@ -42,6 +42,15 @@ def random_arguments(program: Program, run: int) -> Arrays:
         )
         for v in program.inputs
     }
+
+
+def evaluator(program: Program, results: Sequence[str]) -> Callable[[Arrays], list[Array]]:
+    """A function that computes these variables in JAX from the inputs by name, compiled once."""
+    function = jax.jit(compiled(program.source(results), f"program {program.seed}"), compiler_options=COMPILER_OPTIONS)
+    inputs = program.inputs
+    return lambda arguments: [
+        np.asarray(v) for v in function(*(jnp.asarray(arguments[i.name], i.aval.dtype) for i in inputs))
+    ]
 
 
 def evaluate(program: Program, results: Sequence[str], arguments: Arrays, *, eager: bool = False) -> dict[str, Array]:
@@ -76,7 +85,7 @@ def evaluate_for_all_sizes(program: Program, results: Sequence[str], arguments: 
 
 
 def evaluate_perturbed(
-    program: Program, results: Sequence[str], arguments: Arrays, *, signs: bool = False
+    program: Program, results: Sequence[str], arguments: Arrays, *, signs: bool = False, precision: float = 0.0
 ) -> Iterator[dict[str, Array]]:
     """The values of variables in several runs, with all that is rounded changed at random by a few units of the last place.
 
@@ -85,9 +94,10 @@ def evaluate_perturbed(
       results: the names of the variables.
       arguments: the inputs by name.
       signs: whether the signs of NaN, and of zeros that are chosen, are changed at random too.
+      precision: the least unit of the last place.
     """
     function = compiled(program.source(results), f"program {program.seed}")
-    run = jax.jit(perturbed(function, signs=signs), compiler_options=COMPILER_OPTIONS)
+    run = jax.jit(perturbed(function, signs=signs, precision=precision), compiler_options=COMPILER_OPTIONS)
     for seed in range(_PERTURBED_RUNS):
         values = run(jnp.float32(seed), *(jnp.asarray(arguments[v.name]) for v in program.inputs))
         yield {name: np.asarray(value) for name, value in zip(results, values, strict=True)}

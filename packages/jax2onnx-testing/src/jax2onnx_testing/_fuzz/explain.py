@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ import numpy as np
 from jax2onnx_graph.arrays import Array
 from jax2onnx_runtime.comparison import tolerance
 
+from jax2onnx_testing._fuzz.dependence import depending
 from jax2onnx_testing._fuzz.execution import Arrays, evaluate, evaluate_for_all_sizes, evaluate_perturbed
 from jax2onnx_testing._fuzz.known import explained_elements
 from jax2onnx_testing._fuzz.programs import Program
@@ -40,6 +41,7 @@ REASONS = {
 
 _FACTOR = 10.0
 _TINY = 1e6
+_GREATEST = 1e30
 _WIDER = {
     "half precision": {"float16": "float32", "bfloat16": "float32"},
     "more precise": {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex64": "complex128"},
@@ -91,11 +93,12 @@ def explain(
         wrong &= ~explained
         if not wrong.any():
             return reason
-    for reason, magnitude in program.excuses:
-        wrong &= ~_excused(arguments, magnitude, got, want)
+    excused = (_excused(program, name, arguments, excuse, got, want) for excuse in program.excuses)
+    for (reason, _), elements in zip(program.excuses, excused):
+        wrong &= ~elements
         if not wrong.any():
             return reason
-    return "subnormal numbers" if _agree_without_tiny(program, name, arguments, run) else ""
+    return "subnormal numbers" if _agree_without_tiny(program, name, arguments, wrong, run) else ""
 
 
 def _explanations(
@@ -111,28 +114,75 @@ def _explanations(
     yield from explained_elements(program, name, arguments, got, want)
     if np.iscomplexobj(want):
         yield "infinite complex numbers", ~np.isfinite(got) & ~np.isfinite(want)
-    if any(_squares_overflow(value) for value in arguments.values()):
-        yield "overflow of products", ~np.isfinite(got) & ~np.isfinite(want)
+    overflowing = {key: _overflowing_squares(value) for key, value in arguments.items()}
+    if any(places.any() for places in overflowing.values()):
+        depend = depending(program, name, arguments, overflowing)
+        yield "overflow of products", depend & ~np.isfinite(got) & ~np.isfinite(want)
     for reason, dtypes in _WIDER.items():
         yield reason, _as_with_dtypes(program.with_dtypes(dtypes), name, arguments, got, want)
+    yield "half precision", _as_partly_rounded(program, name, arguments, got)
 
 
-def _excused(arguments: Arrays, magnitude: float, got: Array, want: Array) -> Array:
-    """The elements that operands of a magnitude excuse: all of them where there are such numbers, what is not finite where an operand
-    is not.
+def _excused(
+    program: Program, name: str, arguments: Arrays, excuse: tuple[str, float], got: Array, want: Array
+) -> Array:
+    """The elements that an excuse of the program is about: those that depend on a number of its magnitude, and those that depend on one
+    that is not finite and differ as the reason says.
     """
-    operands = [_wide(value) for value in arguments.values()]
-    if any((np.abs(operand[np.isfinite(operand)]) >= magnitude).any() for operand in operands):
-        return np.ones(got.shape, bool)
-    is_finite = all(np.isfinite(operand).all() for operand in operands)
-    return np.logical_not(is_finite) & ~(np.isfinite(got) & np.isfinite(want))
+    reason, magnitude = excuse
+    if reason == "weights of zero":
+        return np.isnan(want) & _as_without_zero_weights(program, name, arguments, got)
+    expected = _OF_INFINITIES[reason](got, want)
+    large = {key: np.abs(_wide(value)) >= magnitude for key, value in arguments.items()}
+    odd = {key: ~np.isfinite(_wide(value)) for key, value in arguments.items()}
+    if reason not in _UP_TO_INFINITY:
+        large = {key: large[key] & ~odd[key] for key in large}
+    return depending(program, name, arguments, large) | (expected & depending(program, name, arguments, odd))
 
 
-def _squares_overflow(array: Array) -> bool:
-    """Whether there are numbers in an array of floats whose squares are too great for its type."""
+#: The reasons that are about scores or states beyond a magnitude, however large.
+_UP_TO_INFINITY = {"masked keys"}
+
+
+#: Reason → which elements that depend on an infinity or NaN may differ, of what the model and JAX give.
+_OF_INFINITIES: Mapping[str, Callable[[Array, Array], Array]] = {
+    "masked keys": lambda got, want: np.isnan(got),
+    "open gates": lambda got, want: ~(np.isfinite(got) & np.isfinite(want)),
+    "overflow in a normalisation": lambda got, want: np.zeros(got.shape, bool),
+    "overflow of products": lambda got, want: ~np.isfinite(got) & ~np.isfinite(want),
+}
+
+
+def _as_without_zero_weights(program: Program, name: str, arguments: Arrays, got: Array) -> Array:
+    """For each element of a linear function whether it is that of finite inputs, and infinite where infinite ones have a weight."""
+    moderate = {key: _moderate(value) for key, value in arguments.items()}
+    result = evaluate(program, [name], moderate)[name]
+    limit = np.sqrt(_GREATEST)
+    infinite = np.where(np.abs(_wide(result)) > limit, np.sign(_wide(result)) * np.inf, _wide(result)).astype(
+        result.dtype
+    )
+    return are_close(got, infinite)
+
+
+def _moderate(array: Array) -> Array:
+    """Large numbers instead of infinities, and zeros instead of NaN."""
     if not jnp.issubdtype(array.dtype, jnp.floating):
-        return False
-    return bool((np.abs(_wide(array[np.isfinite(array)])) > np.sqrt(float(jnp.finfo(array.dtype).max))).any())
+        return array
+    great = np.asarray(min(_GREATEST, float(jnp.finfo(array.dtype).max) / 16), array.dtype)
+    return np.where(np.isnan(array), np.zeros_like(array), np.clip(array, -great, great))
+
+
+def _is_large(array: Array, magnitude: float) -> Array:
+    """The finite elements of at least a magnitude."""
+    wide = _wide(array)
+    return np.isfinite(wide) & (np.abs(wide) >= magnitude)
+
+
+def _overflowing_squares(array: Array) -> Array:
+    """The elements of an array of floats whose squares are too great for its type."""
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        return np.zeros(array.shape, bool)
+    return _is_large(array, float(np.sqrt(float(jnp.finfo(array.dtype).max))))
 
 
 def _as_for_all_sizes(program: Program, name: str, arguments: Arrays, got: Array) -> Array:
@@ -147,10 +197,15 @@ def _as_for_all_sizes(program: Program, name: str, arguments: Arrays, got: Array
     return are_close(got, result)
 
 
-def _agree_without_tiny(program: Program, name: str, arguments: Arrays, run: Callable[[Arrays], Array]) -> bool:
-    """Whether the results are the same if zeros take the place of numbers that are, or may soon become, subnormal."""
+def _agree_without_tiny(
+    program: Program, name: str, arguments: Arrays, wrong: Array, run: Callable[[Arrays], Array]
+) -> bool:
+    """Whether the wrong elements depend on numbers that are, or may soon become, subnormal, and the results are the same with zeros in
+    their place.
+    """
     flushed = {key: _flushed(value) for key, value in arguments.items()}
-    if all(np.array_equal(flushed[key], arguments[key], equal_nan=True) for key in arguments):
+    tiny = {key: np.asarray(flushed[key] != value) & ~np.isnan(_wide(value)) for key, value in arguments.items()}
+    if (wrong & ~depending(program, name, arguments, tiny)).any():
         return False
     return bool(are_close(run(flushed), evaluate(program, [name], flushed)[name]).all())
 
@@ -171,6 +226,22 @@ def _as_with_dtypes(program: Program | None, name: str, arguments: Arrays, got: 
     with np.errstate(all="ignore"):
         is_nearer = np.abs(_wide(got) - _wide(result)) <= np.abs(_wide(want) - _wide(result))
         return (is_nearer & np.isfinite(want)) | are_close(got, result.astype(want.dtype))
+
+
+def _as_partly_rounded(program: Program, name: str, arguments: Arrays, got: Array) -> Array:
+    """For each element whether it is that of the program in float32 of which some intermediate results are rounded to half precision."""
+    units = {key: float(jnp.finfo(key).eps) for key in _WIDER["half precision"]}
+    inputs = [units[v.aval.dtype.name] for v in program.inputs if v.aval.dtype.name in units]
+    wider = program.with_dtypes(_WIDER["half precision"])
+    if wider is None or not inputs:
+        return np.zeros(got.shape, bool)
+    # Not everything can be done with another dtype, such as taking its bits as 16.
+    try:
+        center = evaluate(wider, [name], arguments)[name]
+    except (TypeError, ValueError):
+        return np.zeros(got.shape, bool)
+    samples = [results[name] for results in evaluate_perturbed(wider, [name], arguments, precision=max(inputs))]
+    return _within(got, center, samples)
 
 
 def _within(got: Array, want: Array, samples: Sequence[Array]) -> Array:

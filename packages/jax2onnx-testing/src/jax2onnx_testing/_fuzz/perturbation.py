@@ -16,12 +16,12 @@ from jax2onnx_core.jaxprs import bind_primitive, is_jaxpr, is_literal, open_jaxp
 
 from jax2onnx_testing._compat import scan_counts
 
-__all__ = ["perturbed"]
+__all__ = ["ELEMENTWISE", "Interpreter", "Values", "perturbed"]
 
 Values = Sequence[jax.Array]
 
 _AMOUNT = 4
-_ELEMENTWISE = {
+ELEMENTWISE = {
     "add", "add_any", "sub", "mul", "div", "rem", "pow", "integer_pow", "square", "sqrt", "rsqrt", "cbrt", "exp", "exp2",
     "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh",
     "atanh", "logistic", "erf", "erfc", "erf_inv", "lgamma", "digamma", "bessel_i0e", "bessel_i1e", "igamma", "igammac",
@@ -61,33 +61,48 @@ _CALLS = {
 }
 
 
-def perturbed(function: Function, *, signs: bool = False) -> Callable[..., list[jax.Array]]:
+def perturbed(function: Function, *, signs: bool = False, precision: float = 0.0) -> Callable[..., list[jax.Array]]:
     """A function of `(seed, *arguments)` that computes `function(*arguments)`, as a flat list, with perturbed intermediate results.
 
-    With `signs`, every NaN, and every zero that was chosen from several numbers, has a random sign.
+    With `signs`, every NaN, and every zero that was chosen from several numbers, has a random sign. What is rounded is changed by a few
+    times the `precision`, if that is more than the unit of the last place of its type, and anew for each operation that reads it.
     """
 
     def run(seed: jax.Array, *arguments: jax.Array) -> list[jax.Array]:
         closed = jax.make_jaxpr(function)(*arguments)
-        interpreter = _Interpreter(seed, signs)
+        interpreter = Interpreter(seed, signs, precision)
         return list(interpreter.run(closed.jaxpr, closed.consts, [interpreter.signed(x) for x in arguments]))
 
     return run
 
 
-class _Interpreter:
-    def __init__(self, seed: jax.Array, signs: bool) -> None:
-        self._seed, self._signs, self._numbers = seed, signs, itertools.count(1)
+class Interpreter:
+    """Evaluates a jaxpr, with all jaxprs in it, and changes what is rounded.
+
+    Args:
+      seed: that of the changes.
+      signs: whether NaN and zeros change their signs, too.
+      precision: the least unit of the last place.
+    """
+
+    def __init__(self, seed: jax.Array, signs: bool, precision: float) -> None:
+        self._seed, self._signs, self._precision, self._numbers = seed, signs, precision, itertools.count(1)
 
     def run(self, jaxpr: Jaxpr, consts: Values, arguments: Values) -> Values:
-        values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
+        """The results of a jaxpr."""
+        known = [*map(self.constant, consts), *arguments]
+        values = dict(zip([*jaxpr.constvars, *jaxpr.invars], known, strict=True))
         for equation in jaxpr.eqns:
-            operands = [v.val if is_literal(v) else values[v] for v in equation.invars]
+            operands = [self.constant(v.val) if is_literal(v) else values[v] for v in equation.invars]
             results = [
                 self.signed(x, zeros=equation.primitive.name in _CHOOSING) for x in self._equation(equation, operands)
             ]
             values.update(zip(equation.outvars, results, strict=True))
         return [v.val if is_literal(v) else values[v] for v in jaxpr.outvars]
+
+    def constant(self, value: jax.Array) -> jax.Array:
+        """The value of a constant."""
+        return value
 
     def _closed(self, jaxpr: Jaxpr) -> Callable[..., Values]:
         opened, consts = open_jaxpr(jaxpr)
@@ -106,10 +121,15 @@ class _Interpreter:
         if name == "cond":
             branches = [self._closed(branch) for branch in params["branches"]]
             return lax.switch(operands[0], branches, *operands[1:])
-        if name in _ACCUMULATING:
+        return self.result(equation, operands)
+
+    def result(self, equation: Equation, operands: Values) -> Values:
+        """The results of an equation that holds no jaxprs."""
+        name, params = equation.primitive.name, equation.params
+        if name in _ACCUMULATING or self._precision:  # each reader may see a number that is rounded otherwise
             operands = [self._perturb(x) for x in operands]
         results = bind_primitive(equation.primitive, params, *operands)
-        rounds = name in _ACCUMULATING | _ELEMENTWISE or (
+        rounds = name in _ACCUMULATING | ELEMENTWISE or (
             name == "convert_element_type" and _narrows(operands[0], results[0])
         )
         return [self._perturb(x) for x in results] if rounds else results
@@ -157,7 +177,8 @@ class _Interpreter:
         value = jnp.asarray(value)
         if not jnp.issubdtype(value.dtype, jnp.inexact):
             return value
-        change = value * (_AMOUNT * self._noise(value) * jnp.finfo(value.dtype).eps).astype(value.dtype)
+        unit = max(float(jnp.finfo(value.dtype).eps), self._precision)
+        change = value * (_AMOUNT * self._noise(value) * unit).astype(value.dtype)
         return jnp.where(jnp.isfinite(value), value + change, value)
 
     def _noise(self, value: jax.Array) -> jax.Array:
