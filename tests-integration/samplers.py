@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-__all__ = ["CACHE_SIZE", "VOCABULARY", "generate", "greedy", "parameters", "top_k_top_p"]
+__all__ = ["BEAMS", "CACHE_SIZE", "VOCABULARY", "beam_search", "generate", "greedy", "parameters", "top_k_top_p"]
 
 Array: TypeAlias = jax.Array
 Parameters: TypeAlias = dict[str, dict[str, Array]]
@@ -18,6 +18,7 @@ Cache: TypeAlias = dict[str, Array]
 Picker: TypeAlias = Callable[[Array, Array], Array]
 
 VOCABULARY, FEATURES, HEADS, KEY_HEADS, HEAD_SIZE, LAYERS, HIDDEN, CACHE_SIZE = 64, 32, 4, 2, 8, 2, 64, 24
+BEAMS = 3
 
 
 def parameters() -> Parameters:
@@ -123,3 +124,33 @@ def generate(weights: Parameters, prompt: Array, key: Array, steps: Array, *, pi
     written = lax.dynamic_update_slice(jnp.zeros((batch, CACHE_SIZE), jnp.int32), prompt, (0, 0))
     first = (jnp.asarray(length, jnp.int32), written, caches, logits[:, -1], key, jnp.zeros(batch, bool))
     return lax.while_loop(goes_on, one_step, first)[1]
+
+
+def beam_search(weights: Parameters, prompt: Array, steps: Array) -> tuple[Array, Array]:
+    """The best of the continuations of a prompt [T] by up to `steps` tokens, as rows [BEAMS, CACHE_SIZE], and their scores."""
+    (length,) = prompt.shape
+    empty = jnp.zeros((BEAMS, CACHE_SIZE, KEY_HEADS, HEAD_SIZE))
+    caches = [{"keys": empty, "values": empty, "end": jnp.array(0, jnp.int32)} for _ in range(LAYERS)]
+    slots = jnp.arange(CACHE_SIZE)
+    positions = jnp.broadcast_to(jnp.arange(length), (BEAMS, length))
+    causal = jnp.broadcast_to(slots <= jnp.arange(length)[:, None], (BEAMS, length, CACHE_SIZE))
+    tokens = jnp.broadcast_to(prompt, (BEAMS, length))
+    logits, caches = decode(weights, tokens, positions, caches, causal)
+    State: TypeAlias = tuple[Array, Array, Array, list[Cache], Array]
+
+    def one_step(state: State) -> State:
+        step, written, scores, caches, logits = state
+        totals = (scores[:, None] + jax.nn.log_softmax(logits)).reshape(-1)
+        scores, best = lax.top_k(totals, BEAMS)
+        beams, token = best // VOCABULARY, (best % VOCABULARY).astype(jnp.int32)
+        written = lax.dynamic_update_slice(written[beams], token[:, None], (0, step))
+        caches = [{"keys": c["keys"][beams], "values": c["values"][beams], "end": c["end"]} for c in caches]
+        position, mask = jnp.full((BEAMS, 1), step), jnp.broadcast_to(slots <= step, (BEAMS, 1, CACHE_SIZE))
+        logits, caches = decode(weights, token[:, None], position, caches, mask)
+        return step + 1, written, scores, caches, logits[:, 0]
+
+    written = lax.dynamic_update_slice(jnp.zeros((BEAMS, CACHE_SIZE), jnp.int32), tokens, (0, 0))
+    scores = jnp.where(jnp.arange(BEAMS) == 0, 0.0, -jnp.inf)
+    first = (jnp.asarray(length, jnp.int32), written, scores, caches, logits[:, -1])
+    last = lax.while_loop(lambda state: state[0] < jnp.minimum(length + steps, CACHE_SIZE), one_step, first)
+    return last[1], last[2]

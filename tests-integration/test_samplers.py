@@ -12,7 +12,7 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import node_key
-from samplers import CACHE_SIZE, VOCABULARY, generate, greedy, parameters, top_k_top_p
+from samplers import CACHE_SIZE, VOCABULARY, beam_search, generate, greedy, parameters, top_k_top_p
 
 KEY = np.array([3, 7], np.uint32)
 PICKERS = {"greedy": greedy, "top_k_top_p": top_k_top_p}
@@ -36,6 +36,12 @@ def exported(picker: str) -> OnnxProgram:
     return to_onnx(fn, [(("B", "T"), np.int32), KEY, ((), np.int32)], constraints=[f"T <= {CACHE_SIZE}"])
 
 
+@functools.cache
+def exported_beams() -> OnnxProgram:
+    fn = functools.partial(beam_search, parameters())
+    return to_onnx(fn, [(("T",), np.int32), ((), np.int32)], constraints=[f"T <= {CACHE_SIZE}"])
+
+
 def body_of(program: OnnxProgram) -> ir.Graph:
     (loop,) = (node for node in program.model.graph if node.op_type == "Loop")
     return loop.attributes["body"].as_graph()
@@ -48,6 +54,20 @@ def test_tokens_are_those_of_jax(picker: str, batch: int, length: int, steps: in
     arrays = map(jnp.asarray, (prompt, KEY, np.int32(steps)))
     expected = generate(parameters(), *arrays, pick=PICKERS[picker])
     np.testing.assert_array_equal(exported(picker)(prompt, KEY, np.int32(steps)), expected)
+
+
+@pytest.mark.parametrize(("length", "steps"), [(1, 0), (5, 1), (3, 100)])
+def test_beams_are_those_of_jax(length: int, steps: int) -> None:
+    prompt = np.random.default_rng(length).integers(2, VOCABULARY, length).astype(np.int32)
+    written, scores = beam_search(parameters(), jnp.asarray(prompt), jnp.int32(steps))
+    found, found_scores = exported_beams()(prompt, np.int32(steps))
+    np.testing.assert_array_equal(found, written)
+    np.testing.assert_allclose(found_scores, scores, rtol=1e-5)
+
+
+def test_operators_of_a_step_of_a_beam_search() -> None:
+    counts = Counter(node.op_type for node in body_of(exported_beams()))
+    assert {name: counts[name] for name in PER_STEP} == PER_STEP
 
 
 @pytest.mark.parametrize("picker", PICKERS)

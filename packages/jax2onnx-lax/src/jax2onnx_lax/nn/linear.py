@@ -21,6 +21,9 @@ def linear(
 ) -> Value:
     """An affine map of the last axes: the product of `x` and `kernel` over the axes I, plus the bias.
 
+    Declined: a kernel that is the transpose of a weight which is read already, as of a table of embeddings; the product with the
+    table as it is stored is that of `dot_general`.
+
     Under vmap: `keep_under_vmap=(0,)`.
 
     Args:
@@ -35,6 +38,9 @@ def linear(
       [..., *O].
     """
     ctx.require("MatMul", x)
+    table = ctx.transposed_weight(kernel)
+    if table is not None and table.uses():
+        ctx.decline("its kernel is the transpose of a weight that is read already")
     dims, features = ctx.known_dims(x), ctx.known_dims(kernel)
     batch, contracted_dims = dims[:-contracted], dims[-contracted:]
     results = features[:-contracted] if transposed else features[contracted:]

@@ -1,0 +1,134 @@
+"""`jax.lax.associative_scan` along an axis that is long, or of symbolic length, which JAX refuses, because its recursion needs the number."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax2onnx_core import Composites, Dim, Replacement
+from jax2onnx_core.jax_types import PyTree
+from jax2onnx_core.jaxprs import definitely_le, is_positive, is_static
+
+__all__ = ["composites"]
+
+composites = Composites()
+
+_Arrays: TypeAlias = list[jax.Array]
+
+#: Up to so many elements, doubling is faster than blocks, and so is the recursion that JAX writes for a number.
+_MOST_DOUBLED, _MOST_RECURSIVE = 128, 255
+#: Elements of a block.
+_BLOCK = 16
+
+#: Operations of two numbers, and those of `jax.lax` that are their prefixes. Callables need not have a hash.
+_CUMULATIVE: tuple[tuple[Callable[..., jax.Array], Callable[..., jax.Array]], ...] = (
+    (jnp.add, lax.cumsum), (lax.add, lax.cumsum), (jnp.multiply, lax.cumprod), (lax.mul, lax.cumprod),
+    (jnp.maximum, lax.cummax), (lax.max, lax.cummax), (jnp.minimum, lax.cummin), (lax.min, lax.cummin),
+)  # fmt: skip
+
+
+@composites.call("jax.lax:associative_scan", name="jax.lax.associative_scan")
+def long_associative_scan(
+    fn: Callable[[PyTree, PyTree], PyTree], elems: PyTree, reverse: bool = False, axis: int = 0
+) -> Replacement | None:
+    """Sums, products and extrema of one array are those of `jax.lax`; anything else is computed by doubling, over blocks if it is long.
+
+    Whatever the form, `fn` is called with elements side by side along `axis`, as JAX does. A symbolic length that may be zero is left to
+    JAX.
+    """
+    arrays, tree = jax.tree_util.tree_flatten(elems)
+    axis = axis % arrays[0].ndim if arrays and -arrays[0].ndim <= axis < arrays[0].ndim else axis
+    if not arrays or not 0 <= axis < arrays[0].ndim or not callable(fn):
+        return None
+    length = arrays[0].shape[axis]
+    same = all(axis < x.ndim and x.shape[axis] == length for x in arrays)
+    if not same or not is_positive(length) or (is_static(length) and length <= _MOST_RECURSIVE):
+        return None
+    cumulative = next((prefixes for operation, prefixes in _CUMULATIVE if operation is fn), None)
+    if cumulative is not None and jax.tree_util.treedef_is_leaf(tree) and arrays[0].dtype != jnp.bool_:
+        return Replacement(cumulative(arrays[0], axis=axis, reverse=reverse))
+
+    def combine(left: _Arrays, right: _Arrays) -> _Arrays:
+        made = fn(jax.tree_util.tree_unflatten(tree, left), jax.tree_util.tree_unflatten(tree, right))
+        return jax.tree_util.tree_leaves(made)
+
+    given = [jnp.flip(x, axis) for x in arrays] if reverse else arrays
+    found = _AssociativeScan(combine, axis).of(given, length)
+    return Replacement(jax.tree_util.tree_unflatten(tree, [jnp.flip(y, axis) for y in found] if reverse else found))
+
+
+@dataclasses.dataclass(frozen=True)
+class _AssociativeScan:
+    """An associative scan; `combine` takes and returns arrays with any number of elements along `axis`."""
+
+    combine: Callable[[_Arrays, _Arrays], _Arrays]
+    axis: int
+
+    def of(self, arrays: _Arrays, length: Dim) -> _Arrays:
+        """The scan over this many elements."""
+        if is_static(length) and length <= _MOST_RECURSIVE:
+            found: _Arrays = lax.associative_scan(self.combine, arrays, axis=self.axis)
+            return found
+        if definitely_le(length, _MOST_DOUBLED):
+            return self.doubled(arrays, length)
+        if definitely_le(_MOST_DOUBLED, length):
+            return self.in_blocks(arrays, length)
+        few = jnp.asarray(length) <= _MOST_DOUBLED
+        doubled, in_blocks = (functools.partial(form, length=length) for form in (self.doubled, self.in_blocks))
+        of_both: _Arrays = lax.cond(few, doubled, in_blocks, arrays)
+        return of_both
+
+    def doubled(self, arrays: _Arrays, length: Dim) -> _Arrays:
+        """All prefixes, of 2, 4, 8, … elements at most.
+
+        Hillis, Steele: Data parallel algorithms, Communications of the ACM 29, 1986.
+        """
+        places = jnp.arange(length)
+
+        def double(state: tuple[jax.Array, _Arrays]) -> tuple[jax.Array, _Arrays]:
+            distance, ends = state
+            before = [jnp.take(y, jnp.maximum(places - distance, 0), self.axis, mode="clip") for y in ends]
+            return 2 * distance, self._where(places >= distance, self.combine(before, ends), ends)
+
+        return lax.while_loop(lambda state: state[0] < length, double, (jnp.ones((), places.dtype), arrays))[1]
+
+    def in_blocks(self, arrays: _Arrays, length: Dim) -> _Arrays:
+        """Blocks of consecutive elements side by side: first what each block makes, then the prefixes within the blocks.
+
+        The last block is filled with copies of the last element, which no prefix that is kept contains.
+        """
+        count = (length + _BLOCK - 1) // _BLOCK
+        blocks = jnp.arange(count)
+        numbers = jnp.minimum(jnp.arange(_BLOCK)[:, None] + _BLOCK * blocks, length - 1)
+        rows = [jnp.moveaxis(jnp.take(x, numbers, self.axis, mode="clip"), self.axis, 0) for x in arrays]
+        first, rest = [x[0] for x in rows], [x[1:] for x in rows]
+
+        def add(state: _Arrays, row: _Arrays) -> tuple[_Arrays, _Arrays]:
+            made = self.combine(state, row)
+            return made, made
+
+        ends = lax.scan(lambda state, row: (self.combine(state, row), None), first, rest)[0]
+        whole = self.of(ends, count) if is_static(count) else self.doubled(ends, count)
+        before = [jnp.take(y, jnp.maximum(blocks - 1, 0), self.axis, mode="clip") for y in whole]
+        first = self._where(blocks > 0, self.combine(before, first), first)
+        others = lax.scan(add, first, rest)[1]
+        return [self._in_order(jnp.concatenate([y[None], ys]), length) for y, ys in zip(first, others, strict=True)]
+
+    def _in_order(self, rows: jax.Array, length: Dim) -> jax.Array:
+        """[place in the block, …, block, …] as [..., element, ...]."""
+        rows = jnp.moveaxis(rows, 0, self.axis + 1)
+        dims = rows.shape
+        merged = rows.reshape(*dims[: self.axis], -1, *dims[self.axis + 2 :])
+        return lax.slice_in_dim(merged, 0, length, axis=self.axis)
+
+    def _where(self, condition: jax.Array, chosen: _Arrays, other: _Arrays) -> _Arrays:
+        """`chosen` at the elements along `axis` for which the condition is true."""
+        return [
+            jnp.where(jnp.expand_dims(condition, [i for i in range(y.ndim) if i != self.axis]), y, z)
+            for y, z in zip(chosen, other, strict=True)
+        ]
