@@ -441,6 +441,14 @@ def test_states_that_were_changed_by_hand_are_refused():
         session.generate([1])
 
 
+def test_a_capacity_that_was_enlarged_by_hand_is_taken():
+    session = opened("capacity")
+    first = session.generate(PROMPTS[0], max_new_tokens=3).ids[0]
+    session.resize(C=40)
+    assert session.generate([2], max_new_tokens=4).ids == all_wanted([[*PROMPTS[0], *first, 2]], 4)
+    assert session.state["caches.0"].shape[1] == 40
+
+
 def test_the_saved_states_are_those_of_the_tokens():
     session = opened("growing")
     session.generate(PROMPTS[0], max_new_tokens=3)
@@ -493,7 +501,10 @@ def test_forms_that_decoders_do_not_have_are_refused(message):
 
 def test_further_inputs_are_given():
     program = to_onnx(lambda tokens, scale: -jax.nn.one_hot(tokens, 7) * scale, [TOKENS, ((), "float32")])
-    found = [program.session().generate([3], max_new_tokens=1, inputs={"scale": np.float32(s)}).ids for s in (1, -1)]
+    found = [
+        program.session().generate([3], max_new_tokens=1, inputs={"scale": np.array(s, np.float32)}).ids
+        for s in (1, -1)
+    ]
     assert found == [[[0]], [[3]]]
 
 

@@ -268,9 +268,14 @@ class ModelSession:
         """Give the axes of the states that are shown as a symbol another size: cut at the end, or filled with zeros there."""
         _check_labels("resize", sizes, {label for state in self._states.values() for label in state.labels})
         with self._lock:
+            was_set, before = self.state.was_set, {name: self._loaded.shape(name) for name in self._states}
             for name, state in self._states.items():
                 if any(label in sizes for label in state.labels):
                     self._resize(name, state, sizes)
+            cut = any(
+                old > new for name in before for old, new in zip(before[name], self._loaded.shape(name), strict=True)
+            )
+            self.state.was_set = was_set or cut
 
     # -- writing ---------------------------------------------------------------------------------
 
