@@ -307,7 +307,7 @@ class ModelSession:
           draft_tokens: how many tokens it proposes at once.
           prefill_chunk: how many tokens of a prompt are fed in one run at most; None for all.
           roles: the inputs and outputs that are not recognised: `{"tokens": "x", "logits": "output_0"}`; see `DecoderSignature`.
-          inputs: the arrays of further inputs, the same in all runs.
+          inputs: the arrays of further inputs, the same in all runs; None for those of the last time.
 
         Raises:
           OptionError: the model is no decoder, or an option has an impossible value.
@@ -335,7 +335,7 @@ class ModelSession:
         sampling = Sampling(repetition_penalty, temperature, top_k, top_p, min_p, seed)
         request = Request(
             ends_of(max_new_tokens, stop), sampling, reader, Beams(beams, length_penalty), prefill_chunk,
-            generator.decoder.others, draft_tokens,
+            draft_tokens,
         )  # fmt: skip
         rows = prompt_rows(prompt, reader, vocabulary, goes_on=bool(generator.conversation))
         small = None if draft is None else draft.generator(roles, inputs or {})
@@ -346,7 +346,7 @@ class ModelSession:
 
         Args:
           roles: the inputs and outputs that are not recognised; None for those of the last time.
-          inputs: the arrays of further inputs.
+          inputs: the arrays of further inputs; none for those of the last time.
 
         Raises:
           OptionError: the model is no decoder.
@@ -364,6 +364,8 @@ class ModelSession:
                 limits=self._sizes.limits, space=self._space,
             )  # fmt: skip
             self._roles = dict(roles or {})
+        elif inputs:
+            self._generator.give(inputs)
         return self._generator
 
     def rewind(self, count: int) -> None:
