@@ -73,6 +73,11 @@ class Target:
     ir_version = 13
     runs_functions = True
 
+    def __repr__(self) -> str:
+        return (
+            f"<target {self.name!r}: opsets {self.opsets[0]} to {self.opsets[-1]}, IR versions up to {self.ir_version}>"
+        )
+
     @property
     def versions(self) -> Sequence[str]:
         """The versions that `of_version` knows."""

@@ -15,6 +15,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.saving.packing import PackedModel
+from jax2onnx_graph.saving.signing import Signer
 from jax2onnx_graph.saving.writing import save_model, save_text
 from jax2onnx_graph.targets import Target
 
@@ -24,7 +25,7 @@ from jax2onnx_runtime.comparison import OutputError
 from jax2onnx_runtime.feeds import symbol_space
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.quantization import Mode, Quantization
-from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times
+from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times, sizes_text
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.session import ModelSession, StateSizes
 from jax2onnx_runtime.sizes import Sizes, SymbolSpace
@@ -49,11 +50,13 @@ class Measurements:
       verified: the errors that verification found, output by output and run by run.
       accuracy: the accuracy in fewer bits.
       times: seconds by the names of nodes.
+      timed_at: the sizes at which they were measured: "B = 3"; empty where all are fixed.
     """
 
     verified: list[OutputError] = dataclasses.field(default_factory=list)
     accuracy: Accuracy | None = None
     times: dict[str, float] = dataclasses.field(default_factory=dict)
+    timed_at: str = ""
 
 
 class Reporter(Protocol):
@@ -69,6 +72,10 @@ class Reporter(Protocol):
 
     def page(self, model: ir.Model, measured: Measurements) -> str:
         """The report, as an HTML page."""
+        ...
+
+    def cell(self, model: ir.Model, measured: Measurements) -> str:
+        """The essence of the report, as HTML for a cell of a notebook."""
         ...
 
 
@@ -208,7 +215,9 @@ class PortableProgram:
         Raises:
           TargetError: the runtime is not installed, or does not tell.
         """
-        self.measurements.times = own_times(self.model, self._runnable.times(self.feeds(*args, **kwargs), 10))
+        feeds = self.feeds(*args, **kwargs)
+        self.measurements.times = own_times(self.model, self._runnable.times(feeds, 10))
+        self.measurements.timed_at = sizes_text(self.model, feeds)
         return self.measurements.times
 
     # -- comparing -------------------------------------------------------------------------------
@@ -303,10 +312,10 @@ class PortableProgram:
 
     def save(
         self, path: str | os.PathLike[str], *, external_data: bool | None = None, threshold: int = 1024,
-        data_file: str | None = None,
+        data_file: str | None = None, sign: str | os.PathLike[str] | Signer | None = None,
     ) -> Path:  # fmt: skip
         """Write the model to a file, atomically; see `save_model`."""
-        return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file)
+        return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file, sign=sign)
 
     def split(self, *, max_bytes: int | None = None, at: Sequence[str] | None = None) -> Stages:
         """Cut the program between modules into stages, each a model with its part of the weights; see `split_model`."""
@@ -334,6 +343,9 @@ class PortableProgram:
     def report(self) -> str:
         """A readable summary: operators, how each operation was lowered, what declined and why, symbols, sizes."""
         return self._reporter.text(self.model, self.measurements)
+
+    def _repr_html_(self) -> str:
+        return self._reporter.cell(self.model, self.measurements)
 
     def save_report(self, path: str | os.PathLike[str]) -> Path:
         """Write the report as an HTML page that needs no network, atomically. Raises SaveError."""

@@ -20,7 +20,7 @@ from jax2onnx_runtime.sizes import SymbolSpace
 from jax2onnx_runtime.states import RuntimeOptions
 from jax2onnx_runtime.unstacking import open_unstacked
 
-__all__ = ["ExpectedRun", "RunnableModel", "own_times"]
+__all__ = ["ExpectedRun", "RunnableModel", "own_times", "sizes_text"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +126,18 @@ class RunnableModel:
             self.model, lambda _: open_unstacked(self.runtime.installed(), self.source, self.model, options), interface, space,
             initial=initial, sizes=sizes, held=held,
         )  # fmt: skip
+
+
+def sizes_text(model: ir.Model, feeds: Mapping[str, Array]) -> str:
+    """The numbers that the symbols of a model have in a run, as messages describe it: "B = 3"; empty where it has none."""
+    numbers = {
+        dim.value: size
+        for value in model.graph.inputs
+        if value.shape is not None and value.name in feeds
+        for dim, size in zip(value.shape, feeds[value.name].shape, strict=True)
+        if isinstance(dim, ir.SymbolicDim) and dim.value is not None and dim.value.isidentifier()
+    }
+    return ", ".join(f"{symbol} = {number}" for symbol, number in numbers.items())
 
 
 def own_times(model: ir.Model, times: Mapping[str, float]) -> dict[str, float]:

@@ -21,6 +21,7 @@ from jax2onnx_graph.metadata import DIMS_KEY, StatePair, read_states
 from jax2onnx_graph.options import check_mapping
 from jax2onnx_graph.saving.files import checked_path
 
+from jax2onnx_runtime._html import html_table
 from jax2onnx_runtime.array_files import UNREADABLE, read_arrays, restored, write_arrays
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.sizes import SymbolSpace
@@ -126,8 +127,11 @@ class States(MutableMapping[str, Array]):
         return len(self._states)
 
     def __repr__(self) -> str:
-        shown = (f"{state.name}: {state.dtype}{list(self._loaded.shape(name))}" for name, state in self._states.items())
-        return f"States({', '.join(shown)})"
+        return f"States({', '.join(f'{name}: {type_}' for name, type_ in self.types().items())})"
+
+    def types(self) -> dict[str, str]:
+        """The type of each state as it is now: "float32[1, 3, 8]"."""
+        return {name: f"{state.dtype}{list(self._loaded.shape(name))}" for name, state in self._states.items()}
 
     def _check(self, name: str) -> None:
         if name not in self._states:
@@ -207,6 +211,12 @@ class ModelSession:
     def labels(self) -> set[str]:
         """The symbols and expressions that show axes of the states."""
         return {label for state in self._states.values() for label in state.labels if not label.isdigit()}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.state!r})"
+
+    def _repr_html_(self) -> str:
+        return html_table(("state", "type"), self.state.types().items(), type(self).__name__)
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(
