@@ -50,13 +50,14 @@ nox.options.envdir = f".nox/{sys.version_info.major}.{sys.version_info.minor}"
 nox.options.download_python = "never"
 nox.options.error_on_missing_interpreters = False
 
-BUILD_TOOLS = ["build>=1.2", "hatchling>=1.27", "packaging>=24"]
+# Of fixed versions, so that a tag that is built again gives the same bytes.
+BUILD_TOOLS = [line for line in (ROOT / "tools" / "build-requirements.txt").read_text().splitlines() if line[:1] != "#"]
 RUFF = "ruff>=0.17,<0.18"
 TEST_TOOLS = ["pytest>=8.4", "pytest-xdist>=3.6", "hypothesis>=6.130", "onnxruntime>=1.24"]
 # What else the tests and the demo use.
 EXAMPLES = ["optax", "safetensors>=0.8", "scikit-learn", "tokenizers>=0.21"]
-# What some tests need besides, and skip without: a runtime, and libraries whose functions they export.
-TESTED = ["openvino>=2025.0", "diffrax", "lineax", "optimistix"]
+# What some tests need besides, and skip without: a runtime, libraries whose functions they export, signatures.
+TESTED = ["openvino>=2025.0", "diffrax", "lineax", "optimistix", "model-signing>=1.1", "pyopenssl>=24"]
 
 
 def package(name: str) -> Path:
@@ -317,10 +318,15 @@ def built(session: nox.Session, directory: Path, *packages: Path) -> Path:
 
 @nox.session(tags=["ci"])
 def build(session: nox.Session) -> None:
-    """Build a wheel and an sdist of every package into dist/, after the release check."""
-    install(session, *BUILD_TOOLS)
+    """Build a wheel and an sdist of every package into dist/, after the release check, with bills of materials."""
+    install(session, *BUILD_TOOLS, "uv>=0.5", "cyclonedx-bom>=7")
     session.run("python", str(ROOT / "tools" / "check_release.py"))
-    session.log(f"built into {built(session, ROOT / 'dist', *map(package, PACKAGES))}")
+    directory = built(session, ROOT / "dist", *map(package, PACKAGES))
+    wheels = sorted(map(str, directory.glob("*.whl")))
+    session.run(
+        "python", str(ROOT / "tools" / "sbom.py"), *wheels, "--wheels", str(directory), "--output", str(directory)
+    )
+    session.log(f"built into {directory}")
 
 
 @nox.session(tags=["nightly"])
@@ -328,6 +334,13 @@ def skew(session: nox.Session) -> None:
     """The last released plugins with today's core, and today's with the oldest core they admit; `-- --only lax -- -k gelu`."""
     install(session, *BUILD_TOOLS, "uv>=0.5")
     session.run("python", str(ROOT / "tools" / "skew.py"), *session.posargs)
+
+
+@nox.session(tags=["nightly"])
+def history(session: nox.Session) -> None:
+    """Made-up releases of all packages, some incompatible on purpose: what fits works, what does not is refused and named."""
+    install(session, *BUILD_TOOLS, "uv>=0.5")
+    session.run("python", str(ROOT / "tools" / "release_history.py"), *session.posargs)
 
 
 # Made anew each time: uv leaves what is installed, and a bound that was lowered would not be tried.

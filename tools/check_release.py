@@ -1,7 +1,7 @@
 """Check the packages before a release.
 
 The version of each package, which its `__init__` holds, is the newest in its changelog, its requirements admit the
-versions of this repository's other packages, and the tag of a release build names the version of its package. What PyPI shows is
+versions of this repository's other packages but not their next major ones, and the tag of a release build names the version of its package. What PyPI shows is
 there: licence, authors, addresses, classifiers, keywords, and a README that stands on its own.
 
 Usage: python tools/check_release.py [TAG], where TAG is <distribution>-v<version>; or --versions, or --package TAG for its folder
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT = Path(__file__).parent.parent
 REPOSITORY = "https://github.com/jax2onnx/jax2onnx-core"
@@ -53,8 +54,27 @@ def problems_of(folder: Path, project: dict[str, Any], versions: dict[str, str])
     if newest is None or newest[1] != version:
         yield f"{name}: version {version}, but the changelog's newest entry is {newest and newest[1]}"
     for needed in map(Requirement, project["dependencies"]):
-        if needed.name in versions and not needed.specifier.contains(versions[needed.name], prereleases=True):
-            yield f"{name}: needs {needed}, but the version here is {versions[needed.name]}"
+        if needed.name in versions:
+            yield from requirement_problems(name, needed, Version(versions[needed.name]))
+
+
+def requirement_problems(name: str, needed: Requirement, version: Version) -> Iterator[str]:
+    """A sentence for each flaw of a requirement of another package here.
+
+    What is public stays between minor versions, so that a package requires the oldest version whose features it uses, and
+    excludes the next major one.
+
+    Args:
+      name: the package.
+      needed: its requirement.
+      version: the version of the other package here.
+    """
+    if not needed.specifier.contains(version, prereleases=True):
+        yield f"{name}: needs {needed}, but the version here is {version}"
+    operators = sorted(specifier.operator for specifier in needed.specifier)
+    uppers = [Version(one.version) for one in needed.specifier if one.operator == "<"]
+    if operators != ["<", ">="] or any(upper.release[1:] not in ((), (0,)) for upper in uppers):
+        yield f"{name}: needs {needed}; it has to be of the form {needed.name}>={version.major}.{version.minor},<{version.major + 1}"
 
 
 def metadata_problems(folder: Path, project: dict[str, Any]) -> Iterator[str]:

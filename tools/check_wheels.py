@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import email
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -113,6 +114,18 @@ def test_every_distribution_has_a_wheel_and_an_sdist(name):
 def test_nothing_else_would_be_released():
     names = {file.name.split("-")[0] for file in WHEELS.iterdir()}
     assert names == {f"jax2onnx_{name}" for name in DISTRIBUTIONS}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_building_it_again_gives_the_same_bytes(name, tmp_path):
+    source = tmp_path / f"jax2onnx-{name}"  # elsewhere, and of other times
+    shutil.copytree(
+        PACKAGES / f"jax2onnx-{name}", source, ignore=shutil.ignore_patterns("__pycache__"), copy_function=shutil.copy
+    )
+    subprocess.run([sys.executable, "-m", "build", "-q", "--no-isolation", "-o", tmp_path, source], check=True)
+    for suffix in ("*.whl", "*.tar.gz"):
+        (again,), (first,) = tmp_path.glob(suffix), WHEELS.glob(f"jax2onnx_{name}-{suffix}")
+        assert again.read_bytes() == first.read_bytes(), again.name
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)

@@ -2,6 +2,8 @@
 core, with what it is made on, that they admit.
 
 A release is a tag <distribution>-v<version>. Its wheel is built from the tag, everything else from the working tree.
+A mixture fits if it can be installed, its plugin loads, and the plugin's cases pass. An installer may refuse a released plugin
+only beside a core of another major version, which the plugin's requirements exclude.
 Arguments after -- go to pytest: `python tools/skew.py --only lax -- -k gelu`.
 """
 
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import enum
 import io
 import subprocess
 import sys
@@ -21,10 +24,11 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-ROOT = Path(__file__).parent.parent
 # Core, and what it is made on.
 CORE = ("jax2onnx-graph", "jax2onnx-runtime", "jax2onnx-report", "jax2onnx-core")
 KIT = "jax2onnx-testing"
+# What the cases of a package need besides: operations, and a runtime. An installer chooses the versions that fit.
+COMPANIONS = ["jax2onnx-lax", "jax2onnx-onnxruntime[cpu]", KIT]
 SUITE = ["-m", "pytest", "-q", "--pyargs", "jax2onnx_testing.suite", "--jax2onnx-quick", "--jax2onnx-precision=f32"]
 
 LOADS = """
@@ -51,10 +55,10 @@ class Release:
         return found
 
 
-def releases() -> dict[str, list[Release]]:
-    """The releases of each distribution that has some, the oldest first."""
+def releases(root: Path) -> dict[str, list[Release]]:
+    """The releases of each distribution of a checkout that has some, the oldest first."""
     listed = subprocess.run(
-        ["git", "tag", "--list", "jax2onnx-*-v*"], cwd=ROOT, check=True, capture_output=True, text=True
+        ["git", "tag", "--list", "jax2onnx-*-v*"], cwd=root, check=True, capture_output=True, text=True
     )
     found: dict[str, list[Release]] = {}
     for tag in listed.stdout.split():
@@ -69,18 +73,18 @@ def build(source: Path, into: Path) -> None:
     subprocess.run(command, check=True)
 
 
-def build_release(release: Release, into: Path) -> None:
-    """Build the wheel of one package as it was when it was released."""
+def build_release(root: Path, release: Release, into: Path) -> None:
+    """Build the wheel of one package of a checkout as it was when it was released."""
     folder = f"packages/{release.distribution}"
-    archive = subprocess.run(["git", "archive", release.tag, folder], cwd=ROOT, check=True, capture_output=True)
+    archive = subprocess.run(["git", "archive", release.tag, folder], cwd=root, check=True, capture_output=True)
     with tempfile.TemporaryDirectory() as scratch, tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
         files.extractall(scratch, filter="data")
         build(Path(scratch, folder), into)
 
 
-def plugins() -> dict[str, Mapping[str, object]]:
-    """The distributions with an entry point of ours, and their `[project]` tables."""
-    tables = (tomllib.loads(file.read_text())["project"] for file in sorted(ROOT.glob("packages/*/pyproject.toml")))
+def plugins(root: Path) -> dict[str, Mapping[str, object]]:
+    """The distributions of a checkout with an entry point of ours, and their `[project]` tables."""
+    tables = (tomllib.loads(file.read_text())["project"] for file in sorted(root.glob("packages/*/pyproject.toml")))
     return {table["name"]: table for table in tables if "jax2onnx" in table.get("entry-points", {})}
 
 
@@ -101,8 +105,11 @@ def environment(folder: Path, wheels: Sequence[Path], requirements: Sequence[str
 
     Returns:
       The path of its Python.
+
+    Raises:
+      CalledProcessError: the requirements cannot be met together; its `stderr` says why.
     """
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     python = str(folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python"))
     links = [part for directory in wheels for part in ("--find-links", str(directory))]
     # uv's cache has wheels by their versions: an older build of the same version is none of these.
@@ -114,9 +121,18 @@ def environment(folder: Path, wheels: Sequence[Path], requirements: Sequence[str
     ]
     subprocess.run(
         [sys.executable, "-m", "uv", "pip", "install", "-q", "--python", python, *links, *fresh, *requirements],
-        check=True,
-    )
+        check=True, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     return python
+
+
+class Outcome(enum.Enum):
+    """What became of packages that were to be installed together."""
+
+    FITS = "fits"
+    REFUSED = "refused by the installer"
+    REFUSED_BY_CORE = "refused by core"
+    FAILS = "FAILS"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,68 +144,91 @@ class Mixture:
       plugin: the distribution whose cases are run.
       chosen: the wheels that have to be installed, by the names of their distributions.
       others: folders of wheels for all other packages.
+      breaks: whether a core of another major version is among them, beside which the plugin need not be installable.
     """
 
     name: str
     plugin: str
     chosen: Mapping[str, Path]
     others: Sequence[Path]
+    breaks: bool = False
 
-    def holds(self, scratch: Path, arguments: Sequence[str]) -> bool:
-        """Whether the packages can be installed together, load, and pass the plugin's cases."""
+    def tried(self, scratch: Path, arguments: Sequence[str]) -> tuple[Outcome, str]:
+        """Install the packages, load the plugin and run its cases; what became of it, and the message of what refused."""
         print(f"{self.name}: {', '.join(wheel.name for wheel in self.chosen.values())}", flush=True)
         requirements = [f"{name} @ {wheel.as_uri()}" for name, wheel in self.chosen.items()]
+        requirements += [name for name in COMPANIONS if name not in self.chosen]
         try:
             python = environment(scratch / self.name.replace(" ", "-"), self.others, requirements)
-            subprocess.run([python, "-c", LOADS, self.plugin], check=True)
-        except subprocess.CalledProcessError:
-            return False
-        suite = subprocess.run([python, *SUITE, f"--jax2onnx-dist={self.plugin}", *arguments], check=False)
-        return suite.returncode in (0, 5)  # 5: no test, as for a plugin without cases
+        except subprocess.CalledProcessError as error:
+            return Outcome.REFUSED, error.stderr
+        loaded = subprocess.run([python, "-c", LOADS, self.plugin], check=False, capture_output=True, text=True)
+        if loaded.returncode:
+            return Outcome.REFUSED_BY_CORE, loaded.stderr
+        suite = [python, *SUITE, f"--jax2onnx-dist={self.plugin}", *arguments]
+        passed = subprocess.run(suite, check=False).returncode in (0, 5)  # 5: no test, as for a plugin without cases
+        return (Outcome.FITS if passed else Outcome.FAILS), ""
+
+    def holds(self, scratch: Path, arguments: Sequence[str]) -> bool:
+        """Whether the packages fit, or are refused where they have to be."""
+        outcome, message = self.tried(scratch, arguments)
+        print(message, f"{outcome.value}: {self.name}", sep="\n", flush=True)
+        return outcome is Outcome.FITS or (self.breaks and outcome is Outcome.REFUSED)
 
 
-def mixtures(scratch: Path, known: Mapping[str, Sequence[Release]], only: Sequence[str]) -> Iterator[Mixture]:
+def wheels(root: Path, scratch: Path, known: Mapping[str, Sequence[Release]]) -> tuple[Path, Path]:
+    """The folders with the wheels of a checkout as it is, and of its releases."""
+    today, released = scratch / "today", scratch / "released"
+    for folder in sorted(root.glob("packages/*")):
+        build(folder, today)
+    for release in (release for group in known.values() for release in group):
+        build_release(root, release, released)
+    return today, released
+
+
+def mixtures(
+    root: Path, scratch: Path, known: Mapping[str, Sequence[Release]], only: Sequence[str]
+) -> Iterator[Mixture]:
     """The mixtures of packages to try; wheels are built for them.
 
     Args:
+      root: the checkout.
       scratch: the folder for wheels.
       known: the releases of each package, the oldest first.
       only: the plugins to try; all if empty.
     """
-    today, released = scratch / "today", scratch / "released"
-    for folder in sorted(ROOT.glob("packages/*")):
-        build(folder, today)
-    for release in (release for group in known.values() for release in group):
-        build_release(release, released)
+    today, released = wheels(root, scratch, known)
     now = {wheel.name.split("-")[0].replace("_", "-"): wheel for wheel in today.glob("*.whl")}
-    for name, table in plugins().items():
+    majors = {name: Version(wheel.name.split("-")[1]).major for name, wheel in now.items()}
+    for name, table in plugins(root).items():
         if only and name.removeprefix("jax2onnx-") not in only:
             continue
         if name in known:
             newest, core = known[name][-1], {own: now[own] for own in (*CORE, KIT)}
             chosen = {**core, name: newest.wheel(released)}
-            yield Mixture(f"{name} {newest.version} with today's core", name, chosen, [released, today])
+            breaks = any(known[own][-1].version.major != majors[own] for own in CORE if own in known)
+            yield Mixture(f"{name} {newest.version} with today's core", name, chosen, [released, today], breaks)
         if oldest := oldest_core(table, known):
             old = {release.distribution: release.wheel(released) for release in oldest}
-            chosen = {**old, name: now[name], KIT: now[KIT]}
+            chosen = {**old, name: now[name]}
             yield Mixture(f"today's {name} with the oldest core", name, chosen, [released, today])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path(__file__).parent.parent, help="another checkout")
     parser.add_argument("--only", nargs="+", default=[], help="plugins, without jax2onnx-")
     parser.add_argument("arguments", nargs="*", help="for pytest")
     options = parser.parse_args()
-    known = releases()
+    known = releases(options.root)
     if not known:
         print("Nothing has been released yet: there is no tag <distribution>-v<version>.")
         return
     with tempfile.TemporaryDirectory() as scratch:
-        results = {
-            m.name: m.holds(Path(scratch), options.arguments) for m in mixtures(Path(scratch), known, options.only)
-        }
+        tried = mixtures(options.root, Path(scratch), known, options.only)
+        results = {mixture.name: mixture.holds(Path(scratch), options.arguments) for mixture in tried}
     for name, holds in results.items():
-        print(f"{'fits  ' if holds else 'FAILS '} {name}")
+        print(f"{'holds  ' if holds else 'FAILS  '} {name}")
     sys.exit(not all(results.values()))
 
 

@@ -44,6 +44,20 @@ def test_a_decoding_cache_is_a_state(variables, form):
     assert session.state["state.MultiHeadDotProductAttention_0.cache_index"] == 8
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_one_decoder_runs_for_every_batch_and_capacity(variables, form):
+    program = to_onnx(
+        FORMS[form](variables), [("B", 1, 16)], states="cache", state_shapes={"cached_*": ("B", "C", ...)}
+    )
+    for batch, capacity in [(1, 3), (2, 8), (3, 4)]:
+        loop = {**variables, "cache": Decoder().init(jax.random.key(0), jnp.zeros((batch, capacity, 16)))["cache"]}
+        session = program.session(sizes={"B": batch, "C": capacity}, threads=1)
+        for x in np.random.default_rng(batch).standard_normal((3, batch, 1, 16)).astype(np.float32):
+            expected, new = Decoder().apply(loop, x, mutable=["cache"])
+            loop = {**loop, **new}
+            np.testing.assert_allclose(session.step(x), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_states_begin_as_the_variables_are():
     norm = nn.BatchNorm(use_running_average=False)
     variables = norm.init(jax.random.key(0), jnp.ones((4, 3)))

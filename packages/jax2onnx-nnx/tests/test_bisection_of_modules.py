@@ -57,3 +57,36 @@ def test_weights_have_to_be_there():
         program.bisect()
     given = {name: np.ones(of.shape, of.dtype) for name, of in program.weights.items()}
     assert program.with_weights(given).bisect().first.source.operation == "tanh"
+
+
+class Convolutions(nnx.Module):
+    def __init__(self):
+        rngs = nnx.Rngs(0)
+        self.first, self.norm = nnx.Conv(3, 4, (3, 3), rngs=rngs), nnx.BatchNorm(4, use_running_average=True, rngs=rngs)
+        self.norm.mean[...], self.norm.scale[...] = jnp.arange(4.0), jnp.arange(4.0) - 1.5
+        self.second = nnx.Conv(4, 4, (3, 3), rngs=rngs)
+
+    def __call__(self, x):
+        return nnx.relu(self.second(nnx.relu(self.norm(self.first(x))))).mean((1, 2))
+
+
+def test_values_are_compared_though_the_model_has_their_channels_first():
+    found = to_onnx(Convolutions(), [("B", 8, 8, 3)]).bisect()
+    assert [value.source.operation for value in found] == [
+        "nn.batch_norm",
+        "jax.nn.relu",
+        "nn.conv",
+        "jax.nn.relu",
+        "jax.numpy.mean",
+    ]
+    assert found.first is None
+    assert [source.operation for source in found.absent] == ["nn.conv"]  # the norm is in its weights
+
+
+def test_a_difference_in_a_value_with_its_channels_first_is_found():
+    def scaled(x):
+        return jnp.tanh(model.first(x)).mean((1, 2))
+
+    model = Convolutions()
+    found = to_onnx(scaled, [("B", 8, 8, 3)], plugins=[Wrong()]).bisect()
+    assert [(value.source.operation, value.is_close) for value in found][:2] == [("nn.conv", True), ("tanh", False)]

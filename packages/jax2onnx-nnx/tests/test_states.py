@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from flax import nnx
 from jax2onnx_core import errors, to_onnx
+from jax2onnx_runtime.bundles.bundle import Bundle, load_bundle
 
 X = np.random.default_rng(0).standard_normal((8, 2, 1, 16)).astype(np.float32)
 
@@ -74,6 +76,105 @@ def test_a_cache_may_be_held_in_another_layout(decoder):
         np.testing.assert_allclose(session.step(x), loop(x), rtol=1e-4, atol=1e-5)
     keys = loop.attention.cached_key[...]
     np.testing.assert_allclose(session.state["state.attention.cached_key"], keys.swapaxes(1, 2), rtol=1e-4, atol=1e-5)
+
+
+SHAPES = {"cached_*": ("B", "C", ...)}
+
+
+@pytest.fixture(scope="module")
+def for_every_size(decoder):
+    return to_onnx(decoder, [("B", 1, 16)], states=nnx.Cache, state_shapes=SHAPES)
+
+
+@pytest.mark.parametrize(("batch", "capacity"), [(1, 4), (2, 8), (3, 5)])
+def test_one_decoder_runs_for_every_batch_and_capacity(decoder, for_every_size, batch, capacity):
+    loop = nnx.clone(decoder)
+    loop.attention.init_cache((batch, capacity, 16), dtype=jnp.float32)
+    session = for_every_size.session(sizes={"B": batch, "C": capacity}, threads=1)
+    for x in np.random.default_rng(batch).standard_normal((4, batch, 1, 16)).astype(np.float32):
+        np.testing.assert_allclose(session.step(x), loop(x), rtol=1e-4, atol=1e-5)
+
+
+def test_without_sizes_a_cache_begins_as_it_is_in_the_module(for_every_size):
+    assert for_every_size.session().state["state.attention.cached_key"].shape == (2, 8, 4, 4)
+
+
+def test_a_pickled_program_begins_with_sizes_too(for_every_size):
+    session = pickle.loads(pickle.dumps(for_every_size)).session(sizes={"B": 1, "C": 3})
+    assert session.state["state.attention.cached_key"].shape == (1, 3, 4, 4)
+
+
+def test_a_specialized_program_begins_with_its_sizes(for_every_size):
+    session = for_every_size.specialize(B=1, C=6).session()
+    assert session.state["state.attention.cached_value"].shape == (1, 6, 4, 4)
+
+
+def test_a_cache_that_is_full_is_resized(decoder, for_every_size):
+    loop, session = nnx.clone(decoder), for_every_size.session(sizes={"B": 2, "C": 2}, threads=1)
+    for number, x in enumerate(X):
+        if number == session.state["state.attention.cached_key"].shape[1]:
+            session.resize(C=2 * number)
+        np.testing.assert_allclose(session.step(x), loop(x), rtol=1e-4, atol=1e-5)
+
+
+def test_states_are_saved_and_loaded_with_their_sizes(for_every_size, tmp_path):
+    first, other = (for_every_size.session(sizes=s, threads=1) for s in ({"B": 2, "C": 5}, {"B": 1, "C": 9}))
+    first.step(X[0])
+    first.state.save(tmp_path / "states.npz")
+    other.state.load(tmp_path / "states.npz")
+    np.testing.assert_array_equal(first.step(X[1]), other.step(X[1]))
+
+
+class Ring(nnx.Module):
+    """A cache whose places are marked as empty by -1, as the positions of keys are."""
+
+    def __init__(self) -> None:
+        self.positions = nnx.Cache(jnp.full((1, 4), -1, jnp.int32))
+        self.count = nnx.Cache(jnp.int32(0))
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        places = jnp.arange(self.positions.shape[1]) == self.count[...]
+        self.positions[...] = jnp.where(places, x[:, None], self.positions[...])
+        self.count[...] += 1
+        return self.positions[...]
+
+
+def test_a_value_that_is_the_same_everywhere_fills_other_sizes():
+    session = to_onnx(Ring(), [(("B",), "int32")], states=nnx.Cache, state_shapes={"positions": ("B", "C")}).session(
+        sizes={"B": 2, "C": 2}
+    )
+    assert session.step(np.array([5, 6], np.int32)).tolist() == [[5, -1], [6, -1]]
+    session.resize(C=3)
+    assert session.step(np.array([7, 8], np.int32)).tolist() == [[5, 7, -1], [6, 8, -1]]
+    session.reset(B=[1])
+    assert session.state["state.positions"].tolist() == [[5, 7, -1], [-1, -1, -1]]
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_values_of_a_module_come_back_from_a_folder(used, tmp_path):
+    ring = Ring()
+    if used:
+        ring(jnp.array([3], jnp.int32))
+    program = to_onnx(ring, [(("B",), "int32")], states=nnx.Cache, state_shapes={"positions": ("B", "C")})
+    session = load_bundle(Bundle({"ring": program}).save(tmp_path / "out")).session(sizes={"B": 2})
+    assert session.state["state.positions"].tolist() == [[3 if used else -1, -1, -1, -1]] * 2
+    assert session.step("ring", np.array([5, 6], np.int32))[:, int(used)].tolist() == [5, 6]
+
+
+def test_a_cache_that_was_used_has_no_other_size():
+    ring = Ring()
+    ring(jnp.array([3], jnp.int32))
+    program = to_onnx(ring, [(("B",), "int32")], states=nnx.Cache, state_shapes={"positions": ("B", "C")})
+    assert program.session().state["state.positions"].tolist() == [[3, -1, -1, -1]]
+    assert program.session(sizes={"B": 2}).state["state.positions"].tolist() == [[3, -1, -1, -1]] * 2
+    with pytest.raises(errors.OptionError, match="not the same everywhere along the axes that change"):
+        program.session(sizes={"C": 8})
+
+
+def test_a_random_key_keeps_its_shape():
+    dropout = nnx.Dropout(0.5, rngs=nnx.Rngs(0))
+    with pytest.raises(errors.OptionError, match="is a random key"):
+        to_onnx(dropout, [(64,)], states=nnx.RngState, state_shapes={"*key*": ("B", ...)})
 
 
 def test_the_program_is_a_function_of_the_state(decoder):

@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 from jax2onnx_graph.errors import OptionError, TargetError
 from jax2onnx_graph.metadata import StatePair
-from jax2onnx_onnxruntime._states import OrtStates, is_updated_in_place
+from jax2onnx_onnxruntime._states import OrtStates, is_updated_in_place, session_options
 from jax2onnx_onnxruntime.runtime import OrtRuntime
 from jax2onnx_runtime.states import RuntimeOptions
 
@@ -214,3 +214,26 @@ def test_a_model_that_cannot_be_loaded():
     model = model_of("(float[2] keys) => (float[2] new_keys) { new_keys = com.microsoft.Unheard(keys) }")
     with pytest.raises(TargetError, match="ONNX Runtime cannot load the model"):
         OrtRuntime().open(model, [KEYS], RuntimeOptions())
+
+
+def test_sessions_beside_each_other_have_one_state_of_a_name():
+    model = model_of("(float[2] keys, float[2] x) => (float[2] new_keys) { new_keys = Add(keys, x) }")
+    first = OrtStates(model, [KEYS], RuntimeOptions())
+    other = OrtStates(model, [KEYS], RuntimeOptions(), first)
+    first.write("keys", np.zeros(2, np.float32))
+    for loaded in (first, other, other, first):
+        loaded.run({"x": np.ones(2, np.float32)})
+    assert first.read("keys").tolist() == other.read("keys").tolist() == [4, 4]
+
+
+def test_shared_weights_are_not_rearranged():
+    options = session_options(RuntimeOptions(share_weights=True))
+    assert options.get_session_config_entry("session.disable_prepacking") == "1"
+
+
+def test_a_session_is_opened_on_a_file(tmp_path):
+    ir.save(model_of("(float[2] keys) => (float[2] new_keys) { new_keys = Neg(keys) }"), tmp_path / "m.onnx")
+    loaded = OrtRuntime().open(tmp_path / "m.onnx", [KEYS], RuntimeOptions())
+    loaded.write("keys", np.ones(2, np.float32))
+    loaded.run({})
+    assert loaded.read("keys").tolist() == [-1, -1]

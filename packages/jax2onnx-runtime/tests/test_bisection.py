@@ -26,8 +26,26 @@ def test_values_are_compared_in_the_order_of_the_function():
     assert [value.name for value in compared({"b": B, "a": A})] == ["b", "a", "y"]
 
 
-def test_values_that_the_model_does_not_have_are_left_out():
-    assert [value.name for value in compared({"gone": A, "b": B})] == ["b", "y"]
+def test_values_that_the_model_does_not_have_are_counted():
+    found = compared({"gone": A, "": A, "b": B})
+    assert [value.name for value in found] == ["b", "y"]
+    assert list(found.absent) == [SOURCE, SOURCE]
+    assert "2 more values of the function are not in the model" in str(found)
+
+
+def test_a_value_in_another_layout_is_compared_in_that_of_the_function():
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 21]>
+        g (float[2,3] x) => (float[2,3] y) { a = Neg(x) y = Exp(a) }""")
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    one, results = Intermediate("a", SOURCE, -x.T, axes=(1, 0)), [np.exp(-x)]
+    found = bisect(model, reference_runtime, {"x": x}, [one], (results, results), "", rtol=None, atol=None)
+    assert [(value.name, value.shape, value.is_close) for value in found] == [("a", (3, 2), True), ("y", (2, 3), True)]
+
+
+def test_a_notebook_shows_the_values_that_differ():
+    cell = compared({"a": A, "b": B + np.array([0, 1, 0], np.float32)})._repr_html_()
+    assert "<th>SNR</th>" in cell
+    assert "The first difference, at the given inputs: exp" in cell
 
 
 def test_the_model_stays_as_it_is():

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 from jax2onnx_graph.errors import RuntimeInputError
-from jax2onnx_runtime.pytrees import Foreign, Record, Template, build, leaves
+from jax2onnx_runtime.pytrees import Foreign, Record, Template, build, consists_of, leaves, without
 
 
 class Pair(NamedTuple):
@@ -53,3 +53,27 @@ def test_containers_that_jax_alone_knows_are_named():
         list(leaves((Foreign("Params"),), (dt.date(2000, 1, 1),), "args"))
     with pytest.raises(RuntimeInputError, match="The result has a Params"):
         build([Foreign("Params")], {})
+
+
+ARGUMENTS: Template = ({"cache": {"k": 0, "v": 1}, "x": 2}, [3, 4], 5)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "expected"),
+    [
+        ([], ARGUMENTS),
+        ([0, 1], ({"x": 2}, [3, 4], 5)),
+        ([1], ({"cache": {"k": 0}, "x": 2}, [3, 4], 5)),
+        ([3], ({"cache": {"k": 0, "v": 1}, "x": 2}, [None, 4], 5)),
+        ([5], ({"cache": {"k": 0, "v": 1}, "x": 2}, [3, 4], None)),
+    ],
+)
+def test_containers_without_some_leaves(left_out, expected):
+    assert without(ARGUMENTS, left_out) == expected
+
+
+@pytest.mark.parametrize(
+    ("template", "consists"), [(0, True), (2, False), ({"a": 0, "b": [1]}, True), ({"a": 0, "b": 2}, False), (None, False), ([], False), (Foreign("Box"), False)]
+)  # fmt: skip
+def test_what_consists_of_some_leaves(template, consists):
+    assert consists_of(template, {0, 1}) is consists

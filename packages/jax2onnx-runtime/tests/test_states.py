@@ -68,3 +68,28 @@ def test_options_that_are_left_to_the_runtime_are_not_given():
         "threads",
         "graph_optimization_level",
     ]
+
+
+def test_states_of_one_name_are_one_state(counter):
+    model = ir.from_onnx_text(COUNTER.replace("Add(x, x)", "Identity(total)"))
+    other = NumpyStates(model, [StatePair("total", "new_total")], reference_runtime.load(model), counter)
+    counter.run({"x": ONES})
+    before, _ = other.run({"x": ONES})
+    np.testing.assert_array_equal(before, [1, 1])
+    np.testing.assert_array_equal(counter.read("total"), [2, 2])
+
+
+def test_a_model_does_not_take_states_of_another_one(counter):
+    model = ir.from_onnx_text(COUNTER.replace("total", "sum"))
+    other = NumpyStates(model, [StatePair("sum", "new_sum")], reference_runtime.load(model), counter)
+    other.write("sum", ONES)
+    other.run({"x": ONES})
+    np.testing.assert_array_equal(counter.read("total"), [0, 0])
+
+
+def test_a_model_is_opened_from_its_file(tmp_path):
+    ir.save(ir.from_onnx_text(COUNTER), tmp_path / "m.onnx")
+    opened = reference_runtime.open(tmp_path / "m.onnx", [StatePair("total", "new_total")], RuntimeOptions())
+    opened.write("total", ZEROS)
+    opened.run({"x": ONES})
+    np.testing.assert_array_equal(opened.read("total"), [1, 1])

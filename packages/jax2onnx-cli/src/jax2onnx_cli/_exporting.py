@@ -159,8 +159,23 @@ def _inputs(request: Request, subject: Subject, likely: Callable[[Subject], Inpu
     if not given and not keywords and likely is not None:
         return likely(subject)
     inputs = read_inputs(given, keywords)
+    _check_given(subject, inputs)
     _check_places(subject, inputs)
     return inputs
+
+
+def _check_given(subject: Subject, inputs: Inputs) -> None:
+    """Raise BadInput with a proposal if the command line has no input, and the object needs some."""
+    needed = [
+        one.name for one in subject.parameters() if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD
+    ]
+    if needed and not inputs.positional and not inputs.keywords:
+        proposed = " ".join(f"--input '{name}: f32[B, 3]'" for name in needed)
+        raise BadInput(
+            f"{subject.name} takes {', '.join(needed)}: say the type and the dimensions of each, in this order, with numbers for what "
+            f"is fixed and names for what is not, as in {proposed}. Or let OBJECT be a function without parameters that returns the "
+            "object and a list of its inputs."
+        )
 
 
 def _check_places(subject: Subject, inputs: Inputs) -> None:

@@ -224,7 +224,7 @@ def test_debug_shows_the_traceback(jax2onnx):
     [
         (("-i", "x: f33[3]"), "at character 4: 'f33' is no type"),
         (("-i", "f32[3]", "-i", "f32[3]"), "cannot be called with 2 positional inputs"),
-        ((), "cannot be called with 0 positional inputs"),
+        ((), "tail takes x: say the type and the dimensions of each, in this order"),
         (("-i", "x: f32[B +]"), "'B +' is not a dimension"),
         (("-i", "f32[3]", "--specialize", "T=four"), "--specialize 'T=four': write a symbol and its number"),
         (("-i", "f32[3]", "--specialize", "T=4"), "T"),

@@ -262,3 +262,43 @@ def test_outputs_may_be_called_anything(jax2onnx, directory):
     assert jax2onnx("run", "odd.onnx", "-i", "file=x=1.npy", "-o", "out.npz", "-q").code == 0
     with np.load("out.npz") as out:
         assert out["file/0"].tolist() == [-1, -1]
+
+
+# -- verify-signature -----------------------------------------------------------------------
+
+
+def test_a_signed_export_is_verified_and_a_changed_one_is_bad_input(jax2onnx, directory):
+    serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
+    elliptic = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ec")
+    pytest.importorskip("model_signing")
+    pem, key = serialization.Encoding.PEM, elliptic.generate_private_key(elliptic.SECP256R1())
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (directory / "key.pem").write_bytes(private)
+    public = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
+    (directory / "key.pub").write_bytes(public)
+    assert jax2onnx("export", "models.py:double", "-i", "f32[3]", "--sign", "key.pem", "-q").code == 0
+    outcome = jax2onnx("verify-signature", "double.onnx", "--public-key", "key.pub")
+    assert (outcome.code, outcome.out) == (0, "as signed: double.onnx\n")
+    (directory / "double.onnx").write_bytes((directory / "double.onnx").read_bytes().replace(b"double", b"dowble"))
+    outcome = jax2onnx("verify-signature", "double.onnx", "--public-key", "key.pub")
+    assert outcome.code == 2
+    assert "double.onnx is not what was signed" in outcome.err
+
+
+# -- inspect --nodes, and reports on files -------------------------------------------------
+
+
+def test_nodes_are_listed_with_types(jax2onnx, foreign):
+    outcome = jax2onnx("inspect", foreign, "--nodes")
+    assert outcome.out.splitlines()[-1] == "  y: float32[N, M] = Neg(x)"
+    (node,) = json.loads(jax2onnx("inspect", foreign, "--nodes", "--json").out)["node_list"]
+    assert node == {"name": "", "operator": "Neg", "inputs": ["x"], "outputs": {"y": "float32[N, M]"}}
+
+
+def test_the_report_on_a_file_of_another_producer(jax2onnx, foreign, directory):
+    assert jax2onnx("report", foreign).out == "written to foreign.html\n"
+    assert "written by torch 2.9" in (directory / "foreign.html").read_text()
+
+
+def test_a_file_is_not_measured_for_its_report(refused, foreign):
+    assert "--input, --verify and --profile are for an export" in refused("report", foreign, "--profile")

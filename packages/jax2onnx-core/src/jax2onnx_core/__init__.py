@@ -61,3 +61,7 @@ def __getattr__(name: str) -> Any:
     value = vars(importlib.import_module(_HOME_OF[name]))[name]
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import jax.numpy as jnp
+import jax2onnx_core
 import numpy as np
 import pytest
 from jax2onnx_core import hookimpl, to_onnx
@@ -119,3 +121,38 @@ def test_the_report_says_why_an_operator_was_not_formed():
 
 def test_the_report_of_a_model_without_attention_gives_no_such_reason(program):
     assert "was not formed" not in program.report()
+
+
+def test_the_page_says_how_many_numbers_there_are_and_at_which_sizes_they_were_timed(program, tmp_path):
+    program.profile(np.ones((3, 32), np.float32))
+    text = text_of(program.save_report(tmp_path / "report.html"))
+    assert "1,024 parameters" in text
+    assert "in its nodes, at B = 3" in text
+
+
+def test_the_page_has_no_path_of_the_machine_that_it_was_made_on(program, tmp_path):
+    page = program.save_report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "program/test_report.py:" in page
+    assert str(Path(__file__).parents[2]) not in page
+
+
+def test_weights_beyond_the_largest_can_be_opened(tmp_path):
+    weights = [jnp.full((4, 4), i, jnp.float32) for i in range(40)]
+    program = to_onnx(lambda x: sum(jnp.tanh(x @ w) for w in weights), [("B", 4)])
+    assert "The other 17" in text_of(program.save_report(tmp_path / "report.html"))
+
+
+@pytest.mark.parametrize("make", [lambda p: p, lambda p: p.quantize("float16"), lambda p: p.portable()])
+def test_a_notebook_shows_a_program(program, make):
+    cell = make(program)._repr_html_()
+    assert "float" in cell
+    assert "[B, 32]" in cell
+    assert "<script" not in cell
+
+
+def test_names_are_text_in_a_notebook(program):
+    assert "&lt;b&gt;" in to_onnx(model, [("B", 32)], input_names=["<b>"])._repr_html_()
+
+
+def test_an_editor_completes_the_public_names():
+    assert {*jax2onnx_core.__all__} <= {*dir(jax2onnx_core)}

@@ -73,6 +73,11 @@ class Target:
     ir_version = 13
     runs_functions = True
 
+    def __repr__(self) -> str:
+        return (
+            f"<target {self.name!r}: opsets {self.opsets[0]} to {self.opsets[-1]}, IR versions up to {self.ir_version}>"
+        )
+
     @property
     def versions(self) -> Sequence[str]:
         """The versions that `of_version` knows."""
@@ -85,6 +90,11 @@ class Target:
           OptionError: the version is not known, or the target has none.
         """
         raise OptionError(f"The target {self.name!r} has no versions; write target={self.name!r}.")
+
+    @property
+    def maker(self) -> str:
+        """The module and the class, "module:Class", that make the target without arguments, but for its version and assumptions."""
+        return f"{type(self).__module__}:{type(self).__qualname__}"
 
     def installed(self) -> Target:
         """The target for the version of its runtime that is installed here; itself where that is the newest or there is none."""
@@ -203,6 +213,10 @@ class _AssumingTarget(Target):
 
     def installed(self) -> Target:
         return self._target.installed().assuming(self._assumptions)
+
+    @property
+    def maker(self) -> str:
+        return self._target.maker
 
     def assuming(self, assumptions: Iterable[Assumption]) -> Target:
         return self._target.assuming(self._assumptions | frozenset(assumptions))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from jax2onnx_graph.build.origins import add_origin, origins_of
+from jax2onnx_graph.build.origins import HeldResult, add_origin, origins_of
 from jax2onnx_graph.errors import Declined, RuleError
 from jax2onnx_graph.facts.operators import OPERATORS
 from jax2onnx_graph.rewrite.editor import GraphEditor
@@ -117,27 +118,31 @@ def chain() -> GraphEditor:
     return editor
 
 
+def results_of(value: ir.Value) -> list[object]:
+    return [held.result for held in origins_of(value)]
+
+
 def test_a_value_in_the_place_of_a_node_holds_what_that_held():
     editor = chain()
     new = editor.before(editor.graph[0]).op.Relu(editor.graph.inputs[0])
     editor.replace(editor.graph[1], new)
-    assert origins_of(new) == ("a",)
+    assert results_of(new) == ["a"]
     node = editor.put(editor.graph[2], "Exp", [new])
-    assert origins_of(node.outputs[0]) == ("y",)
+    assert results_of(node.outputs[0]) == ["y"]
 
 
 def test_a_value_that_replaces_an_output_takes_its_name_and_what_it_holds():
     editor = chain()
     a, y = (node.outputs[0] for node in editor.graph)
     editor.replace_value(y, a)
-    assert (editor.graph.outputs[0], a.name, origins_of(a)) == (a, "y", ("a", "y"))
+    assert (editor.graph.outputs[0], a.name, results_of(a)) == (a, "y", ["a", "y"])
 
 
 def test_a_rerouted_value_hands_over_what_it_holds():
     editor = chain()
     a = editor.graph[0].outputs[0]
     new = editor.reroute(a, lambda value: editor.after(value).op.Relu(value))
-    assert (origins_of(new), origins_of(a), new.name) == (("a",), (), "a")
+    assert (results_of(new), results_of(a), new.name) == (["a"], [], "a")
 
 
 def test_a_copy_stands_in_for_a_value_whose_contents_change():
@@ -147,7 +152,18 @@ def test_a_copy_stands_in_for_a_value_whose_contents_change():
     editor.stand_in(a, copy)
     editor.modified = False
     editor.set_contents([a])
-    assert (origins_of(copy), origins_of(a), editor.modified) == (("a",), (), True)
+    assert (results_of(copy), results_of(a), editor.modified) == (["a"], [], True)
+
+
+def test_a_value_whose_axes_change_holds_its_results_in_another_layout():
+    editor = chain()
+    a, y = (node.outputs[0] for node in editor.graph)
+    editor.permute_contents([a], (2, 0, 1))
+    assert origins_of(a) == (HeldResult("a", (2, 0, 1)),)
+    editor.stand_in(a, y, (0, 2, 1))
+    assert origins_of(y) == (HeldResult("y"), HeldResult("a", (1, 0, 2)))
+    x = np.arange(24).reshape(2, 3, 4)
+    assert (x.transpose(0, 2, 1).transpose(2, 0, 1) == x.transpose(1, 0, 2)).all()
 
 
 # -- symbolic dimensions -------------------------------------------------------------------------------

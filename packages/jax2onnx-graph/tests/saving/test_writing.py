@@ -295,6 +295,19 @@ def test_variants_without_large_weights(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.onnx"]
 
 
+def test_weights_of_other_shapes_are_one_if_their_bytes_are(tmp_path: Path) -> None:
+    arrays = {"a": np.ones((64, 64), np.float32), "b": np.ones(4096, np.float32)}
+    save_sharing_weights(tmp_path, arrays, model_of)
+    assert data_files(tmp_path)[0].stat().st_size == arrays["a"].nbytes
+
+
+def test_files_beside_the_models(tmp_path: Path) -> None:
+    for content in (b"old", b"new"):
+        save_sharing_weights(tmp_path, {"a": 1.0}, filled, beside={"list.json": content})
+    assert names(tmp_path) == ["a.onnx", "list.json", "weights.***.data"]
+    assert (tmp_path / "list.json").read_bytes() == b"new"
+
+
 def test_no_variant(tmp_path: Path) -> None:
     with pytest.raises(SaveError, match="name at least one variant"):
         save_sharing_weights(tmp_path, {}, filled)
@@ -445,6 +458,7 @@ SAVES: dict[str, Callable[[Path, float], object]] = {
     "external": lambda directory, n: save_model(filled(n), directory / "m.onnx", external_data=True),
     "named": lambda directory, n: save_model(filled(n), directory / "m.onnx", data_file="w.data"),
     "variants": lambda directory, n: save_sharing_weights(directory, {"m": n, "m2": n}, filled),
+    "bundle": lambda directory, n: save_sharing_weights(directory, {"m": n}, filled, beside={"list.json": b"[1]"}),
 }
 every_save = pytest.mark.parametrize("save", SAVES)
 
@@ -480,7 +494,11 @@ def check_next_save(directory: Path, save: str) -> None:
     """The next save removes what the interrupted one left."""
     SAVES[save](directory, 3.0)
     check_models(directory, {3.0})
-    assert names(directory) == (["m.onnx", "m2.onnx", "weights.***.data"] if save == "variants" else LEFT[save])
+    several = {
+        "variants": ["m.onnx", "m2.onnx", "weights.***.data"],
+        "bundle": ["list.json", "m.onnx", "weights.***.data"],
+    }
+    assert names(directory) == {**LEFT, **several}[save]
 
 
 def count_of_calls(directory: Path, save: str) -> int:

@@ -6,13 +6,14 @@ import contextlib
 import functools
 import inspect
 import re
+import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import Adapted, Registry, errors
+from jax2onnx_core import Adapted, AdaptedStates, Registry, errors
 from jax2onnx_core.jax_types import PyTree
 
 from jax2onnx_haiku._compat import original_function
@@ -96,15 +97,40 @@ def _adapt_bound(bound: tuple[Any, ...]) -> Adapted:
     signature = inspect.signature(_original(transformed.apply))
 
     def fresh(values: Mapping[str, jax.Array]) -> BoundFunction:
-        held = [
-            {p: {n: values.get(f"{p}.{n}", x) for n, x in b.items()} for p, b in arrays.items()} for arrays in given
-        ]
+        held = [_replaced(arrays, values) for arrays in given]
         return BoundFunction((transformed, *(held if values else given)), signature)
+
+    def states(wanted: object) -> AdaptedStates | None:
+        if len(given) < 2:
+            return None
+        params, state = given
+        chosen = _chosen(state, wanted)
+
+        def with_states(values: Mapping[str, jax.Array]) -> BoundFunction:
+            weights = {name: array for name, array in values.items() if name not in chosen}
+            return BoundFunction((transformed, _replaced(params, weights), _replaced(state, values)), signature)
+
+        return AdaptedStates(chosen, with_states, lambda copy: {name: _named(copy.after)[name] for name in chosen})
 
     def written(copy: BoundFunction) -> dict[str, jax.Array]:
         return {name: array for name, array in _named(copy.after).items() if array is not weights.get(name)}
 
-    return Adapted(fresh, weights, written=written, owners={name: name.rpartition(".")[0] for name in weights})
+    owners = {name: name.rpartition(".")[0] for name in weights}
+    return Adapted(fresh, weights, written=written, owners=owners, states=states)
+
+
+def _replaced(arrays: Arrays, values: Mapping[str, jax.Array]) -> Arrays:
+    """Parameters, or a state, with the arrays `values`, by their names, in place of their own."""
+    return {p: {n: values.get(f"{p}.{n}", x) for n, x in bundle.items()} for p, bundle in arrays.items()}
+
+
+def _chosen(state: Arrays, wanted: object) -> dict[str, jax.Array]:
+    """The arrays of a state that `states` means: all of them for True, or those of which a function of module, name and value says so."""
+    if wanted is True:
+        return _named(state)
+    if not isinstance(wanted, types.FunctionType | functools.partial):
+        return {}
+    return {f"{p}.{n}": x for p, bundle in state.items() for n, x in bundle.items() if wanted(p, n, x)}
 
 
 def _as_jax(leaf: Any) -> Any:

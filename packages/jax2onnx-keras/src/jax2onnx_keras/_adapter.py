@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import types
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import jax
-from jax2onnx_core import Adapted, errors
+from jax2onnx_core import Adapted, AdaptedStates, errors
 from jax2onnx_graph.build.names import Names
 
 from jax2onnx_keras import _compat
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["adapt"]
 
+# The name of the variable of a `keras.random.SeedGenerator`.
+_SEED = "seed_generator_state"
+
 
 def adapt(layer: keras.Layer) -> Adapted:
     """Adapt the layer itself: what its calls change (statistics, states, seeds) is changed in a scope, and dropped."""
@@ -24,12 +29,17 @@ def adapt(layer: keras.Layer) -> Adapted:
     names = Names()
     variables = {names.unique(variable.path): variable for variable in layer.variables}
     scopes: list[keras.StatelessScope] = []
+    recurrent = {names.unique(variable.path): variable for variable in _recurrent_states(layer)}
+    changing = {**{name: variable for name, variable in variables.items() if not variable.trainable}, **recurrent}
+    held: dict[str, jax.Array] = {}  # the states of the call that is traced
 
     @contextmanager
     def scope() -> Iterator[None]:
         unbuilt = [part for part in _compat.all_layers(layer) if _compat.creates_weights(part)]
         with _compat.stateless() as state:
             scopes[:] = [state]
+            for name, value in held.items():
+                state.add_update((changing[name], value))
             yield
         if built := [part.name for part in unbuilt if part.built]:
             raise errors.OptionError(
@@ -41,13 +51,43 @@ def adapt(layer: keras.Layer) -> Adapted:
         now = {name: scopes[0].get_current_value(variable) for name, variable in variables.items()}
         return {name: array for name, array in now.items() if array is not None}
 
+    def fresh(values: Mapping[str, jax.Array]) -> keras.Layer:
+        held.clear()
+        held.update(values)
+        return layer
+
+    def states(wanted: object) -> AdaptedStates | None:
+        chosen = {name: variable for name, variable in changing.items() if _is_wanted(variable, wanted)}
+
+        def read(_: keras.Layer) -> Mapping[str, jax.Array]:
+            return {name: scopes[0].get_current_value(variable) for name, variable in chosen.items()}
+
+        return AdaptedStates({name: variable.value for name, variable in chosen.items()}, fresh, read)
+
     return Adapted(
-        fresh=lambda _: layer,
+        fresh=lambda _: fresh({}),
         weights={name: variable.value for name, variable in variables.items()},
         written=written,
         around=lambda fn: scope()(fn),
         owners=_owners(layer, variables),
+        states=states,
     )
+
+
+def _recurrent_states(layer: keras.Layer) -> Iterator[keras.Variable]:
+    """The states of stateful recurrent layers, which Keras does not count among the variables."""
+    import keras
+
+    for part in _compat.all_layers(layer):
+        if isinstance(part, keras.layers.RNN) and part.states is not None:
+            yield from keras.tree.flatten(part.states)
+
+
+def _is_wanted(variable: keras.Variable, wanted: object) -> bool:
+    """Whether `states` means a variable: True for all but seeds, or a function that says so."""
+    if wanted is True:
+        return variable.name != _SEED
+    return isinstance(wanted, types.FunctionType | functools.partial) and bool(wanted(variable))
 
 
 def _check(layer: keras.Layer) -> None:

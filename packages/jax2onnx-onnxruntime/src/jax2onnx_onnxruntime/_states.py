@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.metadata import StatePair
+from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_runtime.states import RuntimeOptions, last
 
 from jax2onnx_onnxruntime._compat import onnxruntime
@@ -94,6 +96,8 @@ def session_options(options: RuntimeOptions) -> ort.SessionOptions:
         if level not in _LEVELS:
             raise OptionError(f"graph_optimization_level={level!r}; there are {', '.join(map(repr, _LEVELS))}.")
         made.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, _LEVELS[level])
+    if options.share_weights:
+        made.add_session_config_entry("session.disable_prepacking", "1")
     return made
 
 
@@ -115,18 +119,35 @@ class OrtStates:
 
     A state that grows is what the runtime allocates for the output. One of a fixed shape has two buffers, which are
     input and output in turn, or one where the kernel updates it in place.
+
+    Args:
+      source: the model, or its file.
+      states: the pairs of inputs and outputs that are states.
+      options: how it is run.
+      beside: another session, whose states of the same names are the same.
+
+    Attributes:
+      values: the states by their names, those of `beside` among them.
+      spare: second buffers of some of them.
     """
 
-    def __init__(self, model: ir.Model, states: Sequence[StatePair], options: RuntimeOptions) -> None:
-        self._model = OrtModel(model, checked_providers(options), options=session_options(options))
+    def __init__(
+        self,
+        source: ir.Model | Path,
+        states: Sequence[StatePair],
+        options: RuntimeOptions,
+        beside: OrtStates | None = None,
+    ) -> None:
+        model = source if isinstance(source, ir.Model) else read_model(source)
+        self._model = OrtModel(source, checked_providers(options), options=session_options(options))
         self._pairs = list(states)
         self._grows = {pair.input: pair.grows is not None for pair in states}
         self._types = {value.name: value.dtype for value in model.graph.inputs}
         self._results = [o for o in self._model.outputs if o not in {pair.output for pair in states}]
         on_cpu = options.providers is None or list(options.providers) == ["CPUExecutionProvider"]
         self._in_place = {pair.input for pair in states if on_cpu and is_updated_in_place(model, pair)}
-        self._states: dict[str, _Buffer] = {}
-        self._spare: dict[str, _Buffer] = {}
+        self.values: dict[str, _Buffer] = {} if beside is None else beside.values
+        self.spare: dict[str, _Buffer] = {} if beside is None else beside.spare
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """Run the model; the states move on."""
@@ -135,7 +156,7 @@ class OrtStates:
         for name, array in held.items():
             binding.bind_ortvalue_input(name, to_ort(array))
         for pair in self._pairs:
-            binding.bind_ortvalue_input(pair.input, self._states[pair.input].value)
+            binding.bind_ortvalue_input(pair.input, self.values[pair.input].value)
         targets = {pair.input: self._target(pair.input) for pair in self._pairs}
         for name in self._results:
             binding.bind_output(name, "cpu")
@@ -153,20 +174,20 @@ class OrtStates:
 
     def _target(self, state: str) -> _Buffer | None:
         """The buffer that the new value of a state goes to; None where the runtime allocates it."""
-        old = self._states[state]
+        old = self.values[state]
         if self._grows[state] or not math.prod(old.value.shape()):
             return None
         if state in self._in_place:
             return old
-        spare = self._spare.get(state)
+        spare = self.spare.get(state)
         if spare is None or spare.value.shape() != old.value.shape():
             spare = _Buffer.of(np.zeros(old.value.shape(), self._dtype(state)))
         return spare
 
     def _move_on(self, state: str, new: _Buffer) -> None:
-        old, self._states[state] = self._states[state], new
+        old, self.values[state] = self.values[state], new
         if not self._grows[state] and new is not old:
-            self._spare[state] = old
+            self.spare[state] = old
 
     def _dtype(self, state: str) -> np.dtype[Any]:
         dtype = self._types[state]
@@ -175,26 +196,26 @@ class OrtStates:
 
     def read(self, state: str) -> Array:
         """A copy of a state."""
-        return from_ort(self._states[state].value).copy()
+        return from_ort(self.values[state].value).copy()
 
     def write(self, state: str, array: Array) -> None:
         """Replace a state."""
-        self._states[state] = _Buffer.of(array.copy())
-        self._spare.pop(state, None)
+        self.values[state] = _Buffer.of(array.copy())
+        self.spare.pop(state, None)
 
     def keep_last(self, state: str, axis: int, count: int) -> None:
         """Cut off what is before the last entries along an axis."""
-        self._states[state] = _Buffer.of(last(view_of(self._states[state].value), axis, count))
-        self._spare.pop(state, None)
+        self.values[state] = _Buffer.of(last(view_of(self.values[state].value), axis, count))
+        self.spare.pop(state, None)
 
     def change(self, state: str, change: Callable[[Array], Array]) -> None:
         """Replace a state by what a function makes of it."""
-        self._states[state] = _Buffer.of(change(view_of(self._states[state].value)).copy())
-        self._spare.pop(state, None)
+        self.values[state] = _Buffer.of(change(view_of(self.values[state].value)).copy())
+        self.spare.pop(state, None)
 
     def shape(self, state: str) -> tuple[int, ...]:
         """The shape of a state."""
-        return tuple(self._states[state].value.shape())
+        return tuple(self.values[state].value.shape())
 
 
 class _Buffer:

@@ -133,7 +133,7 @@ def _open(source: Source, providers: Sequence[Any], options: ort.SessionOptions)
     runtime = onnxruntime()
     if isinstance(source, (str, os.PathLike)):
         return runtime.InferenceSession(os.fspath(source), options, providers=list(providers))
-    if isinstance(source, ir.Model) and _weight_bytes(source) > _IN_MEMORY:
+    if isinstance(source, ir.Model) and (_weight_bytes(source) > _IN_MEMORY or _is_in_files(source)):
         return _open_through_file(source, options, providers)
     return runtime.InferenceSession(_serialised(source), options, providers=list(providers))
 
@@ -149,6 +149,15 @@ def _serialised(source: ir.Model | onnx.ModelProto | bytes) -> bytes:
 def _weight_bytes(model: ir.Model) -> int:
     tensors = (value.const_value for graph in model.graphs() for value in graph.initializers.values())
     return sum(tensor.nbytes for tensor in tensors if tensor is not None)
+
+
+def _is_in_files(model: ir.Model) -> bool:
+    """Whether weights of a model are in data files, as in one that was read and then changed."""
+    return any(
+        isinstance(value.const_value, ir.ExternalTensor)
+        for graph in model.graphs()
+        for value in graph.initializers.values()
+    )
 
 
 def _open_through_file(model: ir.Model, options: ort.SessionOptions, providers: Sequence[Any]) -> ort.InferenceSession:

@@ -43,7 +43,13 @@ class OrtRuntime(Runtime):
         with _explained():
             return load(model)
 
-    def open(self, model: ir.Model, states: Sequence[StatePair], options: RuntimeOptions) -> StatefulModel:
+    def open(
+        self,
+        model: ir.Model | Path,
+        states: Sequence[StatePair],
+        options: RuntimeOptions,
+        beside: StatefulModel | None = None,
+    ) -> StatefulModel:
         """Open a session on a model whose states stay in the runtime.
 
         Raises:
@@ -53,7 +59,7 @@ class OrtRuntime(Runtime):
         from jax2onnx_onnxruntime._states import OrtStates
 
         with _explained():
-            return OrtStates(model, states, options)
+            return OrtStates(model, states, options, beside if isinstance(beside, OrtStates) else None)
 
     def times(self, model: ir.Model, feeds: Mapping[str, Array], runs: int) -> dict[str, float]:
         """The median of the seconds that nodes take in `runs` runs; those of a node with bodies include what is in them.

@@ -48,6 +48,7 @@ class Findings:
       verified: what verification found, output by output and run by run.
       accuracy: how far a model in fewer bits is off, as text.
       times: seconds by the names of nodes.
+      timed_at: the sizes at which the times were measured: "B = 3"; empty where they are all fixed.
       not_formed: a sentence about each formula that is no operator of its own, with the reason.
     """
 
@@ -58,4 +59,5 @@ class Findings:
     verified: Sequence[VerifiedOutput] = ()
     accuracy: str = ""
     times: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    timed_at: str = ""
     not_formed: Sequence[str] = ()

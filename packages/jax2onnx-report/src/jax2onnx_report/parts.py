@@ -14,6 +14,8 @@ from jax2onnx_graph.traversal import walk
 __all__ = ["Part", "line_text", "parts_of", "user_lines"]
 
 _LIBRARIES = re.compile(r"[^\s(]*(?:site|dist)-packages[/\\]")
+# The folders of a file but the last one, which are the affair of whoever exported the model.
+_FOLDERS = re.compile(r"(?<![^\s(])(?:/|[A-Za-z]:[/\\])(?:[^\s(/\\:]+[/\\])*(?=[^\s(/\\:]+[/\\][^\s(/\\:]+:\d)")
 
 
 @dataclasses.dataclass
@@ -78,9 +80,11 @@ def user_lines(model: ir.Model) -> dict[str, list[ir.Node]]:
 
 
 def line_text(text: str) -> str:
-    """A text with lines of source code in it, without the paths to where libraries are.
+    """A text with lines of source code in it, without the paths to where libraries and projects are.
 
     >>> line_text("/usr/lib/python3.12/site-packages/flax/nnx/nn/linear.py:401 (Linear.__call__)")
     'flax/nnx/nn/linear.py:401 (Linear.__call__)'
+    >>> line_text("/home/ada/digits/models/net.py:12 (Net.__call__)")
+    'models/net.py:12 (Net.__call__)'
     """
-    return _LIBRARIES.sub("", text)
+    return _FOLDERS.sub("", _LIBRARIES.sub("", text))

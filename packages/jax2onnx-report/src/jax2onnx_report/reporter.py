@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from jax2onnx_graph import ir
 
 from jax2onnx_report.findings import Findings, VerifiedOutput
+from jax2onnx_report.page.cell import notebook_cell
 from jax2onnx_report.page.page import report_page
 from jax2onnx_report.text import report_text, summary_text
 
@@ -36,6 +37,11 @@ class Measured(Protocol):
         """Seconds by the names of nodes."""
         ...
 
+    @property
+    def timed_at(self) -> str:
+        """The sizes at which they were measured: "B = 3"."""
+        ...
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelReporter:
@@ -59,7 +65,13 @@ class ModelReporter:
         """The report, as an HTML page."""
         return report_page(model, self._with(measured))
 
+    def cell(self, model: ir.Model, measured: Measured) -> str:
+        """The essence of the report, as HTML for a cell of a notebook."""
+        return notebook_cell(model, self._with(measured))
+
     def _with(self, measured: Measured) -> Findings:
         verified = [VerifiedOutput(**dataclasses.asdict(error)) for error in measured.verified]
         accuracy = "" if measured.accuracy is None else str(measured.accuracy)
-        return dataclasses.replace(self.findings, verified=verified, accuracy=accuracy, times=measured.times)
+        return dataclasses.replace(
+            self.findings, verified=verified, accuracy=accuracy, times=measured.times, timed_at=measured.timed_at
+        )

@@ -114,13 +114,23 @@ class ModelSummary:
         return sum(self.operators.values())
 
     @property
+    def parameters(self) -> int:
+        """How many numbers the weights have."""
+        return sum(math.prod(weight.shape) for weight in self.weights)
+
+    @property
     def weight_bytes(self) -> int:
         """The bytes of all weights."""
         return sum(weight.bytes for weight in self.weights)
 
     def as_dict(self) -> dict[str, object]:
         """The summary in dicts, lists, strings and numbers, as JSON has them."""
-        return {**dataclasses.asdict(self), "nodes": self.nodes, "weight_bytes": self.weight_bytes}
+        return {
+            **dataclasses.asdict(self),
+            "nodes": self.nodes,
+            "parameters": self.parameters,
+            "weight_bytes": self.weight_bytes,
+        }
 
     def __str__(self) -> str:
         return "\n".join(["ONNX model " + title_text(self), *summary_lines(self)])

@@ -10,6 +10,8 @@ import numpy as np
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
 
+from jax2onnx_runtime._html import html_table
+
 __all__ = ["Accuracy", "OutputAccuracy", "accuracy"]
 
 
@@ -52,6 +54,15 @@ class Accuracy:
     def worst(self) -> OutputAccuracy:
         """The output with the most noise."""
         return min(self.outputs, key=lambda output: output.snr)
+
+    def _repr_html_(self) -> str:
+        loss = "" if self.loss is None else f"loss {self.loss:.6g}, in full precision {self.original_loss:.6g}"
+        titles = ("output", "largest", "mean", "scale", "SNR")
+        rows = [
+            (one.name, f"{one.largest:.3g}", f"{one.mean:.3g}", f"{one.scale:.3g}", f"{one.snr:.1f} dB")
+            for one in self.outputs
+        ]
+        return html_table(titles, rows, loss)
 
     def __str__(self) -> str:
         lines = [f"{'output':24} {'largest':>10} {'mean':>10} {'scale':>10} {'SNR':>8}"]

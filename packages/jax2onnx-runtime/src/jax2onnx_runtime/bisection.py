@@ -9,6 +9,7 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype
 
+from jax2onnx_runtime._html import html_table
 from jax2onnx_runtime.accuracy import OutputAccuracy, accuracy
 from jax2onnx_runtime.comparison import compare, tolerance
 from jax2onnx_runtime.runtimes import Runtime
@@ -47,14 +48,16 @@ class Intermediate:
     """The array that a value of the model should be.
 
     Attributes:
-      name: that of the value in the model.
+      name: that of the value in the model; empty where the model does not compute it.
       source: the equation whose result it is.
       array: the result.
+      axes: the axes of the value in the order of the result, where the model has another layout.
     """
 
     name: str
     source: EquationSource
     array: Array
+    axes: tuple[int, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,11 +104,13 @@ class Bisection:
 
     Attributes:
       where: what was compared on.
+      absent: the equations whose results the model does not compute: they went into other operators, layouts or weights.
     """
 
-    def __init__(self, values: Sequence[ComparedValue], where: str) -> None:
+    def __init__(self, values: Sequence[ComparedValue], where: str, absent: Sequence[EquationSource] = ()) -> None:
         self._values = values
         self.where = where
+        self.absent = absent
 
     def __len__(self) -> int:
         return len(self._values)
@@ -143,7 +148,7 @@ class Bisection:
     def _verdict(self) -> Iterator[str]:
         first = self.first
         if first is None:
-            yield f"Nothing differs: {len(self)} values agree, at {self.where}."
+            yield f"Nothing differs: {len(self)} values agree, at {self.where}.{self._not_compared()}"
         elif first.source is _WHOLE:
             yield (
                 f"All {self._values.index(first)} values agree, at {self.where}, but {first.name!r} does not while nobody looks at "
@@ -155,7 +160,29 @@ class Bisection:
             yield f"The first difference, at {self.where}: {first.source.operation}"
             yield from _description(first)
             differ = sum(not value.is_close for value in after)
-            yield f"Compared before it: {before}, all close. After it: {len(after)}, of which {differ} differ."
+            yield (
+                f"Compared before it: {before}, all close. After it: {len(after)}, of which {differ} differ."
+                f"{self._not_compared()}"
+            )
+
+    def _not_compared(self) -> str:
+        """A sentence about the values that could not be compared, if there are some."""
+        if not self.absent:
+            return ""
+        names = ", ".join(dict.fromkeys(source.operation for source in self.absent))
+        return (
+            f" {len(self.absent)} more values of the function are not in the model, in which they are parts of other operators, "
+            f"layouts or weights: {names}."
+        )
+
+    def _repr_html_(self) -> str:
+        return html_table(
+            ("SNR", "largest", "scale", "value", "operation", "line"), [
+                (f"{value.error.snr:.1f} dB", f"{value.error.largest:.3g}", f"{value.error.scale:.3g}", value.name,
+                 value.source.operation, (value.source.line or "").rpartition("/")[-1])
+                for value in self.by_error()[:_ROWS]
+            ], "\n".join(self._verdict()),
+        )  # fmt: skip
 
 
 def _description(value: ComparedValue) -> Iterator[str]:
@@ -197,10 +224,11 @@ def bisect(
       rtol: the relative tolerance; by default that of a value's dtype, or of the one with the fewest bits that stands for another.
       atol: the absolute tolerance; by default `rtol` times the largest number of the value.
     """
-    producers = {value.name or "": node.op_type for node in model.graph for value in node.outputs}
+    producers = {value.name: node.op_type for node in model.graph for value in node.outputs if value.name}
     wanted = dict.fromkeys(one.name for one in intermediates if one.name in producers)
     got = {**_constants(model, intermediates), **feeds, **_observed(model, runtime, list(wanted), feeds)}
     present = [one for one in intermediates if one.name in got]
+    absent = [one.source for one in intermediates if one.name not in got]
     narrowed = [got[one.name].dtype for one in present if got[one.name].dtype != one.array.dtype]
     tolerances = max(map(tolerance, narrowed), default=0.0), rtol, atol
     values = [_compared(one, producers.get(one.name, ""), got[one.name], *tolerances) for one in present]
@@ -211,11 +239,11 @@ def bisect(
         whole = _compared(Intermediate(name, _WHOLE, array), operator, alone, *tolerances)
         values += [] if name in compared else [seen]
         values += [whole] if seen.is_close and not whole.is_close else []
-    return Bisection(values, where)
+    return Bisection(values, where, absent)
 
 
 def _constants(model: ir.Model, wanted: Iterable[Intermediate]) -> dict[str, Array]:
-    found = {one.name: model.graph.initializers.get(one.name) for one in wanted}
+    found = {one.name: model.graph.initializers.get(one.name) for one in wanted if one.name}
     return {name: v.const_value.numpy() for name, v in found.items() if v is not None and v.const_value is not None}
 
 
@@ -233,7 +261,7 @@ def _compared(
     one: Intermediate, operator: str, got: Array, least: float, rtol: float | None, atol: float | None
 ) -> ComparedValue:
     """A value beside what it should be; by default, the relative tolerance for numbers that are rounded is at least `least`."""
-    want = one.array
+    want, got = one.array, got if one.axes is None else got.transpose(one.axes)
     shown = (one.name, one.source, operator, want.dtype, want.shape)
     if got.shape != want.shape:
         infinite = OutputAccuracy(one.name, np.inf, np.inf, 0.0, -np.inf)

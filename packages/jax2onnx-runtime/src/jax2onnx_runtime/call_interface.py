@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 from jax2onnx_graph import ir
@@ -12,7 +12,7 @@ from jax2onnx_graph.arrays import Array, Dtype, number_array
 from jax2onnx_graph.errors import RuntimeInputError, SymbolError
 
 from jax2onnx_runtime.feeds import sizes_of, symbol_space
-from jax2onnx_runtime.pytrees import PyTree, Template, build, leaves
+from jax2onnx_runtime.pytrees import PyTree, Template, build, consists_of, leaves, without
 from jax2onnx_runtime.sizes import Sizes, SymbolSpace
 
 __all__ = ["CallInterface", "LeafType", "Step", "TemplateSteps", "checked_sizes"]
@@ -123,6 +123,15 @@ class CallInterface:
         types = {str(value.name): value.dtype.numpy() for value in model.graph.inputs if value.dtype is not None}
         inputs = [dataclasses.replace(leaf, element_type=types[leaf.name]) for leaf in self.inputs]
         return dataclasses.replace(self, inputs=inputs)
+
+    def stepping_without(self, names: Collection[str]) -> CallInterface:
+        """The same interface, whose steps do not take these inputs either."""
+        numbers = {number for number, leaf in enumerate(self.inputs) if leaf.name in names}
+        args, kwargs = self.step.arguments
+        if isinstance(args, tuple):
+            args = tuple(arg for arg in args if not consists_of(arg, numbers))
+        step = dataclasses.replace(self.step, arguments=(without(args, numbers), without(kwargs, numbers)))
+        return dataclasses.replace(self, step=step)
 
     def read(self, number: int, leaf: PyTree) -> Array:
         """The array of the model for a leaf of the arguments, by its number."""

@@ -15,6 +15,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.saving.packing import PackedModel
+from jax2onnx_graph.saving.signing import Signer
 from jax2onnx_graph.saving.writing import save_model, save_text
 from jax2onnx_graph.targets import Target
 
@@ -24,7 +25,7 @@ from jax2onnx_runtime.comparison import OutputError
 from jax2onnx_runtime.feeds import symbol_space
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.quantization import Mode, Quantization
-from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times
+from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times, sizes_text
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.session import ModelSession, StateSizes
 from jax2onnx_runtime.sizes import Sizes, SymbolSpace
@@ -49,11 +50,13 @@ class Measurements:
       verified: the errors that verification found, output by output and run by run.
       accuracy: the accuracy in fewer bits.
       times: seconds by the names of nodes.
+      timed_at: the sizes at which they were measured: "B = 3"; empty where all are fixed.
     """
 
     verified: list[OutputError] = dataclasses.field(default_factory=list)
     accuracy: Accuracy | None = None
     times: dict[str, float] = dataclasses.field(default_factory=dict)
+    timed_at: str = ""
 
 
 class Reporter(Protocol):
@@ -71,6 +74,10 @@ class Reporter(Protocol):
         """The report, as an HTML page."""
         ...
 
+    def cell(self, model: ir.Model, measured: Measurements) -> str:
+        """The essence of the report, as HTML for a cell of a notebook."""
+        ...
+
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class PortableProgram:
@@ -86,6 +93,7 @@ class PortableProgram:
       target: what the model is made for.
       reporter: the pickled `Reporter`, which is unpickled when a report is asked for, and needs jax2onnx-report.
       measurements: what `verify` and `profile` found.
+      file: the file that the model was read from, which the runtime loads.
     """
 
     model: ir.Model
@@ -94,6 +102,7 @@ class PortableProgram:
     target: Target
     reporter: bytes
     measurements: Measurements = dataclasses.field(default_factory=Measurements)
+    file: Path | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         return unpickled, (
@@ -128,7 +137,7 @@ class PortableProgram:
 
     @functools.cached_property
     def _runnable(self) -> RunnableModel:
-        return RunnableModel(self.model, self.runtime)
+        return RunnableModel(self.model, self.runtime, self.file)
 
     @functools.cached_property
     def _space(self) -> SymbolSpace:
@@ -189,9 +198,8 @@ class PortableProgram:
           TargetError: the runtime is not installed, or cannot run the model.
         """
         options = RuntimeOptions(threads, providers, session_options, graph_optimization_level)
-        given = {**self.interface.variables, **self._first_values(initial or {})}
         return self._runnable.open_session(
-            TemplateSteps(self.interface, self.model), self._space, initial=given,
+            TemplateSteps(self.interface, self.model), self._space, initial=self._first_values(initial or {}), held=self.interface.variables,
             sizes=StateSizes(sizes or {}, window or {}, limits or {}), options=options,
         )  # fmt: skip
 
@@ -207,7 +215,9 @@ class PortableProgram:
         Raises:
           TargetError: the runtime is not installed, or does not tell.
         """
-        self.measurements.times = own_times(self.model, self._runnable.times(self.feeds(*args, **kwargs), 10))
+        feeds = self.feeds(*args, **kwargs)
+        self.measurements.times = own_times(self.model, self._runnable.times(feeds, 10))
+        self.measurements.timed_at = sizes_text(self.model, feeds)
         return self.measurements.times
 
     # -- comparing -------------------------------------------------------------------------------
@@ -283,7 +293,11 @@ class PortableProgram:
         request = Quantization(mode, block_size, exclude, feeds, keep_io_types)
         model = self.runtime.quantize(self.model, request, self.target)
         return dataclasses.replace(
-            self, model=model, interface=self.interface.with_element_types(model), measurements=Measurements()
+            self,
+            model=model,
+            interface=self.interface.with_element_types(model),
+            measurements=Measurements(),
+            file=None,
         )
 
     def specialize(self, **values: int) -> PortableProgram:
@@ -298,10 +312,10 @@ class PortableProgram:
 
     def save(
         self, path: str | os.PathLike[str], *, external_data: bool | None = None, threshold: int = 1024,
-        data_file: str | None = None,
+        data_file: str | None = None, sign: str | os.PathLike[str] | Signer | None = None,
     ) -> Path:  # fmt: skip
         """Write the model to a file, atomically; see `save_model`."""
-        return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file)
+        return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file, sign=sign)
 
     def split(self, *, max_bytes: int | None = None, at: Sequence[str] | None = None) -> Stages:
         """Cut the program between modules into stages, each a model with its part of the weights; see `split_model`."""
@@ -309,6 +323,11 @@ class PortableProgram:
 
     @functools.cached_property
     def _reporter(self) -> Reporter:
+        if not self.reporter:
+            raise OptionError(
+                "A program that was loaded from a folder has no report: how it was exported is known where that was done. Save the "
+                "report there, program.save_report(path)."
+            )
         found: Reporter = pickle.loads(self.reporter)  # noqa: S301  (it came in a pickle)
         return found
 
@@ -324,6 +343,9 @@ class PortableProgram:
     def report(self) -> str:
         """A readable summary: operators, how each operation was lowered, what declined and why, symbols, sizes."""
         return self._reporter.text(self.model, self.measurements)
+
+    def _repr_html_(self) -> str:
+        return self._reporter.cell(self.model, self.measurements)
 
     def save_report(self, path: str | os.PathLike[str]) -> Path:
         """Write the report as an HTML page that needs no network, atomically. Raises SaveError."""

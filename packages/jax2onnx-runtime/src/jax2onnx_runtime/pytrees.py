@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from jax2onnx_graph.errors import RuntimeInputError
 
-__all__ = ["Foreign", "PyTree", "Record", "Template", "build", "leaves"]
+__all__ = ["Foreign", "PyTree", "Record", "Template", "build", "consists_of", "leaves", "without"]
 
 #: Nested containers of arrays: arguments or results of a call, or one of their leaves.
 PyTree: TypeAlias = Any
@@ -105,6 +105,40 @@ def build(template: Template, arrays: Mapping[int, object]) -> PyTree:
         case dict():
             return {key: build(child, arrays) for key, child in template.items()}
     return type(template)(build(child, arrays) for child in template)
+
+
+def without(template: Template, left_out: Collection[int]) -> Template:
+    """The containers without some leaves: an entry of a dict that consists of them goes, elsewhere None takes their place."""
+    match template:
+        case int():
+            return None if template in left_out else template
+        case dict():
+            kept = {key: child for key, child in template.items() if not consists_of(child, left_out)}
+            return {key: without(child, left_out) for key, child in kept.items()}
+        case Record():
+            return dataclasses.replace(
+                template, fields={name: without(child, left_out) for name, child in template.fields.items()}
+            )
+        case tuple() | list():
+            return type(template)(without(child, left_out) for child in template)
+    return template
+
+
+def consists_of(template: Template, numbers: Collection[int]) -> bool:
+    """Whether a template has leaves, and these are all among `numbers`."""
+    found = list(_numbers(template))
+    return bool(found) and all(number in numbers for number in found)
+
+
+def _numbers(template: Template) -> Iterator[int | None]:
+    """The numbers of the leaves; None for what is in a container that only JAX opens."""
+    if isinstance(template, int):
+        yield template
+    elif isinstance(template, Foreign):
+        yield None
+    else:
+        for _, child in _children(template):
+            yield from _numbers(child)
 
 
 def _children(template: Template) -> list[tuple[PyTree, Template]]:

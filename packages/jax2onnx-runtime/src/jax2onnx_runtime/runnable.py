@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
@@ -16,8 +18,9 @@ from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.session import ModelSession, StateSizes, StepInterface, open_session
 from jax2onnx_runtime.sizes import SymbolSpace
 from jax2onnx_runtime.states import RuntimeOptions
+from jax2onnx_runtime.unstacking import open_unstacked
 
-__all__ = ["ExpectedRun", "RunnableModel", "own_times"]
+__all__ = ["ExpectedRun", "RunnableModel", "own_times", "sizes_text"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,15 +47,22 @@ class RunnableModel:
     Attributes:
       model: the model, of any producer.
       runtime: the runtime.
+      file: the file that the model was read from, which the runtime then loads itself.
     """
 
     model: ir.Model
     runtime: Runtime
+    file: Path | None = None
+
+    @property
+    def source(self) -> ir.Model | Path:
+        """The file of the model, or the model itself where it has none."""
+        return self.file or self.model
 
     @functools.cached_property
     def loaded(self) -> LoadedModel:
         """The loaded model: named arrays → outputs in order."""
-        return self.runtime.installed().load(self.model)
+        return self.runtime.installed().load(self.source)
 
     def __call__(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Run the model: an array for each input by name → the outputs in order."""
@@ -97,7 +107,7 @@ class RunnableModel:
 
     def open_session(
         self, interface: StepInterface, space: SymbolSpace, *, initial: Mapping[str, Array], sizes: StateSizes,
-        options: RuntimeOptions,
+        options: RuntimeOptions, held: Mapping[str, Array] = MappingProxyType({}),
     ) -> ModelSession:  # fmt: skip
         """Load the model to run it step by step, with the states that its metadata names.
 
@@ -107,14 +117,27 @@ class RunnableModel:
           initial: first values of states by the names of inputs; the others begin with zeros, those that grow empty.
           sizes: sizes of symbols in the states.
           options: how the runtime is to run the model.
+          held: values of states that the model was exported with, which are first values in the sizes that are asked for.
 
         Raises:
           OptionError: an option fits no state, or the first value of a state does not follow from them.
         """
         return open_session(
-            self.model, lambda pairs: self.runtime.installed().open(self.model, pairs, options), interface, space,
-            initial=initial, sizes=sizes,
+            self.model, lambda _: open_unstacked(self.runtime.installed(), self.source, self.model, options), interface, space,
+            initial=initial, sizes=sizes, held=held,
         )  # fmt: skip
+
+
+def sizes_text(model: ir.Model, feeds: Mapping[str, Array]) -> str:
+    """The numbers that the symbols of a model have in a run, as messages describe it: "B = 3"; empty where it has none."""
+    numbers = {
+        dim.value: size
+        for value in model.graph.inputs
+        if value.shape is not None and value.name in feeds
+        for dim, size in zip(value.shape, feeds[value.name].shape, strict=True)
+        if isinstance(dim, ir.SymbolicDim) and dim.value is not None and dim.value.isidentifier()
+    }
+    return ", ".join(f"{symbol} = {number}" for symbol, number in numbers.items())
 
 
 def own_times(model: ir.Model, times: Mapping[str, float]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, TargetError
 from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.metadata import StatePair
+from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_graph.targets import Target
 
 from jax2onnx_runtime.limitations import LIMITATIONS
@@ -70,13 +71,20 @@ class Runtime:
             raise TargetError(f"onnx.reference cannot load the model: {error}") from error
         return lambda feeds: list(evaluator.run(None, dict(feeds)))
 
-    def open(self, model: ir.Model, states: Sequence[StatePair], options: RuntimeOptions) -> StatefulModel:
+    def open(
+        self,
+        model: ir.Model | Path,
+        states: Sequence[StatePair],
+        options: RuntimeOptions,
+        beside: StatefulModel | None = None,
+    ) -> StatefulModel:
         """Load a model that is run step by step, and keeps states between the steps.
 
         Args:
-          model: the model.
+          model: the model, or the file of one.
           states: the pairs of inputs and outputs that are states.
           options: how it is to be run.
+          beside: a model that this runtime opened: a state that both have, by its name, is one state.
 
         Raises:
           OptionError: the runtime has no such options.
@@ -84,7 +92,8 @@ class Runtime:
         """
         if options.given():
             raise OptionError(f"{self.name} runs models without options; it has no {', '.join(options.given())}.")
-        return NumpyStates(model, states, self.load(model))
+        described = model if isinstance(model, ir.Model) else read_model(model)
+        return NumpyStates(described, states, self.load(model), beside if isinstance(beside, NumpyStates) else None)
 
     def times(self, model: ir.Model, feeds: Mapping[str, Array], runs: int) -> dict[str, float]:
         """How long the nodes of a model take.

@@ -7,21 +7,22 @@ import dataclasses
 import os
 import re
 import threading
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from types import MappingProxyType
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from jax2onnx_graph import ir
-from jax2onnx_graph.arrays import Array, Dtype
+from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, RuntimeInputError, SaveError
 from jax2onnx_graph.labels import symbols_in
 from jax2onnx_graph.metadata import DIMS_KEY, StatePair, read_states
 from jax2onnx_graph.options import check_mapping
 from jax2onnx_graph.saving.files import checked_path
 
+from jax2onnx_runtime._html import html_table
+from jax2onnx_runtime.array_files import UNREADABLE, read_arrays, restored, write_arrays
 from jax2onnx_runtime.generation.generator import GenerationStream, Generator, open_generator
 from jax2onnx_runtime.generation.requests import Beams, Prompt, Request, Stops, ends_of, prompt_rows
 from jax2onnx_runtime.generation.results import Generation
@@ -32,7 +33,10 @@ from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.sizes import SymbolSpace
 from jax2onnx_runtime.states import StatefulModel, StateType
 
-__all__ = ["ModelSession", "StateSizes", "States", "StepInterface", "open_session"]
+__all__ = ["Lock", "ModelSession", "StateSizes", "States", "StepInterface", "open_session"]
+
+Lock: TypeAlias = contextlib.AbstractContextManager[object]
+"""What one thread at a time holds, more than once if it likes."""
 
 # Between the labels of dimensions, not between the operands in one.
 _SEPARATOR = re.compile(r", (?![^()]*\))")
@@ -72,12 +76,26 @@ class StateSizes:
     window: Mapping[str, int] = dataclasses.field(default_factory=dict)
     limits: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
+    def of(self, model: ir.Model) -> StateSizes:
+        """Those that are about the states of a model, among others."""
+        states = [_state(model, pair) for pair in read_states(model)]
+        labels = {label for state in states for label in state.labels}
+        growing = {state.labels[state.grows] for state in states if state.grows is not None}
+        capacities = _capacities(model, {state.name: state for state in states})
+
+        def chosen(sizes: Mapping[str, int], known: set[str]) -> dict[str, int]:
+            return {label: size for label, size in sizes.items() if label in known}
+
+        return StateSizes(
+            chosen(self.sizes, labels), chosen(self.window, growing), chosen(self.limits, growing | capacities)
+        )
+
 
 class States(MutableMapping[str, Array]):
     """The states of a session by the names of the inputs; reading makes a copy, and so does writing."""
 
     def __init__(
-        self, loaded: StatefulModel, states: Mapping[str, StateType], sizes: StateSizes, lock: contextlib.AbstractContextManager[object]
+        self, loaded: StatefulModel, states: Mapping[str, StateType], sizes: StateSizes, lock: Lock
     ) -> None:  # fmt: skip
         self._loaded, self._states, self._sizes = loaded, states, sizes
         self._lock = lock  # held while the model runs
@@ -105,8 +123,11 @@ class States(MutableMapping[str, Array]):
         return len(self._states)
 
     def __repr__(self) -> str:
-        shown = (f"{state.name}: {state.dtype}{list(self._loaded.shape(name))}" for name, state in self._states.items())
-        return f"States({', '.join(shown)})"
+        return f"States({', '.join(f'{name}: {type_}' for name, type_ in self.types().items())})"
+
+    def types(self) -> dict[str, str]:
+        """The type of each state as it is now: "float32[1, 3, 8]"."""
+        return {name: f"{state.dtype}{list(self._loaded.shape(name))}" for name, state in self._states.items()}
 
     def _check(self, name: str) -> None:
         if name not in self._states:
@@ -128,10 +149,7 @@ class States(MutableMapping[str, Array]):
         path = checked_path(path)
         new = path.with_name(f".{path.name or 'states'}.{os.getpid()}")
         try:
-            with zipfile.ZipFile(new, "w") as archive:
-                for name, array in self.items():
-                    with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                        np.lib.format.write_array(entry, array.view(_storable(array.dtype)))
+            write_arrays(new, self)
             new.replace(path)
         except OSError as error:
             raise SaveError(
@@ -149,18 +167,8 @@ class States(MutableMapping[str, Array]):
           RuntimeInputError: the file holds other states, or of other types; those of the session stay.
         """
         try:
-            with Path(path).open("rb") as stream, np.load(stream) as file:
-                found = {name: file[name] for name in file.files}
-        except (
-            OSError,
-            ValueError,
-            TypeError,
-            AttributeError,
-            EOFError,
-            NotImplementedError,
-            zipfile.BadZipFile,
-            zlib.error,
-        ) as error:
+            found = read_arrays(Path(path))
+        except UNREADABLE as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
             raise RuntimeInputError(
                 f"{path} holds no states that a session has saved ({reason}). Give a file that state.save has written."
@@ -169,20 +177,13 @@ class States(MutableMapping[str, Array]):
             raise RuntimeInputError(
                 f"{path} holds the states {', '.join(found) or 'none'}, but those of the model are {', '.join(self._states)}."
             )
-        arrays = {name: _restored(array, self._states[name].dtype) for name, array in found.items()}
-        for name, array in arrays.items():
-            _checked(self._states[name], array)
+        arrays = {name: self.checked(name, array) for name, array in found.items()}
         with self._lock:
             self.update(arrays)
 
-
-def _storable(dtype: Dtype) -> Dtype:
-    """A dtype of NumPy itself that holds the bits of a dtype, which may be one of `ml_dtypes`."""
-    return dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")
-
-
-def _restored(array: Array, dtype: Dtype) -> Array:
-    return array.view(dtype) if array.dtype == _storable(dtype) else array
+    def checked(self, name: str, array: Array) -> Array:
+        """The value of a state that was read from a file. Raises RuntimeInputError where it does not fit."""
+        return _checked(self._states[name], restored(array, self._states[name].dtype))
 
 
 class ModelSession:
@@ -194,15 +195,27 @@ class ModelSession:
 
     def __init__(
         self, model: ir.Model, loaded: StatefulModel, interface: StepInterface, space: SymbolSpace, states: Mapping[str, StateType],
-        sizes: StateSizes, initial: Mapping[str, Array],
+        sizes: StateSizes, initial: Mapping[str, Array], lock: Lock | None = None,
     ) -> None:  # fmt: skip
         self._model, self._loaded, self._interface, self._space, self._sizes = model, loaded, interface, space, sizes
         self._generator: Generator | None = None
         self._roles: Roles = {}
         self._states, self._initial = states, initial
-        self._lock = threading.RLock()
+        self._lock = threading.RLock() if lock is None else lock
+        self._is_shared = lock is not None
         self.state = States(loaded, states, sizes, self._lock)
         self.reset()
+
+    @property
+    def labels(self) -> set[str]:
+        """The symbols and expressions that show axes of the states."""
+        return {label for state in self._states.values() for label in state.labels if not label.isdigit()}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.state!r})"
+
+    def _repr_html_(self) -> str:
+        return html_table(("state", "type"), self.state.types().items(), type(self).__name__)
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(
@@ -250,14 +263,15 @@ class ModelSession:
     def _with_slots(self, state: StateType, first: Array, slots: Mapping[str, Sequence[int]]) -> Array:
         """A state with some entries along some axes as they were at first."""
         array = self._loaded.read(state.name)
+        fitting = _of_shape(first, array.shape)
         for axis, label in enumerate(state.labels):
             if label not in slots:
                 continue
-            if array.shape != first.shape:
+            if fitting is None:
                 raise OptionError(f"The state {state} has another size than at first; it can be reset as a whole only.")
             place = (slice(None),) * axis + (list(slots[label]),)
             try:
-                array[place] = first[place]
+                array[place] = fitting[place]
             except IndexError as error:
                 raise OptionError(
                     f"reset: {label}={slots[label]!r} are no entries along an axis of {array.shape[axis]}."
@@ -265,7 +279,10 @@ class ModelSession:
         return array
 
     def resize(self, **sizes: int) -> None:
-        """Give the axes of the states that are shown as a symbol another size: cut at the end, or filled with zeros there."""
+        """Give the axes of the states that are shown as a symbol another size: cut at the end, or filled there.
+
+        What is new is as all entries along the axes were at first, or zeros where these differed.
+        """
         _check_labels("resize", sizes, {label for state in self._states.values() for label in state.labels})
         with self._lock:
             was_set, before = self.state.was_set, {name: self._loaded.shape(name) for name in self._states}
@@ -349,9 +366,14 @@ class ModelSession:
           inputs: the arrays of further inputs; none for those of the last time.
 
         Raises:
-          OptionError: the model is no decoder.
+          OptionError: the model is no decoder, or the states are those of other sessions, too.
           RuntimeInputError: it is not known of which tokens the states are.
         """
+        if self._is_shared:
+            raise OptionError(
+                "The session has its states in common with others of a bundle, so that it does not know of which tokens they are. Write "
+                "with a session of one program, program.session(…)."
+            )
         if self.state.was_set:
             raise RuntimeInputError(
                 "The states were changed by step, or were set, so that it is not known of which tokens they are. session.reset() begins "
@@ -387,7 +409,8 @@ class ModelSession:
     def _resize(self, name: str, state: StateType, sizes: Mapping[str, int]) -> None:
         old = self._loaded.read(name)
         shape = tuple(sizes.get(label, size) for label, size in zip(state.labels, old.shape, strict=True))
-        new = np.zeros(shape, old.dtype)
+        first = _of_shape(self._initial[name], shape)
+        new = np.zeros(shape, old.dtype) if first is None else first.copy()
         common = tuple(slice(min(a, b)) for a, b in zip(shape, old.shape, strict=True))
         new[common] = old[common]
         self.state[name] = new
@@ -408,7 +431,7 @@ class ModelSession:
 class _Running:
     """The loaded model of a session, as decoders use it."""
 
-    def __init__(self, loaded: StatefulModel, state: States, lock: contextlib.AbstractContextManager[object]) -> None:
+    def __init__(self, loaded: StatefulModel, state: States, lock: Lock) -> None:
         self._loaded, self._state, self._lock = loaded, state, lock
         self.read, self.write, self.change, self.shape = loaded.read, loaded.write, loaded.change, loaded.shape
 
@@ -422,7 +445,7 @@ class _Running:
 
 def open_session(
     model: ir.Model, load: Callable[[Sequence[StatePair]], StatefulModel], interface: StepInterface, space: SymbolSpace,
-    *, initial: Mapping[str, Array], sizes: StateSizes,
+    *, initial: Mapping[str, Array], sizes: StateSizes, held: Mapping[str, Array] = MappingProxyType({}), lock: Lock | None = None,
 ) -> ModelSession:  # fmt: skip
     """A session of a model with the states that its metadata names.
 
@@ -433,6 +456,8 @@ def open_session(
       space: the sizes that the symbols may have.
       initial: first values of states; the others begin with zeros, those that grow empty.
       sizes: sizes of symbols in the states.
+      held: values of states that the model was exported with, which are first values in the sizes that are asked for.
+      lock: what is held during a step, where several sessions have states in common.
 
     Raises:
       OptionError: something in `initial` or `sizes` fits no state, or the first value of a state does not follow from them.
@@ -453,11 +478,53 @@ def open_session(
     _check_labels("limits", sizes.limits, growing | _capacities(model, states))
     for state in states.values():
         _check_returns(state, sizes)
-    first = {
-        name: np.asarray(initial[name]) if name in initial else _zeros(s, sizes.sizes, space)
-        for name, s in states.items()
-    }
-    return ModelSession(model, load(pairs), interface, space, states, sizes, first)
+    first = {name: _first(state, initial, held, sizes.sizes, space) for name, state in states.items()}
+    return ModelSession(model, load(pairs), interface, space, states, sizes, first, lock)
+
+
+def _first(
+    state: StateType,
+    initial: Mapping[str, Array],
+    held: Mapping[str, Array],
+    sizes: Mapping[str, int],
+    space: SymbolSpace,
+) -> Array:
+    """The first value of a state: the given one, that which the model was exported with, or zeros."""
+    if state.name in initial:
+        return np.asarray(initial[state.name])
+    if state.name not in held:
+        return _zeros(state, sizes, space)
+    value = held[state.name]
+    known = {**{dim: n for dim, n in zip(state.dims, value.shape, strict=True) if isinstance(dim, str)}, **sizes}
+    shape = tuple(_size(dim, known, space) for dim in state.dims)
+    found = _of_shape(value, shape)
+    if found is None:
+        raise OptionError(
+            f"The state {state} was exported with a value of shape {value.shape} that is not the same everywhere along the axes "
+            f"that change, so that it has none of shape {shape}. Give the value, initial={{{state.name!r}: …}}, or export "
+            "the model before its first step."
+        )
+    return found
+
+
+def _size(dim: int | str, sizes: Mapping[str, int], space: SymbolSpace) -> int:
+    """The size of a dimension, some of whose symbols, or which itself, has a size."""
+    if isinstance(dim, int):
+        return dim
+    symbols = symbols_in(dim)
+    return space.evaluate(dim, sizes) if dim not in symbols and symbols <= sizes.keys() else sizes[dim]
+
+
+def _of_shape(array: Array, shape: tuple[int, ...]) -> Array | None:
+    """An array of that shape with the numbers of another one, which are the same along the axes that differ; else None."""
+    changes = [a != b for a, b in zip(array.shape, shape, strict=True)]
+    if not any(changes):
+        return array
+    if any(size == 0 for size, change in zip(array.shape, changes, strict=True) if change):
+        return None
+    bits = array.view(f"u{array.itemsize}") if array.dtype != bool else array
+    row = tuple(slice(1 if change else None) for change in changes)
+    return np.broadcast_to(array[row], shape) if (bits == bits[row]).all() else None
 
 
 def _capacities(model: ir.Model, states: Mapping[str, StateType]) -> set[str]:

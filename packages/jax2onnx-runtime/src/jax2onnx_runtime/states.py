@@ -46,12 +46,15 @@ class RuntimeOptions:
       providers: the devices, or the libraries for them, the preferred one first, in the runtime's own terms.
       session_options: the runtime's own options.
       graph_optimization_level: how far the runtime may rewrite the graph: "all", "extended", "basic" or "disabled".
+      share_weights: whether the weights stay in memory as they are in the file, so that all programs that are loaded from it share
+        them; kernels do not rearrange them for their own use then, with which products of several rows take longer.
     """
 
     threads: int | None = None
     providers: Sequence[Any] | None = None
     session_options: Any = None
     graph_optimization_level: str | None = None
+    share_weights: bool | None = None
 
     def given(self) -> list[str]:
         """The names of the options that are not left to the runtime."""
@@ -93,38 +96,50 @@ def last(array: Array, axis: int, count: int) -> Array:
 
 
 class NumpyStates:
-    """Keeps the states of a model that a function runs: named arrays → the outputs, in order."""
+    """Keeps the states of a model that a function runs: named arrays → the outputs, in order.
+
+    Args:
+      model: the model.
+      pairs: its states.
+      run: runs it.
+      beside: another model, whose states of the same names are the same.
+
+    Attributes:
+      values: the states by their names, those of `beside` among them.
+    """
 
     def __init__(
-        self, model: ir.Model, pairs: Sequence[StatePair], run: Callable[[Mapping[str, Array]], list[Array]]
-    ) -> None:
+        self, model: ir.Model, pairs: Sequence[StatePair], run: Callable[[Mapping[str, Array]], list[Array]],
+        beside: NumpyStates | None = None,
+    ) -> None:  # fmt: skip
         self._run = run
         self._outputs = [value.name for value in model.graph.outputs]
         self._input_of = {pair.output: pair.input for pair in pairs}
-        self._states: dict[str, Array] = {}
+        self.values: dict[str, Array] = {} if beside is None else beside.values
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """One run of the model."""
-        named = dict(zip(self._outputs, self._run({**inputs, **self._states}), strict=True))
-        self._states = {state: named[output] for output, state in self._input_of.items()}
+        own = {name: self.values[name] for name in self._input_of.values()}
+        named = dict(zip(self._outputs, self._run({**inputs, **own}), strict=True))
+        self.values.update({state: named[output] for output, state in self._input_of.items()})
         return [array for name, array in named.items() if name not in self._input_of]
 
     def read(self, state: str) -> Array:
         """A copy of a state."""
-        return self._states[state].copy()
+        return self.values[state].copy()
 
     def write(self, state: str, array: Array) -> None:
         """Replace a state."""
-        self._states[state] = array.copy()
+        self.values[state] = array.copy()
 
     def keep_last(self, state: str, axis: int, count: int) -> None:
         """Cut off what is before the last entries along an axis."""
-        self._states[state] = last(self._states[state], axis, count)
+        self.values[state] = last(self.values[state], axis, count)
 
     def change(self, state: str, change: Callable[[Array], Array]) -> None:
         """Replace a state by what a function makes of it."""
-        self._states[state] = change(self._states[state]).copy()
+        self.values[state] = change(self.values[state]).copy()
 
     def shape(self, state: str) -> tuple[int, ...]:
         """The shape of a state."""
-        return tuple(self._states[state].shape)
+        return tuple(self.values[state].shape)

@@ -43,10 +43,14 @@ _EXAMPLES = (
     help="Write a specialization as NAME.onnx into the directory --output, with weights that all variants share.",
 )  # fmt: skip
 @click.option("--verify", is_flag=True, help="Compare the model with JAX before it is written.")
+@click.option(
+    "--sign", metavar="FILE", type=click.Path(path_type=Path),
+    help="The PEM file of a private key, with which the model is signed: see verify-signature.",
+)  # fmt: skip
 @click.pass_obj
 def command(
     terminal: Terminal, *, request: Request, output: Path | None, quantize: Mode | None, external_data: bool | None,
-    provenance: bool, variants: Sequence[str], verify: bool,
+    provenance: bool, variants: Sequence[str], verify: bool, sign: Path | None,
 ) -> Result:  # fmt: skip
     """Export a function or a model as an ONNX file.
 
@@ -54,9 +58,10 @@ def command(
     model and a list of its inputs. A file that exists is replaced as a whole, or, if something fails, left as it is.
     """
     sizes = _variants(variants)
-    if sizes and (output is None or external_data is not None):
+    if sizes and (output is None or external_data is not None or sign is not None):
         raise BadInput(
-            "--variant writes several models and the weights that they share: --output names their directory."
+            "--variant writes several models and the weights that they share: --output names their directory, and neither "
+            "--external-data nor --sign goes with it."
         )
     path = output if sizes and output is not None else default_output(request, output, ".onnx")
     with terminal.working(f"exporting {request.subject}"):
@@ -69,7 +74,11 @@ def command(
         with terminal.working("verifying"):
             difference = program.verify()
     with terminal.working(f"writing {path}"):
-        files = program.save_variants(path, **sizes) if sizes else [program.save(path, external_data=external_data)]
+        files = (
+            program.save_variants(path, **sizes)
+            if sizes
+            else [program.save(path, external_data=external_data, sign=sign)]
+        )
 
     from jax2onnx_report.summary import summarize
 

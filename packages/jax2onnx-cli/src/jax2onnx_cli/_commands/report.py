@@ -7,11 +7,14 @@ from pathlib import Path
 import click
 
 from jax2onnx_cli._exporting import Request, default_output, export, export_options
-from jax2onnx_cli._terminal import Command, Result, Terminal
+from jax2onnx_cli._terminal import BadInput, Command, Result, Terminal
 
 __all__ = ["command"]
 
-_EXAMPLES = ("jax2onnx report digits.py:build --input 'x: f32[B, 28, 28, 1]' --verify --profile",)
+_EXAMPLES = (
+    "jax2onnx report digits.py:build --input 'x: f32[B, 28, 28, 1]' --verify --profile",
+    "jax2onnx report digits.onnx",
+)
 
 
 @click.command("report", cls=Command, examples=_EXAMPLES)
@@ -24,11 +27,13 @@ _EXAMPLES = ("jax2onnx report digits.py:build --input 'x: f32[B, 28, 28, 1]' --v
 @click.option("--profile", is_flag=True, help="Measure how long each node takes, on random inputs.")
 @click.pass_obj
 def command(terminal: Terminal, *, request: Request, output: Path | None, verify: bool, profile: bool) -> Result:
-    """Write a page about an export.
+    """Write a page about an export, or about a model file.
 
     It shows what became of each module and line, a picture of the graph, weights, symbols, casts, and what declined and why. It
-    needs no network.
+    needs no network. OBJECT may be a file `NAME.onnx` of any producer, without the options of an export.
     """
+    if request.subject.endswith(".onnx"):
+        return _report_on_file(Path(request.subject), request, output, measured=verify or profile)
     path = default_output(request, output, ".html")
     with terminal.working(f"exporting {request.subject}"):
         program = export(request, provenance=True)
@@ -40,3 +45,17 @@ def command(terminal: Terminal, *, request: Request, output: Path | None, verify
             program.profile()
     program.save_report(path)
     return Result(f"{program!r}\nwritten to {path}", {"file": str(path)})
+
+
+def _report_on_file(file: Path, request: Request, output: Path | None, *, measured: bool) -> Result:
+    """The page about a model of any producer."""
+    from jax2onnx_graph.saving.reading import read_model
+    from jax2onnx_graph.saving.writing import save_text
+    from jax2onnx_report.findings import Findings
+    from jax2onnx_report.page.page import report_page
+
+    if measured or request.inputs:
+        raise BadInput(f"{file} is a model, with inputs of its own; --input, --verify and --profile are for an export.")
+    model = read_model(file)
+    path = save_text(report_page(model, Findings()), output or Path(f"{file.stem}.html"))
+    return Result(f"written to {path}", {"file": str(path)})

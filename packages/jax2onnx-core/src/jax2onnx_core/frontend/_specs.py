@@ -17,7 +17,7 @@ from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.jaxprs import Dim
 from jax2onnx_core.plugins.errors import InputError
 
-__all__ = ["Spec", "read_spec"]
+__all__ = ["Spec", "is_dimension", "read_spec"]
 
 
 #: A shape as users write it: numbers, names or expressions, dimensions of JAX's, None for a dynamic one.
@@ -95,10 +95,10 @@ def _of_number(number: complex, where: str) -> Spec:
 
 def _is_shape(spec: object) -> TypeGuard[Shape]:
     # A named tuple, empty ones among them, is a node of a pytree.
-    return type(spec) is tuple and all(map(_is_dimension, spec))
+    return type(spec) is tuple and all(map(is_dimension, spec))
 
 
-def _is_dimension(value: object) -> bool:
+def is_dimension(value: object) -> bool:
     is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     return value is None or isinstance(value, str) or is_number or _compat.is_symbolic_dim(value)
 
@@ -109,7 +109,7 @@ def _check_dtype_is_apart(spec: object, where: str) -> None:
         return
     dims = tuple(d for d in spec if not _names_a_dtype(d))
     dtypes = [d for d in spec if _names_a_dtype(d)]
-    if dtypes and all(map(_is_dimension, dims)):
+    if dtypes and all(map(is_dimension, dims)):
         pair = dims, str(_as_dtype(dtypes[0]))
         raise InputError(f"{where}: the shape {spec} has a dtype among its dimensions; write {pair}.")
 

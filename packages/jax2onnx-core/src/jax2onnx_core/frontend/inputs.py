@@ -17,6 +17,7 @@ from jax2onnx_runtime.sizes import SymbolSpace
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend._specs import Spec, read_spec
+from jax2onnx_core.frontend._state_shapes import StateShapes
 from jax2onnx_core.frontend.layouts import NO_LAYOUTS, GivenLayouts, Layouts
 from jax2onnx_core.frontend.python_functions import bound_parameters
 from jax2onnx_core.jax_types import Aval, Function, KeyPath, PyTree, PyTreeDef
@@ -91,7 +92,7 @@ class Inputs:
 
 def parse_inputs(
     fn: Function, specs: Sequence[PyTree], kwargs: Mapping[str, PyTree], constraints: Sequence[str],
-    reserved: Iterable[str] = (), states: Mapping[str, PyTree] | None = None,
+    reserved: Iterable[str] = (), states: Mapping[str, PyTree] | None = None, state_shapes: StateShapes | None = None,
 ) -> Inputs:  # fmt: skip
     """Read `to_onnx`'s `inputs`, `kwargs` and `constraints`.
 
@@ -103,6 +104,7 @@ def parse_inputs(
       constraints: what is known of the symbols: `"T >= 2"`.
       reserved: names that no input gets.
       states: further keyword arguments, which the function does not have.
+      state_shapes: shapes that inputs which are states have, in place of the specified ones.
 
     Raises:
       InputError: a specification is none of these, or the function cannot be called with them.
@@ -121,6 +123,10 @@ def parse_inputs(
     parameters = bound_parameters(fn, len(specs), kwargs)
     taken = Names(reserved)
     names = [taken.unique(_leaf_name(path, parameters)) for path, _ in leaves]
+    if state_shapes is not None:
+        positions = [path[1].idx if path[0].idx == 0 else None for path, _ in leaves]
+        shaped = state_shapes.applied(zip(names, positions, [spec for _, spec in leaves], strict=True))
+        leaves = [(path, spec) for (path, _), spec in zip(leaves, shaped, strict=True)]
     symbols = Symbols(constraints, _given_scope(spec for _, spec in leaves))
     anonymous = Names(symbols_in(" ".join(d for _, spec in leaves for d in spec.shape if isinstance(d, str))))
     avals = [_aval(spec, name, symbols, anonymous) for name, (_, spec) in zip(names, leaves, strict=True)]

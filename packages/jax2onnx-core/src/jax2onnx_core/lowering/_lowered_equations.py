@@ -25,12 +25,13 @@ class LoweredEquation:
       source: its operation, rule and line.
       call: for an equation that stands for others, the parameter that holds their jaxpr, the places of its operands among
         those of the equation, and what became of it.
-      names: result → the name of the finished model's value that holds it; without those that passes removed.
+      held: result → the name of the finished model's value that holds it, and the axes of this value in the order of the
+        result, None where the layout is the same; without those that passes removed.
     """
 
     source: EquationSource
     call: tuple[str, Sequence[int], LoweredJaxpr] | None = None
-    names: dict[int, str] = dataclasses.field(default_factory=dict)
+    held: dict[int, tuple[str, tuple[int, ...] | None]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(eq=False)
@@ -105,8 +106,9 @@ class EquationRecorder:
         graph = model.graph
         for value in (*graph.inputs, *graph.initializers.values(), *(v for node in graph for v in node.outputs)):
             for origin in origins_of(value):
-                equation, number = cast("tuple[LoweredEquation, int]", origin)
-                equation.names[number] = value.name or ""
+                equation, number = cast("tuple[LoweredEquation, int]", origin.result)
+                if origin.axes is None or number not in equation.held:
+                    equation.held[number] = value.name or "", origin.axes
         return self._outermost
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import RuntimeInputError, WeightsError
+from jax2onnx_graph.saving.signing import Signer
 from jax2onnx_graph.saving.writing import save_model, save_text
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.weights.binding import needed_weights
@@ -20,7 +21,7 @@ from jax2onnx_report.findings import Findings
 from jax2onnx_report.reporter import ModelReporter
 from jax2onnx_runtime.bisection import Bisection, Intermediate
 from jax2onnx_runtime.portable import Measurements, PortableProgram, StoredResult, expected_run
-from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times
+from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times, sizes_text
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.session import ModelSession, StateSizes
 from jax2onnx_runtime.states import RuntimeOptions
@@ -75,15 +76,20 @@ class CallableModel:
         return ir.to_proto(self.model)
 
     def save(
-        self, path: str | os.PathLike[str], external_data: bool | None, threshold: int, data_file: str | None
-    ) -> Path:
+        self, path: str | os.PathLike[str], external_data: bool | None, threshold: int, data_file: str | None,
+        sign: str | os.PathLike[str] | Signer | None,
+    ) -> Path:  # fmt: skip
         """Write the model to a file; see `save_model`."""
         self.check_complete("saved")
-        return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file)
+        return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file, sign=sign)
 
     def summary(self) -> str:
         """The summary of the model, as text."""
         return self._reporter().summary(self.model, self.measurements)
+
+    def cell(self) -> str:
+        """The essence of the report, as HTML for a cell of a notebook."""
+        return self._reporter().cell(self.model, self.measurements)
 
     def report(self) -> str:
         """The report, as text."""
@@ -132,8 +138,9 @@ class CallableModel:
         if self.model.graph.inputs and not (args or kwargs):
             run = next(self.interface.random_runs(self.model, None, {}, 0))
             args, kwargs = run.args, run.kwargs
-        measured = self._runnable.times(self.interface.feeds(args, kwargs), _PROFILED_RUNS)
-        self.measurements.times = own_times(self.model, measured)
+        feeds = self.interface.feeds(args, kwargs)
+        self.measurements.times = own_times(self.model, self._runnable.times(feeds, _PROFILED_RUNS))
+        self.measurements.timed_at = sizes_text(self.model, feeds)
         return self.measurements.times
 
     def session(
@@ -148,8 +155,8 @@ class CallableModel:
         """
         runnable, interface = self.runnable(), self.interface
         return runnable.open_session(
-            interface.step_interface(), interface.space(), initial=interface.first_states(initial or {}), sizes=sizes,
-            options=options,
+            interface.step_interface(), interface.space(), initial=interface.first_states(initial or {}),
+            held=interface.held_states(), sizes=sizes, options=options,
         )  # fmt: skip
 
     # -- comparing ----------------------------------------------------------------

@@ -67,8 +67,9 @@ class ReferenceFunction:
 
         def visit(equation: LoweredEquation, results: Sequence[jax.Array]) -> None:
             found.extend(
-                Intermediate(name, equation.source, physical_array(results[i]))
-                for i, name in sorted(equation.names.items())
+                Intermediate(name, equation.source, physical_array(result), axes)
+                for i, result in enumerate(results)
+                for name, axes in [equation.held.get(i, ("", None))]
             )
 
         with jax.enable_x64(self.interface.x64):

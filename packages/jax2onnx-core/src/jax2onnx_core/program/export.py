@@ -18,6 +18,7 @@ from jax2onnx_graph.targets import find_target
 
 from jax2onnx_core.frontend._adapters import adapt_callable
 from jax2onnx_core.frontend._specialized_tracing import SpecializedFunction, trace_inputs
+from jax2onnx_core.frontend._state_shapes import StateShapes
 from jax2onnx_core.frontend._tracing import NEW_STATE
 from jax2onnx_core.frontend.inputs import parse_inputs
 from jax2onnx_core.frontend.layouts import GivenLayouts
@@ -25,7 +26,7 @@ from jax2onnx_core.frontend.python_functions import parameter_names
 from jax2onnx_core.jaxprs import definitely_le
 from jax2onnx_core.lowering._log import supplier_hints
 from jax2onnx_core.plugins.discovery import installed_plugins
-from jax2onnx_core.plugins.errors import ExportWarning
+from jax2onnx_core.plugins.errors import ExportWarning, OptionError
 from jax2onnx_core.program._lowering import LoweringOptions, lower_program
 from jax2onnx_core.program._state_pairs import pair_states
 from jax2onnx_core.program._stepping import input_leaves, output_leaves
@@ -58,6 +59,7 @@ def to_onnx(
     input_layouts: GivenLayouts | None = None,
     output_layouts: GivenLayouts | None = None,
     states: Any = None,
+    state_shapes: Mapping[str, Sequence[Any]] | None = None,
     assume: Sequence[str | Assumption] | None = (),
     plugins: Iterable[Any] = (),
     provenance: bool = False,
@@ -87,6 +89,8 @@ def to_onnx(
       states: which arguments come back as which results, for the next call: positions `{0: 0}` or names
         `{"cache": "new_cache"}` of pytrees that are alike. Or which variables of a model are to be inputs and outputs, because
         calls change them, in the framework's terms: `nnx.Cache`, "cache". See `OnnxProgram.session`.
+      state_shapes: shapes with symbols for states whose arrays have one size here: `{"cached_*": ("B", "C", ...)}`, where `...`
+        stands for the axes that stay as they are. A name is that of the state or its last parts, and `*` stands for anything.
       assume: what you promise about the numbers, so that the model may leave out what only other numbers need: `["finite"]` for
         "no number is NaN or infinite", see `Assumption`. The report shows it, and the metadata of the model keep it.
       plugins: plugin objects that are not installed.
@@ -115,8 +119,9 @@ def to_onnx(
         states = {adapted.state_keyword: NEW_STATE}
     with jax.enable_x64(x64):
         parsed = parse_inputs(
-            adapted.called, inputs, kwargs or {}, constraints or (), map(str, output_names or ()), adapted.state_inputs
-        )
+            adapted.called, inputs, kwargs or {}, constraints or (), map(str, output_names or ()), adapted.state_inputs,
+            _shapes(state_shapes, states, adapted.state_keyword),
+        )  # fmt: skip
         parsed = parsed.renamed(input_names, output_names or ()).with_layouts(input_layouts)
         with _hinting(hints(adapted.classes)):
             function = trace_inputs(adapted, parsed, registry, specialize)
@@ -135,6 +140,14 @@ def to_onnx(
         output_layouts=output_layouts, states=pairs,
     )  # fmt: skip
     return lower_program(options, function)
+
+
+def _shapes(given: object, states: object, keyword: str) -> StateShapes:
+    """The shapes that the user gave for the states, which are arguments that a mapping has as keys, or are under a keyword."""
+    if given is not None and states is None:
+        raise OptionError("state_shapes is about states, and there are none; say which they are by states.")
+    arguments = [keyword] if keyword else list(states) if isinstance(states, Mapping) else []
+    return StateShapes.read(given, arguments)
 
 
 @contextlib.contextmanager

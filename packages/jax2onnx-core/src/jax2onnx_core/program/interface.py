@@ -223,13 +223,16 @@ class Interface:
             write=self._result,
         )  # fmt: skip
 
+    def held_states(self) -> dict[str, Array]:
+        """The values of states that model objects hold, by the names of inputs."""
+        return {name: self._taken(name, physical_array(x)) for name, x in self.variables.items()}
+
     def first_states(self, given: Mapping[int | str, PyTree]) -> dict[str, Array]:
-        """The first values of states by the names of inputs: those of model objects, and those that are given.
+        """The first values that are given for states, by the names of inputs.
 
         `given` maps the position or the name of an argument to its value. Raises OptionError for one that is no argument.
         """
-        of_model = {name: self._taken(name, physical_array(x)) for name, x in self.variables.items()}
-        return {**of_model, **initial_values(given, input_leaves(self.inputs), self._read)}
+        return initial_values(given, input_leaves(self.inputs), self._read)
 
     # -- other processes -----------------------------------------------------------------------
 
@@ -243,7 +246,7 @@ class Interface:
             [self._leaf_type(name, a) for name, a in zip(self.output_names, self.traced.out_avals, strict=True)],
             template_of(jax.tree_util.tree_unflatten(self.traced.out_tree, range(len(self.output_names)))),
             Step((template_of(args), template_of(kwargs)), template_of(result), outputs),
-            self.first_states({}), self.x64,
+            self.held_states(), self.x64,
         )  # fmt: skip
 
     def _leaf_type(self, name: str, aval: Aval) -> LeafType:

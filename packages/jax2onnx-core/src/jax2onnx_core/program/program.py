@@ -17,12 +17,13 @@ from jax2onnx_graph.labels import check_labels
 from jax2onnx_graph.metadata import ModelMetadata, SymbolInfo
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.options import check_count, check_flag, check_list, check_mapping, check_tolerance
-from jax2onnx_graph.saving.writing import save_sharing_weights
+from jax2onnx_graph.saving.signing import Signer
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.weights.absent import WeightType
 from jax2onnx_graph.weights.binding import GivenWeights, Rename, bound_model, needed_weights
 from jax2onnx_runtime.accuracy import Accuracy, accuracy
 from jax2onnx_runtime.bisection import Bisection
+from jax2onnx_runtime.bundles.bundle import Bundle
 from jax2onnx_runtime.comparison import OutputError
 from jax2onnx_runtime.portable import Measurements, PortableProgram, StoredResult
 from jax2onnx_runtime.profiles import ShapeProfile, SymbolRange, shape_profile
@@ -233,6 +234,7 @@ class OnnxProgram:
     def save(
         self, path: str | os.PathLike[str], *, external_data: bool | None = None, threshold: int = 1024,
         data_file: str | None = None, weights: object = None, rename: Rename | None = None,
+        sign: str | os.PathLike[str] | Signer | None = None,
     ) -> Path:  # fmt: skip
         """Write the model to a file, atomically.
 
@@ -244,9 +246,11 @@ class OnnxProgram:
           data_file: the name of the data file; see `save_model`. None takes a new name.
           weights: those that are absent, one of which is in memory at a time; see `with_weights`.
           rename: the names in `weights` by those of the program, where they differ.
+          sign: the PEM file of a private key, with which the model is signed; see `sign_model`.
 
         Raises:
           SaveError: nothing can be written there.
+          OptionError: there is no such key.
           WeightsError: weights are absent, or do not fit.
         """
         check_flag("external_data", external_data)
@@ -255,8 +259,8 @@ class OnnxProgram:
             raise OptionError("rename is about the names in weights; give weights, too.")
         if weights is not None:
             complete = self.with_weights(weights, rename=rename)
-            return complete.save(path, external_data=external_data, threshold=threshold, data_file=data_file)
-        return self._callable.save(path, external_data, threshold, data_file)
+            return complete.save(path, external_data=external_data, threshold=threshold, data_file=data_file, sign=sign)
+        return self._callable.save(path, external_data, threshold, data_file, sign)
 
     def save_variants(self, directory: str | os.PathLike[str], **variants: Mapping[str, int]) -> list[Path]:
         """Save specializations of this program that share one file of weights.
@@ -265,7 +269,7 @@ class OnnxProgram:
         `incremental.onnx` and their weights.
         """
         self._callable.check_complete("saved")
-        return save_sharing_weights(directory, variants, lambda values: self.specialize(**values).model)
+        return _saved_variants(directory, {name: self.specialize(**values) for name, values in variants.items()})
 
     def split(self, *, max_bytes: int | None = None, at: Sequence[str] | None = None) -> Stages:
         """Cut the program between modules into stages, each a model with its part of the weights; see `split_model`.
@@ -285,6 +289,9 @@ class OnnxProgram:
 
     def __repr__(self) -> str:
         return self._callable.summary()
+
+    def _repr_html_(self) -> str:
+        return self._callable.cell()
 
     def report(self) -> str:
         """A readable summary: operators, how each operation was lowered, what declined and why, symbols, sizes."""
@@ -633,14 +640,14 @@ class QuantizedProgram:
 
     def save(
         self, path: str | os.PathLike[str], *, external_data: bool | None = None, threshold: int = 1024,
-        data_file: str | None = None,
+        data_file: str | None = None, sign: str | os.PathLike[str] | Signer | None = None,
     ) -> Path:  # fmt: skip
         """Write the model to a file, atomically; see `save_model`."""
-        return self._callable.save(path, external_data, threshold, data_file)
+        return self._callable.save(path, external_data, threshold, data_file, sign)
 
     def save_variants(self, directory: str | os.PathLike[str], **variants: Mapping[str, int]) -> list[Path]:
         """Save specializations of this program that share one file of weights; see `OnnxProgram.save_variants`."""
-        return save_sharing_weights(directory, variants, lambda values: self.specialize(**values).model)
+        return _saved_variants(directory, {name: self.specialize(**values) for name, values in variants.items()})
 
     def split(self, *, max_bytes: int | None = None, at: Sequence[str] | None = None) -> Stages:
         """Cut the program between modules into stages; see `OnnxProgram.split`."""
@@ -648,6 +655,9 @@ class QuantizedProgram:
 
     def __repr__(self) -> str:
         return self._callable.summary()
+
+    def _repr_html_(self) -> str:
+        return self._callable.cell()
 
     def report(self) -> str:
         """A readable summary; see `OnnxProgram.report`."""
@@ -761,6 +771,14 @@ class QuantizedProgram:
         """The program in still fewer bits; see `OnnxProgram.quantize`."""
         feeds = None if calibration is None else self._callable.calibration(calibration)
         return _quantized(self, Quantization(mode, block_size, exclude, feeds, keep_io_types))
+
+
+def _saved_variants(
+    directory: str | os.PathLike[str], variants: Mapping[str, OnnxProgram | QuantizedProgram]
+) -> list[Path]:
+    """Save programs as a bundle; the paths of their models."""
+    folder = Bundle(variants).save(directory)
+    return [folder / f"{name}.onnx" for name in variants]
 
 
 def _number(loss: object) -> float:

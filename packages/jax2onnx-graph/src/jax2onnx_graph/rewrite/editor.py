@@ -13,7 +13,7 @@ from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.attributes import Attribute, attribute_values, attributes_of
 from jax2onnx_graph.build.builder import Array, GraphBuilder, Value
 from jax2onnx_graph.build.names import Names, renamed
-from jax2onnx_graph.build.origins import drop_origins, share_origins
+from jax2onnx_graph.build.origins import drop_origins, permute_origins, share_origins
 from jax2onnx_graph.errors import RuleError
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
@@ -234,9 +234,15 @@ class GraphEditor:
             self.hand_over_output(old, copy)
         self.replace_value(old, new)
 
-    def stand_in(self, value: ir.Value, copy: ir.Value) -> None:
-        """Record that `copy` holds what `value` holds now, before the pass changes the node of `value` in place."""
-        share_origins(value, copy)
+    def stand_in(self, value: ir.Value, copy: ir.Value, axes: Sequence[int] | None = None) -> None:
+        """Record that `copy` holds what `value` holds now, before the pass changes the node of `value` in place or leaves it out.
+
+        Args:
+          value: the value.
+          copy: one that equals it, or does so with its axes in the order of `axes`.
+          axes: the axes of `copy` in the order of `value`, if they are in another one.
+        """
+        share_origins(value, copy, axes)
 
     def set_contents(self, values: Iterable[ir.Value]) -> None:
         """Record that values hold something else than before: the pass changed their nodes in place.
@@ -245,6 +251,17 @@ class GraphEditor:
         function any more; a copy that does is told by `stand_in` before.
         """
         drop_origins(values)
+        self.modified = True
+
+    def permute_contents(self, values: Iterable[ir.Value], axes: Sequence[int]) -> None:
+        """Record that values have another order of axes than before: the pass changed their nodes in place.
+
+        Args:
+          values: the values.
+          axes: the axes that a Transpose would take to give what they held before.
+        """
+        for value in values:
+            permute_origins(value, axes)
         self.modified = True
 
     def insert_before(self, following: ir.Node, node: ir.Node) -> None:

@@ -12,6 +12,7 @@ __all__ = [
     "product",
     "scalar",
     "square_of",
+    "without_axis",
 ]
 
 import dataclasses
@@ -20,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.values import SMALL, dims_of, known
+from jax2onnx_graph.facts.values import SMALL, dims_of, known, same_dim
 
 
 def operation(value: ir.Value | None, *op_types: str) -> ir.Node | None:
@@ -41,6 +42,18 @@ def scalar(value: ir.Value | None, limit: int = SMALL) -> float | None:
         return None
     first = float(array.flat[0])
     return first if array.size == 1 or bool((array == array.flat[0]).all()) else None
+
+
+def without_axis(value: ir.Value | None, axis: int) -> ir.Value | None:
+    """v where `value` is v with an axis of size 1 put in at `axis`."""
+    node = operation(value, "Unsqueeze", "Reshape")
+    if node is None or node.inputs[0] is None:
+        return None
+    before, after = dims_of(node.inputs[0]), dims_of(value)
+    if before is None or after is None or len(after) != len(before) + 1:
+        return None
+    expected = (*before[:axis], 1, *before[axis:])
+    return node.inputs[0] if all(map(same_dim, expected, after)) else None
 
 
 def is_floating(value: ir.Value | None) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import SaveError
 from jax2onnx_graph.progress import steps
 from jax2onnx_graph.saving._folder import Folder
+from jax2onnx_graph.saving.contents import Contents
 from jax2onnx_graph.saving.files import Destination, check_name, checked_path, locked, write_stream
 from jax2onnx_graph.saving.serialization import (
     LARGE,
@@ -25,9 +25,9 @@ from jax2onnx_graph.saving.serialization import (
     large_tensors,
     lay_out,
     model_pieces,
-    piece_blocks,
     size,
 )
+from jax2onnx_graph.saving.signing import Signer, checked_signer, sign_model
 
 __all__ = ["save_model", "save_sharing_weights", "save_text", "weights_size"]
 
@@ -39,7 +39,6 @@ _GIB = 2**30
 _SHARED = "weights"
 
 _Variant = TypeVar("_Variant")
-_Content = tuple[ir.DataType, tuple[int, ...], bytes]
 
 
 def weights_size(model: ir.Model) -> int:
@@ -49,7 +48,7 @@ def weights_size(model: ir.Model) -> int:
 
 def save_model(
     model: ir.Model, path: str | os.PathLike[str], external_data: bool | None = None, *, threshold: int = LARGE,
-    data_file: str | None = None,
+    data_file: str | None = None, sign: str | os.PathLike[str] | Signer | None = None,
 ) -> Path:  # fmt: skip
     """Write a model to a file.
 
@@ -61,15 +60,21 @@ def save_model(
       threshold: tensors of at least so many bytes go to the data file.
       data_file: the name of the data file, which is then written twice, since an older model may be using it. None takes
         a new name, `<name of the model>.<16 digits>.data`.
+      sign: the file of a private key, with which the files are then signed; see `sign_model`.
 
     Returns:
       The path.
 
     Raises:
       SaveError: no model can be written there, or writing failed. The model that was there is whole.
+      OptionError: there is no such key.
+      SignatureError: the signature cannot be written.
     """
+    signer = None if sign is None else checked_signer(sign)
     with _explained(path):
         destination = Destination.at(path)
+        if signer is not None and destination.is_stream:
+            raise SaveError(f"Cannot sign {path}: there is no directory beside a pipe or a device for the signature.")
         if data_file is not None:
             _check_data_file(destination, data_file, external_data)
             external_data = True
@@ -82,7 +87,9 @@ def save_model(
             _save_with_data(model, destination, tensors)
         else:
             _save_with_named_data(model, destination, tensors, data_file)
-        return destination.path
+    if signer is not None:
+        sign_model(destination.path, signer)
+    return destination.path
 
 
 def save_text(text: str, path: str | os.PathLike[str]) -> Path:
@@ -141,17 +148,19 @@ def _save_with_named_data(
 
 
 def save_sharing_weights(
-    directory: str | os.PathLike[str], variants: Mapping[str, _Variant], make: Callable[[_Variant], ir.Model]
-) -> list[Path]:
-    """Write variants of a model as `<name>.onnx` into a directory, their weights once, into `weights.<16 digits>.data`.
+    directory: str | os.PathLike[str], variants: Mapping[str, _Variant], make: Callable[[_Variant], ir.Model], *,
+    beside: Mapping[str, bytes] = MappingProxyType({}),
+) -> list[Path]:  # fmt: skip
+    """Write several models as `<name>.onnx` into a directory, their weights once, into `weights.<16 digits>.data`.
 
-    Weights are the same where they hold the same array. Older models of these names are replaced when everything has been
-    written; other models in the directory keep their own weights.
+    Weights are the same where they are the same bytes in a file. Older models of these names are replaced when everything has
+    been written; other models in the directory keep their own weights.
 
     Args:
       directory: the directory; it is made if the one that it is in exists.
       variants: name → a value that stands for the variant.
       make: makes the model of a variant.
+      beside: further small files, name → content, which are replaced after the models.
 
     Raises:
       SaveError: a name is none, or writing failed. Each model that was there is whole.
@@ -163,7 +172,7 @@ def save_sharing_weights(
             destinations = _variant_destinations(folder, variants)
         models = [(destinations[name], make(variant)) for name, variant in variants.items()]
         with _explained(directory):
-            _save_together(models)
+            _save_together(models, {Destination.at(folder / name): [content] for name, content in beside.items()})
     return [destination.path for destination in destinations.values()]
 
 
@@ -201,9 +210,11 @@ def _variant_destinations(folder: Path, names: Iterable[str]) -> dict[str, Desti
     return destinations
 
 
-def _save_together(models: Sequence[tuple[Destination, ir.Model]]) -> None:
-    large = [large_tensors(model) for _, model in models]
-    contents = [{name: _content(tensor) for name, tensor in tensors.items()} for tensors in large]
+def _save_together(
+    models: Sequence[tuple[Destination, ir.Model]], beside: Mapping[Destination, Sequence[Piece]]
+) -> None:
+    large, known = [large_tensors(model) for _, model in models], Contents()
+    contents = [{name: known.of(tensor) for name, tensor in tensors.items()} for tensors in large]
     different = {contents[i][name]: tensor for i, tensors in enumerate(large) for name, tensor in tensors.items()}
     data_pieces, segments = lay_out(different)
     modes = [destination.mode for destination, _ in models if destination.mode is not None]
@@ -216,10 +227,11 @@ def _save_together(models: Sequence[tuple[Destination, ir.Model]]) -> None:
         if different
         else contextlib.nullcontext(Path()) as data
     ):
-        new = {}
+        new: dict[Path, tuple[Iterable[Piece], int | None]] = {}
         for (destination, model), found in zip(models, contents, strict=True):
             own = {name: segments[content] for name, content in found.items()}
             new[destination.file] = _model_pieces(model, destination, data.name, own), destination.mode
+        new |= {destination.file: (pieces, destination.mode) for destination, pieces in beside.items()}
         folder.replace(new)
 
 
@@ -236,13 +248,6 @@ def _model_pieces(
             "most 2 GiB. Let the weights go to a data file: external_data=True, or a lower threshold."
         )
     return pieces
-
-
-def _content(tensor: ir.TensorProtocol) -> _Content:
-    digest = hashlib.sha256()
-    for block in piece_blocks(tensor):
-        digest.update(block)
-    return tensor.dtype, tuple(tensor.shape.numpy()), digest.digest()
 
 
 def _folder(destination: Destination) -> Folder:

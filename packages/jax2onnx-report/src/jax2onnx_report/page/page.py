@@ -26,7 +26,7 @@ from jax2onnx_report.summary import (
     title_text,
 )
 
-__all__ = ["report_page"]
+__all__ = ["asset", "facts_of", "report_page"]
 
 # How many weights have a bar of their own.
 _BARS = 24
@@ -54,17 +54,19 @@ def report_page(model: ir.Model, findings: Findings) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"bytes": bytes_text, "duration": _duration}
-    return environment.from_string(_asset("page.html")).render(
+    return environment.from_string(asset("page.html")).render(
         summary=summary,
         title=summary.name or "model",
         versions=title_text(summary).removeprefix(summary.name).removeprefix(", "),
         target=findings.target.name if findings.target else "",
-        facts=_facts(summary, findings),
+        facts=facts_of(summary, findings),
         symbols=[(symbol.name, symbol_text(symbol)) for symbol in summary.symbols],
         states=[(pair.input, state_text(pair)) for pair in summary.states],
         modules=list(_modules(parts_of(model), findings.times)),
-        lines=[_row(line_text(line), line, 0, nodes, findings.times) for line, nodes in user_lines(model).items()],
+        lines=[_row(line_text(line), line_text(line), 0, nodes, findings.times) for line, nodes in user_lines(model).items()],
         bars=_bars(summary.weights),
+        other_weights=summary.weights[_BARS:],
+        timed_at=findings.timed_at,
         casts=casts_of(model),
         opsets=[line_text(line) for line in opset_lines(model, findings.target)] if findings.target else [],
         ways=[(name, way, count) for (name, way), count in sorted(findings.ways.items())],
@@ -74,9 +76,9 @@ def report_page(model: ir.Model, findings: Findings) -> str:
         errors=findings.verified,
         accuracy=findings.accuracy,
         total=sum(findings.times.values()),
-        style=_asset("page.css"),
-        scripts=[*(_asset(library["file"]) for library in json.loads(_asset("libraries.json"))), _asset("page.js")],
-        licences=_asset("LICENSES.txt"),
+        style=asset("page.css"),
+        scripts=[*(asset(library["file"]) for library in json.loads(asset("libraries.json"))), asset("page.js")],
+        licences=asset("LICENSES.txt"),
         data=_json({
             "picture": picture_of(model).as_dict(),
             "errors": [dataclasses.asdict(error) for error in findings.verified],
@@ -85,7 +87,7 @@ def report_page(model: ir.Model, findings: Findings) -> str:
 
 
 @functools.cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
     """A file that the page is made of."""
     text = (importlib.resources.files(__package__) / "assets" / name).read_text(encoding="utf-8")
     return "\n".join(line for line in text.splitlines() if not line.startswith("//# sourceMappingURL="))
@@ -97,13 +99,15 @@ def _json(data: object) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _facts(summary: ModelSummary, findings: Findings) -> Iterator[tuple[str, str, bool]]:
+def facts_of(summary: ModelSummary, findings: Findings) -> Iterator[tuple[str, str, bool]]:
     """The facts at the top of the page: text, subject, and whether it is bad news."""
+    yield f"{summary.parameters:,}", "parameter" + "s" * (summary.parameters != 1), False
     yield f"{summary.nodes:,}", "node" + "s" * (summary.nodes != 1), False
     yield bytes_text(summary.weight_bytes), f"in {counted(len(summary.weights), 'weight')}", False
     yield str(len(summary.operators)), "operators", False
     if findings.times:
-        yield _duration(sum(findings.times.values())), "in its nodes", False
+        at = f", at {findings.timed_at}" if findings.timed_at else ""
+        yield _duration(sum(findings.times.values())), f"in its nodes{at}", False
     if findings.verified:
         wrong = [error for error in findings.verified if not error.is_close]
         runs = counted(len({error.where for error in findings.verified}), "run")

@@ -287,7 +287,7 @@ class _Region:
             rewrite_axes(self.editor, node, self.perm)
         for value in inside:
             value.shape = ir.Shape(permuted(dims_of(value) or (), self.undo))
-        self.editor.set_contents(inside)
+        self.editor.permute_contents(inside, self.perm)
 
     def _enter(self, value: ir.Value) -> ir.Value:
         """`value`, made outside, permuted as the region keeps its own."""
@@ -295,6 +295,7 @@ class _Region:
         source, perm = value, self.undo
         if entry is not None and entry.inputs[0] is not None:
             source, perm = entry.inputs[0], compose(permutation_of(entry), self.undo)
+            self.editor.stand_in(value, source, permutation_of(entry))
         if perm == tuple(range(len(perm))) and not self._made_inside(source):
             return source
         return self._transpose(source, perm)

@@ -11,7 +11,7 @@ from jax2onnx_graph.facts.axes import axis_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import NodePass
-from jax2onnx_graph.rewrite.patterns import is_read_once, operation
+from jax2onnx_graph.rewrite.patterns import is_read_once, without_axis
 
 __all__ = ["MergeStacks"]
 
@@ -53,7 +53,7 @@ class MergeStacks(NodePass[_Stack]):
         axis = axis_of(node, len(dims))
         if axis + 1 == len(dims) or not isinstance(dims[axis + 1], int) or not _forgets(reader, axis):
             return None
-        operands = [_without_axis(value, axis) for value in node.inputs]
+        operands = [without_axis(value, axis) for value in node.inputs]
         found = [value for value in operands if value is not None]
         return _Stack(found, axis, reader) if len(found) == len(operands) else None
 
@@ -93,15 +93,3 @@ def _forgets(node: ir.Node, axis: int) -> bool:
     target = known(node.inputs[1])
     allows_zero = node.attributes.get_int("allowzero", 0) == 1
     return target is not None and (allows_zero or bool(target[axis:].all()))
-
-
-def _without_axis(value: ir.Value | None, axis: int) -> ir.Value | None:
-    """v where `value` is v with an axis of size 1 put in at `axis`."""
-    node = operation(value, "Unsqueeze", "Reshape")
-    if node is None or node.inputs[0] is None:
-        return None
-    before, after = dims_of(node.inputs[0]), dims_of(value)
-    if before is None or after is None or len(after) != len(before) + 1:
-        return None
-    expected = (*before[:axis], 1, *before[axis:])
-    return node.inputs[0] if all(map(same_dim, expected, after)) else None

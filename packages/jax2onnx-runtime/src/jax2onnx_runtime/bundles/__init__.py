@@ -1,0 +1,1 @@
+"""Several programs over one file of weights: saved, loaded and run together."""

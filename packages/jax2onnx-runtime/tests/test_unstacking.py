@@ -1,0 +1,152 @@
+"""States that are stacked, as one cache for all layers, become states of their own, and stay one for whoever runs the model."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from jax2onnx_graph.metadata import StatePair, read_states, write_states
+from jax2onnx_runtime.runtimes import reference_runtime
+from jax2onnx_runtime.states import RuntimeOptions, StatefulModel
+from jax2onnx_runtime.unstacking import Stack, StackedStates, open_unstacked, unstacked
+
+HEAD = """<ir_version: 10, opset_import: ["" : 21]>
+g (float[2,S,3] cache, float[S,3] x) => (float[2,S,3] new, float[S,3] y)
+<float[S,3] a, float[S,3] b, float[S,3] c, float[S,3] d, float[1,S,3] e, float[1,S,3] f>
+{ zero = Constant<value = int64 {0}>() one = Constant<value = int64 {1}>()
+  zeros = Constant<value = int64[1] {0}>() ones = Constant<value = int64[1] {1}>() twos = Constant<value = int64[1] {2}>() """
+RESTACKED = """c = Add(a, x) d = Mul(b, x) e = Unsqueeze(c, zeros) f = Unsqueeze(d, zeros)
+  new = Concat<axis = 0>(e, f) y = Add(c, d) }"""
+GATHERED = "a = Gather<axis = 0>(cache, zero) b = Gather<axis = 0>(cache, one) "
+
+STACKED = {
+    "gathered": GATHERED + RESTACKED,
+    "gathered from the end": "last = Constant<value = int64 {-1}>() a = Gather<axis = 0>(cache, zero) b = Gather<axis = 0>(cache, last) "
+    + RESTACKED,
+    "in another order": "a = Gather<axis = 0>(cache, one) b = Gather<axis = 0>(cache, zero) " + RESTACKED,
+    "split": "<float[1,S,3] g, float[1,S,3] h> g, h = Split<axis = 0, num_outputs = 2>(cache) a = Squeeze(g, zeros) b = Squeeze(h, zeros) "
+    + RESTACKED,
+    "sliced": """g = Slice(cache, zeros, ones, zeros) h = Slice(cache, ones, twos, zeros, ones)
+        a = Squeeze(g, zeros) b = Squeeze(h, zeros) """ + RESTACKED,
+    "with its shape": GATHERED + """c = Add(a, x) d = Mul(b, x) e = Unsqueeze(c, zeros) f = Unsqueeze(d, zeros)
+        new = Concat<axis = 0>(e, f) whole = Shape(cache) last = Shape<start = -2>(cache) first = Shape<end = 1>(cache)
+        some = Concat<axis = 0>(whole, last, first) real = Cast<to = 1>(some) sum = ReduceSum<keepdims = 0>(real) y = Mul(c, sum) }""",
+    "one entry unchanged": GATHERED + """c = Add(a, x) e = Unsqueeze(c, zeros) f = Unsqueeze(b, zeros)
+        new = Concat<axis = 0>(e, f) y = Add(c, b) }""",
+    "entries that change places": GATHERED + """e = Unsqueeze(b, zeros) f = Unsqueeze(a, zeros)
+        new = Concat<axis = 0>(e, f) y = Add(a, b) }""",
+    "one entry twice": GATHERED + """c = Add(a, x) e = Unsqueeze(c, zeros) f = Unsqueeze(c, zeros)
+        new = Concat<axis = 0>(e, f) y = Add(a, b) }""",
+    "an entry that is a result": GATHERED + """y = Add(a, x) d = Mul(b, x) e = Unsqueeze(y, zeros) f = Unsqueeze(d, zeros)
+        new = Concat<axis = 0>(e, f) }""",
+}  # fmt: skip
+
+AS_IT_IS = {
+    "read as a whole": GATHERED + """c = Add(a, x) d = ReduceSum<keepdims = 0>(cache, zeros) e = Unsqueeze(c, zeros) f = Unsqueeze(d, zeros)
+        new = Concat<axis = 0>(e, f) y = Add(c, d) }""",
+    "read along another axis": """a = Gather<axis = 1>(cache, zero) b = Expand(a, ones) c = Add(x, x) d = Mul(x, x) e = Unsqueeze(c, zeros)
+        f = Unsqueeze(d, zeros) new = Concat<axis = 0>(e, f) y = Add(c, d) }""",
+    "read at a place that is computed": """n = Shape<start = 1, end = 2>(cache) m = Sub(n, n) i = Squeeze(m) a = Gather<axis = 0>(cache, i)
+        b = Gather<axis = 0>(cache, one) """ + RESTACKED,
+    "not stacked again": GATHERED + "c = Add(a, b) new = Add(cache, x) y = Add(c, x) }",
+    "kept with its axis": "g = Slice(cache, zeros, ones, zeros) b = Gather<axis = 0>(cache, one) e = Add(g, x) f = Unsqueeze(b, zeros) "
+    "new = Concat<axis = 0>(e, f) y = Add(b, x) }",
+}  # fmt: skip
+
+
+def model_of(body: str, grows: int | None = None) -> ir.Model:
+    declared, head = "", HEAD
+    if body.startswith("<"):
+        declared, _, body = body[1:].partition(">")
+        head = HEAD.replace("<float[S,3] a", f"<{declared}, float[S,3] a")
+    model = ir.from_onnx_text(head + body)
+    for node in model.graph:  # what Squeeze gives in the slices and splits is declared; their own shapes follow from it
+        if node.op_type in ("Slice", "Split"):
+            for output in node.outputs:
+                output.shape = ir.Shape([1, "S", 3])
+    write_states(model, [StatePair("cache", "new", grows)])
+    return model
+
+
+def run(loaded: StatefulModel, steps: int = 3) -> tuple[list[np.ndarray], np.ndarray]:
+    rng = np.random.default_rng(0)
+    loaded.write("cache", rng.standard_normal((2, 4, 3)).astype(np.float32))
+    results = [loaded.run({"x": rng.standard_normal((4, 3)).astype(np.float32)})[0] for _ in range(steps)]
+    return results, loaded.read("cache")
+
+
+@pytest.mark.parametrize("form", STACKED)
+def test_a_stacked_state_is_several_states(form):
+    found = unstacked(model_of(STACKED[form]))
+    assert found.stacks == {"cache": Stack(0, ("cache.0", "cache.1"))}
+    assert [pair.input for pair in read_states(found.model)] == ["cache.0", "cache.1"]
+    assert "Concat" not in {node.op_type for node in found.model.graph} or form == "with its shape"
+    assert [v.name for v in found.model.graph.inputs] == ["cache.0", "cache.1", "x"]
+
+
+@pytest.mark.parametrize("form", STACKED)
+def test_the_states_compute_what_the_stack_did(form):
+    model = model_of(STACKED[form])
+    whole = reference_runtime.open(model, read_states(model), RuntimeOptions())
+    apart = open_unstacked(reference_runtime, model, model, RuntimeOptions())
+    assert isinstance(apart, StackedStates)
+    (expected, last), (found, state) = run(whole), run(apart)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(state, last)
+
+
+@pytest.mark.parametrize("form", AS_IT_IS)
+def test_another_state_stays_as_it_is(form):
+    assert unstacked(model_of(AS_IT_IS[form])) is None
+
+
+def test_a_state_that_grows_stays_as_it_is():
+    assert unstacked(model_of(STACKED["gathered"], grows=1)) is None
+
+
+def test_a_state_that_is_not_among_those_that_may_be_stays_as_it_is():
+    assert unstacked(model_of(STACKED["gathered"]), among=[]) is None
+
+
+def test_the_model_itself_stays_as_it_is():
+    model = model_of(STACKED["gathered"])
+    before = ir.to_proto(model).SerializeToString()
+    unstacked(model)
+    assert ir.to_proto(model).SerializeToString() == before
+
+
+def test_a_name_that_is_taken_leaves_the_state_as_it_is():
+    model = model_of(STACKED["gathered"])
+    next(node for node in model.graph if node.op_type == "Add").outputs[0].name = "cache.1"
+    apart = open_unstacked(reference_runtime, model, model, RuntimeOptions())
+    whole = reference_runtime.open(model, read_states(model), RuntimeOptions())
+    np.testing.assert_array_equal(run(apart)[1], run(whole)[1])
+
+
+NESTED = """<ir_version: 10, opset_import: ["" : 21]>
+g (float[B,2,2,S] cache, float[B,S] x) => (float[B,2,2,S] new)
+<float[B,2,S] p, float[B,2,S] q, float[B,S] a, float[B,S] b, float[B,S] c, float[B,S] d, float[B,S] r, float[B,S] t, float[B,1,S] u,
+ float[B,1,S] v, float[B,1,S] w, float[B,1,S] z, float[B,2,S] k, float[B,2,S] l, float[B,1,2,S] m, float[B,1,2,S] n>
+{ zero = Constant<value = int64 {0}>() one = Constant<value = int64 {1}>() ones = Constant<value_ints = [1]>()
+  p = Gather<axis = 1>(cache, zero) q = Gather<axis = 1>(cache, one)
+  a = Gather<axis = 1>(p, zero) b = Gather<axis = 1>(p, one) c = Gather<axis = 1>(q, zero) d = Gather<axis = 1>(q, one)
+  r = Add(a, x) t = Mul(d, x) u = Unsqueeze(r, ones) v = Unsqueeze(b, ones) w = Unsqueeze(c, ones) z = Unsqueeze(t, ones)
+  k = Concat<axis = 1>(u, v) l = Concat<axis = 1>(w, z) m = Unsqueeze(k, ones) n = Unsqueeze(l, ones)
+  new = Concat<axis = 1>(m, n) }"""
+
+
+def test_stacks_of_stacks():
+    model = ir.from_onnx_text(NESTED)
+    write_states(model, [StatePair("cache", "new")])
+    found = unstacked(model)
+    layers = tuple(Stack(1, (f"cache.{i}.0", f"cache.{i}.1")) for i in range(2))
+    assert found.stacks == {"cache": Stack(1, layers)}
+    apart = StackedStates(reference_runtime.open(found.model, read_states(found.model), RuntimeOptions()), found.stacks)
+    cache, x = np.arange(24, dtype=np.float32).reshape(3, 2, 2, 2), np.full((3, 2), 2, np.float32)
+    apart.write("cache", cache)
+    apart.run({"x": x})
+    expected = cache.copy()
+    expected[:, 0, 0] += 2
+    expected[:, 1, 1] *= 2
+    np.testing.assert_array_equal(apart.read("cache"), expected)
+    assert apart.shape("cache") == cache.shape
