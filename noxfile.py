@@ -55,7 +55,7 @@ BUILD_TOOLS = [line for line in (ROOT / "tools" / "build-requirements.txt").read
 RUFF = "ruff>=0.17,<0.18"
 TEST_TOOLS = ["pytest>=8.4", "pytest-xdist>=3.6", "hypothesis>=6.130", "onnxruntime>=1.24"]
 # What else the tests and the demo use.
-EXAMPLES = ["optax", "safetensors>=0.8", "scikit-learn"]
+EXAMPLES = ["optax", "safetensors>=0.8", "scikit-learn", "tokenizers>=0.21"]
 # What some tests need besides, and skip without: a runtime, libraries whose functions they export, signatures.
 TESTED = ["openvino>=2025.0", "diffrax", "lineax", "optimistix", "model-signing>=1.1", "pyopenssl>=24"]
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import time
-from collections.abc import Callable
 from pathlib import Path
 from pydoc_data.topics import topics
 
@@ -14,6 +12,7 @@ import numpy as np
 import optax
 from flax import nnx
 from jax2onnx_core import to_onnx
+from jax2onnx_runtime.generation.sampling import Sampling
 
 LENGTH = 192  # the most characters that the decoder sees: the size of its cache
 WIDTH, HEADS, LAYERS = 128, 4, 3
@@ -90,21 +89,19 @@ def add_cache(model: Decoder) -> None:
         block.attention.init_cache((1, LENGTH, WIDTH))
 
 
-#: Computes the logits of the next character from one character and its position.
-Step = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-def write(step: Step, prompt: np.ndarray, seed: int = 0) -> tuple[list[int], float]:
-    """The prompt and the characters drawn after it, one by one; and how many were computed in a second."""
-    rng, written = np.random.default_rng(seed), list(prompt)
+def write(model: Decoder, prompt: list[int], sampling: Sampling) -> tuple[list[int], float]:
+    """The characters that JAX writes after a prompt, one by one; and how many in a second."""
+    jitted = nnx.jit(lambda model, character, position: model(character, position))
+    random, written = sampling.generators(1)[0], list(prompt)
     start = 0.0
     for position in range(LENGTH - 1):
-        logits = np.asarray(step(np.array([[written[position]]], np.int32), np.array(position, np.int32)))[0, 0]
+        logits = np.asarray(jitted(model, np.array([[written[position]]], np.int32), np.array(position, np.int32)))[
+            0, 0
+        ]
         start = start or time.perf_counter()  # after the first call, which compiles
         if position + 1 == len(written):
-            noise = rng.gumbel(size=len(logits))
-            written.append(int((logits / TEMPERATURE + noise).argmax()))
-    return written, (LENGTH - 2) / (time.perf_counter() - start)
+            written.append(sampling.choose(logits, written, random))
+    return written[len(prompt) :], (LENGTH - 2) / (time.perf_counter() - start)
 
 
 def main() -> None:
@@ -121,16 +118,14 @@ def main() -> None:
         size = Path(one.save(path)).stat().st_size
         print(f"{path}: {size / 1024:.0f} KiB")
 
-    jitted = nnx.jit(lambda model, character, position: model(character, position))
-    steps: dict[str, Step] = {
-        "JAX": functools.partial(jitted, model),
-        "ONNX Runtime": program.session(threads=1).step,
-        "ONNX Runtime, int4": small.session(threads=1).step,
-    }
-    prompt = np.searchsorted(list(characters), list(PROMPT)).astype(np.int32)
-    found = {name: write(step, prompt) for name, step in steps.items()}
+    prompt, sampling = [characters.index(one) for one in PROMPT], Sampling(temperature=TEMPERATURE, seed=0)
+    found = {"JAX": write(model, prompt, sampling)}
+    for name, one in (("ONNX Runtime", program), ("ONNX Runtime, int4", small)):
+        session, count = one.session(threads=1), LENGTH - len(prompt)
+        result = session.generate(prompt, max_new_tokens=count, temperature=TEMPERATURE, seed=0)
+        found[name] = result.ids[0], (len(prompt) + count) / result.seconds
     for name, (written, speed) in found.items():
-        print(f"\n{name}, {speed:.0f} characters per second:\n{''.join(characters[i] for i in written)}")
+        print(f"\n{name}, {speed:.0f} characters per second:\n{PROMPT}{''.join(characters[i] for i in written)}")
     assert found["ONNX Runtime"][0] == found["JAX"][0], "the exported decoder writes something else than JAX"
 
 

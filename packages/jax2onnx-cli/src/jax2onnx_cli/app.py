@@ -20,6 +20,7 @@ from jax2onnx_cli._commands import (
     diff,
     doctor,
     export,
+    generate,
     inspection,
     new_plugin,
     plugins,
@@ -33,8 +34,8 @@ from jax2onnx_cli._terminal import Result, Terminal
 __all__ = ["main"]
 
 COMMANDS = (
-    export.command, verify.command, bisect.command, report.command, run.command, inspection.command, diff.command,
-    verify_signature.command, plugins.command, doctor.command, new_plugin.command,
+    export.command, verify.command, bisect.command, report.command, run.command, generate.command, inspection.command,
+    diff.command, verify_signature.command, plugins.command, doctor.command, new_plugin.command,
 )  # fmt: skip
 
 _GOOD, _FAILED, _BAD_INPUT, _INTERRUPTED = 0, 1, 2, 130

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -294,6 +294,14 @@ class StackedStates:
     def keep_last(self, state: str, axis: int, count: int) -> None:
         """Cut off what is before the last entries along an axis; states that were taken apart do not grow."""
         self.inner.keep_last(state, axis, count)
+
+    def change(self, state: str, change: Callable[[Array], Array]) -> None:
+        """Replace a state by what a function makes of it."""
+        part = self._stacks.get(state)
+        if part is None:
+            self.inner.change(state, change)
+        else:
+            self.write(state, change(self._joined(part)))
 
     def shape(self, state: str) -> tuple[int, ...]:
         """The shape of a state."""

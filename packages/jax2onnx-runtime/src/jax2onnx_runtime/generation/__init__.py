@@ -1,0 +1,1 @@
+"""Writing text with a model: which inputs and outputs make it a decoder, and the loop around it."""
