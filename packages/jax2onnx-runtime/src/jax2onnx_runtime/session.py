@@ -78,17 +78,15 @@ class StateSizes:
 
     def of(self, model: ir.Model) -> StateSizes:
         """Those that are about the states of a model, among others."""
-        states = [_state(model, pair) for pair in read_states(model)]
-        labels = {label for state in states for label in state.labels}
-        growing = {state.labels[state.grows] for state in states if state.grows is not None}
-        capacities = _capacities(model, {state.name: state for state in states})
+        states = {pair.input: _state(model, pair) for pair in read_states(model)}
+        labels = {label for state in states.values() for label in state.labels}
+        growing = {state.labels[state.grows] for state in states.values() if state.grows is not None}
+        limited = growing | _capacities(model, states)
 
         def chosen(sizes: Mapping[str, int], known: set[str]) -> dict[str, int]:
             return {label: size for label, size in sizes.items() if label in known}
 
-        return StateSizes(
-            chosen(self.sizes, labels), chosen(self.window, growing), chosen(self.limits, growing | capacities)
-        )
+        return StateSizes(chosen(self.sizes, labels), chosen(self.window, growing), chosen(self.limits, limited))
 
 
 class States(MutableMapping[str, Array]):
