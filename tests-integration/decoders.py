@@ -119,7 +119,8 @@ def growing(params: Params):
     """(tokens, caches) → (logits, caches); the positions follow from the caches."""
 
     def decode(tokens, caches):
-        new, past = {}, caches[0].shape[1]
+        new: dict[int, jax.Array] = {}
+        past = caches[0].shape[1]
         count = tokens.shape[1]
         positions = jnp.broadcast_to(past + jnp.arange(count), tokens.shape)
         logits = transformer(params, tokens, positions, _growing(caches, new), causal_mask(count, past + count))
@@ -154,7 +155,8 @@ def growing_masked(params: Params, form: str):
     """(tokens, positions, mask, caches) → (logits, caches); `form` says what the mask is."""
 
     def decode(tokens, positions, mask, caches):
-        new, past, count = {}, caches[0].shape[1], tokens.shape[1]
+        new: dict[int, jax.Array] = {}
+        past, count = caches[0].shape[1], tokens.shape[1]
         causal = causal_mask(count, past + count)
         seen = {
             "padding": lambda: causal & (mask != 0)[:, None, None],  # [B, S + T], of booleans or integers

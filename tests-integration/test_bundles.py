@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -18,8 +19,8 @@ WIDTH, HEADS, TOKENS = 64, 4, 50
 RNG = np.random.default_rng(0)
 
 
-def close(found: object, expected: object) -> None:
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)  # type: ignore[arg-type]  # arrays of JAX and NumPy
+def close(found: Any, expected: Any) -> None:
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
 # -- an encoder and a decoder (NNX) -------------------------------------------------------------
@@ -72,7 +73,7 @@ def test_a_decoder_reads_what_its_encoder_wrote(
     session, loop = translation.session(sizes={"B": batch, "C": capacity}, threads=1), nnx.clone(translator)
     loop.own.init_cache((batch, capacity, WIDTH), dtype=jnp.float32)
     text = RNG.integers(0, TOKENS, (batch, source), dtype=np.int32)
-    memory = loop.encode(text)["memory"]
+    memory = loop.encode(jnp.asarray(text))["memory"]
     close(session.step("encode", text)["memory"], memory)
     for token in RNG.integers(0, TOKENS, (4, batch, 1), dtype=np.int32):
         close(session.step("decode", token), loop.decode(memory, token))
@@ -93,8 +94,8 @@ class Decoder(nn.Module):
         for cache, name in ((keys, "key"), (values, "value")):
             cache.value = jax.lax.dynamic_update_slice(cache.value, nn.Dense(WIDTH, name=name)(x), (0, place, 0))
         seen = jnp.arange(keys.value.shape[1])[None] <= place + jnp.arange(tokens.shape[1])[:, None]
-        heads = [y[:, :, None] for y in (nn.Dense(WIDTH, name="query")(x), keys.value, values.value)]
-        x = x + jax.nn.dot_product_attention(*heads, mask=seen[None, None])[:, :, 0]
+        read = [y[:, :, None] for y in (nn.Dense(WIDTH, name="query")(x), keys.value, values.value)]
+        x = x + jax.nn.dot_product_attention(read[0], read[1], read[2], mask=seen[None, None])[:, :, 0]
         return embed.attend(x[:, -1])
 
 
@@ -158,4 +159,5 @@ def test_a_text_model_reads_what_a_vision_tower_saw(tmp_path: Path) -> None:
         image = RNG.standard_normal((batch, 32, 32, 3)).astype(np.float32)
         tokens = RNG.integers(0, TOKENS, (batch, length), dtype=np.int32)
         session.step("see", image)
-        close(session.step("say", tokens), model.say(model.see(image)["seen"], tokens))
+        seen = model.see(jnp.asarray(image))["seen"]
+        close(session.step("say", tokens), model.say(seen, jnp.asarray(tokens)))

@@ -441,6 +441,14 @@ def test_states_that_were_changed_by_hand_are_refused():
         session.generate([1])
 
 
+def test_a_capacity_that_was_enlarged_by_hand_is_taken():
+    session = opened("capacity")
+    first = session.generate(PROMPTS[0], max_new_tokens=3).ids[0]
+    session.resize(C=40)
+    assert session.generate([2], max_new_tokens=4).ids == all_wanted([[*PROMPTS[0], *first, 2]], 4)
+    assert session.state["caches.0"].shape[1] == 40
+
+
 def test_the_saved_states_are_those_of_the_tokens():
     session = opened("growing")
     session.generate(PROMPTS[0], max_new_tokens=3)
@@ -491,10 +499,22 @@ def test_forms_that_decoders_do_not_have_are_refused(message):
         program().session(**options).generate([1, 2])
 
 
-def test_further_inputs_are_given():
+def test_further_inputs_are_given_and_may_change():
     program = to_onnx(lambda tokens, scale: -jax.nn.one_hot(tokens, 7) * scale, [TOKENS, ((), "float32")])
-    found = [program.session().generate([3], max_new_tokens=1, inputs={"scale": np.float32(s)}).ids for s in (1, -1)]
-    assert found == [[[0]], [[3]]]
+    session = program.session()
+    assert session.generate([3], max_new_tokens=1, inputs={"scale": np.array(1, np.float32)}).ids == [[0]]
+    assert session.generate([5], max_new_tokens=1, inputs={"scale": np.array(-1, np.float32)}).ids == [[5]]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [({"size": np.array(1)}, "there is no further input 'size'"), ({"scale": np.array(1)}, "'scale' is float32")],
+)
+def test_further_inputs_that_do_not_fit_are_refused(inputs, message):
+    program = to_onnx(lambda tokens, scale: jax.nn.one_hot(tokens, 7) * scale, [TOKENS, ((), "float32")])
+    given = {"scale": np.array(1, np.float32), **inputs}
+    with pytest.raises(OptionError, match=message):
+        program.session().generate([3], max_new_tokens=1, inputs=given)
 
 
 def test_a_model_of_fewer_bits_writes():

@@ -27,11 +27,11 @@ class Decoder(hk.Module):
             hk.set_state(name, caches[-1])
         hk.set_state("place", place + 1)
         seen = jnp.arange(caches[0].shape[1]) <= place
-        heads = [y[:, :, None] for y in (projected[0], *caches)]
-        return jax.nn.dot_product_attention(*heads, mask=seen[None, None, None])[:, :, 0]
+        query, keys, values = (y[:, :, None] for y in (projected[0], *caches))
+        return jax.nn.dot_product_attention(query, keys, values, mask=seen[None, None, None])[:, :, 0]
 
 
-DECODER = hk.without_apply_rng(hk.transform_with_state(lambda x: Decoder()(x)))
+DECODER: Any = hk.without_apply_rng(hk.transform_with_state(lambda x: Decoder()(x)))
 PARAMS, USED = DECODER.init(jax.random.key(0), jnp.zeros((1, 1, WIDTH)))
 STATE = jax.tree.map(jnp.zeros_like, USED)
 BOUND: Any = (DECODER, PARAMS, STATE)
@@ -56,7 +56,7 @@ def test_a_function_chooses_what_is_a_state():
 
 
 def test_statistics_are_a_state():
-    norm = hk.transform_with_state(lambda x: hk.BatchNorm(True, True, 0.9)(x, is_training=True))
+    norm: Any = hk.transform_with_state(lambda x: hk.BatchNorm(True, True, 0.9)(x, is_training=True))
     x = np.random.default_rng(1).standard_normal((4, 3)).astype(np.float32)
     params, state = norm.init(None, x)
     session = to_onnx((norm, params, state), [("B", 3)], states=True).session()

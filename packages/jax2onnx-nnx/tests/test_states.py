@@ -275,6 +275,81 @@ class Copying(nnx.Module):
         return jax.jit(step)(state, x)
 
 
+class Cell(nnx.Module):
+    """A running sum."""
+
+    def __init__(self) -> None:
+        self.total = nnx.Cache(jnp.zeros((1, 4)))
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        self.total[...] += x
+        return self.total[...]
+
+
+class InList(nnx.Module, pytree=False):
+    def __init__(self) -> None:
+        self.cells = [Cell(), Cell()]
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.cells[1](self.cells[0](x))
+
+
+class InDict(nnx.Module, pytree=False):
+    def __init__(self) -> None:
+        self.cells = {"first": Cell()}
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.cells["first"](x)
+
+
+class InObject:
+    """No module, but an object of the user that holds some."""
+
+    def __init__(self) -> None:
+        self.cells = [Cell(), Cell()]
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.cells[1](self.cells[0](x))
+
+
+class Jitted(nnx.Module):
+    def __init__(self) -> None:
+        self.cell = Cell()
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        found: jax.Array = nnx.jit(lambda cell, x: cell(x))(self.cell, x)
+        return found
+
+
+class Updated(nnx.Module):
+    """Takes the state through `jax.jit`, and puts it back."""
+
+    def __init__(self) -> None:
+        self.cell = Cell()
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        graph, state = nnx.split(self.cell)
+
+        def call(state: Any, x: jax.Array) -> tuple[jax.Array, Any]:
+            cell = nnx.merge(graph, state)
+            return cell(x), nnx.state(cell)
+
+        y, new = jax.jit(call)(state, x)
+        nnx.update(self.cell, new)
+        return y
+
+
+HOLDERS: list[Any] = [InList, InDict, InObject, Jitted, Updated]
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_caches_are_found_wherever_they_are_held(holder):
+    program = to_onnx(holder(), [("B", 4)], states=nnx.Cache, state_shapes={"total": ("B", ...)})
+    session, loop = program.session(sizes={"B": 2}), holder()
+    for x in np.random.default_rng(0).standard_normal((3, 1, 4)).astype(np.float32):
+        np.testing.assert_allclose(session.step(np.repeat(x, 2, 0))[1:], loop(x), rtol=1e-5, atol=1e-6)
+
+
 def test_states_that_no_call_changes_are_warned_of():
     with pytest.warns(errors.ExportWarning, match="A call returns these states as they were: cache"):
         to_onnx(Copying(), [(3,)], states=nnx.Cache)

@@ -55,7 +55,7 @@ def test_containers_that_jax_alone_knows_are_named():
         build([Foreign("Params")], {})
 
 
-ARGUMENTS = ({"cache": {"k": 0, "v": 1}, "x": 2}, [3, 4], 5)
+ARGUMENTS: Template = ({"cache": {"k": 0, "v": 1}, "x": 2}, [3, 4], 5)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_graph.metadata import StatePair, read_states, write_states
 from jax2onnx_runtime.runtimes import reference_runtime
-from jax2onnx_runtime.states import RuntimeOptions
+from jax2onnx_runtime.states import RuntimeOptions, StatefulModel
 from jax2onnx_runtime.unstacking import Stack, StackedStates, open_unstacked, unstacked
 
 HEAD = """<ir_version: 10, opset_import: ["" : 21]>
@@ -68,7 +68,7 @@ def model_of(body: str, grows: int | None = None) -> ir.Model:
     return model
 
 
-def run(loaded: object, steps: int = 3) -> tuple[list[np.ndarray], np.ndarray]:
+def run(loaded: StatefulModel, steps: int = 3) -> tuple[list[np.ndarray], np.ndarray]:
     rng = np.random.default_rng(0)
     loaded.write("cache", rng.standard_normal((2, 4, 3)).astype(np.float32))
     results = [loaded.run({"x": rng.standard_normal((4, 3)).astype(np.float32)})[0] for _ in range(steps)]

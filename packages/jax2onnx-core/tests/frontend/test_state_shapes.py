@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,7 +55,7 @@ def test_the_first_of_several_patterns_counts():
     assert set(program.symbols) == {"C"}
 
 
-WRONG = {
+WRONG: dict[str, tuple[Any, str]] = {
     "no state": ({"values": ("B", ...)}, "there is no state 'values'; the states are 'cache.at'"),
     "no state of this name": ({"x": ("B", ...)}, "there is no state 'x'"),
     "rank": ({"keys": ("B", "C")}, "is no shape for the state 'cache.keys', which has 3 axes"),

@@ -7,6 +7,7 @@ import pickle
 import re
 import subprocess
 import sys
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -122,6 +123,12 @@ def test_a_prefill_hands_its_cache_to_the_steps(bundle, form, share_weights, tmp
     np.testing.assert_allclose(session.state["cache.keys"], cache["keys"], rtol=1e-4, atol=1e-4)
 
 
+def test_a_program_with_the_states_of_others_does_not_write_by_itself(bundle):
+    session = bundle.session(sizes={"B": 2, "C": 8})
+    with pytest.raises(errors.OptionError, match="The session has its states in common with others of a bundle"):
+        next(iter(session.values())).generate([1, 2])
+
+
 def test_a_session_of_one_program_has_the_states_of_all(bundle):
     session = bundle.session(sizes={"B": 2, "C": 8})
     session["prefill"].step(X[:, :4])
@@ -209,7 +216,7 @@ def test_an_output_may_be_the_state_of_another_program():
     np.testing.assert_allclose(session.state["total"], 2 * X[:, 0] + X[:, 1], rtol=1e-6)
 
 
-LINKS = {
+LINKS: dict[str, tuple[Any, str]] = {
     "no such output": (
         {"encode.nothing": "decode.memory"},
         "there is no output 'encode.nothing'; there are encode.length",
@@ -287,7 +294,7 @@ def test_states_of_one_name_that_are_not_one_state(wrong):
         Bundle({"a": first, "b": second}).session()
 
 
-OPTIONS = {
+OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "sizes": ({"sizes": {"D": 2}}, "sizes: no axis of a state that it can be about is 'D'"),
     "window": ({"sizes": {"B": 1, "C": 4}, "window": {"C": 2}}, "window: no axis of a state"),
     "initial": ({"initial": {"keys": X}}, "initial: there is no state 'keys'; the states are cache.keys"),

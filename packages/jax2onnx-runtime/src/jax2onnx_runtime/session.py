@@ -80,14 +80,15 @@ class StateSizes:
 
     def of(self, model: ir.Model) -> StateSizes:
         """Those that are about the states of a model, among others."""
-        states = [_state(model, pair) for pair in read_states(model)]
-        labels = {label for state in states for label in state.labels}
-        growing = {state.labels[state.grows] for state in states if state.grows is not None}
+        states = {pair.input: _state(model, pair) for pair in read_states(model)}
+        labels = {label for state in states.values() for label in state.labels}
+        growing = {state.labels[state.grows] for state in states.values() if state.grows is not None}
+        limited = growing | _capacities(model, states)
 
         def chosen(sizes: Mapping[str, int], known: set[str]) -> dict[str, int]:
             return {label: size for label, size in sizes.items() if label in known}
 
-        return StateSizes(chosen(self.sizes, labels), chosen(self.window, growing), chosen(self.limits, growing))
+        return StateSizes(chosen(self.sizes, labels), chosen(self.window, growing), chosen(self.limits, limited))
 
 
 class States(MutableMapping[str, Array]):
@@ -202,19 +203,20 @@ class ModelSession:
         self._adapters, self._adapter = adapters, dict[str, Array]()
         self._states, self._initial = states, initial
         self._lock = threading.RLock() if lock is None else lock
+        self._is_shared = lock is not None
         self.state = States(loaded, states, sizes, self._lock)
         self.reset()
+
+    @property
+    def labels(self) -> set[str]:
+        """The symbols and expressions that show axes of the states."""
+        return {label for state in self._states.values() for label in state.labels if not label.isdigit()}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.state!r})"
 
     def _repr_html_(self) -> str:
         return html_table(("state", "type"), self.state.types().items(), type(self).__name__)
-
-    @property
-    def labels(self) -> set[str]:
-        """The symbols and expressions that show axes of the states."""
-        return {label for state in self._states.values() for label in state.labels if not label.isdigit()}
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(
@@ -303,9 +305,14 @@ class ModelSession:
         """
         _check_labels("resize", sizes, {label for state in self._states.values() for label in state.labels})
         with self._lock:
+            was_set, before = self.state.was_set, {name: self._loaded.shape(name) for name in self._states}
             for name, state in self._states.items():
                 if any(label in sizes for label in state.labels):
                     self._resize(name, state, sizes)
+            cut = any(
+                old > new for name in before for old, new in zip(before[name], self._loaded.shape(name), strict=True)
+            )
+            self.state.was_set = was_set or cut
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -337,7 +344,7 @@ class ModelSession:
           draft_tokens: how many tokens it proposes at once.
           prefill_chunk: how many tokens of a prompt are fed in one run at most; None for all.
           roles: the inputs and outputs that are not recognised: `{"tokens": "x", "logits": "output_0"}`; see `DecoderSignature`.
-          inputs: the arrays of further inputs, the same in all runs.
+          inputs: the arrays of further inputs, the same in all runs; None for those of the last time.
 
         Raises:
           OptionError: the model is no decoder, or an option has an impossible value.
@@ -365,7 +372,7 @@ class ModelSession:
         sampling = Sampling(repetition_penalty, temperature, top_k, top_p, min_p, seed)
         request = Request(
             ends_of(max_new_tokens, stop), sampling, reader, Beams(beams, length_penalty), prefill_chunk,
-            generator.decoder.others, draft_tokens,
+            draft_tokens,
         )  # fmt: skip
         rows = prompt_rows(prompt, reader, vocabulary, goes_on=bool(generator.conversation))
         small = None if draft is None else draft.generator(roles, inputs or {})
@@ -376,12 +383,17 @@ class ModelSession:
 
         Args:
           roles: the inputs and outputs that are not recognised; None for those of the last time.
-          inputs: the arrays of further inputs.
+          inputs: the arrays of further inputs; none for those of the last time.
 
         Raises:
-          OptionError: the model is no decoder.
+          OptionError: the model is no decoder, or the states are those of other sessions, too.
           RuntimeInputError: it is not known of which tokens the states are.
         """
+        if self._is_shared:
+            raise OptionError(
+                "The session has its states in common with others of a bundle, so that it does not know of which tokens they are. Write "
+                "with a session of one program, program.session(…)."
+            )
         if self.state.was_set:
             raise RuntimeInputError(
                 "The states were changed by step, or were set, so that it is not known of which tokens they are. session.reset() begins "
@@ -394,6 +406,8 @@ class ModelSession:
                 limits=self._sizes.limits, space=self._space,
             )  # fmt: skip
             self._roles = dict(roles or {})
+        elif inputs:
+            self._generator.give(inputs)
         return self._generator
 
     def rewind(self, count: int) -> None:
@@ -493,12 +507,6 @@ def open_session(
     return ModelSession(model, load(pairs), interface, space, states, sizes, first, adapters, lock)
 
 
-def _capacities(model: ir.Model, states: Mapping[str, StateType]) -> set[str]:
-    """The symbols that are sizes of states which do not grow, and not how many rows there are."""
-    rows = {str(dims[0]) for value in model.graph.inputs if value.name not in states and (dims := _dims(value))}
-    return {label for s in states.values() if s.grows is None for label in s.labels if not label.isdigit()} - rows
-
-
 def _first(
     state: StateType,
     initial: Mapping[str, Array],
@@ -542,6 +550,12 @@ def _of_shape(array: Array, shape: tuple[int, ...]) -> Array | None:
     bits = array.view(f"u{array.itemsize}") if array.dtype != bool else array
     row = tuple(slice(1 if change else None) for change in changes)
     return np.broadcast_to(array[row], shape) if (bits == bits[row]).all() else None
+
+
+def _capacities(model: ir.Model, states: Mapping[str, StateType]) -> set[str]:
+    """The symbols that are sizes of states which do not grow, and not how many rows there are."""
+    rows = {str(dims[0]) for value in model.graph.inputs if value.name not in states and (dims := _dims(value))}
+    return {label for s in states.values() if s.grows is None for label in s.labels if not label.isdigit()} - rows
 
 
 def _check_labels(option: str, values: Mapping[str, int], known: set[str]) -> None:

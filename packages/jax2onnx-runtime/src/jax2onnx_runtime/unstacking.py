@@ -297,10 +297,11 @@ class StackedStates:
 
     def change(self, state: str, change: Callable[[Array], Array]) -> None:
         """Replace a state by what a function makes of it."""
-        if state in self._stacks:
-            self.write(state, change(self.read(state)))
-        else:
+        part = self._stacks.get(state)
+        if part is None:
             self.inner.change(state, change)
+        else:
+            self.write(state, change(self._joined(part)))
 
     def shape(self, state: str) -> tuple[int, ...]:
         """The shape of a state."""

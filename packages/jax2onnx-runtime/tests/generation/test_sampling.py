@@ -119,3 +119,29 @@ def test_without_a_seed_the_numbers_are_others_each_time():
 def test_impossible_options_are_refused(option, value):
     with pytest.raises(OptionError, match=re.escape(f"{option}={value!r}, but it is")):
         Sampling(**{option: value})
+
+
+# -- known answers: the logits processors of transformers 5.23 on these logits -------------------
+
+LOGITS = np.array([1.5, -0.3, 2.2, 0.1, 2.1, -4.0, 0.9, 1.4, -1.2, 0.0, 3.0, 2.9], np.float32)
+SEEN = [10, 1, 1, 6]
+
+
+@pytest.mark.parametrize(
+    ("keep", "limit", "kept"),
+    [
+        (keep_top_k, 4, [2, 4, 10, 11]),
+        (keep_top_p, 0.6, [2, 10, 11]),
+        (keep_top_p, 0.95, [0, 2, 4, 6, 7, 10, 11]),
+        (keep_min_p, 0.2, [0, 2, 4, 7, 10, 11]),
+    ],
+)
+def test_the_kept_tokens_are_those_of_transformers(keep, limit, kept):
+    assert keep(LOGITS, limit).tolist() == kept
+
+
+def test_the_probabilities_are_those_of_transformers():
+    sampling = Sampling(repetition_penalty=1.3, temperature=0.7, top_k=6, top_p=0.8, min_p=0.3)
+    tokens, weights = sampling.distribution(penalised(LOGITS, SEEN, 1.3))
+    assert tokens.tolist() == [2, 4, 10, 11]
+    np.testing.assert_allclose(weights, [0.17386855, 0.15072277, 0.20278484, 0.47262383], rtol=1e-6)

@@ -184,7 +184,11 @@ class BundleSession(Mapping[str, ModelSession]):
         return self._sessions[program].step(*args, **kwargs)
 
     def _hand_over(self, name: str, outputs: Mapping[str, Array]) -> None:
-        """Take the outputs of a program to where links lead."""
+        """Take the outputs of a program to where links lead, and let programs with its states know that these moved on."""
+        moved = self._sessions[name].state.keys()
+        for other, session in self._sessions.items():
+            if other != name and moved & session.state.keys():
+                session.state.was_set = True
         for link in self._links:
             if link.source == name:
                 states = self._sessions[link.target].state

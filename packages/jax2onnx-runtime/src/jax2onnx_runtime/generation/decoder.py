@@ -18,6 +18,10 @@ from jax2onnx_runtime.states import StateType
 __all__ = ["Decoder", "DecoderModel", "Kind", "Rows", "StateKind", "Traits"]
 
 
+# A number of places that no cache has.
+_ENDLESS = 2**62
+
+
 class Kind(enum.Enum):
     """How a state changes in a run."""
 
@@ -135,6 +139,10 @@ class Decoder:
         self.spoiled: set[int] = set()
         self._places, self._hidden = 0, None if forms.mask is None else np.zeros((0, 0), bool)
         self._origin = 0
+        self._free = 0  # up to how many places there is room
+        self._allowed: set[tuple[int, int]] = (
+            set()
+        )  # numbers of rows and tokens that fit the constraints of the symbols
 
     # -- rows ------------------------------------------------------------------------------------
 
@@ -158,7 +166,7 @@ class Decoder:
         grown = [self.first[s.name].shape[s.grows] for s in self.states.values() if s.grows is not None]
         counted = [self.first[name] for name, found in self.traits.kinds.items() if found.kind is Kind.COUNTER]
         self._origin = grown[0] if grown else int(counted[0].max()) if counted and counted[0].size else 0
-        self._places = self._origin
+        self._places, self._free = self._origin, 0
         self._hidden = None
 
     def first_values(self, rows: int) -> dict[str, Array]:
@@ -344,22 +352,41 @@ class Decoder:
           ContextFullError: there is none.
         """
         places = self._places
-        for state in self.states.values():
-            found = self.traits.kinds[state.name]
-            if found.kind is Kind.GROWS and state.name not in self.window:
-                self._check(state.labels[found.axis], self.model.shape(state.name)[found.axis] + count)
-            elif found.kind is Kind.CACHE and not self._may_roll(state.name, found):
-                self._widen(state, found.axis, places + count)
+        if places + count > self._free:
+            self._make_room(count)
         if self.traits.positions is not None and places + count > self.traits.positions:
             raise ContextFullError(
                 f"The context is full: the model knows {self.traits.positions} positions, but there would be {places + count} tokens. {_NEXT}"
             )
-        batch, time = self.forms.tokens.batch, self.forms.tokens.time
-        sizes = {name: size for name, size in ((batch, self.row_count), (time, min(count, self.chunk or count))) if isinstance(name, str)}  # fmt: skip
+        self._check_symbols(min(count, self.chunk or count))
+
+    def _check_symbols(self, count: int) -> None:
+        """Raise RuntimeInputError where the model does not take so many tokens in a run."""
+        tokens = self.forms.tokens
+        if (self.row_count, count) in self._allowed:
+            return
+        sizes = {
+            name: size for name, size in ((tokens.batch, self.row_count), (tokens.time, count)) if isinstance(name, str)
+        }
         try:
             self._space.check(sizes)
         except SymbolError as error:
             raise RuntimeInputError(f"The tokens do not fit the model: {error}") from error
+        self._allowed.add((self.row_count, count))
+
+    def _make_room(self, count: int) -> None:
+        """Let there be so many further places in all caches; how many tokens there is room for is known afterwards."""
+        ends = [_ENDLESS]
+        for state in self.states.values():
+            found = self.traits.kinds[state.name]
+            if found.kind is Kind.GROWS and state.name not in self.window:
+                entries, label = self.model.shape(state.name)[found.axis], state.labels[found.axis]
+                self._check(label, entries + count)
+                ends.append(self._limits.get(label, _ENDLESS) - entries + self._places)
+            elif found.kind is Kind.CACHE and not self._may_roll(state.name, found):
+                self._widen(state, found.axis, self._places + count)
+                ends.append(self.model.shape(state.name)[found.axis])
+        self._free = min(ends)
 
     def _may_roll(self, name: str, found: StateKind) -> bool:
         mask = self.forms.mask
@@ -438,7 +465,7 @@ class Decoder:
         for name, array in snapshot.states.items():
             self.model.write(name, array)
         self.tokens, self.spoiled = [list(row) for row in snapshot.tokens], set(snapshot.spoiled)
-        self._places, self._hidden = snapshot.places, snapshot.hidden
+        self._places, self._free, self._hidden = snapshot.places, 0, snapshot.hidden
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:

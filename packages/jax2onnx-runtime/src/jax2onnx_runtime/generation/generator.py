@@ -69,15 +69,20 @@ class Generator:
 
     Args:
       decoder: the decoder.
+      further: the inputs without a role.
 
     Attributes:
       conversation: the tokens of each sequence until now, prompts and what was written.
     """
 
-    def __init__(self, decoder: Decoder) -> None:
-        self.decoder = decoder
+    def __init__(self, decoder: Decoder, further: Sequence[ir.Value] = ()) -> None:
+        self.decoder, self._further = decoder, further
         self.conversation: list[list[int]] = []
         self._turn = 0
+
+    def give(self, inputs: Mapping[str, Array]) -> None:
+        """Take other arrays for the inputs without a role, from the next run on. Raises OptionError where they do not fit."""
+        self.decoder.others = given_inputs(self._further, inputs)
 
     def forget(self) -> None:
         """Begin a new conversation."""
@@ -118,7 +123,7 @@ class Generator:
             raise RuntimeInputError(f"Prompt {empty[0]} is empty: a decoder goes on from one token at least.")
         self._turn += 1
         decoder = self.decoder
-        decoder.chunk, decoder.others = request.chunk, request.inputs
+        decoder.chunk = request.chunk
         random = request.sampling.generators(len(rows))
         sequences = [WrittenSequence(number, row, request, random[number]) for number, row in enumerate(tokens)]
         speculation = None if draft is None else Speculation(decoder, draft, request.drafts)
@@ -255,23 +260,24 @@ def open_generator(
             )
     forms = decoder_forms(model, signature, states)
     decoder = Decoder(loaded, forms, states, first, window=window, limits=limits, space=space)
-    decoder.others = given_inputs(model, signature.others, inputs)
+    generator = Generator(decoder, [value for value in model.graph.inputs if value.name in signature.others])
+    generator.give(inputs)
     decoder.traits = tried(decoder, position_count(model, forms))
-    return Generator(decoder)
+    return generator
 
 
-def given_inputs(model: ir.Model, names: Sequence[str], inputs: Mapping[str, Array]) -> dict[str, Array]:
+def given_inputs(further: Sequence[ir.Value], inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays of the inputs without a role. Raises OptionError where they are not those that were given."""
-    values = {str(value.name): value for value in model.graph.inputs}
-    for name in names:
+    values = {str(value.name): value for value in further}
+    for name, value in values.items():
         if name not in inputs:
             raise OptionError(
-                f"The model takes {name!r}, {type_text(values[name])}, which is no tokens, positions or mask that are recognised. Give "
+                f"The model takes {name!r}, {type_text(value)}, which is no tokens, positions or mask that are recognised. Give "
                 f'its array for all runs, inputs={{{name!r}: …}}, or say what it is: roles={{"positions": {name!r}}}.'
             )
     for name, array in inputs.items():
-        if name not in names:
-            raise OptionError(f"inputs: there is no further input {name!r}; there are {', '.join(names) or 'none'}.")
+        if name not in values:
+            raise OptionError(f"inputs: there is no further input {name!r}; there are {', '.join(values) or 'none'}.")
         dtype = values[name].dtype
         if dtype is not None and np.asarray(array).dtype != dtype.numpy():
             raise OptionError(f"inputs: {name!r} is {type_text(values[name])}, not {np.asarray(array).dtype}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from jax2onnx_graph.arrays import Array
@@ -62,7 +62,6 @@ class Request:
       tokenizer: the tokenizer, if there is one.
       beams: the search.
       chunk: how many tokens of a prompt are fed in a run at most; None for all.
-      inputs: the arrays of inputs without a role.
       drafts: how many tokens a draft model proposes at once.
     """
 
@@ -71,7 +70,6 @@ class Request:
     tokenizer: Tokenizer | None = None
     beams: Beams = dataclasses.field(default_factory=Beams)
     chunk: int | None = None
-    inputs: Mapping[str, Array] = dataclasses.field(default_factory=dict)
     drafts: int = 4
 
     def __post_init__(self) -> None:
