@@ -117,12 +117,13 @@ class _Rewriter:
         self._capacity = first.capacity
         after = dims_of(self._outputs[first.pair.output]) or ()
         self._total: LabelledDim = ir.SymbolicDim("total") if self._capacity is not None else after[first.places_axis]
-        self._first = first
 
     def rewrite(
         self, signature: DecoderSignature, counters: Sequence[Counter], layers: Sequence[Layer], logits: ir.Value
     ) -> None:
         """Exchange the inputs and outputs."""
+        # Nodes go to the front of the graph in the order in which they are made: caches first, which others measure.
+        kept = [(f"{i}.{kind}", *self._cache(cache)) for i, layer in enumerate(layers) for kind, cache in layer.named()]
         steps = StepInputs(self._editor, self._tokens, self._total)
         for counter in counters:
             old = self._inputs[counter.pair.input]
@@ -132,22 +133,17 @@ class _Rewriter:
             self._editor.replace_value(old, steps.positions_like(old))
         if signature.mask is not None:
             old = self._inputs[signature.mask]
-            self._editor.replace_value(old, self._mask(steps, old))
+            self._editor.replace_value(old, self._mask(steps, old, kept[0][1]))
         new_logits = self._logits(logits)
-        pairs, values = [], []
-        for number, layer in enumerate(layers):
-            for kind, cache in (("key", layer.key), ("value", layer.value)):
-                past, present = self._cache(cache)
-                past.name, present.name = f"{PAST}.{number}.{kind}", f"{PRESENT}.{number}.{kind}"
-                pairs.append(StatePair(past.name, present.name, None if cache.capacity is not None else 2))
-                values.append((past, present))
-        self._tokens.name = TOKENS
         given = [self._tokens, steps.mask, *([] if steps.positions is None else [steps.positions])]
-        self._exchange([*given, *(past for past, _ in values)], [new_logits, *(present for _, present in values)])
-        new_logits.name = LOGITS
+        self._exchange([*given, *(past for _, past, _ in kept)], [new_logits, *(present for _, _, present in kept)])
+        self._tokens.name, new_logits.name = TOKENS, LOGITS
+        for name, past, present in kept:
+            past.name, present.name = f"{PAST}.{name}", f"{PRESENT}.{name}"
         for key in (SYMBOLS_KEY, LAYOUTS_KEY):
             self._model.metadata_props.pop(key, None)
-        write_states(self._model, pairs)
+        grows = 2 if self._capacity is None else None
+        write_states(self._model, [StatePair(f"{PAST}.{name}", f"{PRESENT}.{name}", grows) for name, _, _ in kept])
         self._editor.finish()
 
     def _exchange(self, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> None:
@@ -155,18 +151,10 @@ class _Rewriter:
         self._graph.inputs[:] = [*inputs, *weights]
         self._graph.outputs[:] = outputs
 
-    def _mask(self, steps: StepInputs, old: ir.Value) -> ir.Value:
+    def _mask(self, steps: StepInputs, old: ir.Value, cache: ir.Value) -> ir.Value:
         if self._capacity is None:
             return steps.mask_like(old, self._total, None)
-        at = self._editor.after(self._tokens)
-        axis = self._first.places_axis
-        cache = self._inputs[self._first.pair.input]
-        size = (
-            at.ints([self._capacity])
-            if isinstance(self._capacity, int)
-            else at.op.Shape(cache, start=axis, end=axis + 1)
-        )
-        return steps.mask_like(old, self._capacity, size)
+        return steps.mask_like(old, self._capacity, steps.axis_size(cache, 2))
 
     def _logits(self, logits: ir.Value) -> ir.Value:
         """The logits as [B, T, V]; those of the last token alone stand for all."""
@@ -204,7 +192,7 @@ def _check_in_place(model: ir.Model) -> None:
         past = inputs[(output.name or "").replace(PRESENT, PAST)]
         node = output.producer()
         readers = {use.node for use in past.uses() if use.node.op_type not in ("Shape", "Size")}
-        if node is None or node in readers and (node.op_type not in _IN_PLACE or node.inputs[0] is not past):
+        if node is None or (node in readers and (node.op_type not in _IN_PLACE or node.inputs[0] is not past)):
             reason = "is no update that works in place"
         elif not readers - {node} <= _needed_by(node):
             reason = "may be written before the old one has been read"

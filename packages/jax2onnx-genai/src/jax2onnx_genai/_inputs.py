@@ -55,6 +55,11 @@ class StepInputs:
         zero, one = (self._at.constant(number, np.int64) for number in (0, 1))
         return self._at.op.Range(zero, count, one, dims=labelled([dim]))
 
+    def axis_size(self, value: Value, axis: int) -> Value:
+        """The size of an input along an axis, [1]."""
+        size = (dims_of(value) or ())[axis]
+        return self._at.ints([size]) if isinstance(size, int) else self._at.op.Shape(value, start=axis, end=axis + 1)
+
     def counter(self, like: Value) -> Value:
         """The number of tokens before the step, as a number or for each sequence, of the type and shape of a value."""
         return self._typed(self._number_or_batch(like, self.before), like)

@@ -64,6 +64,10 @@ class Layer:
     key: Cache
     value: Cache
 
+    def named(self) -> Iterator[tuple[str, Cache]]:
+        """The two with their names."""
+        yield from (("key", self.key), ("value", self.value))
+
 
 def states_of(model: ir.Model, signature: DecoderSignature) -> tuple[list[Cache], list[Counter]]:
     """The caches and counters of a decoder.

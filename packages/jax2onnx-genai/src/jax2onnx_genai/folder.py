@@ -13,7 +13,6 @@ from jax2onnx_graph.errors import OptionError
 from jax2onnx_runtime.folders import ExportedProgram, FolderOption, complete_folder
 
 if TYPE_CHECKING:
-    from jax2onnx_graph import ir
     from jax2onnx_runtime.generation.signature import Roles
     from jax2onnx_runtime.quantization import Mode
 
