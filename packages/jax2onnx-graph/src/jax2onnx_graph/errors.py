@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
-    "ConversionError", "Declined", "ExportWarning", "InputError", "Jax2OnnxError", "OptionError", "PassError", "PluginError",
+    "ContextFullError", "ConversionError", "Declined", "ExportWarning", "InputError", "Jax2OnnxError", "OptionError", "PassError", "PluginError",
     "ReadError", "RuleError", "RuntimeInputError", "SaveError", "SymbolError", "TargetError", "UndecidedDimensionError",
     "UnsupportedError", "VerificationError", "WeightsError", "located",
 ]  # fmt: skip
@@ -65,6 +65,10 @@ class TargetError(Jax2OnnxError):
 
 class RuntimeInputError(Jax2OnnxError, ValueError):
     """The arguments of a program do not fit its declared inputs."""
+
+
+class ContextFullError(RuntimeInputError):
+    """The caches or the positions of a decoder have no room for further tokens; its states are as they were."""
 
 
 class SaveError(Jax2OnnxError, OSError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -185,6 +185,11 @@ class OrtStates:
     def keep_last(self, state: str, axis: int, count: int) -> None:
         """Cut off what is before the last entries along an axis."""
         self._states[state] = _Buffer.of(last(view_of(self._states[state].value), axis, count))
+        self._spare.pop(state, None)
+
+    def change(self, state: str, change: Callable[[Array], Array]) -> None:
+        """Replace a state by what a function makes of it."""
+        self._states[state] = _Buffer.of(change(view_of(self._states[state].value)).copy())
         self._spare.pop(state, None)
 
     def shape(self, state: str) -> tuple[int, ...]:

@@ -22,9 +22,15 @@ from jax2onnx_graph.metadata import DIMS_KEY, StatePair, read_states
 from jax2onnx_graph.options import check_mapping
 from jax2onnx_graph.saving.files import checked_path
 
+from jax2onnx_runtime.generation.generator import GenerationStream, Generator, open_generator
+from jax2onnx_runtime.generation.requests import Beams, Prompt, Request, Stops, ends_of, prompt_rows
+from jax2onnx_runtime.generation.results import Generation
+from jax2onnx_runtime.generation.sampling import Sampling
+from jax2onnx_runtime.generation.signature import Roles
+from jax2onnx_runtime.generation.texts import Tokenizer, read_tokenizer
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.sizes import SymbolSpace
-from jax2onnx_runtime.states import StatefulModel
+from jax2onnx_runtime.states import StatefulModel, StateType
 
 __all__ = ["ModelSession", "StateSizes", "States", "StepInterface", "open_session"]
 
@@ -67,29 +73,15 @@ class StateSizes:
     limits: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
-@dataclasses.dataclass(frozen=True)
-class _State:
-    """A state of a model: what its input and its output are, and which axis grows."""
-
-    name: str
-    dtype: Dtype
-    dims: tuple[int | str, ...]
-    labels: tuple[str, ...]
-    grows: int | None
-    returns: tuple[int | str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.name!r}, {self.dtype}[{', '.join(map(str, self.dims))}]"
-
-
 class States(MutableMapping[str, Array]):
     """The states of a session by the names of the inputs; reading makes a copy, and so does writing."""
 
     def __init__(
-        self, loaded: StatefulModel, states: Mapping[str, _State], sizes: StateSizes, lock: contextlib.AbstractContextManager[object]
+        self, loaded: StatefulModel, states: Mapping[str, StateType], sizes: StateSizes, lock: contextlib.AbstractContextManager[object]
     ) -> None:  # fmt: skip
         self._loaded, self._states, self._sizes = loaded, states, sizes
         self._lock = lock  # held while the model runs
+        self.was_set = False  # by somebody who does not tell of which tokens the states are
 
     def __getitem__(self, name: str) -> Array:
         self._check(name)
@@ -99,6 +91,7 @@ class States(MutableMapping[str, Array]):
     def __setitem__(self, name: str, array: Array) -> None:
         self._check(name)
         with self._lock:
+            self.was_set = True
             self._loaded.write(name, _checked(self._states[name], array))
             self.cut(name)
 
@@ -200,10 +193,12 @@ class ModelSession:
     """
 
     def __init__(
-        self, loaded: StatefulModel, interface: StepInterface, space: SymbolSpace, states: Mapping[str, _State], sizes: StateSizes,
-        initial: Mapping[str, Array],
+        self, model: ir.Model, loaded: StatefulModel, interface: StepInterface, space: SymbolSpace, states: Mapping[str, StateType],
+        sizes: StateSizes, initial: Mapping[str, Array],
     ) -> None:  # fmt: skip
-        self._loaded, self._interface, self._space, self._sizes = loaded, interface, space, sizes
+        self._model, self._loaded, self._interface, self._space, self._sizes = model, loaded, interface, space, sizes
+        self._generator: Generator | None = None
+        self._roles: Roles = {}
         self._states, self._initial = states, initial
         self._lock = threading.RLock()
         self.state = States(loaded, states, sizes, self._lock)
@@ -229,6 +224,7 @@ class ModelSession:
             shapes = {name: self._loaded.shape(name) for name in self._states}
             feeds, sizes = self._interface.feeds(args, kwargs, shapes)
             self._check_limits(sizes)
+            self.state.was_set = True
             outputs = self._loaded.run(feeds)
             for name in self._states:
                 self.state.cut(name)
@@ -246,8 +242,12 @@ class ModelSession:
         with self._lock:
             for name, first in self._initial.items():
                 self.state[name] = self._with_slots(self._states[name], first, slots) if slots else first
+            if not slots:
+                self.state.was_set = False
+                if self._generator is not None:
+                    self._generator.forget()
 
-    def _with_slots(self, state: _State, first: Array, slots: Mapping[str, Sequence[int]]) -> Array:
+    def _with_slots(self, state: StateType, first: Array, slots: Mapping[str, Sequence[int]]) -> Array:
         """A state with some entries along some axes as they were at first."""
         array = self._loaded.read(state.name)
         for axis, label in enumerate(state.labels):
@@ -272,7 +272,112 @@ class ModelSession:
                 if any(label in sizes for label in state.labels):
                     self._resize(name, state, sizes)
 
-    def _resize(self, name: str, state: _State, sizes: Mapping[str, int]) -> None:
+    # -- writing ---------------------------------------------------------------------------------
+
+    def generate(
+        self, prompt: Prompt, *, max_new_tokens: int = 128, temperature: float = 0.0, top_k: int | None = None,
+        top_p: float | None = None, min_p: float | None = None, repetition_penalty: float = 1.0, seed: int | None = None,
+        stop: Stops = (), tokenizer: Tokenizer | str | os.PathLike[str] | None = None, beams: int = 1, length_penalty: float = 1.0,
+        draft: ModelSession | None = None, draft_tokens: int = 4, prefill_chunk: int | None = None,
+        roles: Roles | None = None, inputs: Mapping[str, Array] | None = None,
+    ) -> Generation:  # fmt: skip
+        """Write with a decoder: tokens after a prompt, and after what this session has written before.
+
+        Sequences of different lengths are written together where the model can express it, and one after the other where it cannot.
+
+        Args:
+          prompt: ids, a list of such lists, a text, or a list of texts.
+          max_new_tokens: how many tokens are written after each prompt at most.
+          temperature: divides the logits; 0 takes the likeliest token.
+          top_k: how many of the likeliest tokens are kept.
+          top_p: the probability that the likeliest tokens which are kept reach together.
+          min_p: tokens are kept whose probability is at least this part of the largest.
+          repetition_penalty: above 1, it makes tokens that were there before less likely.
+          seed: that of the random numbers; None for others each time.
+          stop: the tokens and texts that end a sequence, or one of them.
+          tokenizer: a `tokenizers.Tokenizer`, or the path of a `tokenizer.json`; texts need one.
+          beams: how many continuations are compared; 1 for no search.
+          length_penalty: the power of its length by which the logarithm of a beam's probability is divided.
+          draft: a session of a smaller model of the same tokens, which proposes tokens; what is written is the same.
+          draft_tokens: how many tokens it proposes at once.
+          prefill_chunk: how many tokens of a prompt are fed in one run at most; None for all.
+          roles: the inputs and outputs that are not recognised: `{"tokens": "x", "logits": "output_0"}`; see `DecoderSignature`.
+          inputs: the arrays of further inputs, the same in all runs.
+
+        Raises:
+          OptionError: the model is no decoder, or an option has an impossible value.
+          RuntimeInputError: the prompt does not fit the model or the conversation.
+          ContextFullError: the prompt has no room in the caches.
+        """
+        return self.stream(
+            prompt, max_new_tokens=max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
+            repetition_penalty=repetition_penalty, seed=seed, stop=stop, tokenizer=tokenizer, beams=beams,
+            length_penalty=length_penalty, draft=draft, draft_tokens=draft_tokens, prefill_chunk=prefill_chunk, roles=roles,
+            inputs=inputs,
+        ).result  # fmt: skip
+
+    def stream(
+        self, prompt: Prompt, *, max_new_tokens: int = 128, temperature: float = 0.0, top_k: int | None = None,
+        top_p: float | None = None, min_p: float | None = None, repetition_penalty: float = 1.0, seed: int | None = None,
+        stop: Stops = (), tokenizer: Tokenizer | str | os.PathLike[str] | None = None, beams: int = 1, length_penalty: float = 1.0,
+        draft: ModelSession | None = None, draft_tokens: int = 4, prefill_chunk: int | None = None,
+        roles: Roles | None = None, inputs: Mapping[str, Array] | None = None,
+    ) -> GenerationStream:  # fmt: skip
+        """Write piece by piece: an iterator of `Piece`s, each a token with the text that is certain with it; see `generate`."""
+        generator = self.generator(roles, inputs or {})
+        vocabulary = generator.decoder.forms.logits.vocabulary
+        reader = None if tokenizer is None else read_tokenizer(tokenizer, vocabulary)
+        sampling = Sampling(repetition_penalty, temperature, top_k, top_p, min_p, seed)
+        request = Request(
+            ends_of(max_new_tokens, stop), sampling, reader, Beams(beams, length_penalty), prefill_chunk,
+            generator.decoder.others, draft_tokens,
+        )  # fmt: skip
+        rows = prompt_rows(prompt, reader, vocabulary, goes_on=bool(generator.conversation))
+        small = None if draft is None else draft.generator(roles, inputs or {})
+        return generator.stream(rows, request, None if small is None else small.decoder)
+
+    def generator(self, roles: Roles | None, inputs: Mapping[str, Array]) -> Generator:
+        """What writes in this session; it is made anew where other roles are given.
+
+        Args:
+          roles: the inputs and outputs that are not recognised; None for those of the last time.
+          inputs: the arrays of further inputs.
+
+        Raises:
+          OptionError: the model is no decoder.
+          RuntimeInputError: it is not known of which tokens the states are.
+        """
+        if self.state.was_set:
+            raise RuntimeInputError(
+                "The states were changed by step, or were set, so that it is not known of which tokens they are. session.reset() begins "
+                "anew; initial={…} of program.session gives states to begin with."
+            )
+        if self._generator is None or (roles is not None and dict(roles) != self._roles):
+            running = _Running(self._loaded, self.state, self._lock)
+            self._generator = open_generator(
+                self._model, running, self._states, self._initial, roles=roles, inputs=inputs, window=self._sizes.window,
+                limits=self._sizes.limits, space=self._space,
+            )  # fmt: skip
+            self._roles = dict(roles or {})
+        return self._generator
+
+    def rewind(self, count: int) -> None:
+        """Forget the last tokens of each sequence that this session has written or read.
+
+        Caches are cut, or their positions set back, where they allow it; otherwise the model is run on the others anew by the next
+        `generate`.
+
+        Raises:
+          RuntimeInputError: there are not so many.
+        """
+        if self._generator is None or self.state.was_set:
+            raise RuntimeInputError(
+                "rewind: the session has written nothing that is known; session.generate(…) writes."
+            )
+        with self._lock:
+            self._generator.rewind(count)
+
+    def _resize(self, name: str, state: StateType, sizes: Mapping[str, int]) -> None:
         old = self._loaded.read(name)
         shape = tuple(sizes.get(label, size) for label, size in zip(state.labels, old.shape, strict=True))
         new = np.zeros(shape, old.dtype)
@@ -291,6 +396,21 @@ class ModelSession:
                     f"The state {state} is full: axis {state.grows} would have {size} entries after this step, more than the limit "
                     f"{state.labels[state.grows]} = {limit}. Reset the session, give it a higher limit, or a window."
                 )
+
+
+class _Running:
+    """The loaded model of a session, as decoders use it."""
+
+    def __init__(self, loaded: StatefulModel, state: States, lock: contextlib.AbstractContextManager[object]) -> None:
+        self._loaded, self._state, self._lock = loaded, state, lock
+        self.read, self.write, self.change, self.shape = loaded.read, loaded.write, loaded.change, loaded.shape
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        with self._lock:
+            outputs = self._loaded.run(inputs)
+            for name in self._state:
+                self._state.cut(name)
+        return outputs
 
 
 def open_session(
@@ -330,7 +450,7 @@ def open_session(
         name: np.asarray(initial[name]) if name in initial else _zeros(s, sizes.sizes, space)
         for name, s in states.items()
     }
-    return ModelSession(load(pairs), interface, space, states, sizes, first)
+    return ModelSession(model, load(pairs), interface, space, states, sizes, first)
 
 
 def _check_labels(option: str, values: Mapping[str, int], known: set[str]) -> None:
@@ -342,14 +462,14 @@ def _check_labels(option: str, values: Mapping[str, int], known: set[str]) -> No
             raise OptionError(f"{option}: {label} = {size!r}, but a size is a whole number from 0 on.")
 
 
-def _state(model: ir.Model, pair: StatePair) -> _State:
+def _state(model: ir.Model, pair: StatePair) -> StateType:
     before = next(value for value in model.graph.inputs if value.name == pair.input)
     after = next(value for value in model.graph.outputs if value.name == pair.output)
     assert before.dtype is not None, "the inputs of a finished model have types"
     dims, returns = _dims(before), _dims(after)
     labels = before.metadata_props.get(DIMS_KEY)
     shown = tuple(_SEPARATOR.split(labels)) if labels else tuple(map(str, dims))
-    return _State(pair.input, before.dtype.numpy(), dims, shown, pair.grows, returns)
+    return StateType(pair.input, before.dtype.numpy(), dims, shown, pair.grows, returns)
 
 
 def _dims(value: ir.Value) -> tuple[int | str, ...]:
@@ -357,7 +477,7 @@ def _dims(value: ir.Value) -> tuple[int | str, ...]:
     return tuple(d if isinstance(d, int) else str(d.value) for d in value.shape)
 
 
-def _check_returns(state: _State, sizes: StateSizes) -> None:
+def _check_returns(state: StateType, sizes: StateSizes) -> None:
     """Raise if a state of fixed sizes comes back longer than the model takes it, and nobody cuts it."""
     if state.grows is None or not isinstance(state.dims[state.grows], int):
         return
@@ -369,7 +489,7 @@ def _check_returns(state: _State, sizes: StateSizes) -> None:
         )
 
 
-def _zeros(state: _State, sizes: Mapping[str, int], space: SymbolSpace) -> Array:
+def _zeros(state: StateType, sizes: Mapping[str, int], space: SymbolSpace) -> Array:
     """The first value of a state that has no other: zeros, none of them along the axis that grows."""
 
     def size(axis: int, dim: int | str) -> int:
@@ -393,7 +513,7 @@ def _zeros(state: _State, sizes: Mapping[str, int], space: SymbolSpace) -> Array
     return np.zeros([size(axis, dim) for axis, dim in enumerate(state.dims)], state.dtype)
 
 
-def _checked(state: _State, array: Array) -> Array:
+def _checked(state: StateType, array: Array) -> Array:
     """The value of a state as an array of its type. Raises RuntimeInputError."""
     array = np.asarray(array)
     fits = len(array.shape) == len(state.dims) and all(

@@ -7,10 +7,34 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from jax2onnx_graph import ir
-from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.metadata import StatePair
 
-__all__ = ["NumpyStates", "RuntimeOptions", "StatefulModel", "last"]
+__all__ = ["NumpyStates", "RuntimeOptions", "StateType", "StatefulModel", "last"]
+
+
+@dataclasses.dataclass(frozen=True)
+class StateType:
+    """The type of a state: what the input and the output that hold it are, and which axis grows.
+
+    Attributes:
+      name: the name of the input.
+      dtype: the element type.
+      dims: the dimensions of the input, numbers or labels.
+      labels: the dimensions as they were before symbols were fixed to numbers.
+      grows: the axis along which the output may be longer than the input, if there is one.
+      returns: the dimensions of the output.
+    """
+
+    name: str
+    dtype: Dtype
+    dims: tuple[int | str, ...]
+    labels: tuple[str, ...]
+    grows: int | None
+    returns: tuple[int | str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name!r}, {self.dtype}[{', '.join(map(str, self.dims))}]"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +77,10 @@ class StatefulModel(Protocol):
         """Let a state have its last entries along an axis only."""
         ...
 
+    def change(self, state: str, change: Callable[[Array], Array]) -> None:
+        """Replace a state by what a function makes of it; the function gets an array that it must not write to."""
+        ...
+
     def shape(self, state: str) -> tuple[int, ...]:
         """The shape of a state."""
         ...
@@ -92,6 +120,10 @@ class NumpyStates:
     def keep_last(self, state: str, axis: int, count: int) -> None:
         """Cut off what is before the last entries along an axis."""
         self._states[state] = last(self._states[state], axis, count)
+
+    def change(self, state: str, change: Callable[[Array], Array]) -> None:
+        """Replace a state by what a function makes of it."""
+        self._states[state] = change(self._states[state]).copy()
 
     def shape(self, state: str) -> tuple[int, ...]:
         """The shape of a state."""

@@ -1,0 +1,453 @@
+"""`Decoder`: a model with its states, fed with rows of tokens, whose positions, masks and capacities it keeps right."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.errors import ContextFullError, OptionError, RuntimeInputError, SymbolError
+
+from jax2onnx_runtime.generation.forms import DecoderForms
+from jax2onnx_runtime.sizes import SymbolSpace
+from jax2onnx_runtime.states import StateType
+
+__all__ = ["Decoder", "DecoderModel", "Kind", "Rows", "StateKind", "Traits"]
+
+
+class Kind(enum.Enum):
+    """How a state changes in a run."""
+
+    GROWS = "gets further entries"
+    CACHE = "is written at the places of the tokens"
+    COUNTER = "counts the tokens"
+    OTHER = "changes as a whole"
+
+
+@dataclasses.dataclass(frozen=True)
+class StateKind:
+    """How a state changes in a run.
+
+    Attributes:
+      kind: the kind.
+      axis: the axis of the places, of a state that grows or is written at places.
+      rolls: whether places past the end begin anew, rather than being lost.
+    """
+
+    kind: Kind
+    axis: int = 0
+    rolls: bool = False
+
+
+class Rows(enum.Enum):
+    """How sequences of different lengths can be fed together."""
+
+    SAME = "not at all"
+    PADDED = "with hidden tokens in front of the shorter ones"
+    OWN = "each written at places of its own"
+
+
+@dataclasses.dataclass(frozen=True)
+class Traits:
+    """How the model treats its states and its rows.
+
+    Attributes:
+      kinds: state → its kind.
+      rows: how sequences of different lengths can be fed together.
+      positions: how many positions there are, if the model looks them up in a table.
+    """
+
+    kinds: Mapping[str, StateKind]
+    rows: Rows = Rows.SAME
+    positions: int | None = None
+
+
+class DecoderModel(Protocol):
+    """A loaded model with its states, as a session has it."""
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """Run the model on the inputs that are no states; the outputs that are none. The states move on, and are cut to their windows."""
+        ...
+
+    def read(self, state: str) -> Array:
+        """A copy of a state."""
+        ...
+
+    def write(self, state: str, array: Array) -> None:
+        """Replace a state by a copy of the array."""
+        ...
+
+    def change(self, state: str, change: Callable[[Array], Array]) -> None:
+        """Replace a state by what a function makes of it."""
+        ...
+
+    def shape(self, state: str) -> tuple[int, ...]:
+        """The shape of a state."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """The states of a decoder at some time, and what was fed until then."""
+
+    states: Mapping[str, Array]
+    tokens: list[list[int]]
+    places: int
+    hidden: Array | None
+    spoiled: frozenset[int]
+
+
+class Decoder:
+    """A model with its states, fed with rows of tokens.
+
+    Args:
+      model: the loaded model.
+      forms: those of its inputs and logits.
+      states: the types of the states.
+      first: their first values.
+      window: how many entries of a growing axis are kept, by its label.
+      limits: how many entries an axis may have, by its label.
+      space: the sizes that the symbols may have.
+
+    Attributes:
+      traits: how the model treats its states and rows; to be set before anything is fed.
+      tokens: the tokens of each row that were fed.
+      spoiled: the rows that were fed something else, too.
+      others: the arrays of inputs without a role.
+      chunk: how many tokens are fed in a run at most.
+    """
+
+    def __init__(
+        self, model: DecoderModel, forms: DecoderForms, states: Mapping[str, StateType], first: Mapping[str, Array], *,
+        window: Mapping[str, int], limits: Mapping[str, int], space: SymbolSpace,
+    ) -> None:  # fmt: skip
+        self.model, self.forms, self.states, self.first = model, forms, states, first
+        self._limits, self._space = limits, space
+        self.window = {s.name: window[s.labels[s.grows]] for s in states.values() if s.grows is not None and s.labels[s.grows] in window}  # fmt: skip
+        grows = {s.name: StateKind(Kind.GROWS, s.grows) for s in states.values() if s.grows is not None}
+        self.traits = Traits(grows)
+        self.others: Mapping[str, Array] = {}
+        self.chunk: int | None = None
+        self.tokens: list[list[int]] = []
+        self.spoiled: set[int] = set()
+        self._places, self._hidden = 0, None if forms.mask is None else np.zeros((0, 0), bool)
+        self._origin = 0
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    @property
+    def row_count(self) -> int:
+        """How many rows the states hold."""
+        return len(self.tokens)
+
+    def begin(self, rows: int) -> None:
+        """Put the states back to what they were at first, for so many rows.
+
+        Raises:
+          OptionError: the states have first values for another number of rows.
+        """
+        batch = self.forms.tokens.batch
+        if isinstance(batch, int) and batch != rows:
+            raise OptionError(f"The model takes {batch} sequences at once, not {rows}.")
+        for name, array in self.first_values(rows).items():
+            self.model.write(name, array)
+        self.tokens, self.spoiled = [[] for _ in range(rows)], set()
+        grown = [self.first[s.name].shape[s.grows] for s in self.states.values() if s.grows is not None]
+        counted = [self.first[name] for name, found in self.traits.kinds.items() if found.kind is Kind.COUNTER]
+        self._origin = grown[0] if grown else int(counted[0].max()) if counted and counted[0].size else 0
+        self._places = self._origin
+        self._hidden = None
+
+    def first_values(self, rows: int) -> dict[str, Array]:
+        """The first values of the states for so many rows. Raises OptionError where they are for another number of rows."""
+        return {name: self._first(name, array, rows) for name, array in self.first.items()}
+
+    def _first(self, name: str, array: Array, rows: int) -> Array:
+        axis = self.batch_axis(name)
+        if axis is None or array.shape[axis] == rows:
+            return array
+        one = array[(slice(None),) * axis + (slice(1),)]
+        if not one.shape[axis] or not (array == one).all():
+            raise OptionError(
+                f"The state {name!r} has first values for {array.shape[axis]} sequences that differ, but there are {rows}: "
+                f"give initial={{{name!r}: …}} for so many."
+            )
+        return np.repeat(one, rows, axis)
+
+    def batch_axis(self, name: str) -> int | None:
+        """The axis of the sequences of a state, where their number is a symbol."""
+        batch, dims = self.forms.tokens.batch, self.states[name].dims
+        return dims.index(batch) if isinstance(batch, str) and batch in dims else None
+
+    def without_padding(self) -> None:
+        """Feed rows of different lengths apart from now on, from their beginnings."""
+        self.traits = dataclasses.replace(self.traits, rows=Rows.SAME)
+        self.tokens = []
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Let the states be those of these rows, in this order; a row may be there several times."""
+        order = list(rows)
+        if order == list(range(self.row_count)):
+            return
+        for name in self.states:
+            axis = self.batch_axis(name)
+            if axis is not None:
+                self.model.change(name, lambda array, axis=axis: np.take(array, order, axis))  # type: ignore[misc]
+        self.tokens = [list(self.tokens[row]) for row in order]
+        self._hidden = None if self._hidden is None else self._hidden[order]
+
+    # -- feeding ---------------------------------------------------------------------------------
+
+    def feed(self, new: Sequence[Sequence[int]]) -> Array:
+        """Run the model on further tokens of each row; the logits [rows, V] after the last of each.
+
+        A row without further tokens is left as it is, or is `spoiled`, where the model cannot leave it.
+
+        Raises:
+          ContextFullError: the caches have no room for them; the states stay as they are.
+        """
+        if not self.states and self.tokens[0]:  # without states, each run takes all tokens
+            new = [[*old, *given] for old, given in zip(self.tokens, new, strict=True)]
+            self.begin(len(new))
+        tokens, real = self._padded(new)
+        self.check_room(tokens.shape[1])
+        last = real.shape[1] - 1 - real[:, ::-1].argmax(1)
+        found: list[Array | None] = [None] * len(new)
+        for start, stop in self._chunks(tokens.shape[1]):
+            logits = self._run(tokens[:, start:stop], real[:, start:stop])
+            for row, place in enumerate(last):
+                if start <= place < stop:
+                    found[row] = logits[row, place - start if self.forms.logits.has_all else -1]
+        return np.stack([row for row in found if row is not None]).astype(np.float32, copy=False)
+
+    def align(self, wanted: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Let the states be those of the beginnings of these rows of tokens, of as much of them as is possible; the rests.
+
+        No rest is empty: at least the last token of each row is still to be fed.
+        """
+        same = [_common(fed, row) for fed, row in zip(self.tokens, wanted, strict=False)]
+        extra = {
+            len(fed) - min(count, len(row) - 1) for fed, row, count in zip(self.tokens, wanted, same, strict=False)
+        }
+        count = max(extra, default=0)
+        together = self.row_count == len(wanted) and not self.spoiled and (len(extra) == 1 or not count)
+        if self.states and together and (not count or self.can_cut(count)):
+            self.cut(count)
+        else:
+            self.begin(len(wanted))
+        return [list(row[len(fed) :]) for fed, row in zip(self.tokens, wanted, strict=True)]
+
+    def feed_all(self, new: Sequence[int]) -> Array:
+        """Run the model on further tokens of its only row; the logits [T, V] after each of them."""
+        tokens = np.array([new])
+        self.check_room(len(new))
+        parts = [self._run(tokens[:, a:b], np.ones((1, b - a), bool)) for a, b in self._chunks(len(new))]
+        return np.concatenate([part[0] for part in parts]).astype(np.float32, copy=False)
+
+    def _padded(self, new: Sequence[Sequence[int]]) -> tuple[Array, Array]:
+        """Tokens [B, T] of rows of different lengths, and which of them are real."""
+        count = max(map(len, new))
+        tokens, real = np.zeros((len(new), count), np.int64), np.zeros((len(new), count), bool)
+        for row, given in enumerate(new):
+            part = slice(0, len(given)) if self.traits.rows is Rows.OWN else slice(count - len(given), count)
+            tokens[row, part], real[row, part] = given, True
+        if self.traits.rows is Rows.SAME and not real.all():
+            self.spoiled |= {row for row, given in enumerate(new) if not given}
+            assert all(len(given) in (0, count) for given in new), "rows of different lengths are fed apart"
+        return tokens, real
+
+    def _chunks(self, count: int) -> list[tuple[int, int]]:
+        """The parts in which so many tokens are fed."""
+        if self.forms.tokens.time == 1:
+            starts = list(range(count))
+        elif self.window and not (self.forms.mask is not None and self.forms.mask.is_of_tokens):
+            # Each token sees as many entries as if they were fed one by one.
+            room = (
+                max(1, min(self.window.values()) + 1 - (self._places - self._origin))
+                if self._places == self._origin
+                else 1
+            )
+            starts = [0, *range(min(room, self.chunk or room), count)]
+        elif not self.states:
+            starts = [0]
+        else:
+            starts = list(range(0, count, self.chunk or max(count, 1)))
+        return list(zip(starts, [*starts[1:], count], strict=True))
+
+    def _run(self, tokens: Array, real: Array) -> Array:
+        rows, count = tokens.shape
+        fed = np.array([[len(row)] for row in self.tokens])
+        positions = np.maximum(self._origin + fed + real.cumsum(1) - 1, 0)
+        if self.traits.rows is Rows.OWN:
+            positions = self._origin + fed + np.arange(count)
+        elif self.traits.rows is Rows.SAME:
+            positions = np.broadcast_to(self._places + np.arange(count), (rows, count))
+        else:
+            self._hide(real)
+        feeds = {**self.others, self.forms.tokens.name: self.forms.tokens.made(tokens)}
+        if self.forms.positions is not None:
+            feeds[self.forms.positions.name] = self.forms.positions.made(positions)
+        if self.forms.mask is not None:
+            feeds[self.forms.mask.name] = self._mask(positions, rows, count)
+        logits = self.forms.logits.read(self.model.run(feeds))
+        for row, (given, kept) in enumerate(zip(tokens.tolist(), real, strict=True)):
+            self.tokens[row] += given if kept.all() else [t for t, k in zip(given, kept, strict=True) if k]
+        self._places += count
+        if self.traits.rows is Rows.OWN:
+            self._places = self._origin + max(map(len, self.tokens))
+        return logits
+
+    # -- masks -----------------------------------------------------------------------------------
+
+    def _hide(self, real: Array) -> None:
+        if self._hidden is None and real.all():
+            return
+        before = np.zeros((len(real), self._places), bool) if self._hidden is None else self._hidden
+        self._hidden = np.concatenate([before, ~real], axis=1)
+
+    def _mask(self, positions: Array, rows: int, count: int) -> Array:
+        """The mask of a run: a token sees what is before it and itself, what is not hidden, and no more than a window."""
+        form = self.forms.mask
+        assert form is not None, "it is asked for where there is a mask"
+        queries = (
+            positions
+            if self.traits.rows is Rows.OWN
+            else np.broadcast_to(self._places + np.arange(count), (rows, count))
+        )
+        entries = 0 if form.cache is None else self.model.shape(form.cache[0])[form.cache[1]]
+        keys, first = entries, 0
+        if form.cache is None or form.grows:
+            keys, first = entries + count, self._places - entries
+        if count == 1 and self._hidden is None and first + keys == self._places + 1 and form.grows:
+            return form.made(np.ones((rows, 1, keys), bool))
+        places = first + np.arange(keys)
+        visible = places <= queries[:, :, None]
+        if form.cache is not None and form.cache[0] in self.window:
+            visible = visible & (places >= queries[:, :, None] - self.window[form.cache[0]])
+        if self._hidden is not None:
+            hidden = np.zeros((rows, keys), bool)
+            known = self._hidden[:, max(first, 0) : first + keys]
+            hidden[:, : known.shape[1]] = known
+            # A hidden token sees itself, so that it has no row of nothing, whose softmax is NaN.
+            visible = visible & (~hidden[:, None, :] | (places == queries[:, :, None])) if form.is_of_tokens else visible & ~hidden[:, None, :]  # fmt: skip
+        return form.made(visible)
+
+    # -- room ------------------------------------------------------------------------------------
+
+    def check_room(self, count: int) -> None:
+        """Make room for so many further tokens in each row.
+
+        Raises:
+          ContextFullError: there is none.
+        """
+        places = self._places
+        for state in self.states.values():
+            found = self.traits.kinds[state.name]
+            if found.kind is Kind.GROWS and state.name not in self.window:
+                self._check(state.labels[found.axis], self.model.shape(state.name)[found.axis] + count)
+            elif found.kind is Kind.CACHE and not self._may_roll(state.name, found):
+                self._widen(state, found.axis, places + count)
+        if self.traits.positions is not None and places + count > self.traits.positions:
+            raise ContextFullError(
+                f"The context is full: the model knows {self.traits.positions} positions, but there would be {places + count} tokens. {_NEXT}"
+            )
+        batch, time = self.forms.tokens.batch, self.forms.tokens.time
+        sizes = {name: size for name, size in ((batch, self.row_count), (time, min(count, self.chunk or count))) if isinstance(name, str)}  # fmt: skip
+        try:
+            self._space.check(sizes)
+        except SymbolError as error:
+            raise RuntimeInputError(f"The tokens do not fit the model: {error}") from error
+
+    def _may_roll(self, name: str, found: StateKind) -> bool:
+        mask = self.forms.mask
+        return found.rolls and (mask is None or mask.cache is None or mask.cache[0] != name)
+
+    def _check(self, label: str, size: int) -> None:
+        limit = self._limits.get(label)
+        if limit is not None and size > limit:
+            raise ContextFullError(
+                f"The context is full: the caches would have {size} entries, more than the limit {label} = {limit}. {_NEXT}"
+            )
+
+    def _widen(self, state: StateType, axis: int, needed: int) -> None:
+        """Give caches of a symbolic capacity twice the places, at least those that are needed."""
+        size, label = self.model.shape(state.name)[axis], state.dims[axis]
+        if needed <= size:
+            return
+        if isinstance(label, int):
+            raise ContextFullError(
+                f"The context is full: the caches have {size} places, but {needed} are needed. {_NEXT}"
+            )
+        self._check(label, needed)
+        wanted = min(max(2 * size, needed), self._limits.get(label, max(2 * size, needed)))
+        for other in self.states.values():
+            axes = [place for place, dim in enumerate(other.dims) if dim == label]
+            if axes:
+                widths = [(0, wanted - size if place in axes else 0) for place in range(len(other.dims))]
+                self.model.change(other.name, lambda array, widths=widths: np.pad(array, widths))  # type: ignore[misc]
+
+    # -- going back ------------------------------------------------------------------------------
+
+    @property
+    def can_always_cut(self) -> bool:
+        """Whether tokens can be forgotten however many were fed."""
+        return not self.window and all(
+            found.kind is not Kind.OTHER and not found.rolls for found in self.traits.kinds.values()
+        )
+
+    def can_cut(self, count: int) -> bool:
+        """Whether the last tokens of every row can be forgotten without running the model anew."""
+        if self._hidden is not None and self._hidden[:, self._places - count :].any():
+            return False
+        if self.spoiled or count > min(map(len, self.tokens), default=0):
+            return False
+        return all(self._is_cuttable(name, found) for name, found in self.traits.kinds.items())
+
+    def _is_cuttable(self, name: str, found: StateKind) -> bool:
+        if found.kind is Kind.GROWS:
+            return self.model.shape(name)[found.axis] == self._places
+        if found.kind is Kind.CACHE:
+            return self._places <= self.model.shape(name)[found.axis]
+        return found.kind is Kind.COUNTER
+
+    def cut(self, count: int) -> None:
+        """Forget the last tokens of every row, where `can_cut` says so."""
+        if not count:
+            return
+        for name, found in self.traits.kinds.items():
+            if found.kind is Kind.GROWS:
+                kept = (slice(None),) * found.axis + (slice(self._places - count),)
+                self.model.change(name, lambda array, kept=kept: array[kept])  # type: ignore[misc]
+            elif found.kind is Kind.COUNTER:
+                self.model.change(name, lambda array: (array - count).astype(array.dtype))
+        self._places -= count
+        self._hidden = None if self._hidden is None else self._hidden[:, : self._places]
+        self.tokens = [row[: len(row) - count] for row in self.tokens]
+
+    def snapshot(self) -> Snapshot:
+        """The states as they are now, to be restored."""
+        hidden = None if self._hidden is None else self._hidden.copy()
+        states = {name: self.model.read(name) for name in self.states}
+        return Snapshot(states, [list(row) for row in self.tokens], self._places, hidden, frozenset(self.spoiled))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Put the states back to what they were."""
+        for name, array in snapshot.states.items():
+            self.model.write(name, array)
+        self.tokens, self.spoiled = [list(row) for row in snapshot.tokens], set(snapshot.spoiled)
+        self._places, self._hidden = snapshot.places, snapshot.hidden
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens two rows begin with alike."""
+    if list(other[: len(one)]) == one:
+        return len(one)
+    return next(
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+
+
+_NEXT = "Reset the session, rewind it, or write less."

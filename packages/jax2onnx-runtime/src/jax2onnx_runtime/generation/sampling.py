@@ -1,0 +1,135 @@
+"""`Sampling`: how the next token is chosen from logits."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection
+
+import numpy as np
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.errors import OptionError
+
+__all__ = ["Sampling", "keep_min_p", "keep_top_k", "keep_top_p", "penalised"]
+
+# The most likely tokens that are looked at before all are sorted.
+_FEW = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """How the next token is chosen: the options are applied in the order in which they stand here.
+
+    Attributes:
+      repetition_penalty: logits of tokens that were there before are divided by it where positive, multiplied where negative
+        (Keskar et al. 2019, CTRL).
+      temperature: logits are divided by it; 0 takes the most likely token, the first of several.
+      top_k: only so many of the most likely tokens are kept, and those as likely as the last of them.
+      top_p: the most likely tokens are kept until their probabilities together reach it (Holtzman et al. 2019).
+      min_p: tokens are kept whose probability is at least this part of the largest one (Nguyen et al. 2024).
+      seed: that of the random numbers; None for other ones each time.
+    """
+
+    repetition_penalty: float = 1.0
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        positive = 0 < self.repetition_penalty < math.inf
+        _check(positive, "repetition_penalty", self.repetition_penalty, "a number above 0; 1 changes nothing")
+        _check(0 <= self.temperature < math.inf, "temperature", self.temperature, "a number from 0 on; 0 is greedy")
+        _check(self.top_k is None or _is_whole(self.top_k, 1), "top_k", self.top_k, "a whole number from 1 on")
+        _check(self.top_p is None or 0 < self.top_p <= 1, "top_p", self.top_p, "a number above 0 and up to 1")
+        _check(self.min_p is None or 0 <= self.min_p <= 1, "min_p", self.min_p, "a number from 0 to 1")
+        _check(self.seed is None or _is_whole(self.seed, 0), "seed", self.seed, "a whole number from 0 on")
+
+    def generators(self, count: int) -> list[np.random.Generator]:
+        """A source of random numbers for each of several sequences; the numbers of one do not depend on how many others there are."""
+        if self.seed is None:
+            return [np.random.default_rng() for _ in range(count)]
+        return [np.random.default_rng([self.seed, number]) for number in range(count)]
+
+    def choose(self, logits: Array, seen: Collection[int], random: np.random.Generator) -> int:
+        """The next token of a sequence.
+
+        Args:
+          logits: [V]; they are not changed.
+          seen: the tokens before it, for the repetition penalty.
+          random: gives the random number, where there is a temperature.
+        """
+        if self.repetition_penalty != 1:
+            logits = penalised(logits, seen, self.repetition_penalty)
+        if not self.temperature:
+            return int(logits.argmax())
+        tokens, weights = self.distribution(logits)
+        sums = np.cumsum(weights)
+        place = int(np.searchsorted(sums, random.random() * sums[-1], side="right"))
+        return int(tokens[min(place, len(tokens) - 1)])
+
+    def distribution(self, logits: Array) -> tuple[Array, Array]:
+        """The tokens that may be drawn from (penalised) logits [V], and their probabilities: [N] and [N]."""
+        tokens, kept = np.arange(len(logits)), logits.astype(np.float64) / self.temperature
+        for limit, keep in ((self.top_k, keep_top_k), (self.top_p, keep_top_p), (self.min_p, keep_min_p)):
+            if limit is not None:
+                inside = keep(kept, limit)
+                tokens, kept = tokens[inside], kept[inside]
+        return tokens, _probabilities(kept)
+
+
+def penalised(logits: Array, seen: Collection[int], penalty: float) -> Array:
+    """Logits [V] with those of the tokens `seen` made less likely by a penalty above 1."""
+    changed, tokens = logits.copy(), np.unique(np.fromiter(seen, np.int64, len(seen)))
+    found = changed[tokens]
+    changed[tokens] = np.where(found < 0, found * penalty, found / penalty)
+    return changed
+
+
+def keep_top_k(logits: Array, count: float) -> Array:
+    """The indices, ascending, of the largest logits and of those that are as large as the last of them."""
+    place = len(logits) - int(count)
+    if place <= 0:
+        return np.arange(len(logits))
+    return np.flatnonzero(logits >= np.partition(logits, place)[place])
+
+
+def keep_top_p(logits: Array, mass: float) -> Array:
+    """The indices, ascending, of the most likely tokens: those before which the probabilities do not reach `mass` yet."""
+    weights = _probabilities(logits)
+    for few in (_FEW, len(logits)):
+        order = _largest(weights, min(few, len(logits)))
+        sums = np.cumsum(weights[order])
+        if sums[-1] >= mass or few >= len(logits):
+            break
+    return np.sort(order[: 1 + int(np.count_nonzero(sums[:-1] < mass))])
+
+
+def keep_min_p(logits: Array, part: float) -> Array:
+    """The indices, ascending, of the tokens whose probability is at least this part of the largest one."""
+    weights = _probabilities(logits)
+    return np.flatnonzero(weights >= part * weights.max())
+
+
+def _largest(weights: Array, count: int) -> Array:
+    """The indices of the largest numbers, the largest first, of equal ones the first."""
+    kept = np.arange(len(weights))
+    if count < len(weights):
+        kept = np.argpartition(weights, len(weights) - count)[len(weights) - count :]
+    return kept[np.lexsort((kept, -weights[kept]))]
+
+
+def _probabilities(logits: Array) -> Array:
+    weights = np.exp(logits - logits.max())
+    result: Array = weights / weights.sum()
+    return result
+
+
+def _is_whole(number: object, least: int) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= least
+
+
+def _check(fits: bool, option: str, value: object, wanted: str) -> None:
+    if not fits:
+        raise OptionError(f"{option}={value!r}, but it is {wanted}.")
