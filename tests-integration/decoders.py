@@ -49,7 +49,13 @@ def norm(x: jax.Array) -> jax.Array:
     return x / jnp.sqrt((x * x).mean(-1, keepdims=True) + 1e-6)
 
 
-def transformer(params: Params, tokens: jax.Array, positions: jax.Array, keep: Callable[[int, jax.Array], jax.Array], mask: jax.Array) -> jax.Array:
+def transformer(
+    params: Params,
+    tokens: jax.Array,
+    positions: jax.Array,
+    keep: Callable[[int, jax.Array], jax.Array],
+    mask: jax.Array,
+) -> jax.Array:
     """Logits [B, T, V] of tokens [B, T] at positions [B, T].
 
     `keep(i, x)` puts new keys or values x [B, T, H, D] into the cache i, and returns all of them [B, K, H, D]; the mask [B, 1, T, K] is of
@@ -80,7 +86,9 @@ def forward(params: Params, tokens: jax.Array) -> jax.Array:
     return transformer(params, tokens, positions, lambda _, x: x, causal_mask(count, count))
 
 
-def reference(params: Params, prompt: list[int], count: int, forward: Callable[[Params, jax.Array], jax.Array] = forward) -> list[int]:
+def reference(
+    params: Params, prompt: list[int], count: int, forward: Callable[[Params, jax.Array], jax.Array] = forward
+) -> list[int]:
     """The loop in JAX: the likeliest tokens after a prompt, each computed from all that are before it."""
     tokens = list(prompt)
     for _ in range(count):
@@ -291,7 +299,9 @@ class NnxDecoder(nnx.Module):
 
     def __init__(self, rngs: nnx.Rngs, length: int) -> None:
         self.embed = nnx.Embed(VOCABULARY, WIDTH, rngs=rngs)
-        self.attention = nnx.List([nnx.MultiHeadAttention(HEADS, WIDTH, decode=False, rngs=rngs) for _ in range(LAYERS)])
+        self.attention = nnx.List(
+            [nnx.MultiHeadAttention(HEADS, WIDTH, decode=False, rngs=rngs) for _ in range(LAYERS)]
+        )
         self.mix = nnx.List([nnx.Linear(WIDTH, WIDTH, rngs=rngs) for _ in range(LAYERS)])
         self.length = length
 

@@ -9,11 +9,12 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.type_text import type_text
 from jax2onnx_graph.facts.values import LabelledDim, dims_of
-from jax2onnx_graph.metadata import LAYOUTS_KEY, SYMBOLS_KEY, StatePair, write_states
+from jax2onnx_graph.metadata import LAYOUTS_KEY, SYMBOLS_KEY, StatePair, read_constraints, write_states
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.targets import Target
+from jax2onnx_runtime.feeds import symbol_space
 from jax2onnx_runtime.generation.signature import DecoderSignature
 
 from jax2onnx_genai._inputs import StepInputs
@@ -71,6 +72,7 @@ def genai_decoder(model: ir.Model, signature: DecoderSignature, target: Target) 
     if not isinstance(vocabulary, int):
         raise OptionError(f"The logits {logits.name}: {type_text(logits)} have no number of words as their last axis.")
     capacity = layers[0].key.capacity
+    _check_lengths(model, tokens, inputs[layers[0].key.pair.input], layers[0].key)
     rewriter = _Rewriter(model, target, tokens, caches)
     rewriter.rewrite(signature, counters, layers, logits)
     optimise(model, target)
@@ -102,6 +104,24 @@ def _checked_tokens(tokens: ir.Value, signature: DecoderSignature) -> ir.Value:
             "export a function without them; or say what they are by roles={'positions': …, 'mask': …}."
         )
     return tokens
+
+
+def _check_lengths(model: ir.Model, tokens: ir.Value, cache: ir.Value, first: Cache) -> None:
+    """Raise OptionError unless a step may take one token and several, and caches that grow may begin empty."""
+    space, length = symbol_space(model), (dims_of(tokens) or ())[1]
+    refused = [n for n in (1, 2) if isinstance(length, ir.SymbolicDim) and not space.allows({str(length): n})]
+    if refused:
+        why = " and ".join(read_constraints(model)) or "more"
+        raise OptionError(
+            f"onnxruntime-genai feeds a whole prompt, and then one token after the other, but the model is for {why}. Where the "
+            f"function asks whether there is one token, export one for that, specialize={{'{length}': 1}}: prompts are fed to it token by token."
+        )
+    places = (dims_of(cache) or ())[first.places_axis]
+    if first.capacity is None and not space.allows({str(places): 0}):
+        raise OptionError(
+            f"The cache {cache.name}: {type_text(cache)} is empty before the first step, and the model was not exported for that: "
+            f"constraints=['{places} >= 0']."
+        )
 
 
 class _Rewriter:

@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+import written_decoders
+from jax2onnx_core import to_onnx
+from jax2onnx_genai import write
+from jax2onnx_graph.errors import OptionError, SaveError
+from written_decoders import END, PAD, Runner, reference
+
+PROMPTS = [[5, 7, 11, 23], [3], [9, 8, 1]]
+TOKENS = {"eos": END, "pad": PAD, "context_length": 64}
+ALL = ["grown", "grown_heads_first", "written", "written_without_mask", "one_token"]
+# A decoder that takes neither positions nor a mask of the tokens does not know which tokens are padding.
+WITH_PADDING = ["grown", "written"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder that does not exist yet."""
+    return tmp_path / "folder"
+
+
+@pytest.fixture(scope="module", params=ALL)
+def program(request):
+    return vars(written_decoders)[request.param]()
+
+
+def test_one_text_is_that_of_jax(program, folder):
+    write(program, folder, **TOKENS)
+    assert Runner(folder).texts(PROMPTS[:1], 20) == [reference(PROMPTS[0], 20)]
+
+
+@pytest.mark.parametrize("name", WITH_PADDING)
+def test_texts_of_several_lengths_are_those_of_jax(name, folder):
+    write(vars(written_decoders)[name](), folder, **TOKENS)
+    assert Runner(folder).texts(PROMPTS, 20) == [reference(prompt, 20) for prompt in PROMPTS]
+
+
+def test_texts_of_one_length_need_no_mask(folder):
+    write(written_decoders.written_without_mask(), folder, **TOKENS)
+    prompts = [[5, 7, 11], [9, 8, 1]]
+    assert Runner(folder).texts(prompts, 20) == [reference(prompt, 20) for prompt in prompts]
+
+
+@pytest.mark.parametrize("name", WITH_PADDING)
+def test_half_precision(name, folder):
+    write(vars(written_decoders)[name](), folder, dtype="float16", **TOKENS)
+    runner = Runner(folder)
+    assert runner.types["past_key_values.0.key"] == "tensor(float16)"
+    assert runner.texts(PROMPTS, 8) == [reference(prompt, 8) for prompt in PROMPTS]
+
+
+def test_fewer_bits(folder):
+    program = written_decoders.grown()
+    write(program, folder, quantize="int4", **TOKENS)
+    session = program.quantize("int4").session(sizes={"B": 1})
+    tokens, text, past = np.array([PROMPTS[0]], np.int32), [], 0
+    for _ in range(8):
+        count = tokens.shape[1]
+        positions = past + np.arange(count, dtype=np.int32)
+        mask = np.arange(past + count) <= positions[:, None]
+        logits = session.step(tokens, positions[None], mask[None, None])["logits"]
+        past, tokens = past + count, logits[:, -1:].argmax(-1).astype(np.int32)
+        text.append(int(tokens[0, 0]))
+    assert Runner(folder).texts(PROMPTS[:1], 8) == [text]
+
+
+def test_a_program_in_fewer_bits_can_be_written_too(folder):
+    write(written_decoders.grown().quantize("float16"), folder, **TOKENS)
+    assert Runner(folder).texts(PROMPTS, 8) == [reference(prompt, 8) for prompt in PROMPTS]
+
+
+def test_a_program_without_its_function_can_be_written_too(folder):
+    write(written_decoders.grown().portable(), folder, **TOKENS)
+    assert Runner(folder).texts(PROMPTS, 8) == [reference(prompt, 8) for prompt in PROMPTS]
+
+
+def test_the_program_stays_as_it_is(folder):
+    program = written_decoders.written()
+    before = program.model_proto.SerializeToString(deterministic=True)
+    write(program, folder, **TOKENS)
+    assert program.model_proto.SerializeToString(deterministic=True) == before
+
+
+def test_the_inputs_and_outputs_are_those_of_the_runner(folder):
+    write(written_decoders.written(), folder, **TOKENS)
+    graph = onnx.load(folder / "model.onnx").graph
+    shapes = {
+        v.name: [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim]
+        for v in [*graph.input, *graph.output]
+    }
+    caches = {
+        f"{place}.{i}.{kind}": ["B", 2, "C", 8]
+        for place in ("past_key_values", "present")
+        for i in (0, 1)
+        for kind in ("key", "value")
+    }
+    tokens = {"input_ids": ["B", "T"], "attention_mask": ["B", "total"], "position_ids": ["B", "T"]}
+    assert shapes == {**tokens, **caches, "logits": ["B", "T", 40]}
+
+
+def test_the_model_is_valid(program, folder):
+    write(program, folder, **TOKENS)
+    onnx.checker.check_model(folder / "model.onnx", full_check=True)
+
+
+def test_caches_are_turned_without_a_copy(folder):
+    """What is written and what attention reads has the layout of the runner: only what is new is transposed."""
+    write(written_decoders.written(), folder, **TOKENS)
+    graph = onnx.load(folder / "model.onnx").graph
+    names = {value.name for value in [*graph.input, *graph.output]}
+    copies = [node for node in graph.node if node.op_type == "Transpose" and names & {*node.input, *node.output}]
+    assert copies == []
+
+
+def test_the_configuration(folder):
+    write(written_decoders.written(), folder, bos=1, **TOKENS)
+    content = json.loads((folder / "genai_config.json").read_text())
+    model, search = content["model"], content["search"]
+    assert {key: model[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id", "vocab_size", "context_length")} == {
+        "bos_token_id": 1, "eos_token_id": END, "pad_token_id": PAD, "vocab_size": 40, "context_length": 64,
+    }  # fmt: skip
+    decoder = model["decoder"]
+    assert (decoder["num_hidden_layers"], decoder["num_key_value_heads"], decoder["head_size"]) == (2, 2, 8)
+    assert search == {"max_length": 64, "do_sample": False, "num_beams": 1, "past_present_share_buffer": True}
+
+
+def test_caches_that_grow_share_no_memory(folder):
+    write(written_decoders.grown(), folder, **TOKENS)
+    assert Runner(folder).search["past_present_share_buffer"] is False
+
+
+def test_a_decoder_of_one_token_gets_prompts_token_by_token(folder):
+    write(written_decoders.one_token(), folder, **TOKENS)
+    assert Runner(folder).search["chunk_size"] == 1
+
+
+def test_the_context_is_at_most_the_capacity(folder):
+    program = written_decoders.written(capacity=32)
+    write(program, folder, eos=END)
+    assert Runner(folder).model["context_length"] == 32
+
+
+def test_weights_in_a_file_of_their_own(folder):
+    files = write(written_decoders.grown(), folder, external_data=True, **TOKENS)
+    assert [file.suffix for file in files] == [".json", ".onnx", ".data"]
+    assert Runner(folder).texts(PROMPTS[:1], 8) == [reference(PROMPTS[0], 8)]
+
+
+# -- the tokenizer -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    """The files of a tokenizer of 40 words."""
+    place = tmp_path / "tokenizer"
+    place.mkdir()
+    words = {f"w{i}": i for i in range(38)}
+    added = [{"id": 38, "content": "<s>"}, {"id": 39, "content": "</s>"}]
+    (place / "tokenizer.json").write_text(
+        json.dumps({"model": {"type": "WordLevel", "vocab": words}, "added_tokens": added})
+    )
+    special = {"bos_token": "<s>", "eos_token": {"content": "</s>"}, "pad_token": "w0", "model_max_length": 128}
+    (place / "tokenizer_config.json").write_text(json.dumps(special))
+    (place / "notes.txt").write_text("no part of it")
+    return place
+
+
+def test_the_files_of_the_tokenizer_are_copied(folder, tokenizer):
+    files = write(written_decoders.grown(), folder, tokenizer=tokenizer)
+    assert [file.name for file in files] == [
+        "genai_config.json",
+        "model.onnx",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ]
+    assert (folder / "tokenizer.json").read_bytes() == (tokenizer / "tokenizer.json").read_bytes()
+
+
+def test_the_tokenizer_says_which_tokens_are_special(folder, tokenizer):
+    write(written_decoders.grown(), folder, tokenizer=tokenizer)
+    model = Runner(folder).model
+    assert [model[f"{name}_token_id"] for name in ("bos", "eos", "pad")] == [38, 39, 0]
+    assert model["context_length"] == 128
+
+
+def test_the_configuration_of_a_generation_comes_first(folder, tokenizer):
+    (tokenizer / "generation_config.json").write_text(json.dumps({"eos_token_id": [39, 7]}))
+    write(written_decoders.grown(), folder, tokenizer=tokenizer)
+    assert Runner(folder).model["eos_token_id"] == [39, 7]
+
+
+def test_what_is_given_comes_before_the_files(folder, tokenizer):
+    write(written_decoders.grown(), folder, tokenizer=tokenizer, eos=[5, 6], bos=4, pad=3, context_length=16)
+    model = Runner(folder).model
+    assert [model[f"{name}_token_id"] for name in ("bos", "eos", "pad")] == [4, [5, 6], 3]
+    assert model["context_length"] == 16
+
+
+# -- what cannot be written -------------------------------------------------------------------------
+
+
+def refused(program, folder, match, **options):
+    with pytest.raises(OptionError, match=match):
+        write(program, folder, **{**TOKENS, **options})
+    assert not folder.exists()
+    assert not list(folder.parent.glob(".*"))
+
+
+def test_a_tokenizer_with_more_words_than_logits_is_an_error(folder, tokenizer):
+    content = {"model": {"vocab": {f"w{i}": i for i in range(41)}}}
+    (tokenizer / "tokenizer.json").write_text(json.dumps(content))
+    refused(written_decoders.grown(), folder, "ids up to 40, but the model has logits for 40", tokenizer=tokenizer)
+
+
+def test_a_folder_without_a_tokenizer_is_an_error(folder, tmp_path):
+    refused(written_decoders.grown(), folder, "there is no tokenizer.json", tokenizer=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"eos": None}, "give the id of the token that ends a text"),
+        ({"eos": 40}, "eos=40 is no id of the 40 tokens"),
+        ({"pad": -1}, "pad=-1 is no id"),
+        ({"context_length": None}, "context_length: give the most tokens"),
+        ({"context_length": 0}, "context_length is a number of tokens, not 0"),
+        ({"dtype": "float8"}, "dtype is 'float16'"),
+        ({"quantize": "int3"}, "There is no mode 'int3'"),
+        ({"roles": {"tokens": "none"}}, "tokens = 'none'"),
+    ],
+)
+def test_an_impossible_option_is_an_error(folder, options, match):
+    refused(written_decoders.grown(), folder, match, **options)
+
+
+def test_a_context_longer_than_the_caches_is_an_error(folder):
+    refused(
+        written_decoders.written(capacity=32),
+        folder,
+        "context_length=33, but the caches of the model have 32",
+        context_length=33,
+    )
+
+
+def test_a_folder_with_files_is_an_error(folder):
+    folder.mkdir()
+    (folder / "old").write_text("1")
+    with pytest.raises(SaveError, match="it exists"):
+        write(written_decoders.grown(), folder, **TOKENS)
+    assert [file.name for file in folder.iterdir()] == ["old"]
+
+
+CACHE, TOKEN = ("B", "S", 2, 8), (("B", "T"), "int32")
+
+
+def test_a_model_without_logits_is_an_error(folder):
+    program = to_onnx(lambda tokens, cache: cache, [TOKEN, CACHE], states={1: 0}, constraints=["S >= 0"])
+    refused(program, folder, "returns no logits")
+
+
+def test_a_model_without_caches_is_an_error(folder):
+    program = to_onnx(lambda tokens: {"logits": jnp.eye(8)[tokens]}, [TOKEN])
+    refused(program, folder, "has no caches")
+
+
+def test_recurrent_states_are_an_error(folder):
+    def step(tokens, state):
+        return jnp.eye(8)[tokens], state * 0.5 + tokens.sum()
+
+    refused(
+        to_onnx(step, [TOKEN, ("B", 8)], states={1: 1}), folder, r"state: float32\[B, 8\] is no cache of keys or values"
+    )
+
+
+def test_a_state_of_integers_that_counts_no_tokens_is_an_error(folder):
+    def step(tokens, seen, keys, values):
+        return jnp.eye(8)[tokens], seen * 2 + 1, jnp.concatenate([keys, keys[:, :0]], 1), values
+
+    program = to_onnx(step, [TOKEN, (("B",), "int32"), CACHE, CACHE], states={1: 1, 2: 2, 3: 3}, constraints=["S >= 0"])
+    refused(program, folder, "seen: int32.* is no cache of keys or values, and no number that grows")
+
+
+def test_inputs_of_no_role_are_an_error(folder):
+    def step(tokens, temperature, cache):
+        new = jnp.concatenate([cache, jnp.ones((tokens.shape[0], tokens.shape[1], 2, 8))], 1)
+        return jnp.eye(8)[tokens] / temperature, new
+
+    refused(to_onnx(step, [TOKEN, (), CACHE], states={2: 1}, constraints=["S >= 0"]), folder, "but not temperature")
+
+
+def test_one_cache_is_an_error(folder):
+    def step(tokens, cache):
+        return jnp.eye(8)[tokens], jnp.concatenate([cache, jnp.ones((tokens.shape[0], tokens.shape[1], 2, 8))], 1)
+
+    refused(
+        to_onnx(step, [TOKEN, CACHE], states={1: 1}, constraints=["S >= 0"]), folder, "are no pairs of keys and values"
+    )
+
+
+def test_caches_that_may_not_be_empty_are_an_error(folder):
+    def step(tokens, keys, values):
+        new = jnp.ones((tokens.shape[0], tokens.shape[1], 2, 8))
+        return jnp.eye(8)[tokens], jnp.concatenate([keys, new], 1), jnp.concatenate([values, new], 1)
+
+    refused(to_onnx(step, [TOKEN, CACHE, CACHE], states={1: 1, 2: 2}), folder, r"constraints=\['S >= 0'\]")
+
+
+def test_a_decoder_for_several_tokens_only_is_an_error(folder):
+    def step(tokens, keys, values):
+        new = jnp.ones((tokens.shape[0], tokens.shape[1], 2, 8))
+        return jnp.eye(8)[tokens], jnp.concatenate([keys, new], 1), jnp.concatenate([values, new], 1)
+
+    program = to_onnx(step, [TOKEN, CACHE, CACHE], states={1: 1, 2: 2}, constraints=["S >= 0", "T >= 2"])
+    refused(program, folder, r"specialize=\{'T': 1\}")
+
+
+def test_a_decoder_of_a_fixed_number_of_tokens_is_an_error(folder):
+    refused(written_decoders.written().specialize(T=4), folder, "are always 4")
+
+
+def test_a_mask_of_floats_is_an_error(folder):
+    def step(tokens, mask, keys, values):
+        new = jnp.ones((tokens.shape[0], tokens.shape[1], 2, 8))
+        return jnp.eye(8)[tokens] + mask.sum(), jnp.concatenate([keys, new], 1), jnp.concatenate([values, new], 1)
+
+    inputs = [TOKEN, ("B", "T", "S + T"), CACHE, CACHE]
+    refused(to_onnx(step, inputs, states={2: 1, 3: 2}, constraints=["S >= 0"]), folder, "may be added to the logits")
