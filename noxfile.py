@@ -26,6 +26,7 @@ PACKAGES = [
     "onnxruntime",
     "openvino",
     "ray",
+    "genai",
     "lax",
     *FRAMEWORKS,
     "functions",

@@ -27,6 +27,7 @@ TITLES = {
     "onnxruntime": "The target ONNX Runtime",
     "openvino": "The target OpenVINO",
     "ray": "Programs on a Ray cluster",
+    "genai": "Folders for onnxruntime-genai",
     "testing": "The testing kit",
     "cli": "The command line",
     **{name: f"The framework package {name}" for name in FRAMEWORKS},

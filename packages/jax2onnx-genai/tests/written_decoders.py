@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -90,6 +91,7 @@ def reference(prompt: Sequence[int], count: int) -> list[int]:
 # -- writings of a decoder --------------------------------------------------------------------------
 
 
+@functools.cache
 def grown() -> Any:
     """Caches [B, S, K, H] that grow, with positions [B, T] and a mask of booleans [B, 1, T, S + T]."""
 
@@ -107,6 +109,7 @@ def grown() -> Any:
     return to_onnx(step, inputs, constraints=["S >= 0"], states={"cache": "cache"})
 
 
+@functools.cache
 def grown_heads_first() -> Any:
     """Caches [B, K, S, H] that grow; the mask of tokens [B, S + T] of integers, the number of a first position []."""
 
@@ -124,6 +127,7 @@ def grown_heads_first() -> Any:
     return to_onnx(step, inputs, constraints=["S >= 0"], states={3: 1})
 
 
+@functools.cache
 def written(capacity: int | str = "C", batch: int | str = "B") -> Any:
     """Caches [B, C, K, H] that are written at a place, which is a state; positions [B, T], a mask of booleans [B, T, C]."""
 
@@ -142,6 +146,7 @@ def written(capacity: int | str = "C", batch: int | str = "B") -> Any:
     return to_onnx(step, inputs, constraints=[f"{capacity} >= T"], states={"state": "state"})
 
 
+@functools.cache
 def written_without_mask() -> Any:
     """Caches [B, K, C, H] that are written at a place, an argument []; the logits [B, V] of the last token."""
 
@@ -162,6 +167,7 @@ def written_without_mask() -> Any:
     return to_onnx(step, inputs, constraints=["C >= T"], states=states)
 
 
+@functools.cache
 def one_token() -> Any:
     """As `written`, for one token at a time."""
     return written().specialize(T=1)

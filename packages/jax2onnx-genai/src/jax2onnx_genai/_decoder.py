@@ -6,12 +6,14 @@ import dataclasses
 from collections.abc import Sequence
 
 from jax2onnx_graph import ir
+from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.type_text import type_text
 from jax2onnx_graph.facts.values import LabelledDim, dims_of
 from jax2onnx_graph.metadata import LAYOUTS_KEY, SYMBOLS_KEY, StatePair, read_constraints, write_states
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.passes import optimise
+from jax2onnx_graph.passes.fusion.attention.attention_layout import AttentionLayout
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.targets import Target
 from jax2onnx_runtime.feeds import symbol_space
@@ -75,6 +77,8 @@ def genai_decoder(model: ir.Model, signature: DecoderSignature, target: Target) 
     _check_lengths(model, tokens, inputs[layers[0].key.pair.input], layers[0].key)
     rewriter = _Rewriter(model, target, tokens, caches)
     rewriter.rewrite(signature, counters, layers, logits)
+    # Before transposes move: attention takes the caches as they are now.
+    AttentionLayout(target)(model)
     optimise(model, target)
     if capacity is not None:
         _check_in_place(model)
@@ -195,8 +199,43 @@ class _Rewriter:
             return before, after
         old, back = dims_of(before) or (), sorted(range(4), key=lambda axis: cache.perm[axis])
         new = ir.Value(name=before.name, type=before.type, shape=ir.Shape([old[axis] for axis in cache.perm]))
+        present = self._updated(before, after, new, cache.perm)
+        if present is None:
+            present = self._editor.after(after).transpose(after, cache.perm)
+        else:
+            self._editor.replace_value(after, self._editor.after(present).transpose(present, back))
         self._editor.replace_value(before, self._editor.after(new).transpose(new, back))
-        return new, self._editor.after(after).transpose(after, cache.perm)
+        return new, present
+
+    def _updated(self, before: ir.Value, after: ir.Value, new: ir.Value, perm: Sequence[int]) -> ir.Value | None:
+        """The update of a cache, on the cache with its axes in another order; None where no one operator is the update."""
+        node = after.producer()
+        operands = None if node is None or node.inputs[0] is not before else _operands_with_axes(node)
+        if node is None or operands is None:
+            return None
+        at, given = self._editor.before(node), list(node.inputs)
+        turned = [at.transpose(x, perm) if i in operands and x is not None else x for i, x in enumerate(given)]
+        attributes = {**attribute_values(node), "axis": perm.index(_axis(node) % len(perm))}
+        dims = dims_of(after) or ()
+        (present,) = at.emit(
+            node.op_type, [new, *turned[1:]], "", 1, None, labelled([dims[axis] for axis in perm]), attributes
+        )
+        return present
+
+
+# Operators that make the new cache of the old one, their first operand, and their default axis.
+_UPDATES = {"Concat": 0, "ScatterElements": 0, "TensorScatter": -2}
+
+
+def _operands_with_axes(node: ir.Node) -> range | None:
+    """Which operands beside the first have the axes of the cache, where the node updates one."""
+    return {"Concat": range(1, len(node.inputs)), "ScatterElements": range(1, 3), "TensorScatter": range(1, 2)}.get(
+        node.op_type
+    )
+
+
+def _axis(node: ir.Node) -> int:
+    return node.attributes["axis"].as_int() if "axis" in node.attributes else _UPDATES[node.op_type]
 
 
 # -- shared buffers -------------------------------------------------------------------------------
