@@ -55,7 +55,7 @@ BUILD_TOOLS = ["build>=1.2", "hatchling>=1.27", "packaging>=24"]
 RUFF = "ruff>=0.17,<0.18"
 TEST_TOOLS = ["pytest>=8.4", "pytest-xdist>=3.6", "hypothesis>=6.130", "onnxruntime>=1.24"]
 # What else the tests and the demo use.
-EXAMPLES = ["optax", "safetensors>=0.8", "scikit-learn"]
+EXAMPLES = ["optax", "safetensors>=0.8", "scikit-learn", "tokenizers>=0.21"]
 # What some tests need besides, and skip without: a runtime, and libraries whose functions they export.
 TESTED = ["openvino>=2025.0", "diffrax", "lineax", "optimistix"]
 

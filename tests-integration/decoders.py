@@ -14,7 +14,7 @@ from flax import linen, nnx
 
 __all__ = [
     "BATCHED_TOKENS", "VOCABULARY", "LinenDecoder", "NnxDecoder", "Params", "capacity", "capacity_masked", "causal_mask", "forward", "from_mask", "growing",
-    "growing_masked", "last_only", "make_params", "one_row", "recurrent", "recurrent_step", "reference", "rolling", "shared_start", "step_of", "windowed",
+    "growing_masked", "last_only", "make_params", "one_row", "prompts", "recurrent", "recurrent_forward", "recurrent_step", "reference", "rolling", "shared_start", "step_of", "transformer", "windowed",
 ]  # fmt: skip
 
 VOCABULARY, WIDTH, HEADS, LAYERS = 37, 16, 2, 2
@@ -281,6 +281,11 @@ def recurrent(params: Params):
     return decode
 
 
+def recurrent_forward(params: Params, tokens: jax.Array) -> jax.Array:
+    """The logits [B, T, V] of the recurrent decoder from its first state on."""
+    return recurrent(params)(tokens, jnp.zeros((len(tokens), WIDTH)))[0]["logits"]
+
+
 def recurrent_step(params: Params):
     """(tokens [B], state) → (logits [B, V], state)."""
 
@@ -303,6 +308,7 @@ class NnxDecoder(nnx.Module):
             [nnx.MultiHeadAttention(HEADS, WIDTH, decode=False, rngs=rngs) for _ in range(LAYERS)]
         )
         self.mix = nnx.List([nnx.Linear(WIDTH, WIDTH, rngs=rngs) for _ in range(LAYERS)])
+        self.head = nnx.Linear(WIDTH, VOCABULARY, rngs=rngs)
         self.length = length
 
     def __call__(self, tokens: jax.Array) -> jax.Array:
@@ -311,7 +317,7 @@ class NnxDecoder(nnx.Module):
         for attention, mix in zip(self.attention, self.mix, strict=True):
             x = x + 3 * attention(norm(x), mask=mask)
             x = x + jnp.tanh(mix(x))
-        return 3 * self.embed.attend(norm(x))
+        return self.head(norm(x))
 
     def add_cache(self) -> None:
         """From here on a call takes one token."""
@@ -327,13 +333,12 @@ class LinenDecoder(linen.Module):
 
     @linen.compact
     def __call__(self, tokens: jax.Array) -> jax.Array:
-        embed = linen.Embed(VOCABULARY, WIDTH)
-        x = 3 * embed(tokens)
+        x = 3 * linen.Embed(VOCABULARY, WIDTH)(tokens)
         mask = None if self.decode else linen.make_causal_mask(tokens)
         for _ in range(LAYERS):
             x = x + 3 * linen.MultiHeadDotProductAttention(HEADS, decode=self.decode)(norm(x), norm(x), mask=mask)
             x = x + jnp.tanh(linen.Dense(WIDTH)(x))
-        return 3 * embed.attend(norm(x))
+        return linen.Dense(VOCABULARY)(norm(x))
 
 
 def prompts(*lengths: int, seed: int = 0) -> list[list[int]]:

@@ -15,14 +15,26 @@ from jax2onnx_core.plugins.errors import ExportWarning
 from jax2onnx_graph.errors import Jax2OnnxError, VerificationError
 
 from jax2onnx_cli import __version__
-from jax2onnx_cli._commands import bisect, diff, doctor, export, inspection, new_plugin, plugins, report, run, verify
+from jax2onnx_cli._commands import (
+    bisect,
+    diff,
+    doctor,
+    export,
+    generate,
+    inspection,
+    new_plugin,
+    plugins,
+    report,
+    run,
+    verify,
+)
 from jax2onnx_cli._terminal import Result, Terminal
 
 __all__ = ["main"]
 
 COMMANDS = (
-    export.command, verify.command, bisect.command, report.command, run.command, inspection.command, diff.command,
-    plugins.command, doctor.command, new_plugin.command,
+    export.command, verify.command, bisect.command, report.command, run.command, generate.command, inspection.command,
+    diff.command, plugins.command, doctor.command, new_plugin.command,
 )  # fmt: skip
 
 _GOOD, _FAILED, _BAD_INPUT, _INTERRUPTED = 0, 1, 2, 130

@@ -65,7 +65,7 @@ class StateSizes:
     Attributes:
       sizes: those that states begin with.
       window: how many entries of a growing axis are kept, the last ones.
-      limits: how many entries a growing axis may have at most.
+      limits: how many entries a growing axis may have at most; and a capacity, which `generate` doubles up to it.
     """
 
     sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -443,7 +443,7 @@ def open_session(
         )
     _check_labels("sizes", sizes.sizes, {label for s in states.values() for label in s.labels})
     _check_labels("window", sizes.window, growing)
-    _check_labels("limits", sizes.limits, growing)
+    _check_labels("limits", sizes.limits, growing | _capacities(model, states))
     for state in states.values():
         _check_returns(state, sizes)
     first = {
@@ -451,6 +451,12 @@ def open_session(
         for name, s in states.items()
     }
     return ModelSession(model, load(pairs), interface, space, states, sizes, first)
+
+
+def _capacities(model: ir.Model, states: Mapping[str, StateType]) -> set[str]:
+    """The symbols that are sizes of states which do not grow, and not how many rows there are."""
+    rows = {str(dims[0]) for value in model.graph.inputs if value.name not in states and (dims := _dims(value))}
+    return {label for s in states.values() if s.grows is None for label in s.labels if not label.isdigit()} - rows
 
 
 def _check_labels(option: str, values: Mapping[str, int], known: set[str]) -> None:

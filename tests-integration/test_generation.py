@@ -1,0 +1,395 @@
+"""Decoders of all forms write what the same loop writes in JAX, token for token."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import decoders as d
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+from jax2onnx_core import to_onnx
+from jax2onnx_graph.errors import ContextFullError, OptionError, RuntimeInputError
+from jax2onnx_runtime.generation.decoder import Rows
+from jax2onnx_runtime.generation.results import Stop
+
+PARAMS = d.make_params()
+PROMPTS = d.prompts(5, 3, 8)
+COUNT = 10
+
+GROWING = [(("B", "S", d.HEADS, d.SIZE), "float32")] * (2 * d.LAYERS)
+CAPACITY = [(("B", "C", d.HEADS, d.SIZE), "float32")] * (2 * d.LAYERS)
+ROW = [((1, "S", d.HEADS, d.SIZE), "float32")] * (2 * d.LAYERS)
+TOKENS = d.BATCHED_TOKENS
+GROWS: dict[str, Any] = {"constraints": ["S >= 0"]}
+
+
+def masked(form: str, mask: tuple[Any, str]) -> Any:
+    return to_onnx(d.growing_masked(PARAMS, form), [TOKENS, TOKENS, mask, GROWING], states={3: 1}, **GROWS)
+
+
+#: name → the program, the sizes of a session, and how rows of different lengths are fed.
+PROGRAMS: dict[str, tuple[Callable[[], Any], dict[str, int], Rows]] = {
+    "growing": (lambda: to_onnx(d.growing(PARAMS), [TOKENS, GROWING], states={1: 1}, **GROWS), {"B": 1}, Rows.SAME),
+    "last token only": (
+        lambda: to_onnx(d.last_only(PARAMS), [TOKENS, GROWING], states={1: 1}, **GROWS), {"B": 1}, Rows.SAME,
+    ),
+    "one row": (
+        lambda: to_onnx(d.one_row(PARAMS), [(("T",), "int32"), ROW], states={1: 1}, **GROWS), {}, Rows.SAME,
+    ),
+    "padding mask": (lambda: masked("padding", (("B", "S + T"), "bool")), {"B": 1}, Rows.PADDED),
+    "padding mask of integers": (lambda: masked("padding", (("B", "S + T"), "int32")), {"B": 1}, Rows.PADDED),
+    "added mask": (lambda: masked("added", (("B", 1, "T", "S + T"), "float32")), {"B": 1}, Rows.PADDED),
+    "mask of ones": (lambda: masked("ones", (("B", 1, "T", "S + T"), "float32")), {"B": 1}, Rows.PADDED),
+    "mask of all rows": (lambda: masked("shared", (("T", "S + T"), "bool")), {"B": 1}, Rows.SAME),
+    "positions from the mask": (
+        lambda: to_onnx(d.from_mask(PARAMS), [TOKENS, (("B", "S + T"), "int32"), GROWING], states={2: 1}, **GROWS),
+        {"B": 1}, Rows.SAME,
+    ),
+    "capacity": (lambda: to_onnx(d.capacity(PARAMS), [TOKENS, TOKENS, CAPACITY], states={2: 1}), {"B": 1, "C": 4}, Rows.OWN),
+    "capacity with one position": (
+        lambda: to_onnx(d.shared_start(PARAMS), [TOKENS, ((), "int32"), CAPACITY], states={2: 1}, constraints=["C >= T"]),
+        {"B": 1, "C": 8}, Rows.SAME,
+    ),
+    "capacity with mask and counter": (
+        lambda: to_onnx(
+            d.capacity_masked(PARAMS), [TOKENS, TOKENS, (("B", 1, "T", "C"), "bool"), ((), "int32"), CAPACITY],
+            states={3: 1, 4: 2}, constraints=["C >= T"],
+        ),
+        {"B": 1, "C": 4}, Rows.PADDED,
+    ),
+    "without states": (lambda: to_onnx(functools.partial(d.forward, PARAMS), [TOKENS]), {}, Rows.SAME),
+}  # fmt: skip
+
+
+@functools.cache
+def exported(name: str) -> Any:
+    return PROGRAMS[name][0]()
+
+
+def opened(name: str, **options: Any) -> Any:
+    return exported(name).session(**{"sizes": PROGRAMS[name][1], "threads": 1, **options})
+
+
+@functools.cache
+def wanted(prompt: tuple[int, ...], count: int = COUNT) -> list[int]:
+    return d.reference(PARAMS, list(prompt), count)
+
+
+def all_wanted(prompts: list[list[int]] = PROMPTS, count: int = COUNT) -> list[list[int]]:
+    return [wanted(tuple(prompt), count) for prompt in prompts]
+
+
+# -- greedy ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_greedy_writes_the_tokens_of_the_loop_in_jax(name):
+    assert opened(name).generate(PROMPTS, max_new_tokens=COUNT).ids == all_wanted()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_rows_of_different_lengths_are_fed_as_the_model_can_express_it(name):
+    assert opened(name).generator(None, {}).decoder.traits.rows is PROGRAMS[name][2]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_prompt_is_fed_in_parts(name):
+    session = opened(name)
+    assert session.generate(PROMPTS, max_new_tokens=COUNT, prefill_chunk=3).ids == all_wanted()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_conversation_goes_on(name):
+    session = opened(name)
+    first = session.generate(PROMPTS, max_new_tokens=4).ids
+    further = d.prompts(2, 4, 1, seed=1)
+    whole = [[*a, *b, *c] for a, b, c in zip(PROMPTS, first, further, strict=True)]
+    assert session.generate(further, max_new_tokens=COUNT).ids == all_wanted(whole)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_rows_that_ended_earlier_go_on_in_the_next_turn(name):
+    session, expected = opened(name), all_wanted()
+    stops = [expected[0][3], expected[1][0]]
+    first = session.generate(PROMPTS, max_new_tokens=COUNT, stop=stops)
+    assert Stop.TOKEN in first.stops
+    whole = [[*a, *b, 5] for a, b in zip(PROMPTS, first.ids, strict=True)]
+    assert session.generate([[5]] * 3, max_new_tokens=4).ids == all_wanted(whole, 4)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_is_forgotten_has_no_effect(name):
+    session = opened(name)
+    first = session.generate(PROMPTS[0], max_new_tokens=COUNT).ids[0]
+    session.rewind(7)
+    whole = [*PROMPTS[0], *first[: COUNT - 7], 9, 8]
+    assert session.generate([9, 8], max_new_tokens=6).ids == all_wanted([whole], 6)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_after_a_rewind_the_same_is_written_again(name):
+    session = opened(name)
+    first = session.generate(PROMPTS, max_new_tokens=COUNT).ids
+    session.rewind(4)
+    assert session.generate([[], [], []], max_new_tokens=4).ids == [ids[-4:] for ids in first]
+
+
+# -- windows --------------------------------------------------------------------------------
+
+
+def test_a_window_with_positions_and_mask_is_that_of_attention():
+    session = exported("mask of all rows").session(sizes={"B": 1}, window={"S": 6}, threads=1)
+    near = d.windowed(PARAMS, 6)
+    assert session.generate(PROMPTS, max_new_tokens=COUNT).ids == [d.reference(PARAMS, p, COUNT, near) for p in PROMPTS]
+
+
+def test_a_window_without_a_mask_is_that_of_a_loop_that_cuts_its_caches():
+    session = opened("growing", window={"S": 6})
+    assert session.generate(PROMPTS, max_new_tokens=COUNT).ids == [cut_loop(prompt, 6) for prompt in PROMPTS]
+
+
+def cut_loop(prompt: list[int], window: int) -> list[int]:
+    caches, tokens = [jnp.zeros((1, 0, d.HEADS, d.SIZE))] * (2 * d.LAYERS), list(prompt)
+    for place in range(len(prompt) + COUNT - 1):
+        outputs, caches = d.growing(PARAMS)(jnp.array([[tokens[place]]]), caches)
+        caches = [cache[:, -window:] for cache in caches]
+        if place + 1 == len(tokens):
+            tokens.append(int(outputs["logits"][0, -1].argmax()))
+    return tokens[len(prompt) :]
+
+
+def test_a_rolling_cache_forgets_and_is_run_anew_after_a_rewind():
+    caches = [(("B", 7, d.HEADS, d.SIZE), "float32")] * (2 * d.LAYERS)
+    program = to_onnx(d.rolling(PARAMS, 7), [(("B", 1), "int32"), ((), "int32"), caches], states={2: 1})
+    session, near = program.session(sizes={"B": 1}, threads=1), d.windowed(PARAMS, 6)
+    first = session.generate(PROMPTS[2], max_new_tokens=COUNT).ids[0]
+    assert first == d.reference(PARAMS, PROMPTS[2], COUNT, near)
+    session.rewind(5)
+    assert session.generate([3], max_new_tokens=5).ids == [d.reference(PARAMS, [*PROMPTS[2], *first[:5], 3], 5, near)]
+
+
+# -- recurrent models, and layers of frameworks -----------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["tokens", "one token"])
+def test_a_recurrent_model_writes_the_tokens_of_the_loop_in_jax(form):
+    state = (("B", d.WIDTH), "float32")
+    decode, tokens = (d.recurrent, TOKENS) if form == "tokens" else (d.recurrent_step, (("B",), "int32"))
+    session = to_onnx(decode(PARAMS), [tokens, state], states={1: 1}).session(sizes={"B": 1}, threads=1)
+    expected = [d.reference(PARAMS, prompt, COUNT, d.recurrent_forward) for prompt in PROMPTS]
+    assert session.generate(PROMPTS, max_new_tokens=COUNT).ids == expected
+    session.rewind(3)
+    assert session.generate([[]] * 3, max_new_tokens=3).ids == [ids[-3:] for ids in expected]
+
+
+@functools.cache
+def nnx_decoder() -> tuple[Any, list[list[int]]]:
+    """The program of a decoder with a cache of 24 places, and what it writes in JAX."""
+    model = d.NnxDecoder(nnx.Rngs(0), 24)
+    expected = [d.reference({}, prompt, COUNT, lambda _, tokens: model(tokens)) for prompt in PROMPTS]
+    model.add_cache()
+    return to_onnx(model, [((1, 1), "int32")], states=nnx.Cache), expected
+
+
+def test_attention_of_nnx_with_its_own_cache_writes_the_tokens_of_the_loop_in_jax():
+    program, expected = nnx_decoder()
+    session = program.session(threads=1)
+    assert session.generate(PROMPTS, max_new_tokens=COUNT).ids == expected
+    session.rewind(4)
+    assert session.generate([[]] * 3, max_new_tokens=4).ids == [ids[-4:] for ids in expected]
+
+
+def test_a_cache_of_a_fixed_size_is_not_written_past_its_end():
+    session = nnx_decoder()[0].session(threads=1)
+    result = session.generate(PROMPTS[2], max_new_tokens=99)
+    assert (len(result.ids[0]), result.stops) == (24 - len(PROMPTS[2]) + 1, [Stop.CONTEXT])
+    with pytest.raises(ContextFullError, match="The context is full: the caches have 24 places, but"):
+        session.generate([1, 2, 3])
+    session.rewind(10)
+    assert session.generate([], max_new_tokens=10).ids[0] == result.ids[0][-10:]
+
+
+def test_attention_of_linen_with_its_own_cache_writes_the_tokens_of_the_loop_in_jax():
+    model, decoder = d.LinenDecoder(), d.LinenDecoder(decode=True)
+    variables = model.init(jax.random.key(0), jnp.ones((1, 20), int))
+    cache = decoder.init(jax.random.key(0), jnp.ones((1, 20), int))["cache"]
+    program = to_onnx((decoder, {**variables, "cache": cache}), [((1, 1), "int32")], states="cache")
+    expected = [d.reference({}, p, COUNT, lambda _, tokens: model.apply(variables, tokens)) for p in PROMPTS]
+    assert program.session(threads=1).generate(PROMPTS, max_new_tokens=COUNT).ids == expected
+
+
+# -- room -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["capacity", "capacity with one position", "capacity with mask and counter"])
+def test_a_capacity_doubles_up_to_its_limit(name):
+    session = opened(name, limits={"C": 20})
+    result = session.generate(PROMPTS[2], max_new_tokens=99)
+    assert (result.stops, len(result.ids[0])) == ([Stop.CONTEXT], 20 - len(PROMPTS[2]) + 1)
+    assert result.ids == all_wanted([PROMPTS[2]], len(result.ids[0]))
+    assert session.state["caches.0"].shape[1] == 20
+
+
+def test_growing_caches_end_at_their_limit():
+    session = opened("growing", limits={"S": 12})
+    result = session.generate(PROMPTS[0], max_new_tokens=99)
+    assert (result.stops, len(result.ids[0])) == ([Stop.CONTEXT], 12 - len(PROMPTS[0]) + 1)
+
+
+@pytest.mark.parametrize(("name", "label"), [("growing", "S"), ("capacity", "C")])
+def test_a_prompt_without_room_is_refused_and_the_session_goes_on(name, label):
+    session = opened(name, limits={label: 12})
+    first = session.generate(PROMPTS[0], max_new_tokens=2).ids[0]
+    with pytest.raises(ContextFullError, match="The context is full"):
+        session.generate([1] * 20)
+    assert session.generate([4], max_new_tokens=3).ids == all_wanted([[*PROMPTS[0], *first, 4]], 3)
+
+
+# -- sampling, beams and drafts ------------------------------------------------------------------
+
+
+def test_sampling_is_reproducible_and_the_same_in_a_batch_and_apart():
+    options: dict[str, Any] = {"temperature": 0.8, "top_k": 12, "top_p": 0.95, "seed": 3, "max_new_tokens": COUNT}
+    together = opened("padding mask").generate(PROMPTS, **options).ids
+    assert together == opened("growing").generate(PROMPTS, **options).ids
+    assert together != all_wanted()
+
+
+def test_sampling_draws_from_the_probabilities_of_jax():
+    """The next token after a prompt, drawn by 4000 rows, is as frequent as JAX says."""
+    session, rows = opened("capacity"), 4000
+    ids = session.generate([PROMPTS[0]] * rows, temperature=1.3, seed=0, max_new_tokens=1).ids
+    logits = d.forward(PARAMS, jnp.array([PROMPTS[0]]))[0, -1]
+    found = np.bincount([row[0] for row in ids], minlength=d.VOCABULARY) / rows
+    np.testing.assert_allclose(found, jax.nn.softmax(logits / 1.3), atol=0.03)
+
+
+def beams_in_jax(prompt: list[int], width: int, penalty: float, stop: int) -> tuple[list[int], float]:
+    """A search that computes all logits anew for each continuation."""
+    live: list[tuple[float, list[int]]] = [(0.0, [])]
+    finished: list[tuple[float, list[int]]] = []
+    for length in range(1, COUNT + 1):
+        successors = []
+        for score, ids in live:
+            row = [*prompt, *ids]
+            logits = d.forward(PARAMS, jnp.array([row + [0] * (30 - len(row))]))[0, len(row) - 1]
+            logs = np.asarray(jax.nn.log_softmax(logits), np.float64)
+            successors += [(score + logs[token], [*ids, token]) for token in range(d.VOCABULARY)]
+        best = sorted(successors, key=lambda one: -one[0])[: 2 * width]
+        finished += [(s / length**penalty, ids) for s, ids in best[:width] if ids[-1] == stop]
+        finished = sorted(finished, key=lambda one: -one[0])[:width]
+        live = [one for one in best if one[1][-1] != stop][:width]
+        if len(finished) == width and finished[-1][0] >= live[0][0] / length**penalty:
+            break
+    else:
+        finished += [(s / COUNT**penalty, ids) for s, ids in live]
+    score, ids = max(finished)
+    return [int(token) for token in ids], score
+
+
+@pytest.mark.parametrize("name", ["growing", "capacity", "padding mask"])
+@pytest.mark.parametrize(("width", "penalty"), [(2, 1.0), (4, 0.0), (4, 2.0)])
+def test_beams_find_what_the_search_in_jax_finds(name, width, penalty):
+    session = opened(name)
+    result = session.generate(PROMPTS, beams=width, length_penalty=penalty, stop=23, max_new_tokens=COUNT)
+    expected = [beams_in_jax(prompt, width, penalty, 23) for prompt in PROMPTS]
+    assert result.ids == [ids for ids, _ in expected]
+    np.testing.assert_allclose([w.score for w in result.sequences], [score for _, score in expected], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["growing", "capacity", "padding mask", "capacity with mask and counter"])
+@pytest.mark.parametrize("draft", ["itself", "another"])
+def test_a_draft_changes_nothing_but_the_number_of_runs(name, draft):
+    params = (
+        PARAMS
+        if draft == "itself"
+        else {k: v + 0.1 * jax.random.normal(jax.random.key(1), v.shape) for k, v in PARAMS.items()}
+    )
+    small = to_onnx(d.growing(params), [TOKENS, GROWING], states={1: 1}, **GROWS).session(sizes={"B": 1}, threads=1)
+    session = opened(name)
+    result = session.generate(PROMPTS, max_new_tokens=COUNT, draft=small, draft_tokens=3)
+    assert result.ids == all_wanted()
+    assert 0 < result.accept_rate <= 1 if draft == "another" else result.accept_rate == 1
+    whole = [[*prompt, *ids, 7] for prompt, ids in zip(PROMPTS, result.ids, strict=True)]
+    assert session.generate([[7]] * 3, max_new_tokens=3, draft=small).ids == all_wanted(whole, 3)
+
+
+def test_a_recurrent_model_goes_back_to_what_it_was_before_wrong_drafts():
+    state = (("B", d.WIDTH), "float32")
+    program = to_onnx(d.recurrent(PARAMS), [TOKENS, state], states={1: 1})
+    small = opened("growing")
+    result = program.session(sizes={"B": 1}, threads=1).generate(PROMPTS, max_new_tokens=COUNT, draft=small)
+    assert result.ids == [d.reference(PARAMS, prompt, COUNT, d.recurrent_forward) for prompt in PROMPTS]
+    assert result.accept_rate < 0.9
+
+
+def test_the_repetition_penalty_counts_drafted_tokens():
+    options: dict[str, Any] = {"max_new_tokens": COUNT, "repetition_penalty": 1.7}
+    expected = opened("growing").generate(PROMPTS, **options).ids
+    assert expected != all_wanted()
+    assert opened("growing").generate(PROMPTS, draft=opened("padding mask"), **options).ids == expected
+
+
+@pytest.mark.parametrize("name", ["last token only", "one row"])
+def test_what_the_model_does_not_offer_is_refused(name):
+    options: dict[str, Any] = {"draft": opened("growing")} if name == "last token only" else {"beams": 2}
+    message = "it has to look at several" if name == "last token only" else "beams are further ones"
+    with pytest.raises(OptionError, match=message):
+        opened(name).generate(PROMPTS[0], **options)
+
+
+# -- the session ------------------------------------------------------------------------------
+
+
+def test_pieces_come_as_they_are_written():
+    session = opened("growing")
+    stream = session.stream(PROMPTS[0], max_new_tokens=COUNT)
+    assert [next(stream).token for _ in range(3)] == wanted(tuple(PROMPTS[0]))[:3]
+    assert stream.result.ids == all_wanted([PROMPTS[0]])
+
+
+def test_what_was_written_of_a_stream_that_is_left_is_in_the_conversation():
+    session = opened("growing")
+    stream = session.stream(PROMPTS[0], max_new_tokens=COUNT)
+    first = [next(stream).token for _ in range(3)]
+    assert session.generate([6], max_new_tokens=4).ids == all_wanted([[*PROMPTS[0], *first, 6]], 4)
+    with pytest.raises(RuntimeInputError, match="this stream cannot go on"):
+        next(stream)
+
+
+def test_a_session_that_was_reset_begins_anew():
+    session = opened("capacity")
+    session.generate(PROMPTS, max_new_tokens=3)
+    session.reset()
+    assert session.generate(PROMPTS[1], max_new_tokens=COUNT).ids == all_wanted([PROMPTS[1]])
+
+
+def test_states_that_were_changed_by_hand_are_refused():
+    session = opened("growing")
+    session.generate(PROMPTS[0], max_new_tokens=3)
+    session.step(np.ones((1, 1), np.int32))
+    with pytest.raises(RuntimeInputError, match="it is not known of which tokens they are"):
+        session.generate([1])
+
+
+def test_the_saved_states_are_those_of_the_tokens():
+    session = opened("growing")
+    session.generate(PROMPTS[0], max_new_tokens=3)
+    assert session.state["caches.0"].shape == (1, len(PROMPTS[0]) + 2, d.HEADS, d.SIZE)
+    session.rewind(4)
+    assert session.state["caches.0"].shape == (1, len(PROMPTS[0]) - 1, d.HEADS, d.SIZE)
+
+
+def test_a_program_without_its_function_writes_the_same():
+    session = exported("padding mask").portable().session(sizes={"B": 1}, threads=1)
+    assert session.generate(PROMPTS, max_new_tokens=COUNT).ids == all_wanted()
+
+
+def test_a_model_of_fewer_bits_writes():
+    session = exported("growing").quantize("int8").session(sizes={"B": 1}, threads=1)
+    assert len(session.generate(PROMPTS[0], max_new_tokens=4).ids[0]) == 4
