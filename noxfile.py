@@ -205,7 +205,7 @@ def ray(session: nox.Session) -> None:
 
 
 # What each script of tests-integration/runners needs besides the packages of this repository.
-RUNNERS = {"genai": ["onnxruntime-genai==0.18.*"]}
+RUNNERS = {"genai": ["onnxruntime-genai==0.18.*", "google-tunix"]}
 
 
 @nox.session(python=OLDEST_PYTHON, tags=["nightly"])
@@ -213,7 +213,10 @@ RUNNERS = {"genai": ["onnxruntime-genai==0.18.*"]}
 def runners(session: nox.Session, runner: str) -> None:
     """Folders for other runners, run by these: compared with JAX, timed, and written as rows of docs/runners.md."""
     install_workspace(session, *RUNNERS[runner])
-    session.run("python", str(INTEGRATION / "runners" / f"{runner}.py"), *session.posargs)
+    # The models of onnxruntime-genai's builder, where `rivals` has written them.
+    rivals = session.cache_dir / "rivals"
+    options = [f"--rivals={rivals}"] if runner == "genai" and rivals.exists() else []
+    session.run("python", str(INTEGRATION / "runners" / f"{runner}.py"), *options, *session.posargs)
 
 
 @nox.session(tags=["nightly"])

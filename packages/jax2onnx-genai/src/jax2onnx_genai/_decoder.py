@@ -20,6 +20,7 @@ from jax2onnx_runtime.feeds import symbol_space
 from jax2onnx_runtime.generation.signature import DecoderSignature
 
 from jax2onnx_genai._inputs import StepInputs
+from jax2onnx_genai._rotary_layout import RotaryLayout
 from jax2onnx_genai._states import Cache, Counter, Layer, layers_of, states_of
 
 __all__ = ["GenaiDecoder", "genai_decoder"]
@@ -79,6 +80,7 @@ def genai_decoder(model: ir.Model, signature: DecoderSignature, target: Target) 
     rewriter.rewrite(signature, counters, layers, logits)
     # Before transposes move: attention takes the caches as they are now.
     AttentionLayout(target)(model)
+    RotaryLayout(target)(model)
     optimise(model, target)
     if capacity is not None:
         _check_in_place(model)
@@ -204,8 +206,20 @@ class _Rewriter:
             present = self._editor.after(after).transpose(after, cache.perm)
         else:
             self._editor.replace_value(after, self._editor.after(present).transpose(present, back))
+        self._measure(before, new, cache.perm)
         self._editor.replace_value(before, self._editor.after(new).transpose(new, back))
         return new, present
+
+    def _measure(self, before: ir.Value, new: ir.Value, perm: Sequence[int]) -> None:
+        """Let what reads the size of a cache along an axis read it of the cache with its axes in another order."""
+        for use in before.uses():
+            node = use.node
+            if node.op_type != "Shape" or "start" not in node.attributes or "end" not in node.attributes:
+                continue
+            start, end = (node.attributes[name].as_int() for name in ("start", "end"))
+            if 0 <= start == end - 1:
+                axis = perm.index(start)
+                self._editor.replace(node, self._editor.after(new).op.Shape(new, start=axis, end=axis + 1))
 
     def _updated(self, before: ir.Value, after: ir.Value, new: ir.Value, perm: Sequence[int]) -> ir.Value | None:
         """The update of a cache, on the cache with its axes in another order; None where no one operator is the update."""
