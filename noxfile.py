@@ -382,7 +382,8 @@ def types(session: nox.Session) -> None:
     session.run(*mypy, *[str(package(name) / "src") for name in PACKAGES], str(third_party / "src"))
     for root in [*[package(name) / "tests" for name in PACKAGES], ROOT / "tests-integration", ROOT / "tools"]:
         files = [str(file) for file in sorted(root.rglob("*.py")) if third_party not in file.parents]
-        path = os.pathsep.join(dict.fromkeys([str(root), str(ROOT / "tools")]))  # some tests import tools
+        # Some tests import tools, the scripts of runners each other.
+        path = os.pathsep.join(dict.fromkeys([str(root), str(ROOT / "tools"), str(INTEGRATION / "runners")]))
         session.run(*mypy, *TEST_TYPES, *files, env={"MYPYPATH": path})
 
 

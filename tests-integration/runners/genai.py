@@ -23,6 +23,7 @@ import numpy as np
 import onnxruntime_genai as genai
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_genai import write
+from jax2onnx_runtime.quantization import Mode
 from table import Row
 from table import write as write_rows
 from tunix_decoders import CAPACITY, DECODERS, PAD, WORDS, Decoder
@@ -158,7 +159,8 @@ def timed(rivals: Path) -> Iterator[Row]:
     states = {2 + i: 1 + i for i in range(jax_decoders.STATES)}
     program = to_onnx(step, [((1, "T"), "int32"), ((), "int32"), *caches], states=states, constraints=["C >= T"])
     prompt = np.random.default_rng(0).integers(2, jax_decoders.WORDS, PROMPT).tolist()
-    for precision, mode, name in (("float32", None, "qwen-genai"), ("int4", "int4", "qwen-genai-int4")):
+    modes: dict[str, Mode | None] = {"qwen-genai": None, "qwen-genai-int4": "int4"}
+    for name, mode in modes.items():
         if not (rivals / name / "model.onnx").exists():
             continue
         with tempfile.TemporaryDirectory() as parent:
@@ -167,7 +169,7 @@ def timed(rivals: Path) -> Iterator[Row]:
             theirs = on_one_thread(rivals / name, Path(parent) / "theirs")
             found, mine, other = ratio(ours, theirs, prompt)
         speed = f"{found:.2f} of the time of the builder's model for a token ({mine:.1f} and {other:.1f} ms)"
-        yield Row(f"8 layers of width 1024, {precision}", RUNNER, "", speed)
+        yield Row(f"8 layers of width 1024, {mode or 'float32'}", RUNNER, "", speed)
 
 
 def main() -> None:

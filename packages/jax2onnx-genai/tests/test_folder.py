@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +15,7 @@ from jax2onnx_graph.errors import OptionError, SaveError
 from written_decoders import END, PAD, Runner, reference
 
 PROMPTS = [[5, 7, 11, 23], [3], [9, 8, 1]]
-TOKENS = {"eos": END, "pad": PAD, "context_length": 64}
+TOKENS: dict[str, Any] = {"eos": END, "pad": PAD, "context_length": 64}
 ALL = ["grown", "grown_heads_first", "written", "written_without_mask", "one_token"]
 # A decoder that takes neither positions nor a mask of the tokens does not know which tokens are padding.
 WITH_PADDING = ["grown", "written"]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from jax2onnx_runtime.folders import FolderOption, FolderWriters, complete_folde
 
 class Writer:
     description = "a runner of tests"
-    options = (
+    options: Sequence[FolderOption] = (
         FolderOption("vocabulary", Path, "The words."), FolderOption("context_length", int, "How many words."),
         FolderOption("shape", str, "A shape.", choices=("round", "square")),
         FolderOption("end", int, "The last word.", is_list=True), FolderOption("strict", bool, "Whether it is strict."),
