@@ -14,11 +14,13 @@ from jax2onnx_graph.metadata import LAYOUTS_KEY, SYMBOLS_KEY, StatePair, read_co
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.passes.fusion.attention.attention_layout import AttentionLayout
+from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.targets import Target
 from jax2onnx_runtime.feeds import symbol_space
 from jax2onnx_runtime.generation.signature import DecoderSignature
 
+from jax2onnx_genai._grouped_queries import DOMAIN, GroupQueries
 from jax2onnx_genai._inputs import StepInputs
 from jax2onnx_genai._rotary_layout import RotaryLayout
 from jax2onnx_genai._states import Cache, Counter, Layer, layers_of, states_of
@@ -55,13 +57,16 @@ class GenaiDecoder:
     takes_one_token: bool
 
 
-def genai_decoder(model: ir.Model, signature: DecoderSignature, target: Target) -> GenaiDecoder:
+def genai_decoder(
+    model: ir.Model, signature: DecoderSignature, target: Target, *, groups_queries: bool = True
+) -> GenaiDecoder:
     """The decoder with other inputs and outputs; the model is changed.
 
     Args:
       model: the model of a decoder.
       signature: its inputs and outputs.
       target: what the model was made for.
+      groups_queries: whether attention may become ONNX Runtime's own operator for it, which is not converted to half precision.
 
     Raises:
       OptionError: its inputs or states are none that onnxruntime-genai has.
@@ -80,6 +85,9 @@ def genai_decoder(model: ir.Model, signature: DecoderSignature, target: Target) 
     rewriter.rewrite(signature, counters, layers, logits)
     # Before transposes move: attention takes the caches as they are now.
     AttentionLayout(target)(model)
+    RemoveDeadNodes(target)(model)
+    if groups_queries and GroupQueries(target)(model).modified:
+        model.opset_imports[DOMAIN] = 1
     RotaryLayout(target)(model)
     optimise(model, target)
     if capacity is not None:
@@ -254,8 +262,13 @@ def _axis(node: ir.Node) -> int:
 
 # -- shared buffers -------------------------------------------------------------------------------
 
-# Kernels of ONNX Runtime that write into the memory of their first operand if that is the memory of the result, too.
-_IN_PLACE = frozenset({"ScatterElements", "ScatterND", "TensorScatter"})
+# Kernels of ONNX Runtime that write into the memory of an operand if that is the memory of a result, too: operand → result.
+_IN_PLACE = {
+    "ScatterElements": {0: 0},
+    "ScatterND": {0: 0},
+    "TensorScatter": {0: 0},
+    "GroupQueryAttention": {3: 1, 4: 2},
+}
 
 
 def _check_in_place(model: ir.Model) -> None:
@@ -265,7 +278,7 @@ def _check_in_place(model: ir.Model) -> None:
         past = inputs[(output.name or "").replace(PRESENT, PAST)]
         node = output.producer()
         readers = {use.node for use in past.uses() if use.node.op_type not in ("Shape", "Size")}
-        if node is None or (node in readers and (node.op_type not in _IN_PLACE or node.inputs[0] is not past)):
+        if node is None or (node in readers and not _is_in_place(node, past, output)):
             reason = "is no update that works in place"
         elif not readers - {node} <= _needed_by(node):
             reason = "may be written before the old one has been read"
@@ -275,6 +288,12 @@ def _check_in_place(model: ir.Model) -> None:
             f"onnxruntime-genai lets caches of a fixed capacity share their memory, but the new value of {past.name} {reason}: "
             "write the new keys and values with jax.lax.dynamic_update_slice and let attention read what that returns."
         )
+
+
+def _is_in_place(node: ir.Node, past: ir.Value, present: ir.Value) -> bool:
+    """Whether a node writes the new value of a cache into the memory of the old one, which it reads nowhere else."""
+    places = _IN_PLACE.get(node.op_type, {})
+    return [places.get(i) for i, value in enumerate(node.inputs) if value is past] == [node.outputs.index(present)]
 
 
 def _needed_by(node: ir.Node) -> set[ir.Node]:

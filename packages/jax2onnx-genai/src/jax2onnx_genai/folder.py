@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GenaiWriter", "write", "writer"]
 
+_HALF = ("float16", "bfloat16")
 _MODEL, _CONFIGURATION = "model.onnx", "genai_config.json"
 
 
@@ -66,13 +67,14 @@ def write(
     _check_dtype(dtype)
     portable = program.portable()
     model = portable.model.clone()
-    decoder = genai_decoder(model, decoder_signature(model, roles), portable.target)
+    is_half = not {quantize, dtype}.isdisjoint(_HALF)
+    decoder = genai_decoder(model, decoder_signature(model, roles), portable.target, groups_queries=not is_half)
     files = None if tokenizer is None else TokenizerFiles.of(Path(tokenizer), decoder.vocabulary)
     tokens = _special_tokens(files, eos, bos, pad, decoder.vocabulary)
     length = _context_length(context_length, files, decoder.capacity)
     for mode in (quantize, dtype):
         if mode is not None:
-            request = Quantization(mode, keep_io_types=mode not in ("float16", "bfloat16"))  # type: ignore[arg-type]  # it checks
+            request = Quantization(mode, keep_io_types=mode not in _HALF)  # type: ignore[arg-type]  # it checks
             model = portable.runtime.quantize(model, request, portable.target)
     decoder = dataclasses.replace(decoder, model=model)
     with complete_folder(folder) as part:
