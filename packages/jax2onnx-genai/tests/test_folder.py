@@ -75,6 +75,12 @@ def test_attention_to_a_window_stays(folder):
     assert Runner(folder).texts(PROMPTS[:1], 20) == [reference(PROMPTS[0], 20, window=3)]
 
 
+@pytest.mark.parametrize("changed", [{"ahead": 1}, {"gap": 1}])
+def test_attention_to_other_places_stays(folder, changed):
+    write(written_decoders.written_at_place(**changed), folder, **TOKENS)
+    assert "GroupQueryAttention" not in operators(folder)
+
+
 def test_attention_that_hides_padding_stays(folder):
     write(written_decoders.written(), folder, **TOKENS)
     assert "GroupQueryAttention" not in operators(folder)
@@ -140,9 +146,10 @@ def test_the_model_is_valid(program, folder):
     onnx.checker.check_model(folder / "model.onnx", full_check=True)
 
 
-def test_caches_are_turned_without_a_copy(folder):
+@pytest.mark.parametrize("name", ["grown", "grown_heads_first", "written", "written_without_mask"])
+def test_caches_are_turned_without_a_copy(name, folder):
     """What is written and what attention reads has the layout of the runner: only what is new is transposed."""
-    write(written_decoders.written(), folder, **TOKENS)
+    write(vars(written_decoders)[name](), folder, **TOKENS)
     graph = onnx.load(folder / "model.onnx").graph
     names = {value.name for value in [*graph.input, *graph.output]}
     copies = [node for node in graph.node if node.op_type == "Transpose" and names & {*node.input, *node.output}]

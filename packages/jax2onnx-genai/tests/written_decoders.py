@@ -168,18 +168,24 @@ def written_without_mask() -> Any:
 
 
 @functools.cache
-def written_at_place(window: int | None = None) -> Any:
-    """Caches [B, C, K, H] that are written at a place, an argument []; a mask made of it, of the last `window` places if given."""
+def written_at_place(window: int | None = None, ahead: int = 0, gap: int = 0) -> Any:
+    """Caches [B, C, K, H] that are written at a place, an argument [], and attention to all places up to it.
+
+    Args:
+      window: only the last so many places are seen.
+      ahead: how many later places are seen, too.
+      gap: how many places behind it the caches are written.
+    """
 
     def step(tokens, place, cache):
         positions = place + jnp.arange(tokens.shape[1])
         places = jnp.arange(cache[0]["key"].shape[1])
-        mask = places <= positions[:, None]
+        mask = places <= positions[:, None] + ahead if ahead else places <= positions[:, None]
         if window is not None:
             mask &= places > positions[:, None] - window
 
         def extend(old, x):
-            return jax.lax.dynamic_update_slice(old, x, (0, place, 0, 0))
+            return jax.lax.dynamic_update_slice(old, x, (0, place + gap if gap else place, 0, 0))
 
         return decoded(tokens, positions[None], mask[None, None], cache, extend)
 
