@@ -18,6 +18,7 @@ from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.patterns import operation, permutation_of
 from jax2onnx_graph.targets import Target
+from jax2onnx_graph.traversal import needed_by
 from jax2onnx_runtime.feeds import symbol_space
 from jax2onnx_runtime.generation.signature import DecoderSignature
 
@@ -299,7 +300,7 @@ def _check_in_place(model: ir.Model) -> None:
         readers = {use.node for use in past.uses() if use.node.op_type not in ("Shape", "Size")}
         if node is None or (node in readers and not _is_in_place(node, past, output)):
             reason = "is no update that works in place"
-        elif not readers - {node} <= _needed_by(node):
+        elif not readers - {node} <= needed_by(node):
             reason = "may be written before the old one has been read"
         else:
             continue
@@ -313,16 +314,3 @@ def _is_in_place(node: ir.Node, past: ir.Value, present: ir.Value) -> bool:
     """Whether a node writes the new value of a cache into the memory of the old one, which it reads nowhere else."""
     places = _IN_PLACE.get(node.op_type, {})
     return [places.get(i) for i, value in enumerate(node.inputs) if value is past] == [node.outputs.index(present)]
-
-
-def _needed_by(node: ir.Node) -> set[ir.Node]:
-    """The nodes of its graph from whose results a node computes its own."""
-    found: set[ir.Node] = set()
-    pending = [node]
-    while pending:
-        for value in pending.pop().inputs:
-            producer = None if value is None else value.producer()
-            if producer is not None and producer not in found:
-                found.add(producer)
-                pending.append(producer)
-    return found
