@@ -34,6 +34,7 @@ DTYPES: Sequence[Dtype] = ("fp32", "fp16", "q8", "q4")
 # The largest difference of probabilities and features from those of JAX, as a part of their norm.
 TOLERANCES = {"fp32": 1e-5, "fp16": 1e-2, "q8": 0.1, "q4": 0.3}
 PROMPT, COUNT, LENGTH = "The value of the", 64, 128
+OTHERS = ["A class", "An expression statement is used", PROMPT]  # of several lengths
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Example:
       title: the model, for the table.
       folder: the name of its folder.
       task: the task.
-      given: the input, by task: `pixels`, `width`, `height`; `texts`; `prompt`, `count`.
+      given: the input, by task: `pixels`, `width`, `height`; `texts`; `prompt`, `others`, `count`.
       wanted: probabilities by class, features, or the numbers of the tokens of the whole text.
       labels: the classes, in order.
       dtypes: the precisions in the folder.
@@ -285,7 +286,8 @@ def decoder_example(directory: Path, tokenizer: Tokenizer, parameters: Parameter
         padded = np.array([tokens + [0] * (LENGTH - len(tokens))])
         tokens.append(int(logits(padded)[0, len(tokens) - 1].argmax()))
     title = "decoder, grown caches" if capacity is None else f"decoder, caches of {capacity} places"
-    return Example(title, folder, "text-generation", {"prompt": PROMPT, "count": COUNT}, np.array(tokens))
+    given = {"prompt": PROMPT, "others": OTHERS if capacity is None else [], "count": COUNT}
+    return Example(title, folder, "text-generation", given, np.array(tokens))
 
 
 def grown_decoder(parameters: Parameters) -> OnnxProgram:

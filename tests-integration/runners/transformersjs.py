@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from hugging_face_models import Example, build, compared, compared_tokens
 from table import Row, write
+from tokenizers import Tokenizer
 
 HERE = Path(__file__).parent / "transformersjs"
 FILES = {"fp32": "model.onnx", "fp16": "model_fp16.onnx", "q8": "model_quantized.onnx", "q4": "model_q4.onnx"}
@@ -50,6 +51,10 @@ def compare(example: Example, dtype: str, found: Mapping[str, Any], directory: P
     """What is equal to JAX, or how far it is from that."""
     if example.task == "text-generation":
         file = directory / example.folder / "onnx" / FILES[dtype]
+        tokenizer = Tokenizer.from_file(str(directory / example.folder / "tokenizer.json"))
+        assert found["text"] == tokenizer.decode(found["tokens"]), f"{example.title}: {found['text']!r}"
+        if dtype == "fp32":
+            assert found["together"] == found["alone"], f"{example.title}: the texts of a batch differ from those alone"
         return compared_tokens(example, dtype, np.array(found["tokens"]), file)
     if example.task == "image-classification":
         scores = dict(zip(found["labels"], found["scores"], strict=True))

@@ -16,7 +16,7 @@ from written_decoders import END, PAD, Runner, reference
 
 PROMPTS = [[5, 7, 11, 23], [3], [9, 8, 1]]
 TOKENS: dict[str, Any] = {"eos": END, "pad": PAD, "context_length": 64}
-ALL = ["grown", "grown_heads_first", "written", "written_without_mask", "one_token"]
+ALL = ["grown", "grown_heads_first", "written", "written_without_mask", "written_at_place", "one_token"]
 # A decoder that takes neither positions nor a mask of the tokens does not know which tokens are padding.
 WITH_PADDING = ["grown", "written"]
 
@@ -55,6 +55,41 @@ def test_half_precision(name, folder):
     runner = Runner(folder)
     assert runner.types["past_key_values.0.key"] == "tensor(float16)"
     assert runner.texts(PROMPTS, 8) == [reference(prompt, 8) for prompt in PROMPTS]
+
+
+def operators(folder: Path) -> set[str]:
+    return {node.op_type for node in onnx.load(folder / "model.onnx").graph.node}
+
+
+def test_attention_to_all_places_until_now_is_the_operator_of_the_runtime(folder):
+    write(written_decoders.written_at_place(), folder, **TOKENS)
+    assert "GroupQueryAttention" in operators(folder)
+    assert not {"Attention", "ScatterElements", "TensorScatter"} & operators(folder)
+    prompts = [[5, 7, 11], [9, 8, 1]]
+    assert Runner(folder).texts(prompts, 20) == [reference(prompt, 20) for prompt in prompts]
+
+
+def test_attention_to_a_window_stays(folder):
+    write(written_decoders.written_at_place(window=3), folder, **TOKENS)
+    assert "GroupQueryAttention" not in operators(folder)
+    assert Runner(folder).texts(PROMPTS[:1], 20) == [reference(PROMPTS[0], 20, window=3)]
+
+
+@pytest.mark.parametrize("changed", [{"ahead": 1}, {"gap": 1}])
+def test_attention_to_other_places_stays(folder, changed):
+    write(written_decoders.written_at_place(**changed), folder, **TOKENS)
+    assert "GroupQueryAttention" not in operators(folder)
+
+
+def test_attention_that_hides_padding_stays(folder):
+    write(written_decoders.written(), folder, **TOKENS)
+    assert "GroupQueryAttention" not in operators(folder)
+
+
+def test_half_precision_of_attention_to_all_places(folder):
+    write(written_decoders.written_at_place(), folder, dtype="float16", **TOKENS)
+    assert "GroupQueryAttention" not in operators(folder)
+    assert Runner(folder).texts(PROMPTS[:1], 8) == [reference(PROMPTS[0], 8)]
 
 
 def test_fewer_bits(folder):
@@ -111,9 +146,10 @@ def test_the_model_is_valid(program, folder):
     onnx.checker.check_model(folder / "model.onnx", full_check=True)
 
 
-def test_caches_are_turned_without_a_copy(folder):
+@pytest.mark.parametrize("name", ["grown", "grown_heads_first", "written", "written_without_mask"])
+def test_caches_are_turned_without_a_copy(name, folder):
     """What is written and what attention reads has the layout of the runner: only what is new is transposed."""
-    write(written_decoders.written(), folder, **TOKENS)
+    write(vars(written_decoders)[name](), folder, **TOKENS)
     graph = onnx.load(folder / "model.onnx").graph
     names = {value.name for value in [*graph.input, *graph.output]}
     copies = [node for node in graph.node if node.op_type == "Transpose" and names & {*node.input, *node.output}]

@@ -70,14 +70,14 @@ def decoded(
     return x @ head, kept
 
 
-def reference(prompt: Sequence[int], count: int) -> list[int]:
+def reference(prompt: Sequence[int], count: int, window: int = 1000) -> list[int]:
     """The greedy continuation of a prompt, computed by JAX on the whole text for each token."""
 
     @jax.jit
     def following(tokens: jax.Array, length: jax.Array) -> jax.Array:
         places = jnp.arange(tokens.shape[1])
         empty = [{"key": jnp.zeros(()), "value": jnp.zeros(())}] * LAYERS
-        mask = (places <= places[:, None])[None, None]
+        mask = ((places <= places[:, None]) & (places > places[:, None] - window))[None, None]
         logits, _ = decoded(tokens, places[None], mask, empty, lambda _, new: new)
         return logits[0, length - 1].argmax()
 
@@ -165,6 +165,33 @@ def written_without_mask() -> Any:
     states = {2 + i: 1 + i for i in range(2 * LAYERS)}
     inputs = [(("B", "T"), "int32"), ((), "int32"), *[cache] * (2 * LAYERS)]
     return to_onnx(step, inputs, constraints=["C >= T"], states=states)
+
+
+@functools.cache
+def written_at_place(window: int | None = None, ahead: int = 0, gap: int = 0) -> Any:
+    """Caches [B, C, K, H] that are written at a place, an argument [], and attention to all places up to it.
+
+    Args:
+      window: only the last so many places are seen.
+      ahead: how many later places are seen, too.
+      gap: how many places behind it the caches are written.
+    """
+
+    def step(tokens, place, cache):
+        positions = place + jnp.arange(tokens.shape[1])
+        places = jnp.arange(cache[0]["key"].shape[1])
+        mask = places <= positions[:, None] + ahead if ahead else places <= positions[:, None]
+        if window is not None:
+            mask &= places > positions[:, None] - window
+
+        def extend(old, x):
+            return jax.lax.dynamic_update_slice(old, x, (0, place + gap if gap else place, 0, 0))
+
+        return decoded(tokens, positions[None], mask[None, None], cache, extend)
+
+    kept = ("B", "C", KEY_HEADS, FEATURES)
+    inputs = [(("B", "T"), "int32"), ((), "int32"), [{"key": kept, "value": kept}] * LAYERS]
+    return to_onnx(step, inputs, constraints=["C >= T"], states={2: 1})
 
 
 @functools.cache

@@ -48,6 +48,15 @@ def test_a_transposed_input_and_the_models_own_transpose_cancel():
     assert [node.op_type for node in made.graph] == ["Abs"]
 
 
+def test_constants_that_nothing_reads_any_more_are_gone():
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[2,3] x) => (float[6] y, float[2,3] z) <int64[1] shape = {6}> { y = Reshape(x, shape) z = Abs(x) }"""
+    boundary = Boundary(ir.from_onnx_text(text), standard_target)
+    boundary.replace_input("x", boundary.new_input("x", np.dtype(np.float32), (2, 3)))
+    boundary.new_output("z", boundary.old_outputs["z"])
+    assert [*boundary.finish().graph.initializers] == []
+
+
 def test_the_model_computes_the_same_of_its_new_input():
     z = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
     (t,) = reference_runtime.load(turned().finish())({"z": z})

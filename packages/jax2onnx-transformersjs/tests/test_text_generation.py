@@ -12,6 +12,7 @@ from folder_programs import (
     LAYERS,
     PLACES,
     VOCABULARY,
+    WIDTH,
     decoder,
     interface,
     weights,
@@ -72,10 +73,28 @@ def test_a_decoder_without_a_mask_takes_one_text(tmp_path, tokenizer):
     assert found["past_key_values.0.key"][1] == [1, HEADS, "past_sequence_length", FEATURES]
 
 
+@pytest.mark.parametrize(
+    ("positions", "mask"), [(("T",), ("B", 1, "T", "S + T")), ((), ("B", 1, "T", "S + T")), (("B", "T"), (1, 1, "T", "S + T"))]
+)  # fmt: skip
+def test_a_decoder_that_counts_or_sees_what_pads_texts_takes_one(tmp_path, tokenizer, positions, mask):
+    kept = ("B", "S", HEADS, FEATURES)
+
+    def step(tokens, positions, mask, cache):
+        places = positions if positions.ndim else positions + jnp.arange(tokens.shape[1])
+        x = weights("tokens", VOCABULARY, WIDTH)[tokens] + weights("positions", PLACES, WIDTH)[places]
+        split = x.reshape(*tokens.shape, HEADS, FEATURES)
+        new = {name: jnp.concatenate([old, split], 1) for name, old in cache.items()}
+        y = jax.nn.dot_product_attention(split, new["key"], new["value"], mask=mask).reshape(x.shape)
+        return {"logits": y @ weights("tokens", VOCABULARY, WIDTH).T, "cache": new}
+
+    inputs = [(("B", "T"), np.int32), (positions, np.int32), (mask, np.bool_), {"key": kept, "value": kept}]
+    program = to_onnx(step, inputs, constraints=["S >= 0"], states={"cache": "cache"})
+    found = interface(model_of(written(tmp_path / "f", tokenizer, program)))
+    assert found["input_ids"][1] == [1, "sequence_length"]
+
+
 def test_a_decoder_of_several_texts_without_a_mask_is_refused(tmp_path, tokenizer):
-    with pytest.raises(
-        OptionError, match="takes no mask, so that texts of a batch could not be padded, and it always takes 3"
-    ):
+    with pytest.raises(OptionError, match="always takes 3 texts, which are padded to one length"):
         written(tmp_path / "f", tokenizer, decoder(batch=3, masked=False))
     assert not (tmp_path / "f").exists()
 

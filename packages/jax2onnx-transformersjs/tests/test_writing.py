@@ -141,7 +141,7 @@ def test_the_command_line_gives_images_and_labels_as_options(tmp_path):
     labels.write_text("a\nb\nc\nd\ne\n")
     writer.write(
         classifier(), tmp_path / "f", task="image-classification", labels=labels, image_mean=(0.5,), image_std=(0.2,),
-        image_size=(16, 12), dtype=("fp32", "q8"), role=("logits=output",),
+        image_size=(16, 12), precision=("fp32", "q8"), role=("logits=output",),
     )  # fmt: skip
     assert config(tmp_path / "f")["id2label"]["4"] == "e"
     assert (tmp_path / "f" / "onnx" / "model_quantized.onnx").is_file()
@@ -163,3 +163,17 @@ def test_the_command_line_gives_tokens_of_special_meaning_as_options(tmp_path, t
 def test_wrong_options_of_the_command_line_are_refused(tmp_path, options, message):
     with pytest.raises(OptionError, match=message):
         writer.write(classifier(), tmp_path / "f", **options)
+
+
+def test_an_option_that_another_writer_has_is_of_the_same_type():
+    """The command line has each option once, whatever the runner."""
+    from jax2onnx_genai.folder import writer as other
+
+    shared = {option.name: option for option in other.options}
+    assert [
+        option.name
+        for option in writer.options
+        if option.name in shared
+        and (option.type, option.is_list, option.choices)
+        != (shared[option.name].type, shared[option.name].is_list, shared[option.name].choices)
+    ] == []

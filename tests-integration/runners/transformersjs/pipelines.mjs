@@ -1,7 +1,8 @@
 // What transformers.js computes with the models of a folder, in Node.js and in pages: jobs → results, in order.
 //
 // Job: {task, model, dtype, …}, the inputs by task: image-classification {pixels, width, height}, feature-extraction {texts},
-// text-generation {prompt, count}. Result: {labels, scores}, {dims, data}, or {tokens, text, speed}.
+// text-generation {prompt, others, count}. Result: {labels, scores}, {dims, data}, or {tokens, text, alone, together, speed}: what is
+// written after the prompt, and after the other prompts, one by one and all in one batch.
 
 async function classified({ RawImage }, pipe, { pixels, width, height }) {
   const image = new RawImage(new Uint8ClampedArray(pixels), width, height, 3);
@@ -14,7 +15,7 @@ async function extracted(_, pipe, { texts }) {
   return { dims: [...features.dims], data: [...features.data] };
 }
 
-async function generated(_, pipe, { prompt, count }) {
+async function generated(_, pipe, { prompt, others, count }) {
   const options = { max_new_tokens: count, do_sample: false };
   const [{ generated_text: text }] = await pipe(prompt, options);
   const inputs = pipe.tokenizer(prompt, { add_special_tokens: false });
@@ -26,7 +27,10 @@ async function generated(_, pipe, { prompt, count }) {
     times.push(performance.now() - start);
     tokens = Array.from(output.data, Number);
   }
-  return { tokens, text, speed: 1000 * count / Math.min(...times) };
+  const alone = [];
+  for (const one of others) alone.push((await pipe(one, options))[0].generated_text);
+  const together = others.length ? (await pipe(others, options)).map(([found]) => found.generated_text) : [];
+  return { tokens, text, alone, together, speed: 1000 * count / Math.min(...times) };
 }
 
 const RUN = { "image-classification": classified, "feature-extraction": extracted, "text-generation": generated };

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.traversal import needed_by
 from jax2onnx_runtime.generation.decoder_interface import PAST, PRESENT
 
 __all__ = ["check_in_place"]
 
-# Kernels of ONNX Runtime that write into the memory of their first operand if that is the memory of the result, too.
-_IN_PLACE = frozenset({"ScatterElements", "ScatterND", "TensorScatter"})
+# Kernels of ONNX Runtime that write into the memory of an operand if that is the memory of a result, too: operand → result.
+_IN_PLACE = {
+    "ScatterElements": {0: 0},
+    "ScatterND": {0: 0},
+    "TensorScatter": {0: 0},
+    "GroupQueryAttention": {3: 1, 4: 2},
+}
 
 
 def check_in_place(model: ir.Model) -> None:
@@ -19,9 +25,9 @@ def check_in_place(model: ir.Model) -> None:
         past = inputs[(output.name or "").replace(PRESENT, PAST)]
         node = output.producer()
         readers = {use.node for use in past.uses() if use.node.op_type not in ("Shape", "Size")}
-        if node is None or (node in readers and (node.op_type not in _IN_PLACE or node.inputs[0] is not past)):
+        if node is None or (node in readers and not _is_in_place(node, past, output)):
             reason = "is no update that works in place"
-        elif not readers - {node} <= _needed_by(node):
+        elif not readers - {node} <= needed_by(node):
             reason = "may be written before the old one has been read"
         else:
             continue
@@ -31,14 +37,7 @@ def check_in_place(model: ir.Model) -> None:
         )
 
 
-def _needed_by(node: ir.Node) -> set[ir.Node]:
-    """The nodes of its graph from whose results a node computes its own."""
-    found: set[ir.Node] = set()
-    pending = [node]
-    while pending:
-        for value in pending.pop().inputs:
-            producer = None if value is None else value.producer()
-            if producer is not None and producer not in found:
-                found.add(producer)
-                pending.append(producer)
-    return found
+def _is_in_place(node: ir.Node, past: ir.Value, present: ir.Value) -> bool:
+    """Whether a node writes the new value of a cache into the memory of the old one, which it reads nowhere else."""
+    places = _IN_PLACE.get(node.op_type, {})
+    return [places.get(i) for i, value in enumerate(node.inputs) if value is past] == [node.outputs.index(present)]

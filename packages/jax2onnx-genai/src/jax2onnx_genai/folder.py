@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import shutil
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GenaiWriter", "write", "writer"]
 
+_HALF = ("float16", "bfloat16")
 _MODEL, _CONFIGURATION = "model.onnx", "genai_config.json"
 
 
@@ -61,13 +63,17 @@ def write(
     from jax2onnx_runtime.quantization import Quantization
 
     from jax2onnx_genai._configuration import configuration
+    from jax2onnx_genai._grouped_queries import group_queries
     from jax2onnx_genai._in_place import check_in_place
     from jax2onnx_genai._tokenizer import TokenizerFiles
 
     _check_dtype(dtype)
     portable = program.portable()
     model = portable.model.clone()
-    decoder = decoder_interface(model, decoder_signature(model, roles), portable.target)
+    is_half = not {quantize, dtype}.isdisjoint(_HALF)
+    # ONNX Runtime's own operator for attention is not converted to half precision.
+    fuse = None if is_half else functools.partial(group_queries, portable.target)
+    decoder = decoder_interface(model, decoder_signature(model, roles), portable.target, fuse=fuse)
     if decoder.is_shared:
         check_in_place(decoder.model)
     files = None if tokenizer is None else TokenizerFiles.of(Path(tokenizer), decoder.vocabulary)
@@ -75,7 +81,7 @@ def write(
     length = _context_length(context_length, files, decoder.capacity)
     for mode in (quantize, dtype):
         if mode is not None:
-            request = Quantization(mode, keep_io_types=mode not in ("float16", "bfloat16"))  # type: ignore[arg-type]  # it checks
+            request = Quantization(mode, keep_io_types=mode not in _HALF)  # type: ignore[arg-type]  # it checks
             model = portable.runtime.quantize(model, request, portable.target)
     decoder = dataclasses.replace(decoder, model=model)
     with complete_folder(folder) as part:

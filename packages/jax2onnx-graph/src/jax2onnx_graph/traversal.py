@@ -15,6 +15,7 @@ __all__ = [
     "all_values",
     "check_depth",
     "given_inputs",
+    "needed_by",
     "place_of",
     "subgraphs",
     "too_deep",
@@ -103,3 +104,16 @@ def given_inputs(graph: ir.Graph) -> Iterator[ir.Value]:
 def place_of(node: ir.Node) -> str:
     """The user's line that a node is from where it was kept, else the node's name, which tells the module."""
     return node.metadata_props.get("source") or node.name or "unnamed"
+
+
+def needed_by(node: ir.Node) -> set[ir.Node]:
+    """The nodes of its graph from whose results a node computes its own."""
+    found: set[ir.Node] = set()
+    pending = [node]
+    while pending:
+        for value in pending.pop().inputs:
+            producer = None if value is None else value.producer()
+            if producer is not None and producer not in found:
+                found.add(producer)
+                pending.append(producer)
+    return found

@@ -13,6 +13,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.metadata import StatePair
 from jax2onnx_graph.saving.reading import read_model
+from jax2onnx_graph.traversal import needed_by
 from jax2onnx_runtime.states import RuntimeOptions, last
 
 from jax2onnx_onnxruntime._compat import onnxruntime
@@ -60,20 +61,7 @@ def is_updated_in_place(model: ir.Model, pair: StatePair) -> bool:
     places = _IN_PLACE.get((node.domain, node.op_type), set())
     written = [(use.idx, node.outputs.index(after)) in places for use in uses if use.node is node]
     others = {use.node for use in uses} - {node}
-    return written == [True] and all(other.op_type in _COPYING for other in others) and others <= _needed_by(node)
-
-
-def _needed_by(node: ir.Node) -> set[ir.Node]:
-    """The nodes of its graph from whose results a node computes its own."""
-    found: set[ir.Node] = set()
-    pending = [node]
-    while pending:
-        for value in pending.pop().inputs:
-            producer = None if value is None else value.producer()
-            if producer is not None and producer not in found:
-                found.add(producer)
-                pending.append(producer)
-    return found
+    return written == [True] and all(other.op_type in _COPYING for other in others) and others <= needed_by(node)
 
 
 def session_options(options: RuntimeOptions) -> ort.SessionOptions:

@@ -120,6 +120,7 @@ class Boundary:
         make_names_unique(self._model)
         for make in _TIDIED_BY:
             make(self._target)(self._model)
+        ir.passes.common.RemoveUnusedNodesPass()(self._model)  # constants, too
         make_names_unique(self._model)
         self._model.metadata_props.pop(STATES_KEY, None)
         self._model.metadata_props.pop(LAYOUTS_KEY, None)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
-from jax2onnx_graph.facts.values import LabelledDim
+from jax2onnx_graph.facts.values import LabelledDim, same_dim
 from jax2onnx_graph.metadata import StatePair, write_states
 from jax2onnx_runtime.boundary import Boundary
 from jax2onnx_runtime.generation.decoder_interface import (
@@ -18,7 +18,7 @@ from jax2onnx_runtime.generation.decoder_interface import (
     DecoderInterface,
     decoder_interface,
 )
-from jax2onnx_runtime.generation.signature import decoder_signature
+from jax2onnx_runtime.generation.signature import DecoderSignature, decoder_signature
 from jax2onnx_runtime.portable import PortableProgram
 from jax2onnx_runtime.probing import index_extents
 
@@ -47,7 +47,8 @@ def text_generation(
 ) -> TaskModel:  # fmt: skip
     """The decoder with the inputs and outputs of transformers.js' own decoders, and the files that say how to use it.
 
-    A decoder without a mask takes one text at a time: the texts of a batch are padded, and it would see what pads them.
+    The texts of a batch are padded. A decoder takes several of them if it has positions [B, T] and a mask with an axis of the batch;
+    any other would see what pads them, or count it, and takes one text at a time.
 
     Args:
       program: the program: a decoder with its caches as states, see `decoder_interface`.
@@ -66,7 +67,9 @@ def text_generation(
         )
     model = program.model.clone()
     signature = decoder_signature(model, roles)
+    pads = _has_axis_of_texts(model, signature)
     made = decoder_interface(model, signature, program.target)
+    pads &= POSITIONS in {value.name for value in made.model.graph.inputs}
     if made.takes_one_token:
         raise OptionError(
             "transformers.js gives a decoder its whole prompt at once, and this one takes one token: export it for any number, "
@@ -74,7 +77,7 @@ def text_generation(
         )
     boundary = Boundary(made.model, program.target)
     length = _context_length(context_length, made)
-    _replace_inputs(boundary, made, length, alone=signature.mask is None)
+    _replace_inputs(boundary, made, length, alone=not pads)
     for name, value in boundary.old_outputs.items():
         boundary.new_output(name, _as_js_reads(boundary, value))
     finished = boundary.finish()
@@ -86,6 +89,12 @@ def text_generation(
     config = {**_config(kind, made, length), **special}
     generation = {"do_sample": False, **special}
     return TaskModel(finished, config, {"generation_config.json": generation}, made.vocabulary)
+
+
+def _has_axis_of_texts(model: ir.Model, signature: DecoderSignature) -> bool:
+    """Whether the mask of a decoder says for each text of a batch which keys are hidden."""
+    inputs = {value.name: value for value in model.graph.inputs}
+    return signature.mask is not None and same_dim(dims(inputs[signature.mask])[0], dims(inputs[signature.tokens])[0])
 
 
 def _replace_inputs(boundary: Boundary, made: DecoderInterface, length: int | None, *, alone: bool) -> None:
@@ -101,8 +110,8 @@ def _replace_inputs(boundary: Boundary, made: DecoderInterface, length: int | No
     places = dims(boundary.old_inputs[f"{PAST}.0.key"])[2]
     if alone and isinstance(batch, int) and batch != 1:
         raise OptionError(
-            f"The decoder takes no mask, so that texts of a batch could not be padded, and it always takes {batch} of them: export it "
-            "with a mask, or for one text."
+            f"The decoder always takes {batch} texts, which are padded to one length, and it has no positions [B, T] or no mask with an "
+            "axis of the batch, without which it cannot tell what pads them: export it with these, or for one text."
         )
     if made.is_shared and length is None:
         raise OptionError(

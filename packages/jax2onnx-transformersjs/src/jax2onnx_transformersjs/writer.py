@@ -20,7 +20,7 @@ _DTYPES = ("fp32", "fp16", "q8", "q4", "q4f16")
 _KINDS = ("eos", "bos", "pad")
 _OPTIONS = (
     FolderOption("task", str, "The pipeline that is to run the model.", choices=_TASKS),
-    FolderOption("dtype", str, "A precision that is written; repeat it for more.", choices=_DTYPES, is_list=True),
+    FolderOption("precision", str, "A precision that is written, as dtype names it in transformers.js; repeat it for more.", choices=_DTYPES, is_list=True),
     FolderOption("model_type", str, "The model_type of config.json.", metavar="TYPE"),
     FolderOption("role", str, "What an input or output is, where names and types do not tell: images=x.", is_list=True, metavar="ROLE=NAME"),
     FolderOption("tokenizer", Path, "The folder of a tokenizer, or its tokenizer.json.", metavar="PATH"),
@@ -62,7 +62,7 @@ class TransformersJsWriter:
             )
         special = {kind: options.pop(f"{kind}_token") for kind in _KINDS if f"{kind}_token" in options}
         return write(
-            program, folder, task, dtypes=options.pop("dtype", ("fp32",)), roles=_roles(options.pop("role", ())),
+            program, folder, task, dtypes=options.pop("precision", ("fp32",)), roles=_roles(options.pop("role", ())),
             labels=_labels(options.pop("labels", None)), images=_images(options), special_tokens=special or None, **options,
         )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.attributes import attribute_values
@@ -14,7 +14,9 @@ from jax2onnx_graph.metadata import LAYOUTS_KEY, SYMBOLS_KEY, StatePair, read_co
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.passes.fusion.attention.attention_layout import AttentionLayout
+from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
+from jax2onnx_graph.rewrite.patterns import operation, permutation_of
 from jax2onnx_graph.targets import Target
 
 from jax2onnx_runtime.feeds import symbol_space
@@ -55,13 +57,16 @@ class DecoderInterface:
     takes_one_token: bool
 
 
-def decoder_interface(model: ir.Model, signature: DecoderSignature, target: Target) -> DecoderInterface:
+def decoder_interface(
+    model: ir.Model, signature: DecoderSignature, target: Target, *, fuse: Callable[[ir.Model], None] | None = None
+) -> DecoderInterface:
     """The decoder with other inputs and outputs; the model is changed.
 
     Args:
       model: the model of a decoder.
       signature: its inputs and outputs.
       target: what the model was made for.
+      fuse: makes operators of a runner's own of the finished interface, before transposes move.
 
     Raises:
       OptionError: its inputs or states are none that runners have.
@@ -80,6 +85,9 @@ def decoder_interface(model: ir.Model, signature: DecoderSignature, target: Targ
     rewriter.rewrite(signature, counters, layers, logits)
     # Before transposes move: attention takes the caches as they are now.
     AttentionLayout(target)(model)
+    RemoveDeadNodes(target)(model)
+    if fuse is not None:
+        fuse(model)
     RotaryLayout(target)(model)
     optimise(model, target)
     takes_one_token = (dims_of(tokens) or (0, 0))[1] == 1
@@ -196,7 +204,7 @@ class _Rewriter:
         """The cache before and after the step, as [batch, heads, places, features]."""
         before, after = self._inputs[cache.pair.input], self._outputs[cache.pair.output]
         if cache.perm == (0, 1, 2, 3):
-            return before, after
+            return before, self._updated_as_it_is(before, after) or after
         old, back = dims_of(before) or (), sorted(range(4), key=lambda axis: cache.perm[axis])
         new = ir.Value(name=before.name, type=before.type, shape=ir.Shape([old[axis] for axis in cache.perm]))
         present = self._updated(before, after, new, cache.perm)
@@ -218,6 +226,24 @@ class _Rewriter:
             if 0 <= start == end - 1:
                 axis = perm.index(start)
                 self._editor.replace(node, self._editor.after(new).op.Shape(new, start=axis, end=axis + 1))
+
+    def _updated_as_it_is(self, before: ir.Value, after: ir.Value) -> ir.Value | None:
+        """The update of a cache that the function turns to write into it, and turns back, without that; None for another one."""
+        turn = operation(after, "Transpose")
+        perm = None if turn is None else permutation_of(turn)
+        written = None if turn is None else turn.inputs[0]
+        node = None if written is None else written.producer()
+        source = None if node is None else operation(node.inputs[0], "Transpose")
+        if node is None or written is None or perm is None or source is None or source.inputs[0] is not before:
+            return None
+        back = tuple(sorted(range(4), key=lambda axis: perm[axis]))
+        if permutation_of(source) != back:
+            return None
+        present = self._updated(source.outputs[0], written, before, perm)
+        if present is not None:
+            self._editor.replace_value(after, present)
+            self._editor.replace_value(written, self._editor.after(present).transpose(present, back))
+        return present
 
     def _updated(self, before: ir.Value, after: ir.Value, new: ir.Value, perm: Sequence[int]) -> ir.Value | None:
         """The update of a cache, on the cache with its axes in another order; None where no one operator is the update."""
