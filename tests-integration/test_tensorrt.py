@@ -191,7 +191,7 @@ def test_the_controller_at_the_shapes_of_its_profiles(controller: OnnxProgram, f
         for name, shape in (("camera", (8, 8, 3)), ("speed", (1,)), ("waypoints", (4, 2)))
     }
     caches = [rng.standard_normal((*lead, cached, 24), dtype=np.float32) for lead in ((1,), (2, 2, 1))]
-    arguments = (batch, *caches, np.asarray(causal_mask(9 * frames, cached + 9 * frames)))
+    arguments: tuple[Any, ...] = (batch, *caches, np.asarray(causal_mask(9 * frames, cached + 9 * frames)))
     feeds = controller.feeds(*arguments)
     assert {name: array.shape for name, array in feeds.items() if name in shapes} == {
         n: usual for n, (_, usual, _) in shapes.items()

@@ -107,6 +107,7 @@ def test_pooling_over_one_axis():
         lambda x: jnp.cumsum(x.astype(jnp.int32), axis=0, dtype=jnp.int32)[::-1],
         lambda x: x.astype(jnp.int32) @ jnp.arange(6).reshape(3, 2),
         lambda x: ~x.astype(jnp.int32),
+        lambda x: jnp.clip(x.astype(jnp.int32) * 5, 1, 3),
     ],
 )
 def test_integers_and_booleans_that_need_another_form(fn):

@@ -17,6 +17,15 @@ from jax2onnx_onnxruntime.runtime import OrtRuntime
 
 __all__ = ["OrtStandIn"]
 
+_LIMITATIONS = (
+    Limitation(
+        "NaN in ONNX Runtime",
+        "ONNX Runtime, which runs the models here, loses NaN in extrema, in their positions and in pooling.",
+        operators=("ArgMax", "ArgMin", "MaxPool", "ReduceMax", "ReduceMin", "ScatterElements", "ScatterND"),
+        message="differs from JAX", values=("NaN", "infinities"),
+    ),
+)  # fmt: skip
+
 
 class OrtStandIn(OrtRuntime):
     """ONNX Runtime's CPU provider for models for TensorRT, which needs a GPU: it computes what ONNX says the models mean.
@@ -53,8 +62,8 @@ class OrtStandIn(OrtRuntime):
         return super().times(_adapted(model), feeds, runs)
 
     def limitations(self, target: Target) -> Sequence[Limitation]:
-        """Those of the installed version's Python API."""
-        return ()
+        """What the CPU provider loses of models that were made without regard to it."""
+        return _LIMITATIONS
 
 
 def _adapted(model: ir.Model | Path) -> ir.Model:

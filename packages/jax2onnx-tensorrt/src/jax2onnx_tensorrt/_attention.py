@@ -49,18 +49,23 @@ def _split_heads(editor: GraphEditor, node: ir.Node) -> None:
     attributes = {k: a.value for k, a in node.attributes.items() if k not in ("q_num_heads", "kv_num_heads")}
     result = node.outputs[0]
     batch, length, features = _dims(b, result)
-    dims = (batch, heads[0], length, features // heads[0] if isinstance(features, int) else None)
-    attended = b.op("Attention", *operands, *node.inputs[3:], dims=dims, **attributes)
-    turned = b.op("Transpose", attended, perm=_HEADS_FIRST, dims=(dims[0], dims[2], dims[1], dims[3]))
+    each = _each(features, heads[0])
+    attended = b.op("Attention", *operands, *node.inputs[3:], dims=(batch, heads[0], length, each), **attributes)
+    turned = b.op("Transpose", attended, perm=_HEADS_FIRST, dims=(batch, length, heads[0], each))
     editor.put(node, "Reshape", [turned, b.ints([0, 0, -1])])
 
 
 def _split(b: GraphBuilder, value: ir.Value | None, heads: int) -> ir.Value:
     assert value is not None
     batch, length, features = _dims(b, value)
-    each = features // heads if isinstance(features, int) else None
+    each = _each(features, heads)
     split = b.op("Reshape", value, b.ints([0, 0, heads, -1]), dims=(batch, length, heads, each))
     return b.op("Transpose", split, perm=_HEADS_FIRST, dims=(batch, heads, length, each))
+
+
+def _each(features: Dim, heads: int) -> Dim:
+    assert isinstance(features, int), "Attention of three axes is made where the number of features is known"
+    return features // heads
 
 
 def _dims(b: GraphBuilder, value: ir.Value) -> tuple[Dim, ...]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
+from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.build.builder import GraphBuilder
+from jax2onnx_graph.facts.dims import Dims
 from jax2onnx_graph.facts.values import dims_of
-from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
+from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 
 __all__ = ["PoolsPass"]
@@ -27,20 +31,20 @@ def _widen(editor: GraphEditor, node: ir.Node) -> None:
     x, result = node.inputs[0], node.outputs[0]
     assert x is not None
     b = editor.before(node)
-    attributes = {name: _with_axis(name, value) for name, value in node.attributes.items()}
+    attributes = attribute_values(node)
+    for name, attribute in node.attributes.items():
+        if attribute.type == ir.AttributeType.INTS:
+            attributes[name] = _with_axis(name, attribute.as_ints())
     wide = b.op("Unsqueeze", x, b.ints([-1]), dims=_with_one(b, x))
-    pooled = b.op(node.op_type, wide, dims=_with_one(b, result), **attributes)
+    (pooled,) = b.emit(node.op_type, [wide], "", 1, None, _with_one(b, result), attributes)
     editor.put(node, "Squeeze", [pooled, b.ints([-1])])
 
 
-def _with_one(b: GraphBuilder, value: ir.Value) -> tuple[object, ...] | None:
-    dims = dims_of(value)
-    return None if dims is None else (*labelled(dims), 1)
+def _with_one(b: GraphBuilder, value: ir.Value) -> Dims | None:
+    dims = b.dims(value)
+    return None if dims is None else (*dims, 1)
 
 
-def _with_axis(name: str, attribute: ir.Attr) -> object:
+def _with_axis(name: str, values: Sequence[int]) -> list[int]:
     """The attribute for one axis more: a window of size 1 that goes on by 1, and is not padded."""
-    if attribute.type != ir.AttributeType.INTS:
-        return attribute.value
-    values = list(attribute.as_ints())
     return [values[0], 0, values[1], 0] if name == "pads" else [*values, 1]

@@ -34,6 +34,16 @@ def _bitwise_not(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value:
     return b.op("Sub", b.constant(-1, like=x), x, dims=b.dims(node.outputs[0]))
 
 
+def _clip(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value:
+    """The greater of the number and the lower bound, and the less of that and the upper one."""
+    x, low, high = (*node.inputs, None, None)[:3]
+    assert x is not None
+    dims = b.dims(node.outputs[0])
+    for operator, bound in (("Max", low), ("Min", high)):
+        x = x if bound is None else b.op(operator, x, bound, dims=dims)
+    return b.op("Identity", x, dims=dims)
+
+
 def _cumulative_sum(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
     """The sums of the elements up to each, all of which are there at once."""
     x, given = _operands(node)
@@ -96,6 +106,7 @@ _INTEGERS = (T.INT32, T.INT64)
 #: Operators, what writes them with others, and for which element types.
 REWRITES: Mapping[str, tuple[Rewrite, Sequence[ir.DataType]]] = {
     "BitwiseNot": (_bitwise_not, _INTEGERS),
+    "Clip": (_clip, _INTEGERS),
     "CumSum": (_cumulative_sum, _INTEGERS),
     "Equal": (_equal, (T.BOOL,)),
     "MatMul": (summed_products, _INTEGERS),
