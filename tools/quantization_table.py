@@ -63,21 +63,12 @@ def tolerances() -> Iterator[str]:
     """A model with outliers in few bits everywhere, and with tolerances."""
     sys.path.insert(0, str(ROOT / "tests-integration"))
     example = importlib.import_module("quantized_models").OUTLIERS
-    program, calibration, calls = (
-        to_onnx(example.make(), example.inputs),
-        example.arguments(8, seed=1),
-        example.arguments(8, seed=2),
-    )
+    program = to_onnx(example.make(), example.inputs)
+    calibration, calls = example.arguments(8, seed=1), example.arguments(8, seed=2)
     yield "| mode | tolerance | weights | SNR | cosine | 4 bits | 8 bits | float32 | time to choose |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
-    for mode, tolerance in (
-        ("int4", None),
-        ("int4", 0.3),
-        ("int4", 0.1),
-        ("int4", 0.05),
-        ("int8", None),
-        ("int8", 0.02),
-    ):
+    tried: dict[Mode, list[float | None]] = {"int4": [None, 0.3, 0.1, 0.05], "int8": [None, 0.02]}
+    for mode, tolerance in [(mode, tolerance) for mode, values in tried.items() for tolerance in values]:
         start = time.perf_counter()
         given = None if tolerance is None else calibration
         quantised = program.quantize(mode, tolerance=tolerance or 0.999, calibration=given or calibration[:1])

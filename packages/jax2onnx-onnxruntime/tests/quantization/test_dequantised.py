@@ -48,7 +48,7 @@ def test_every_runtime_of_the_standard_computes_with_the_weights_of_the_file(mod
     proto = ir.to_proto(quantize(model, Quantization(mode)))
     wanted = X @ stored(WEIGHT, Quantization(mode)).restored()
     (found, *_) = ReferenceEvaluator(proto).run(None, {"x": X})
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -9,10 +9,10 @@ import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import TargetError
-from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.facts.values import constant_tensor, dims_of
 from jax2onnx_graph.opsets import raise_opset
 from jax2onnx_graph.progress import steps
-from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_runtime.quantization import Quantization
 
@@ -102,7 +102,15 @@ class _DequantisedWeights(GraphPass):
                     editor.derived(weight, ir.Tensor(few.numbers), "numbers"),
                     editor.derived(weight, ir.Tensor(few.scales), "scales"),
                 ]
-                made[weight] = editor.before(node).op.DequantizeLinear(*operands, **few.attributes)
+                (made[weight],) = editor.before(node).emit(
+                    "DequantizeLinear",
+                    operands,
+                    "",
+                    1,
+                    [np.float32],
+                    labelled(dims_of(weight) or ()),
+                    dict(few.attributes),
+                )
             node.replace_input_with(1, made[weight])
             editor.modified = True
 
