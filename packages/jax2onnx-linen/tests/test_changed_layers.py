@@ -135,7 +135,7 @@ class TwiceAttention(nn.MultiHeadDotProductAttention):
     """Attention whose result is doubled."""
 
     @nn.compact
-    def __call__(self, x, **kwargs):
+    def __call__(self, x, **kwargs):  # type: ignore[override]
         return 2 * super().__call__(x, **kwargs)
 
 
@@ -143,7 +143,7 @@ class TwiceDropout(nn.Dropout):
     """A dropout whose result is doubled."""
 
     @nn.compact
-    def __call__(self, x, **kwargs):
+    def __call__(self, x, **kwargs):  # type: ignore[override]
         return 2 * super().__call__(x, **kwargs)
 
 
@@ -151,7 +151,7 @@ class TwiceNorm(nn.BatchNorm):
     """A batch norm whose result is doubled."""
 
     @nn.compact
-    def __call__(self, x, **kwargs):
+    def __call__(self, x, **kwargs):  # type: ignore[override]
         return 2 * super().__call__(x, **kwargs)
 
 
