@@ -26,7 +26,7 @@ from jax_decoders import DECODERS, STATES, WORDS, Decoder
 PROMPT, ROUNDS = 16, 4
 
 Pick = Callable[[jax.Array, jax.Array], jax.Array]
-Write = Callable[[int], object]
+Write = Callable[[int], Any]
 
 
 def greedy(_: jax.Array, logits: jax.Array) -> jax.Array:

@@ -20,5 +20,5 @@ def test_a_kernel_that_is_the_transpose_of_a_table_is_stored_once() -> None:
 
 
 def test_a_kernel_that_is_the_transpose_of_a_table_gives_the_logits_of_jax() -> None:
-    tokens = np.array([[3, 63, 0]], np.int32)
+    tokens = jnp.array([[3, 63, 0]], jnp.int32)
     np.testing.assert_allclose(to_onnx(head, [(("B", "T"), np.int32)])(tokens), head(tokens), rtol=1e-5, atol=1e-5)

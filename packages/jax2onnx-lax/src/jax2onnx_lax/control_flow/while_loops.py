@@ -55,8 +55,16 @@ def _counter_and_bound(
 def _counted_loop(
     ctx: Context, body: LoopBody, consts: Sequence[Value], init: Sequence[Value], counter: int, bound: Value
 ) -> list[Value]:
-    """The carry after the loop that runs while the carry's value at position `counter` is less than `bound`."""
+    """The carry after the loop that runs while the carry's value at position `counter` is less than `bound`.
+
+    Where it is known to have no iteration, or one, there is no loop.
+    """
     count = _trip_count(ctx, init[counter], bound)
+    known = ctx.known(count)
+    if known is not None and known <= 0:
+        return list(init)
+    if known is not None and known == 1:
+        return list(ctx.inline(body.jaxpr, *consts, *init))
 
     def step(sub: Subgraph, iteration: Value, states: list[Value]) -> IterationResults:
         carry = body.carry(init, states, lambda start: counter_after(sub, start, iteration))
@@ -70,8 +78,8 @@ def _counted_loop(
 
 def _trip_count(ctx: Context, start: Value, bound: Value) -> Value:
     """`bound - start` as an int64 scalar; Loop takes a negative one for zero."""
-    start, bound = ctx.cast(start, np.int64), ctx.cast(bound, np.int64)
     first, last = ctx.known(start), ctx.known(bound)
+    start, bound = ctx.cast(start, np.int64), ctx.cast(bound, np.int64)
     if first is not None and last is not None:
         return ctx.constant(max(int(last) - int(first), 0), dtype=np.int64)
     return bound if first is not None and not first.any() else ctx.op.Sub(bound, start)

@@ -38,6 +38,9 @@ cases = [
            expect=expect_graph(counts={"Loop": 1, "Less": 0}, search_functions=True)) for n in (-4, 2, 3, 6)),
     Case("fori_between_inputs", lambda a, b, x: lax.fori_loop(a, b, lambda i, v: v + i, x),
          [np.array(-3, np.int32), np.array(4, np.int32), (3,)], covers=("while",)),
+    *(Case(f"while_of_{n}_iterations",
+           lambda x, n=n: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, jnp.sin(s[1]), s[1]), (3 - n, x, x)), [("N", 3)],
+           covers=("while",), expect=expect_graph(counts={"Sin": n}, absent=["Loop"])) for n in (0, 1)),
     Case("fori_over_symbol", lambda x: lax.fori_loop(0, x.shape[0], lambda i, v: v + i, x), [("N", 3)],
          covers=("while",)),
 ]  # fmt: skip
