@@ -44,14 +44,17 @@ class OrtStandIn(OrtRuntime):
         """
         return super().load(_adapted(model))
 
-    def open(self, model: ir.Model, states: Sequence[StatePair], options: RuntimeOptions) -> StatefulModel:
+    def open(
+        self, model: ir.Model | Path, states: Sequence[StatePair], options: RuntimeOptions,
+        beside: StatefulModel | None = None,
+    ) -> StatefulModel:  # fmt: skip
         """Open a session on a model whose states stay in the runtime.
 
         Raises:
           OptionError: an option is impossible.
           TargetError: ONNX Runtime is not installed, or it refuses the model.
         """
-        return super().open(model if options.providers else _adapted(model), states, options)
+        return super().open(model if options.providers else _adapted(model), states, options, beside)
 
     def times(self, model: ir.Model, feeds: Mapping[str, Array], runs: int) -> dict[str, float]:
         """The median of the seconds that the nodes of the adapted copy take.

@@ -134,7 +134,7 @@ def sizes_text(model: ir.Model, feeds: Mapping[str, Array]) -> str:
     numbers = {
         dim.value: size
         for value in model.graph.inputs
-        if value.shape is not None and value.name in feeds
+        if value.shape is not None and value.name is not None and value.name in feeds
         for dim, size in zip(value.shape, feeds[value.name].shape, strict=True)
         if isinstance(dim, ir.SymbolicDim) and dim.value is not None and dim.value.isidentifier()
     }

@@ -20,7 +20,7 @@ from jax2onnx_graph.saving.reading import read_model
 
 __all__ = ["Signer", "Verifier", "checked_signer", "sign_model", "signature_path", "verify_signature"]
 
-_Configured = TypeVar("_Configured", "Signer", "Verifier")
+_Configured = TypeVar("_Configured")
 
 
 @runtime_checkable
@@ -41,6 +41,13 @@ class Verifier(Protocol):
         ...
 
 
+@runtime_checkable
+class _Hashing(Protocol):
+    """A configuration of the library, of signing or of verifying."""
+
+    def set_hashing_config(self, hashing_config: object) -> object: ...
+
+
 def signature_path(path: str | os.PathLike[str]) -> Path:
     """The file for the signature of the model in a file: `m.onnx.sig` beside `m.onnx`."""
     return Path(f"{os.fspath(path)}.sig")
@@ -56,12 +63,12 @@ def checked_signer(key: str | os.PathLike[str] | Signer) -> Signer:
       OptionError: the file holds no such key, or model-signing is not installed.
     """
     if isinstance(key, Signer):
-        return _with_links(key, _library("signing").Config)
+        return _with_links(key)
     try:
-        made = _library("signing").Config().use_elliptic_key_signer(private_key=_file(key))
+        made: Signer = _library("signing").Config().use_elliptic_key_signer(private_key=_file(key))
     except (OSError, ValueError, TypeError) as error:
         raise OptionError(f"Cannot sign with {os.fspath(key)}: {_reason(error)}") from error
-    return _with_links(made, _library("signing").Config)
+    return _with_links(made)
 
 
 def sign_model(path: str | os.PathLike[str], key: str | os.PathLike[str] | Signer) -> Path:
@@ -127,13 +134,13 @@ def verify_signature(
 
 
 def _checked_verifier(key: str | os.PathLike[str] | Verifier) -> Verifier:
-    config = _library("verifying").Config
     if isinstance(key, Verifier):
-        return _with_links(key, config)
+        return _with_links(key)
     try:
-        return _with_links(config().use_elliptic_key_verifier(public_key=_file(key)), config)
+        made: Verifier = _library("verifying").Config().use_elliptic_key_verifier(public_key=_file(key))
     except (OSError, ValueError, TypeError) as error:
         raise OptionError(f"Cannot verify with {os.fspath(key)}: {_reason(error)}") from error
+    return _with_links(made)
 
 
 def _file(key: str | os.PathLike[str]) -> Path:
@@ -149,9 +156,9 @@ def _library(module: str) -> ModuleType:
         raise OptionError('Signatures need model-signing: pip install "jax2onnx-graph[signing]".') from error
 
 
-def _with_links(config: _Configured, kind: type) -> _Configured:
+def _with_links(config: _Configured) -> _Configured:
     """A configuration of the library that follows links, which is how it is shown the files of one model alone."""
-    if isinstance(config, kind):
+    if isinstance(config, _Hashing):
         config.set_hashing_config(_library("hashing").Config().set_allow_symlinks(True))
     return config
 
