@@ -23,7 +23,10 @@ TEXT = """<ir_version: 10, opset_import: ["" : 18]>
 controller (float["T", 8] frames, float["S", 8] cache, float["274*T", "S + 274*T"] mask) => (float["T", 8] y) {
     y = Abs(frames)
 }"""
-PROFILES = {"first": {"T": (1, 6, 6), "S": 0}, "step": {"T": 1, "S": (274, 1370, 1370)}}
+PROFILES: dict[str, dict[str, int | tuple[int, int, int]]] = {
+    "first": {"T": (1, 6, 6), "S": 0},
+    "step": {"T": 1, "S": (274, 1370, 1370)},
+}
 
 
 @pytest.fixture
