@@ -67,7 +67,9 @@ def test_statistics_are_a_state():
     np.testing.assert_allclose(session.state["state.batch_norm/~/mean_ema.average"], mean, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("states", ["cache", 3, [True], int, lambda *_: False], ids=["name", "number", "list", "class", "predicate"])
+@pytest.mark.parametrize(
+    "states", ["cache", 3, [True], int, lambda *_: False], ids=["name", "number", "list", "class", "predicate"]
+)
 def test_what_chooses_nothing(states):
     with pytest.raises(errors.OptionError, match="means no state of a model here"):
         to_onnx(BOUND, [(1, 1, WIDTH)], states=states)
