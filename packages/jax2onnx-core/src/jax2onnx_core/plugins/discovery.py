@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib.metadata
+import inspect
 import os
 from collections.abc import Iterable, Sequence
 from types import FunctionType, ModuleType
@@ -75,6 +76,8 @@ class Plugins:
         for plugin in {id(plugin): plugin for plugin in plugins}.values():
             named = plugin if isinstance(plugin, (ModuleType, type)) else type(plugin)
             owner = f"the inline plugin {named.__name__}"
+            if (version := inspect.getattr_static(plugin, "JAX2ONNX_API", None)) is not None:
+                _check_api(version, owner, is_installed=False)
             try:
                 _add(_manager(), plugin, registry, owner)
             except PluginError:
@@ -164,7 +167,7 @@ def _loaded(
 ) -> Registry:
     """A registry with what the plugin behind an entry point contributes; where it fails, nothing of it is left."""
     plugin = entry_point.load()
-    _check_api(plugin, owner)
+    _check_api(vars(plugin).get("JAX2ONNX_API"), owner, is_installed=True)
     extended = registry.copy()
     try:
         _add(manager, plugin, extended, owner, entry_point.name)
@@ -175,11 +178,12 @@ def _loaded(
     return extended
 
 
-def _check_api(plugin: Any, owner: str) -> None:
-    version, (*_, newest) = vars(plugin).get("JAX2ONNX_API"), API_VERSIONS
+def _check_api(version: object, owner: str, *, is_installed: bool) -> None:
+    *_, newest = API_VERSIONS
     if version not in API_VERSIONS:
         late = EXPORTER if isinstance(version, int) and version > newest else owner
-        advice = f"set JAX2ONNX_API = {newest} in its plugin module" if version is None else f"pip install -U {late}"
+        helps = version is not None and (is_installed or late == EXPORTER)
+        advice = f"pip install -U {late}" if helps else f"set JAX2ONNX_API = {newest} in its plugin module"
         raise PluginError(
             f"{owner} says JAX2ONNX_API = {version!r}, but the numbers of the plugin API that this jax2onnx-core supports are "
             f"{', '.join(map(str, API_VERSIONS))}: {advice}. JAX2ONNX_PLUGINS can leave the plugin out."
