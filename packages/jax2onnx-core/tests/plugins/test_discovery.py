@@ -101,7 +101,7 @@ def test_another_api(api, advice):
     ("api", "advice"), [(2, r"pip install -U jax2onnx-core"), (0, r"set JAX2ONNX_API = 1 in its plugin module")]
 )
 def test_another_api_of_an_inline_plugin(api, advice):
-    with pytest.raises(PluginError, match=f"JAX2ONNX_API = {api}, .*: {advice}"):
+    with pytest.raises(errors.PluginError, match=f"JAX2ONNX_API = {api}, .*: {advice}"):
         to_onnx(lambda x: x, [(3,)], plugins=[plugin(api=api)])
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 from jax2onnx_graph.build.names import Names
 
+from jax2onnx_core.frontend._containers import Containers
 from jax2onnx_core.frontend._model_search import AbsentPaths, Copies, ModelSearch
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.jaxprs import struct
@@ -40,6 +41,7 @@ class AdaptedCallable:
     _make: Callable[[Copies], Function]
     _models: Mapping[int, Adapted]
     _absent_paths: Mapping[int, AbsentPaths]
+    _containers: Containers
     _stateful: Mapping[int, AdaptedStates] = dataclasses.field(default_factory=dict)
     state_keyword: str = ""
 
@@ -95,18 +97,24 @@ class AdaptedCallable:
           states: arrays for the selected states, by path.
         """
         copies = Copies(weights, states, self._absent_paths, self._stateful)
-        return FreshCallable(self._make(copies), copies, tuple(self.states))
+        return FreshCallable(self._make(copies), copies, tuple(self.states), self._containers)
 
 
 class FreshCallable:
-    """A callable around fresh copies of its models, to be called once."""
+    """A callable around fresh copies of its models, to be called once. The user's other objects hold their arrays again afterwards."""
 
-    def __init__(self, fn: Function, copies: Copies, states: Sequence[str]) -> None:
+    def __init__(self, fn: Function, copies: Copies, states: Sequence[str], containers: Containers) -> None:
         self._fn, self._copies, self._states = copies.surround(fn), copies, states
+        self._containers = containers
+        self._stored: dict[str, jax.Array] = {}
 
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """The result of the callable; where states were selected, the result and the new states by path."""
-        result = self._fn(*args, **kwargs)
+        put_back = self._containers.remembered()
+        try:
+            result = self._fn(*args, **kwargs)
+        finally:
+            self._stored = put_back()
         if not self._states:
             return result
         held = self._copies.states()
@@ -117,8 +125,9 @@ class FreshCallable:
         return {path: part for adapted, model in self._copies for path, part in adapted.modules(model).items()}
 
     def written(self) -> dict[str, Any]:
-        """The state of the models that the call has changed: path → array."""
-        return {path: array for adapted, model in self._copies for path, array in adapted.written(model).items()}
+        """The state of the models, and the arrays of other objects, that the call has changed: path → array."""
+        models = {path: array for adapted, model in self._copies for path, array in adapted.written(model).items()}
+        return {**models, **self._stored}
 
 
 def adapt_callable(
@@ -141,5 +150,5 @@ def adapt_callable(
         raise OptionError(f"to_onnx needs a callable, not {type(fn).__name__}: {fn!r:.80}.{hints}")
     return AdaptedCallable(
         search.called(fn), search.names, search.arrays, frozenset(search.classes), search.absent,
-        make or (lambda _: fn), search.models, search.absent_paths,
+        make or (lambda _: fn), search.models, search.absent_paths, search.containers,
     )  # fmt: skip

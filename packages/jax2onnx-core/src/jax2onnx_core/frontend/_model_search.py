@@ -15,6 +15,7 @@ import numpy as np
 from jax2onnx_graph.build.names import Names
 
 from jax2onnx_core._array_identity import array_identity
+from jax2onnx_core.frontend._containers import Containers
 from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend.python_functions import closed_over, rebuilt, used_globals
 from jax2onnx_core.jax_types import Function, PyTree
@@ -94,6 +95,7 @@ class ModelSearch:
         self.arrays: list[object] = []
         self.classes: set[type] = set()
         self.models: dict[int, Adapted] = {}
+        self.containers = Containers()
         self.absent: dict[str, jax.ShapeDtypeStruct] = {}
         self.absent_paths: dict[int, dict[str, str]] = {}
 
@@ -139,7 +141,10 @@ class ModelSearch:
             self.maker(original, name)  # of jit and its like only the names are wanted
             return None
         if isinstance(value, dict | list | tuple):
-            return None if is_too_deep(value) else self._tree(value, name)
+            if is_too_deep(value):
+                return None
+            self.containers.add(value, name)
+            return self._tree(value, name)
         return self._object(value, name) if self._is_of_the_user(value) else None
 
     def _adapter(self, value: object) -> Adapter | None:
@@ -219,6 +224,7 @@ class ModelSearch:
     def _object(self, value: object, name: str) -> Maker | None:
         """A copy of an object of the user around fresh copies of the models that its attributes hold."""
         attributes = vars(value)
+        self.containers.add(attributes, name)
         makers = {k: self._part(v, f"{name}.{k}" if name else k) for k, v in attributes.items()}
         if not any(makers.values()):
             return None
