@@ -13,7 +13,7 @@ from jax2onnx_graph.errors import OptionError, SaveError, SymbolError
 from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_runtime.feeds import symbol_space
 from jax2onnx_runtime.folders import FolderWriter
-from jax2onnx_tensorrt.folder import writer
+from jax2onnx_tensorrt.writer import writer
 
 WEIGHT = np.linspace(-1, 1, 64 * 64, dtype=np.float32).reshape(64, 64)
 OPTIONS = {"profile": ("first:T=1..6,S=0", "step:T=1,S=1..5"), "variant": ("full:T=6,S=0", "one:T=1,S=5")}
