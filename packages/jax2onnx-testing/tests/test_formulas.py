@@ -188,7 +188,7 @@ def test_an_excuse_holds_from_its_magnitude_on(monkeypatch):
     monkeypatch.setattr(fuse_gelu, "_is_scaled", lambda value, x, sign: True)
     wrong = next(m for m in single_mutants(GELU) if m.choices == {"other": "-x"})
     for magnitude, count in ((0.0, 0), (1e9, 1)):
-        formula = Formula(GELU.name, GELU.inputs, GELU.body, excuses={"rounding": magnitude})
+        formula = Formula(GELU.name, GELU.inputs, GELU.body, excuses={"overflow of products": magnitude})
         assert len(findings(Mutant(formula, wrong.choices, Situation()))) == count
 
 

@@ -291,7 +291,7 @@ def test_variants_share_their_weights(jax2onnx, directory):
     variants = ("--variant", "one:B=1", "--variant", "many:B=64")
     outcome = jax2onnx("export", "models.py:dense", "-i", "f32[B, 64]", "-o", "out", *variants)
     assert outcome.code == 0
-    assert {path.suffix for path in Path("out").iterdir()} == {".onnx", ".data"}
+    assert {path.suffix for path in Path("out").iterdir()} == {".onnx", ".data", ".json"}
     assert inputs_of("out/many.onnx") == {"x": [64, 64]}
 
 

@@ -75,8 +75,8 @@ def test_unsupported_opset(opset):
 
 
 def test_unknown_target():
-    with pytest.raises(errors.OptionError, match="target='tensorrt' is not installed; there are: onnx"):
-        to_onnx(double, [(3,)], target="tensorrt")
+    with pytest.raises(errors.OptionError, match="target='iree' is not installed; there are: onnx"):
+        to_onnx(double, [(3,)], target="iree")
 
 
 def test_names_that_do_not_fit():

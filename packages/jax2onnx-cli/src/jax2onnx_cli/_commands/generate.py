@@ -59,7 +59,9 @@ def command(
     repetition_penalty: float, seed: int | None, beams: int, sizes: Sequence[str], limits: Sequence[str], roles: Sequence[str],
     target: str | None,
 ) -> Result:  # fmt: skip
-    """Let a decoder write after prompts: a model whose metadata names its caches.
+    """Let a decoder write after prompts.
+
+    It is a model whose metadata names its caches.
 
     Caches of a symbolic capacity begin with 64 places and are doubled.
     """
