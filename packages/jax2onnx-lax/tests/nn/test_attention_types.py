@@ -27,7 +27,7 @@ def assert_near(got, want):
 
 def test_a_bias_of_another_type():
     program = to_onnx(biased, [*OPERANDS, BIAS])
-    assert_near(program(*OPERANDS, BIAS), biased(*OPERANDS, BIAS))
+    assert_near(program(*OPERANDS, BIAS), biased(*[*OPERANDS, BIAS]))
 
 
 def test_the_gradient_of_a_bias_of_another_type():
