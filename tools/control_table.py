@@ -18,6 +18,7 @@ import numpy as np
 from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_graph.traversal import all_nodes
+from ordinary_models import control_transformer
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "guide" / "states.md"
@@ -51,10 +52,7 @@ class Pass(NamedTuple):
 
 def controller(target: str | None = None) -> OnnxProgram:
     """The exported control transformer, of symbolic sizes: T frames, S cached entries."""
-    sys.path.insert(0, str(ROOT / "tests-integration"))
-    from cached_models import ControlTransformer
-
-    model = ControlTransformer(
+    model = control_transformer(
         width=WIDTH, depth=DEPTH, heads=HEADS, context=WINDOW * TOKENS, patch=16, rngs=nnx.Rngs(0)
     )
     batch = {"camera": (1, "T", 256, 256, 3), "speed": (1, "T", 1), "waypoints": (1, "T", POINTS, 2)}

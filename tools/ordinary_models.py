@@ -9,13 +9,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["library_models", "ten_models"]
+__all__ = ["control_transformer", "library_models", "ten_models"]
 
 
 def ten_models() -> Mapping[str, Callable[[], Any]]:
     """The makers of the ten ordinary models, by name."""
     makers: Mapping[str, Callable[[], Any]] = _imported("ten_models").MODELS
     return makers
+
+
+def control_transformer(**options: Any) -> Any:
+    """A transformer that sees a window of frames, and steers; the options are those of its class."""
+    return _imported("cached_models").ControlTransformer(**options)
 
 
 def library_models() -> Mapping[str, Callable[[], Any]]:

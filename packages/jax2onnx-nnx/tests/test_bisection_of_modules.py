@@ -63,6 +63,7 @@ class Convolutions(nnx.Module):
     def __init__(self):
         rngs = nnx.Rngs(0)
         self.first, self.norm = nnx.Conv(3, 4, (3, 3), rngs=rngs), nnx.BatchNorm(4, use_running_average=True, rngs=rngs)
+        assert self.norm.scale is not None
         self.norm.mean[...], self.norm.scale[...] = jnp.arange(4.0), jnp.arange(4.0) - 1.5
         self.second = nnx.Conv(4, 4, (3, 3), rngs=rngs)
 
