@@ -27,8 +27,14 @@ from jax2onnx_runtime.generation.step_inputs import StepInputs
 
 __all__ = ["LOGITS", "PAST", "PRESENT", "TOKENS", "DecoderInterface", "decoder_interface"]
 
-TOKENS, LOGITS = "input_ids", "logits"
-PAST, PRESENT = "past_key_values", "present"
+TOKENS = "input_ids"
+"""The name of the input with the tokens."""
+LOGITS = "logits"
+"""The name of the output with the logits."""
+PAST = "past_key_values"
+"""What the names of the inputs with caches begin with."""
+PRESENT = "present"
+"""What the names of the outputs with caches begin with."""
 
 
 @dataclasses.dataclass(frozen=True)
