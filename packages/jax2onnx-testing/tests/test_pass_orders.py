@@ -63,6 +63,8 @@ def count(model):
 
 
 def before_passes(case):
+    if reason := case.case.skip.get("f32"):
+        pytest.skip(reason)
     built = build(Variant(case, "f32", symbolic=False))
     # A case may be about what JAX warns of.
     with warnings.catch_warnings():

@@ -517,7 +517,7 @@ PRODUCTS = [
     Formula(
         "scaled product",
         {"x": "B 3", "y": "3 4"},
-        "return ({factor:1e20|1e-20|-1e30|3.0|0.0|jnp.inf|jnp.nan} * x) @ ({other:1e-30|1e20|1} * y) {times:*|/} {last:1e10|1e-10|1e30}",
+        "return ({factor:1e20|1e-20|-1e30|3.0|0.0|jnp.inf|jnp.nan} * x) @ ({other:1e-30|1e10|1} * y) {times:*|/} {last:1e10|1e-10|1e30}",
         passes=["ScalarFusionsPass"],
     ),
     Formula(
@@ -532,7 +532,7 @@ PRODUCTS = [
         {"x": "B 3 6 6"},
         f"""
         weights = {_weights(8, 3, 3, 3)}
-        y = lax.conv_general_dilated(x, weights, ({{strides:1, 1|2, 1|2, 2}}), '{{padding:SAME|VALID}}'{{dilation:|, (1, 1), (2, 1)|, (2, 1)}})
+        y = lax.conv_general_dilated(x, weights, ({{strides:1, 1|2, 1|2, 2}}), '{{padding:SAME|VALID}}'{{dilation:|, (1, 1), (2, 1)}})
         scale = {{scale:{_weights(8)}.reshape(8, 1, 1)|{_weights(8)}.reshape(8, 1, 1) * 0|-{_weights(8)}.reshape(8, 1, 1)|{_weights(6)}|{_weights(6)}.reshape(6, 1)|np.float32(np.inf)|x.sum()}}
         return y {{times:*|/|-|+}} scale {{plus:+|-|*}} {{bias:{_weights(8)}.reshape(8, 1, 1)|{_weights(1)}|x.sum()|1e30}}
         """,

@@ -58,12 +58,13 @@ def route(at: InsertionPoint, gates: ir.Value, experts: int, sparsity: Sparsity,
     )
     ids.shape = chosen_gates.shape
     flat = at.op.Reshape(ids, at.ints([-1]), dims=labelled((count,)))
-    every = at.op.Shape(flat)
+    every = at.ints([count]) if isinstance(count, int) else at.op.Shape(flat)
     by_expert, order = _sorted(at, flat, every)
     _, places = _sorted(at, order, every)
     is_of = at.op.Equal(at.op.Unsqueeze(flat, at.ints([1])), at.ints(range(experts)))
     lengths = at.op.ReduceSum(at.cast(is_of, np.int64), at.ints([0]), keepdims=0, dims=(experts,))
-    owners = at.op.Div(order, at.op.Squeeze(chosen, at.ints([0])))
+    each = at.constant(sparsity.bound, like=order) if is_fixed else at.op.Squeeze(chosen, at.ints([0]))
+    owners = at.op.Div(order, each)
     pairs = PairIndices(owners, by_expert, lengths, count)
     return Routing(at.op.GatherElements(gates, ids, axis=1, dims=rows), pairs, places)
 
@@ -96,7 +97,9 @@ def _multiple(dim: LabelledDim, number: int) -> LabelledDim:
 def combined(at: InsertionPoint, routing: Routing, made: ir.Value, features: int, *, selects: bool) -> ir.Value:
     """[tokens, …]: the sum for each token of what the experts that count make of it, times their gates."""
     dims = (*at.known_dims(routing.gates), features)
-    shape = at.op.Concat(at.op.Shape(routing.gates), at.ints([features]), axis=0)
+    sizes = [dim for dim in dims if isinstance(dim, int)]
+    is_known = len(sizes) == len(dims)
+    shape = at.ints(sizes) if is_known else at.op.Concat(at.op.Shape(routing.gates), at.ints([features]), axis=0)
     by_token = at.op.Reshape(at.op.Gather(made, routing.places, axis=0), shape, dims=dims)
     if selects:
         selected = at.op.Where(at.op.Unsqueeze(routing.gates, at.ints([2])), by_token, at.constant(0, like=made))
