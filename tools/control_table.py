@@ -71,7 +71,7 @@ def frames(count: int) -> Frames:
 
 
 def causal(new: int, total: int) -> np.ndarray:
-    """What each of the last `new` positions may see of all `total`."""
+    """The positions that each of the last `new` positions may see of all `total`."""
     return np.tril(np.ones((new, total), bool), total - new)
 
 

@@ -140,7 +140,7 @@ def _import_of_the_feature() -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Expected:
-    """What has to become of releases that are installed together.
+    """The outcome of releases that are installed together.
 
     Attributes:
       versions: the chosen versions by distribution, without "jax2onnx-".
@@ -197,7 +197,7 @@ REFUSED = [
 
 
 def mixed(history: History, scratch: Path) -> list[str]:
-    """What is not as expected of the releases that are installed together."""
+    """The problems with the releases that are installed together."""
     released = scratch / "released"
     known = skew.releases(history.folder)
     wheels = {}
@@ -215,7 +215,7 @@ def mixed(history: History, scratch: Path) -> list[str]:
 
 
 def skew_problems(history: History, when: str, only: Iterable[str]) -> list[str]:
-    """What `skew` finds wrong in the working tree of a history, none of whose plugins is broken."""
+    """The problems that `skew` finds in the working tree of a history, none of whose plugins is broken."""
     command = [sys.executable, str(history.folder / "tools" / "skew.py"), "--root", str(history.folder)]
     tried = subprocess.run([*command, "--only", *only, "--", *SAMPLE], check=False)
     return [f"skew fails {when}"] if tried.returncode else []

@@ -127,7 +127,7 @@ def environment(folder: Path, wheels: Sequence[Path], requirements: Sequence[str
 
 
 class Outcome(enum.Enum):
-    """What became of packages that were to be installed together."""
+    """The fate of packages that were to be installed together."""
 
     FITS = "fits"
     REFUSED = "refused by the installer"

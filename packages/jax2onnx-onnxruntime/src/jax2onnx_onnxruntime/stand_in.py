@@ -65,7 +65,7 @@ class OrtStandIn(OrtRuntime):
         return super().times(_adapted(model), feeds, runs)
 
     def limitations(self, target: Target) -> Sequence[Limitation]:
-        """What the CPU provider loses of models that were made without regard to it."""
+        """The special values that the CPU provider loses in models that were made without regard to it."""
         return _LIMITATIONS
 
 

@@ -27,7 +27,7 @@ from jax2onnx_graph.metadata import (
 from jax2onnx_graph.traversal import all_graphs, all_nodes, given_inputs
 
 __all__ = [
-    "ModelSummary", "ValueSummary", "WeightSummary", "bytes_text", "counted", "external_files", "operators", "state_text", "summarize", "summary_lines",
+    "ModelSummary", "ValueSummary", "WeightSummary", "bytes_text", "counted", "external_files", "interface_rows", "operators", "state_text", "summarize", "summary_lines",
     "symbol_text", "title_text", "weight_tensors" ]  # fmt: skip
 
 # How many rows of a kind a summary of a few lines has.
@@ -221,11 +221,7 @@ def summary_lines(summary: ModelSummary, *, everything: bool = False) -> Iterato
     """
     limit = sys.maxsize if everything else _FEW
     sections = {
-        "input": [(value.name, value.type) for value in summary.inputs],
-        "output": [(value.name, value.type) for value in summary.outputs],
-        "symbol": [(symbol.name, symbol_text(symbol)) for symbol in summary.symbols],
-        "constraint": [(text, "") for text in summary.constraints],
-        "state": [(pair.input, state_text(pair)) for pair in summary.states],
+        **interface_rows(summary),
         "assumes": [(name, assumption_text(name)) for name in summary.assumptions],
         "function": [(name, counted(count, "node")) for name, count in summary.functions.items()],
     }
@@ -236,6 +232,17 @@ def summary_lines(summary: ModelSummary, *, everything: bool = False) -> Iterato
         yield _row("data", f"{name}, {bytes_text(size)} of the weights")
     frequent = [f"{name} {count}" for name, count in summary.operators.items()]
     yield _row("nodes", f"{summary.nodes}: {_few(frequent, limit)}" if frequent else "none")
+
+
+def interface_rows(summary: ModelSummary) -> dict[str, list[tuple[str, str]]]:
+    """The rows about inputs, outputs, symbols, constraints and states: kind → pairs of a name and a text."""
+    return {
+        "input": [(value.name, value.type) for value in summary.inputs],
+        "output": [(value.name, value.type) for value in summary.outputs],
+        "symbol": [(symbol.name, symbol_text(symbol)) for symbol in summary.symbols],
+        "constraint": [(text, "") for text in summary.constraints],
+        "state": [(pair.input, state_text(pair)) for pair in summary.states],
+    }
 
 
 def _weights_text(summary: ModelSummary) -> str:

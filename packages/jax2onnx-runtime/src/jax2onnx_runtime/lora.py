@@ -121,7 +121,7 @@ class AdapterInputs:
     def _misfits(
         self, arrays: Mapping[str, Array], present: Collection[str], named: Mapping[str, str], *, partial: bool
     ) -> Iterator[str]:
-        """What keeps an adapter from fitting, as parts of a sentence."""
+        """The reasons why an adapter does not fit, as parts of a sentence."""
         absent = {pair: [n for n in (pair.a, pair.b) if named[n] not in present] for pair in self.pairs}
         missing = [named[name] for names in absent.values() for name in names if not partial or len(names) == 1]
         if missing:
@@ -141,7 +141,7 @@ class AdapterInputs:
                 yield f"{pair.a} has rank {ranks[pair.a]}, {pair.b} has rank {ranks[pair.b]}"
 
     def _misfit(self, name: str, axis: int, array: Array) -> tuple[str, int | None]:
-        """What is wrong with a matrix, and its rank where it has one."""
+        """The fault of a matrix, and its rank where it has one."""
         wanted = self._sizes(name)
         rank = _rank(array, axis)
         if rank is None or array.size != rank * wanted[1 - axis]:

@@ -103,7 +103,7 @@ def write_mixed_bits(model: ir.Model, chosen: MixedBits) -> None:
 
 
 def read_mixed_bits(model: ir.Model) -> MixedBits | None:
-    """What was chosen for a model; None where nothing was.
+    """The choice for a model; None where nothing was chosen.
 
     Raises:
       ReadError: something else is in the metadata.

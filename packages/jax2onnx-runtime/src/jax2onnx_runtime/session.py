@@ -38,7 +38,7 @@ from jax2onnx_runtime.states import StatefulModel, StateType
 __all__ = ["Lock", "ModelSession", "StateSizes", "States", "StepInterface", "open_session"]
 
 Lock: TypeAlias = contextlib.AbstractContextManager[object]
-"""What one thread at a time holds, more than once if it likes."""
+"""A lock, which one thread at a time holds, more than once if it likes."""
 
 # Between the labels of dimensions, not between the operands in one.
 _SEPARATOR = re.compile(r", (?![^()]*\))")
@@ -379,7 +379,7 @@ class ModelSession:
         return generator.stream(rows, request, None if small is None else small.decoder)
 
     def generator(self, roles: Roles | None, inputs: Mapping[str, Array]) -> Generator:
-        """What writes in this session; it is made anew where other roles are given.
+        """The generator of this session; it is made anew where other roles are given.
 
         Args:
           roles: the inputs and outputs that are not recognised; None for those of the last time.

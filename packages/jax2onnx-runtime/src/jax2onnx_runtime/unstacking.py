@@ -157,7 +157,7 @@ def _is_of_one(value: ir.Value, axis: int) -> bool:
 
 
 def _squeezed(values: Sequence[tuple[ir.Value, int]], axis: int) -> list[tuple[ir.Value, int]] | None:
-    """What nodes read of values with an axis of size 1, all of which take it away; None where one does not."""
+    """The results of the nodes that take away the axis of size 1 of values, which is all that reads these; None where one does not."""
     found = []
     for value, number in values:
         dims = dims_of(value)

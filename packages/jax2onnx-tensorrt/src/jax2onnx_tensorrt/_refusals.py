@@ -48,7 +48,7 @@ class RefusalsPass(ir.passes.InPlacePass):
 
 
 def problems(model: ir.Model, version: str) -> Iterator[str]:
-    """What a model has that the operator table of a version does not.
+    """The nodes and types of a model that the operator table of a version does not have.
 
     Args:
       model: a model.

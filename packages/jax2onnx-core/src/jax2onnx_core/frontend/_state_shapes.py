@@ -37,7 +37,7 @@ class StateShapes:
 
     @classmethod
     def read(cls, given: object, states: Collection[object]) -> StateShapes:
-        """What the user gave as `state_shapes`, for the arguments `states`. Raises OptionError."""
+        """The shapes that the user gave as `state_shapes`, for the arguments `states`. Raises OptionError."""
         check_mapping("state_shapes", given, "names of states to shapes, {'cached_*': ('B', 'C', ...)}")
         if not isinstance(given, Mapping):
             return cls()

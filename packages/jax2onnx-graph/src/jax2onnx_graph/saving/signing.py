@@ -54,7 +54,7 @@ def signature_path(path: str | os.PathLike[str]) -> Path:
 
 
 def checked_signer(key: str | os.PathLike[str] | Signer) -> Signer:
-    """What signs with a private key.
+    """The signer with a private key.
 
     Args:
       key: the PEM file of a private key of an elliptic curve, or a `Signer` of the library.

@@ -74,7 +74,7 @@ def stored(weight: Array, request: Quantization) -> Stored:
 
 
 def _scale(weight: Array, axis: int, largest: float) -> Array:
-    """What the largest numbers along an axis are divided by to be `largest`; 1 where all are 0."""
+    """The numbers by which the largest along an axis are divided to be `largest`; 1 where all are 0."""
     most = np.abs(weight).max(axis=axis, initial=0.0)
     return np.where(most > 0, most / largest, 1.0).astype(np.float32)
 

@@ -6,7 +6,7 @@ from jax2onnx_graph import ir
 
 from jax2onnx_report.findings import Findings
 from jax2onnx_report.page.page import asset, facts_of
-from jax2onnx_report.summary import state_text, summarize, symbol_text, title_text
+from jax2onnx_report.summary import interface_rows, summarize, title_text
 
 __all__ = ["notebook_cell"]
 
@@ -17,11 +17,7 @@ def notebook_cell(model: ir.Model, findings: Findings) -> str:
 
     summary = summarize(model)
     sections = {
-        "input": [(value.name, value.type) for value in summary.inputs],
-        "output": [(value.name, value.type) for value in summary.outputs],
-        "symbol": [(symbol.name, symbol_text(symbol)) for symbol in summary.symbols],
-        "constraint": [(text, "") for text in summary.constraints],
-        "state": [(pair.input, state_text(pair)) for pair in summary.states],
+        **interface_rows(summary),
         "operators": [(", ".join(f"{name} {count}" for name, count in summary.operators.items()), "")],
     }
     environment = jinja2.Environment(

@@ -196,7 +196,7 @@ class Bundle(Mapping[str, PortableProgram]):
 
     @contextlib.contextmanager
     def _loadable(self, *, needs_files: bool) -> Iterator[Mapping[str, Loadable]]:
-        """What the runtime loads, in temporary files during the block if it is large and in none yet."""
+        """The programs as the runtime loads them, in temporary files during the block if it is large and in none yet."""
         found = _unstacked(self.programs)
         bytes_of = [sum(t.nbytes for t in large_tensors(program.model).values()) for program in self.values()]
         if all(one.file for one in found.values()) or not (needs_files or sum(bytes_of) > _IN_MEMORY):
@@ -248,7 +248,7 @@ class Bundle(Mapping[str, PortableProgram]):
 
 
 def _unstacked(programs: Mapping[str, PortableProgram]) -> dict[str, Loadable]:
-    """What the runtime loads of programs: stacked states are states of their own where all programs that have them agree on it."""
+    """Programs as the runtime loads them: stacked states are states of their own where all programs that have them agree on it."""
     stacks: dict[str, list[Stack | None]] = {}
     for program in programs.values():
         found = unstacked(program.model)

@@ -32,9 +32,9 @@ TOKENS = "input_ids"
 LOGITS = "logits"
 """The name of the output with the logits."""
 PAST = "past_key_values"
-"""What the names of the inputs with caches begin with."""
+"""The beginning of the names of inputs with caches."""
 PRESENT = "present"
-"""What the names of the outputs with caches begin with."""
+"""The beginning of the names of outputs with caches."""
 
 
 @dataclasses.dataclass(frozen=True)

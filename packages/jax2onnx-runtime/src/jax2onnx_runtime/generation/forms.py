@@ -248,7 +248,7 @@ def _mask_form(value: ir.Value, tokens: TokensForm, states: Mapping[str, StateTy
 
 
 def _leading_role(dim: Axis, place: int, dims: Sequence[Axis], tokens: TokensForm) -> str | None:
-    """What an axis of a mask before that of the keys is about."""
+    """The subject of an axis of a mask before that of the keys."""
     is_next_to_keys, is_heads = place == len(dims) - 2, len(dims) == 4 and place == 1
     if (is_heads and isinstance(dim, int)) or dim == 1:
         return _ONE

@@ -51,7 +51,7 @@ class GenerationStream(Iterator[Piece]):
 
     @property
     def result(self) -> Generation:
-        """What was written, once all pieces have come; asking for it takes those that have not."""
+        """The result, once all pieces have come; asking for it takes those that have not."""
         for _ in self:
             pass
         written = [sequence.written() for sequence in self._sequences]

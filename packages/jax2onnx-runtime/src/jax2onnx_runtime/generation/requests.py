@@ -22,7 +22,7 @@ Stops = int | str | Sequence[int | str]
 
 @dataclasses.dataclass(frozen=True)
 class Ends:
-    """What ends a sequence.
+    """The ends of a sequence.
 
     Attributes:
       count: how many new tokens there are at most.
@@ -54,7 +54,7 @@ class Beams:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What shall be written.
+    """A request for tokens.
 
     Attributes:
       ends: what ends a sequence.
@@ -92,7 +92,7 @@ class Request:
 
 
 def ends_of(count: int, stop: Stops) -> Ends:
-    """What ends a sequence: after so many tokens, or by a token or a text in `stop`, one or several of them.
+    """The ends of a sequence: after so many tokens, or by a token or a text in `stop`, one or several of them.
 
     Raises:
       OptionError: something else is given.

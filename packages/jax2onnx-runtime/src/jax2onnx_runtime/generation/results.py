@@ -38,7 +38,7 @@ class Piece:
 
 @dataclasses.dataclass(frozen=True)
 class Written:
-    """What was written after one prompt.
+    """The tokens that were written after one prompt.
 
     Attributes:
       ids: the new tokens, with the stop token or those of the stop text.
@@ -55,7 +55,7 @@ class Written:
 
 @dataclasses.dataclass(frozen=True)
 class Generation:
-    """What was written, and how fast.
+    """The sequences that were written, and how fast.
 
     Attributes:
       sequences: one for each prompt.

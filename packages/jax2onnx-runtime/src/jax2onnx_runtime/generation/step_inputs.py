@@ -141,7 +141,7 @@ class StepInputs:
         return self._as_mask(self._at.unsqueeze(visible, missing), like)
 
     def _roles(self, dims: tuple[LabelledDim, ...], keys: LabelledDim) -> list[str] | None:
-        """What each axis of a mask is for; None if one is for nothing."""
+        """The use of each axis of a mask; None if one is for nothing."""
         batch, length = self._dims
         if not dims or not self._is(dims[-1], keys):
             return None

@@ -125,7 +125,7 @@ class StopTexts:
         self._texts, self._held, self.found = tuple(texts), "", False
 
     def add(self, piece: str) -> str:
-        """What is certain with a further piece; what may be the beginning of a stop text is held back."""
+        """The text that is certain with a further piece; what may be the beginning of a stop text is held back."""
         self._held += piece
         places = [place for text in self._texts if (place := self._held.find(text)) >= 0]
         if places:
@@ -137,7 +137,7 @@ class StopTexts:
         return certain
 
     def rest(self) -> str:
-        """What was held back."""
+        """The text that was held back."""
         rest, self._held = self._held, ""
         return rest
 
