@@ -243,6 +243,27 @@ def test_the_window_of_a_state_that_grows_needs_no_new_memory():
     assert len(places) <= 2
 
 
+def test_the_window_stays_where_it_is_if_it_is_one_piece_of_memory():
+    graph = "(float[1,S,3] keys, float[1,T,3] x) => (float[1,N,3] new_keys) { new_keys = Concat<axis=1>(keys, x) }"
+    loaded = OrtStates(model_of(graph), [StatePair("keys", "new_keys", 1)], RuntimeOptions())
+    numbers = np.arange(60, dtype=np.float32).reshape(1, 20, 3)
+    loaded.write("keys", numbers[:, :6])
+    for end in (8, 10, 12):
+        loaded.run({"x": numbers[:, end - 2 : end]})
+        place = loaded.values["keys"].value.data_ptr()
+        loaded.keep_last("keys", 1, 6)
+        assert loaded.values["keys"].value.data_ptr() == place + 2 * 3 * 4
+        np.testing.assert_array_equal(loaded.read("keys"), numbers[:, end - 6 : end])
+
+
+def test_a_small_part_of_a_state_does_not_keep_the_rest_in_memory():
+    loaded = OrtStates(model_of(GROWING.replace("[2,", "[1,")), [StatePair("keys", "new_keys", 1)], RuntimeOptions())
+    loaded.write("keys", np.zeros((1, 20), np.float32))
+    place = loaded.values["keys"].value.data_ptr()
+    loaded.keep_last("keys", 1, 4)
+    assert not place <= loaded.values["keys"].value.data_ptr() < place + 80
+
+
 def test_sessions_beside_each_other_have_one_state_of_a_name():
     model = model_of("(float[2] keys, float[2] x) => (float[2] new_keys) { new_keys = Add(keys, x) }")
     first = OrtStates(model, [KEYS], RuntimeOptions())

@@ -100,8 +100,31 @@ def test_another_state_stays_as_it_is(form):
     assert unstacked(model_of(AS_IT_IS[form])) is None
 
 
-def test_a_state_that_grows_stays_as_it_is():
-    assert unstacked(model_of(STACKED["gathered"], grows=1)) is None
+def test_a_state_that_grows_along_the_axis_stays_as_it_is():
+    assert unstacked(model_of(STACKED["gathered"], grows=0)) is None
+
+
+GROWING = """<ir_version: 10, opset_import: ["" : 21]>
+g (float[2,S,3] cache, float[T,3] x) => (float[2,U,3] new)
+<float[S,3] a, float[S,3] b, float[U,3] c, float[U,3] d, float[1,U,3] e, float[1,U,3] f>
+{ zero = Constant<value = int64 {0}>() one = Constant<value = int64 {1}>() zeros = Constant<value = int64[1] {0}>()
+  a = Gather<axis = 0>(cache, zero) b = Gather<axis = 0>(cache, one) c = Concat<axis = 0>(a, x) d = Concat<axis = 0>(b, x)
+  e = Unsqueeze(c, zeros) f = Unsqueeze(d, zeros) new = Concat<axis = 0>(e, f) }"""
+
+
+def test_a_stacked_state_that_grows_along_another_axis():
+    model = ir.from_onnx_text(GROWING)
+    write_states(model, [StatePair("cache", "new", 1)])
+    found = unstacked(model)
+    assert [(pair.input, pair.grows) for pair in read_states(found.model)] == [("cache.0", 0), ("cache.1", 0)]
+    loaded = open_unstacked(reference_runtime, model, model, RuntimeOptions())
+    numbers = np.arange(18, dtype=np.float32).reshape(6, 3)
+    loaded.write("cache", np.zeros((2, 0, 3), np.float32))
+    for begin, end in ((0, 3), (3, 4), (4, 6)):
+        loaded.run({"x": numbers[begin:end]})
+    assert loaded.shape("cache") == (2, 6, 3)
+    loaded.keep_last("cache", 1, 4)
+    np.testing.assert_array_equal(loaded.read("cache"), np.stack([numbers[2:], numbers[2:]]))
 
 
 def test_a_state_that_is_not_among_those_that_may_be_stays_as_it_is():

@@ -195,9 +195,16 @@ class OrtStates:
         self.spare.pop(state, None)
 
     def keep_last(self, state: str, axis: int, count: int) -> None:
-        """Cut off what is before the last entries along an axis."""
-        kept = last(view_of(self.values[state].value), axis, count)
+        """Cut off what is before the last entries along an axis.
+
+        They stay where they are if they are one piece of memory, and most of it.
+        """
+        whole = view_of(self.values[state].value)
+        kept = last(whole, axis, count)
         spare = self.spare.pop(state, None)
+        if kept.flags.c_contiguous and 2 * kept.nbytes > whole.nbytes:
+            self.values[state] = _Buffer(to_ort(packed(kept)), owner=self.values[state])
+            return
         if spare is None or not spare.can_take(kept):
             self.values[state] = _Buffer.of(kept.copy())
             return
@@ -216,10 +223,16 @@ class OrtStates:
 
 
 class _Buffer:
-    """A value of the runtime, and the array whose memory it uses, if it has none of its own."""
+    """A value of the runtime, and what keeps its memory if it has none of its own.
 
-    def __init__(self, value: ort.OrtValue, memory: Array | None = None) -> None:
-        self.value, self.memory = value, memory
+    Attributes:
+      value: the value.
+      memory: the array whose memory it uses, which nobody else has.
+      owner: the buffer whose memory it uses a part of.
+    """
+
+    def __init__(self, value: ort.OrtValue, memory: Array | None = None, owner: _Buffer | None = None) -> None:
+        self.value, self.memory, self.owner = value, memory, owner
 
     def can_take(self, array: Array) -> bool:
         """Whether it has memory of its own for an array of such a shape and type, number by number."""

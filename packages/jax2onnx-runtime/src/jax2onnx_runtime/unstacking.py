@@ -56,7 +56,7 @@ def unstacked(model: ir.Model, among: Collection[str] | None = None) -> Unstacke
 
     A state is taken apart along an axis if
 
-    1. the axis has a known number of entries, and the state does not grow;
+    1. the axis has a known number of entries, and the state does not grow along it;
     2. all nodes that read it take its shape, or single entries along the axis, at constant places: by Gather, or by Split or Slice
        with the axis of size 1 taken away;
     3. its new value is the Concat, along that axis, of as many values with the axis put in.
@@ -68,14 +68,14 @@ def unstacked(model: ir.Model, among: Collection[str] | None = None) -> Unstacke
       among: the states that may be taken apart; all by default.
     """
     chosen = [pair for pair in read_states(model) if among is None or pair.input in among]
-    if not any(_level(*_values(model.graph, pair)) for pair in chosen if pair.grows is None):
+    if not any(_level(*_values(model.graph, pair), pair.grows) for pair in chosen):
         return None
     copy = model.clone()
     stacks, pairs = {}, []
     for pair in read_states(copy):
         part: Part = pair.input
-        if pair.grows is None and pair in chosen:
-            part, found = _taken_apart(copy.graph, *_values(copy.graph, pair))
+        if pair in chosen:
+            part, found = _taken_apart(copy.graph, *_values(copy.graph, pair), pair.grows)
             pairs += found
         else:
             pairs.append(pair)
@@ -109,15 +109,15 @@ class _Level:
     shapes: Sequence[ir.Node]
 
 
-def _level(before: ir.Value, after: ir.Value) -> _Level | None:
-    """The outermost axis along which a state is stacked; None where it is not."""
+def _level(before: ir.Value, after: ir.Value, grows: int | None) -> _Level | None:
+    """The outermost axis along which a state is stacked; None where it is not, or grows there."""
     node, dims = operation(after, "Concat"), dims_of(before)
     if node is None or dims is None or before.is_graph_output():
         return None
     axis = axis_of(node, len(dims))
     entries = [without_axis(value, axis) for value in node.inputs]
     found = [entry for entry in entries if entry is not None]
-    if len(found) != len(entries) or dims[axis] != len(entries):
+    if axis == grows or len(found) != len(entries) or dims[axis] != len(entries):
         return None
     reads: list[tuple[ir.Value, int]] = []
     for user, place in before.uses():
@@ -171,14 +171,14 @@ def _squeezed(values: Sequence[tuple[ir.Value, int]], axis: int) -> list[tuple[i
     return found
 
 
-def _taken_apart(graph: ir.Graph, before: ir.Value, after: ir.Value) -> tuple[Part, list[StatePair]]:
+def _taken_apart(graph: ir.Graph, before: ir.Value, after: ir.Value, grows: int | None) -> tuple[Part, list[StatePair]]:
     """The states that a state becomes, and their pairs."""
-    level = _level(before, after)
+    level = _level(before, after, grows)
     old, new = str(before.name), str(after.name)
     taken = {value.name for node in graph for value in node.outputs} | {value.name for value in graph.inputs}
     count = 0 if level is None else len(level.entries)
     if level is None or any(f"{name}.{i}" in taken for name in (old, new) for i in range(count)):
-        return old, [StatePair(old, new)]
+        return old, [StatePair(old, new, grows)]
     inputs = [_input(before, i, level.axis) for i in range(count)]
     place = graph.inputs.index(before)
     graph.inputs[place : place + 1] = inputs
@@ -191,7 +191,8 @@ def _taken_apart(graph: ir.Graph, before: ir.Value, after: ir.Value) -> tuple[Pa
     outputs = [_output(graph, value, f"{new}.{i}", values[:i]) for i, value in enumerate(values)]
     place = graph.outputs.index(after)
     graph.outputs[place : place + 1] = outputs
-    found = [_taken_apart(graph, *pair) for pair in zip(inputs, outputs, strict=True)]
+    within = None if grows is None else grows - (grows > level.axis)
+    found = [_taken_apart(graph, *pair, within) for pair in zip(inputs, outputs, strict=True)]
     return Stack(level.axis, tuple(part for part, _ in found)), [pair for _, pairs in found for pair in pairs]
 
 
@@ -292,8 +293,15 @@ class StackedStates:
             self.inner.write(name, entry)
 
     def keep_last(self, state: str, axis: int, count: int) -> None:
-        """Cut off what is before the last entries along an axis; states that were taken apart do not grow."""
-        self.inner.keep_last(state, axis, count)
+        """Cut off what is before the last entries along an axis."""
+        self._keep_last(self._stacks.get(state, state), axis, count)
+
+    def _keep_last(self, part: Part, axis: int, count: int) -> None:
+        if isinstance(part, str):
+            self.inner.keep_last(part, axis, count)
+            return
+        for one in part.parts:
+            self._keep_last(one, axis - (axis > part.axis), count)
 
     def change(self, state: str, change: Callable[[Array], Array]) -> None:
         """Replace a state by what a function makes of it."""

@@ -27,6 +27,7 @@ from jax2onnx_graph.passes.fusion.fuse_softmax import FuseSoftmax
 from jax2onnx_graph.passes.fusion.recurrence.fold_reversals import FoldReversals
 from jax2onnx_graph.passes.fusion.recurrence.fuse_recurrent import FuseRecurrent
 from jax2onnx_graph.passes.fusion.recurrence.join_directions import JoinDirections
+from jax2onnx_graph.passes.structural.concat_views import ConcatViews
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.passes.structural.expand_functions import ExpandFunctions
 from jax2onnx_graph.passes.structural.fold_casts import FoldCasts
@@ -124,6 +125,7 @@ def default_passes() -> list[PassFactory]:
         RemoveDeadNodes,
         OrderFeatures,
         SelectEarly,
+        ConcatViews,
         MergeReshapes,
         MergeReductions,
         MergeStates,

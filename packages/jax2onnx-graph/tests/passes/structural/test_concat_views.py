@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from jax2onnx_graph.passes.structural.concat_views import ConcatViews
+from onnx.reference import ReferenceEvaluator
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
+GRAPH = """g (float[{a}] x, float[{b}] z) => (float[{result}] y) {{
+    s = Constant<value = int64[{rank}] {{{first}}}>() t = Constant<value = int64[{rank}] {{{second}}}>()
+    p = Reshape(x, s) q = Reshape(z, t) y = Concat<axis = {axis}>(p, q)
+}}"""
+
+
+def _model(a, first, b, second, axis, result):
+    rank = len(first.split(","))
+    text = GRAPH.format(a=a, b=b, first=first, second=second, axis=axis, result=result, rank=rank)
+    return onnx.shape_inference.infer_shapes(onnx.parser.parse_model(HEAD + text), data_prop=True)
+
+
+def _changed(model, sizes):
+    """The operators of the nodes that are read after the pass, without constants, and the model; the results are compared."""
+    changed = ir.from_proto(model)
+    ConcatViews()(changed)
+    made = ir.to_proto(changed)
+    onnx.checker.check_model(made)
+    feeds = {name: np.random.default_rng(0).random(shape, np.float32) for name, shape in zip("xz", sizes, strict=True)}
+    (right,), (left,) = (ReferenceEvaluator(m).run(None, feeds) for m in (model, made))
+    np.testing.assert_array_equal(left, right)
+    return [node.op_type for node in changed.graph if node.op_type != "Constant" and node.outputs[0].uses()], changed
+
+
+@pytest.mark.parametrize(
+    ("model", "sizes"),
+    [
+        (_model("1,5,6", "1,5,2,3", "1,4,6", "1,4,2,3", 1, "1,9,2,3"), [(1, 5, 6), (1, 4, 6)]),
+        (_model("2,3,5", "6,5", "2,3,4", "6,4", 1, "6,9"), [(2, 3, 5), (2, 3, 4)]),
+        (_model("0,6", "0,2,3", "4,6", "4,2,3", 0, "4,2,3"), [(0, 6), (4, 6)]),
+    ],
+    ids=["heads", "flattened in front", "nothing appended to"],
+)
+def test_views_are_concatenated_first(model, sizes):
+    _, changed = _changed(model, sizes)
+    result = changed.graph.outputs[0].producer()
+    assert result.op_type in ("Reshape", "Squeeze", "Unsqueeze")
+    assert [value.name for value in result.inputs[0].producer().inputs] == ["x", "z"]
+
+
+@pytest.mark.parametrize(
+    ("model", "sizes"),
+    [
+        (_model("1,5,6", "1,1,5,6", "1,5,6", "1,1,5,6", 1, "1,2,5,6"), [(1, 5, 6), (1, 5, 6)]),
+        (_model("5,6", "5,2,3", "4,3,2", "4,2,3", 0, "9,2,3"), [(5, 6), (4, 3, 2)]),
+        (_model("5,6", "3,2,5", "6,5", "3,2,5", 0, "6,2,5"), [(5, 6), (6, 5)]),
+    ],
+    ids=["a stack", "of other shapes", "of another axis"],
+)
+def test_other_views_stay(model, sizes):
+    operators, _ = _changed(model, sizes)
+    assert operators == ["Reshape", "Reshape"]
+
+
+def test_symbolic_sizes():
+    text = """g (float[1,S,6] x, float[1,T,6] z) => (float[1,U,2,3] y) {
+        s = Constant<value = int64[4] {1,-1,2,3}>() p = Reshape(x, s) q = Reshape(z, s) y = Concat<axis = 1>(p, q) }"""
+    model = ir.from_onnx_text(HEAD + text)
+    for name, dims in (("p", [1, "S", 2, 3]), ("q", [1, "T", 2, 3])):
+        value = next(v for node in model.graph for v in node.outputs if v.name == name)
+        value.shape, value.type = ir.Shape(dims), ir.TensorType(ir.DataType.FLOAT)
+    _, changed = _changed(ir.to_proto(model), [(1, 5, 6), (1, 0, 6)])
+    assert changed.graph.outputs[0].producer().op_type == "Reshape"
