@@ -31,7 +31,7 @@ from jax._src.lax import parallel as _parallel
 from jax._src.state import discharge as _discharge
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.build.names import user_line
-from jax2onnx_graph.facts.dims import Dim, Dims, SymbolicDim, Term, is_static
+from jax2onnx_graph.facts.dims import Dim, Dims, Factor, SymbolicDim, Term, is_static
 
 from jax2onnx_core.jax_types import (
     Atom,
@@ -249,6 +249,22 @@ def substitute(dim: _shape_poly._DimExpr, env: Mapping[str, Dim]) -> Dim:
     return dim._evaluate(dict(env))
 
 
+def divisors(dim: _shape_poly._DimExpr) -> dict[str, int]:
+    """The symbols of the scope of a dimension that have a constraint `mod(symbol, number) == 0`, with the number."""
+    found: dict[str, int] = {}
+    number = _shape_poly._DimExpr._to_constant
+    for term, (value, _) in dim.scope._normalization_rules.items():
+        (factor, exponent), *others = term._factors
+        if others or exponent != 1 or factor.operation != _shape_poly._DimFactor.MOD or number(value) != 0:
+            continue
+        dividend, divisor = factor.operands
+        name = dividend._to_var() if isinstance(dividend, _shape_poly._DimExpr) else None
+        times = number(divisor)
+        if name is not None and times is not None:
+            found[name] = times
+    return found
+
+
 def solve_dims(avals: Sequence[Aval], tree: PyTreeDef) -> tuple[dict[str, Dim], list[tuple[str, int, int]]]:
     """JAX's own solution of the symbols from the shapes of the arguments.
 
@@ -269,7 +285,10 @@ def with_known_dim(eqn: Equation) -> Equation:
 
 
 class _Equality:
-    """`==` of symbolic dimensions while traces are made: JAX's own, which says False where it does not know, and a record of these answers."""
+    """`==` of symbolic dimensions while traces are made.
+
+    JAX's own says False where it does not know. Then a further proof is asked, and what stays undecided is recorded.
+    """
 
     def __init__(self) -> None:
         self._original = _shape_poly._DimExpr.__eq__
@@ -277,16 +296,21 @@ class _Equality:
         self._thread = threading.local()
 
     @contextlib.contextmanager
-    def recorded(self) -> Iterator[dict[tuple[Dim, Dim], str]]:
-        """Inside, a mapping is filled with the pairs that code of this thread outside of JAX compares, → "file:line (function)"."""
-        outer = vars(self._thread).get("found")
+    def recorded(self, proved: Callable[[Dim, Dim], bool]) -> Iterator[dict[tuple[Dim, Dim], str]]:
+        """Inside, a mapping is filled with the pairs that code of this thread outside of JAX compares, → "file:line (function)".
+
+        Args:
+          proved: whether two dimensions that JAX cannot tell to be equal are.
+        """
+        outer = vars(self._thread).get("found"), vars(self._thread).get("proved")
         self._thread.found = found = dict[tuple["Dim", "Dim"], str]()
+        self._thread.proved = proved
         self._enter(1)
         try:
             yield found
         finally:
             self._enter(-1)
-            self._thread.found = outer
+            self._thread.found, self._thread.proved = outer
 
     def _enter(self, change: int) -> None:
         with self._lock:
@@ -296,7 +320,7 @@ class _Equality:
     @property
     def _equal(self) -> Callable[[Dim, Dim], bool]:
         def equal(dim: Dim, other: Dim) -> bool:
-            answer = self._original(dim, other)
+            answer = self._original(dim, other) or self._is_proved(dim, other)
             found = vars(self._thread).get("found")
             if answer is False and found is not None:
                 frame = sys._getframe(1)
@@ -311,6 +335,20 @@ class _Equality:
             return answer
 
         return equal
+
+    def _is_proved(self, dim: Dim, other: Dim) -> bool:
+        proved = vars(self._thread).get("proved")
+        expression = _shape_poly._DimExpr
+        is_of_one_scope = isinstance(dim, expression) and (
+            isinstance(other, int) or (isinstance(other, expression) and dim.scope is other.scope)
+        )
+        if proved is None or not is_of_one_scope:
+            return False
+        self._thread.proved = None  # the proof compares dimensions, too
+        try:
+            return bool(proved(dim, other))
+        finally:
+            self._thread.proved = proved
 
 
 def _is_asked_by_user(frame: types.FrameType) -> bool:
@@ -400,6 +438,21 @@ def rebuild_jaxpr(
 def symbol(name: str, like: _shape_poly._DimExpr) -> Dim:
     """The symbol `name` of the scope of the expression `like`."""
     return _shape_poly._DimExpr._from_var(name, like.scope)
+
+
+def operation(name: str, operands: Sequence[Dim], like: _shape_poly._DimExpr) -> Dim:
+    """The dimension that an operation ("floordiv", "mod", "max", "min") of the scope of `like` is, as it is written."""
+    return _shape_poly._DimExpr._from_operation(name, *operands, scope=like.scope)
+
+
+def term(coefficient: int, factors: Sequence[tuple[Factor, int]], like: _shape_poly._DimExpr) -> Dim:
+    """One term of `dim_expression` as a dimension of the scope of `like`."""
+    product: Dim = coefficient
+    for factor, exponent in factors:
+        one = symbol(factor, like) if isinstance(factor, str) else operation(*factor, like)
+        for _ in range(exponent):
+            product = product * one
+    return product
 
 
 @functools.cache

@@ -26,6 +26,7 @@ from jax2onnx_core.plugins.errors import ConversionError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.symbols._inconclusive_dims import is_about_a_symbol, undecided
 from jax2onnx_core.symbols._multiples import multiples_that_agree
+from jax2onnx_core.symbols._quotients import are_equal
 
 __all__ = ["NEW_STATE", "Traced", "trace"]
 
@@ -92,7 +93,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
 
     written: list[str] = []
 
-    window, equalities = activation_window(registry.composites, registry), _compat.undecided_equalities()
+    window, equalities = activation_window(registry.composites, registry), _compat.undecided_equalities(are_equal)
     with window as declined, _compat.without_experiments(), equalities as undecided_equalities:
         try:
             jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)

@@ -1,29 +1,63 @@
-"""`jax.image.resize` by whole factors as `Resize`.
+"""`jax.image.resize`: by whole factors as `Resize`, to other fixed sizes as products with constant matrices.
 
-Other ratios stay with JAX's products of weights: at a ratio that is not whole `Resize` rounds coordinates
-otherwise, and shrinking takes JAX's antialiasing. These products make NaN of whole rows and columns in which there is a NaN or an
-infinity, which `Resize` mixes with their neighbours only.
+`Resize` does not compute what JAX does at other ratios: it rounds coordinates otherwise, and has another antialiasing. Sizes that are
+known at run time only stay with JAX's formulas. The products make NaN of whole rows and columns in which there is a NaN or an infinity,
+as in JAX; `Resize` mixes these with their neighbours only.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Sequence
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Call, Composites, Context, Dim, Rules, Value
+from jax2onnx_core.jaxprs import is_static
+from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.forms import Form
 
 from jax2onnx_lax.dtypes import is_float_array
 from jax2onnx_lax.nn._operands import channels_first, channels_last
 
-__all__ = ["composites", "rules"]
+__all__ = ["Factors", "Products", "composites", "rules"]
 
 composites = Composites()
 rules = Rules()
 
 _MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "triangle": "linear"}
 _LARGEST_FACTOR = 16
+_LARGEST_MATRIX = 1 << 22  # elements
+
+
+@dataclasses.dataclass(frozen=True)
+class Factors:
+    """An image whose axes grow by whole factors.
+
+    Attributes:
+      factors: the factor of each of the four axes; the first one is 1.
+      mode: that of `Resize`.
+    """
+
+    factors: tuple[int, ...]
+    mode: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Products:
+    """An image of which one or two axes get another fixed size.
+
+    Attributes:
+      sizes: axis → its size before and after.
+      method: that of JAX.
+      antialias: as in JAX.
+    """
+
+    sizes: tuple[tuple[int, int, int], ...]
+    method: str | jax.image.ResizeMethod
+    antialias: bool
 
 
 @composites.call("jax.image:resize", name="jax.image.resize")
@@ -31,13 +65,27 @@ def resize(
     image: jax.Array, shape: Sequence[Dim], method: str | jax.image.ResizeMethod, antialias: bool = True,
     precision: jax.lax.PrecisionLike = None,
 ) -> Call | None:  # fmt: skip
-    mode = _MODES.get(method if isinstance(method, str) else method.name.lower())
-    if not is_float_array(image) or image.ndim != 4 or len(shape) != 4 or mode is None:
+    if len(shape) != image.ndim:
         return None
-    factors = [_factor(old, new) for old, new in zip(image.shape, shape, strict=True)]
-    if None in factors or factors[0] != 1:
+    form = _factors(image, shape, _name(method)) or _products(image.shape, shape, method, antialias)
+    if form is None:
         return None
-    return Call(image, factors=tuple(factors), mode=mode)
+    # As JAX's functions of real numbers promote integers.
+    return Call(image.astype(jax.eval_shape(jnp.exp, image).dtype), form=form)
+
+
+def _name(method: str | jax.image.ResizeMethod) -> str:
+    return method.lower() if isinstance(method, str) else method.name.lower()
+
+
+def _factors(image: jax.Array, shape: Sequence[Dim], method: str) -> Factors | None:
+    """The form of an image of floating-point numbers with four axes that grow by whole factors."""
+    mode = _MODES.get(method)
+    if not is_float_array(image) or image.ndim != 4 or mode is None:
+        return None
+    found = [_factor(old, new) for old, new in zip(image.shape, shape, strict=True)]
+    factors = tuple(factor for factor in found if factor is not None)
+    return Factors(factors, mode) if len(factors) == 4 and factors[0] == 1 else None
 
 
 def _factor(old: Dim, new: Dim) -> int | None:
@@ -45,8 +93,49 @@ def _factor(old: Dim, new: Dim) -> int | None:
     return next((factor for factor in range(1, _LARGEST_FACTOR + 1) if old * factor == new), None)
 
 
+def _products(
+    before: Sequence[Dim], after: Sequence[Dim], method: str | jax.image.ResizeMethod, antialias: bool
+) -> Products | None:
+    """The form of an image of which one or two axes get another fixed size, by a method that weighs neighbours."""
+    changed = [(axis, old, new) for axis, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+    sizes = [(axis, int(old), int(new)) for axis, old, new in changed if is_static(old) and is_static(new)]
+    fits = 0 < len(sizes) == len(changed) <= 2 and all(0 < old * new <= _LARGEST_MATRIX for _, old, new in sizes)
+    return Products(tuple(sizes), method, antialias) if fits and _name(method) != "nearest" else None
+
+
 @rules.lower("jax.image.resize")
-def lower_resize(ctx: Context, image: Value, *, factors: tuple[int, int, int, int], mode: str) -> Value:
+def lower_resize(ctx: Context, image: Value, *, form: Factors | Products) -> Value:
+    """`image`, resized."""
+    if isinstance(form, Factors):
+        return _grown(ctx, image, form.factors, form.mode)
+    return _multiplied(ctx, image, form)
+
+
+def _multiplied(ctx: Context, image: Value, form: Products) -> Value:
+    """The products of an image with the weights of its axes, which are brought to the end, in the order of fewer multiplications."""
+    rank, axes = len(ctx.known_dims(image)), [axis for axis, _, _ in form.sizes]
+    order = [axis for axis in range(rank) if axis not in axes] + axes
+    result = ctx.transpose(image, order)
+    for axis, old, new in sorted(form.sizes, key=lambda size: 1 / size[1] - 1 / size[2]):
+        weights = _weights(old, new, form.method, form.antialias, ctx.dtype(image))
+        dims = list(ctx.known_dims(result))
+        dims[order.index(axis)] = new
+        if axis == axes[-1]:
+            result = ctx.op.MatMul(result, ctx.constant(weights), dims=dims)
+        else:
+            result = ctx.op.MatMul(ctx.constant(weights.T), result, dims=dims)
+    return ctx.transpose(result, [order.index(axis) for axis in range(rank)])
+
+
+@functools.lru_cache(maxsize=16)
+def _weights(
+    old: int, new: int, method: str | jax.image.ResizeMethod, antialias: bool, dtype: np.dtype[np.generic]
+) -> Array:
+    """The matrix [old, new] with which JAX multiplies an axis: an image of ones on the diagonal, resized."""
+    return np.asarray(jax.image.resize(np.eye(old, dtype=dtype), (old, new), method, antialias))
+
+
+def _grown(ctx: Context, image: Value, factors: Sequence[int], mode: str) -> Value:
     """`image`, of four axes, of which all but the first may grow by whole factors.
 
     Where the target resizes the last two axes faster than others, channels that lie last are brought before them.

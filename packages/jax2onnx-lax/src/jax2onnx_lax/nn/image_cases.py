@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax2onnx_core import Case, expect_graph
 
 __all__ = ["cases"]
@@ -18,8 +20,21 @@ def _grown(method: str, height: int, width: int) -> Callable[[jax.Array], jax.Ar
     return resize
 
 
+def _fixed(
+    height: int, width: int, method: str | jax.image.ResizeMethod, antialias: bool = True
+) -> Callable[[jax.Array], jax.Array]:
+    return lambda x: jax.image.resize(x, (x.shape[0], height, width, 3), method, antialias)
+
+
+def _preprocessed(images: jax.Array) -> jax.Array:
+    """Images [B, H, W, 3] of bytes as a classifier takes them: resized, cropped, normalised."""
+    resized = jax.image.resize(images.astype(jnp.float32), (images.shape[0], 8, 8, 3), "bilinear")[:, 1:7, 1:7]
+    return (resized / 255 - jnp.array([0.485, 0.456, 0.406])) / jnp.array([0.229, 0.224, 0.225])
+
+
 # The layout pass lets `Resize` work on the images as they lie.
 _RESIZED = expect_graph("Resize", match="exact")
+_MULTIPLIED = expect_graph("Transpose -> MatMul -> MatMul -> Transpose", match="exact")
 _IMAGES = [("B", "H", "W", 3)]
 
 cases = [
@@ -32,6 +47,47 @@ cases = [
         expect=expect_graph("Resize", match="exact"),
         rtol=1e-5,
     ),
-    Case("resize_cubic", lambda x: jax.image.resize(x, (2, 8, 10, 3), "cubic"), [(2, 4, 5, 3)], rtol=1e-5),
-    Case("resize_smaller", lambda x: jax.image.resize(x, (2, 2, 3, 3), "linear"), [(2, 4, 5, 3)], rtol=1e-5),
+    Case("resize_cubic", _fixed(7, 9, "cubic"), [("B", 4, 5, 3)], expect=_MULTIPLIED, rtol=1e-5, atol=1e-5),
+    Case("resize_smaller", _fixed(2, 3, "linear"), [("B", 4, 5, 3)], expect=_MULTIPLIED, rtol=1e-5),
+    Case(
+        "resize_without_antialias",
+        _fixed(2, 3, "lanczos3", False),
+        [("B", 4, 5, 3)],
+        expect=_MULTIPLIED,
+        rtol=1e-5,
+        atol=1e-5,
+    ),
+    Case(
+        "resize_pytorch",
+        _fixed(7, 9, jax.image.ResizeMethod.CUBIC_PYTORCH, False),
+        [(2, 4, 5, 3)],
+        rtol=1e-5,
+        atol=1e-6,
+    ),
+    Case("resize_integers", _fixed(7, 5, "linear"), [(("B", 4, 5, 3), np.uint8)], rtol=1e-5),
+    Case(
+        "resize_one_axis",
+        lambda x: jax.image.resize(x, (*x.shape[:2], 3), "linear"),
+        [("B", "H", 5)],
+        expect=expect_graph("MatMul", match="exact"),
+        rtol=1e-5,
+        atol=1e-6,
+    ),
+    Case(
+        "resize_gradient",
+        jax.grad(lambda x: jax.image.resize(x, (2, 7, 6, 3), "cubic").sum()),
+        [(2, 4, 5, 3)],
+        rtol=1e-5,
+        atol=1e-5,
+    ),
+    Case(
+        "preprocessing",
+        _preprocessed,
+        [(("B", 12, 10, 3), np.uint8)],
+        expect=expect_graph(
+            "Cast -> Transpose -> MatMul -> MatMul -> Transpose -> Slice -> Div -> Sub -> Div", match="exact"
+        ),
+        rtol=1e-5,
+        atol=1e-5,
+    ),
 ]

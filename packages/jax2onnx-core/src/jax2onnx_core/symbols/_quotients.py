@@ -1,0 +1,113 @@
+"""Equal dimensions that are written differently, as layers that halve the size of an image write them: `-floordiv(-H, 2)`, `floordiv(H + 1, 2)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from jax2onnx_graph.facts.dims import Dim, Factor, is_static
+
+from jax2onnx_core import _compat
+from jax2onnx_core.symbols.symbols import Symbols
+
+__all__ = ["are_equal", "normal_form"]
+
+
+def are_equal(one: Dim, other: Dim) -> bool:
+    """Whether the rules of `normal_form` show that two dimensions are equal; JAX itself compares them as they are written.
+
+    Of a symbol H with the constraint `mod(H, n) == 0` they may use that it is n times a whole number.
+    """
+    if not any(map(_has_quotient, (one, other))):
+        return False
+    difference = normal_form(one - other)
+    if is_static(difference):
+        return difference == 0
+    divisors = _compat.divisors(difference)
+    if not divisors:
+        return False
+    symbols = Symbols([])
+    whole = {name: symbols.parse(f"{divisors.get(name, 1)}*{name}") for name in _compat.symbols_of(difference)}
+    scaled = normal_form(_compat.substitute(difference, whole))
+    return is_static(scaled) and scaled == 0
+
+
+def normal_form(dim: Dim) -> Dim:
+    """An equal expression in which equal quotients by numbers are written alike.
+
+    With integers a, c, n > 0 and m > 0:
+
+    1. `mod(a, n)` is `a - n*floordiv(a, n)`.
+    2. `floordiv(a + c*n, n)` is `floordiv(a, n) + c`, where c may be an expression: coefficients become those nearest to zero, and
+       the constant is not negative and less than n.
+    3. `floordiv(-a, n)` is `-floordiv(a + n - 1, n)`, which is taken where the coefficient of the first term is negative.
+    4. `floordiv(floordiv(a, m) + c, n)` is `floordiv(a + c*m, m*n)`.
+
+    Quotients by expressions, and maxima and minima, stay as they are.
+    """
+    if is_static(dim):
+        return dim
+    total: Dim = 0
+    for coefficient, factors in _compat.dim_expression(dim):
+        product: Dim = coefficient
+        for factor, exponent in factors:
+            for value in [_factor(factor, dim)] * exponent:
+                product = product * value
+        total = total + product
+    return total
+
+
+def _has_quotient(dim: Dim) -> bool:
+    return not is_static(dim) and any(operation in ("floordiv", "mod") for operation, _ in _operations(dim))
+
+
+def _operations(dim: Dim) -> Iterator[tuple[str, Sequence[Dim]]]:
+    """The operations, with their operands, in an expression, but not those in the operands."""
+    if not is_static(dim):
+        for _, factors in _compat.dim_expression(dim):
+            yield from (factor for factor, _ in factors if not isinstance(factor, str))
+
+
+def _factor(factor: Factor, like: Dim) -> Dim:
+    if isinstance(factor, str):
+        return _compat.symbol(factor, like)
+    operation, (a, b) = factor
+    n = _number(b)
+    if n is None or n <= 0 or operation not in ("floordiv", "mod"):
+        return _compat.operation(operation, (a, b), like)
+    a = normal_form(a)
+    quotient = _quotient(a, n)
+    return quotient if operation == "floordiv" else a - n * quotient
+
+
+def _number(dim: Dim) -> int | None:
+    """The number that a dimension is; an operand of a quotient may be one in the guise of an expression."""
+    if is_static(dim):
+        return int(dim)
+    terms = _compat.dim_expression(dim)
+    return terms[0][0] if len(terms) == 1 and not terms[0][1] else None
+
+
+def _quotient(a: Dim, n: int) -> Dim:
+    """`floordiv(a, n)` of an expression in its normal form, in its own."""
+    if n == 1 or is_static(a):
+        return a // n
+    if _compat.dim_expression(a)[0][0] < 0:
+        return -_quotient(n - 1 - a, n)
+    whole: Dim = 0
+    for coefficient, factors in _compat.dim_expression(a):
+        count = (2 * coefficient + n - 1) // (2 * n) if factors else coefficient // n
+        whole = whole + _compat.term(count, factors, a)
+    return whole + (_quotient_of_rest(a, n) if is_static(whole) and whole == 0 else _quotient(a - n * whole, n))
+
+
+def _quotient_of_rest(a: Dim, n: int) -> Dim:
+    """`floordiv(a, n)` where n divides no part of an expression."""
+    coefficient, factors = _compat.dim_expression(a)[0]
+    constant = a - _compat.term(coefficient, factors, a)
+    if coefficient == 1 and is_static(constant) and len(factors) == 1:
+        factor, exponent = factors[0]
+        if exponent == 1 and not isinstance(factor, str) and factor[0] == "floordiv":
+            inner, m = factor[1][0], _number(factor[1][1])
+            if m is not None and m > 0:
+                return _quotient(inner + constant * m, m * n)
+    return _compat.operation("floordiv", (a, n), a)

@@ -1,0 +1,97 @@
+"""Dimensions that are equal although they are written differently, and models that need that."""
+
+from __future__ import annotations
+
+import operator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax2onnx_core import _compat, to_onnx
+from jax2onnx_core.jaxprs import Dim, is_static
+from jax2onnx_core.plugins.errors import ConversionError
+from jax2onnx_core.symbols._quotients import are_equal, normal_form
+from jax2onnx_core.symbols.symbols import Symbols
+
+SYMBOLS = Symbols([])
+H, W = SYMBOLS.parse("H"), SYMBOLS.parse("W")
+NUMBERS = st.integers(-9, 9)
+
+
+def _expressions() -> st.SearchStrategy[Dim]:
+    def grown(inner: st.SearchStrategy[Dim]) -> st.SearchStrategy[Dim]:
+        return st.one_of(
+            st.builds(operator.add, inner, inner),
+            st.builds(operator.mul, inner, NUMBERS),
+            st.builds(operator.floordiv, inner, st.integers(1, 6)),
+            st.builds(operator.mod, inner, st.integers(1, 6)),
+        )
+
+    return st.recursive(st.one_of(st.sampled_from([H, W]), NUMBERS), grown, max_leaves=6)
+
+
+@given(_expressions(), st.integers(1, 60), st.integers(1, 60))
+@settings(max_examples=150, deadline=None)
+def test_the_normal_form_has_the_same_values(dim, height, width):
+    form = normal_form(dim)
+    values = [d if is_static(d) else _compat.substitute(d, {"H": height, "W": width}) for d in (dim, form)]
+    assert values[0] == values[1], f"{dim} became {form}"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("-floordiv(-H, 2)", "floordiv(H - 1, 2) + 1"),
+        ("-floordiv(floordiv(-H, 2), 2)", "floordiv(H + 3, 4)"),
+        ("floordiv(floordiv(H - 1, 2), 2) + 1", "-floordiv(floordiv(-H, 2), 2)"),
+        ("floordiv(3*H + 7, 3)", "H + 2"),
+        ("H - mod(H, 4)", "4*floordiv(H, 4)"),
+    ],
+)
+def test_equal_dimensions(one, other):
+    assert are_equal(SYMBOLS.parse(one), SYMBOLS.parse(other))
+
+
+@pytest.mark.parametrize(("one", "other"), [("floordiv(H, 2)", "floordiv(H + 1, 2)"), ("2*floordiv(H, 2)", "H"), ("floordiv(H, 2)", "3")])  # fmt: skip
+def test_dimensions_that_differ_for_some_sizes(one, other):
+    assert not are_equal(SYMBOLS.parse(one), SYMBOLS.parse(other))
+
+
+def _conv(x: jax.Array, kernel: np.ndarray, stride: int) -> jax.Array:
+    return jax.lax.conv_general_dilated(x, kernel, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+WIDE, NARROW = np.full((3, 3, 2, 2), 0.1, np.float32), np.ones((1, 1, 2, 2), np.float32)
+
+
+def residual(x: jax.Array) -> jax.Array:
+    for _ in range(2):
+        x = _conv(_conv(x, WIDE, 2), WIDE, 1) + _conv(x, NARROW, 2)
+    return x
+
+
+def doubled(x: jax.Array) -> jax.Array:
+    half = _conv(_conv(x, WIDE, 2), WIDE, 2)
+    return x + jnp.repeat(jnp.repeat(half, 4, 1), 4, 2)
+
+
+def test_a_residual_network_of_symbolic_height_and_width():
+    program = to_onnx(residual, [(1, "H", "W", 2)])
+    for height, width in ((8, 8), (9, 7), (1, 13)):
+        x = np.random.default_rng(0).standard_normal((1, height, width, 2)).astype(np.float32)
+        np.testing.assert_allclose(program(x), residual(x), rtol=1e-5, atol=1e-5)
+
+
+def test_sizes_that_agree_for_multiples():
+    program = to_onnx(doubled, [(1, "H", "W", 2)], constraints=["mod(H, 4) == 0", "mod(W, 8) == 0"])
+    x = np.random.default_rng(0).standard_normal((1, 12, 8, 2)).astype(np.float32)
+    np.testing.assert_allclose(program(x), doubled(x), rtol=1e-5, atol=1e-5)
+
+
+def test_sizes_that_agree_for_multiples_only():
+    with pytest.raises((ConversionError, TypeError)) as raised:
+        to_onnx(doubled, [(1, "H", "W", 2)], constraints=["mod(H, 4) == 0"])
+    assert "W" in str(raised.value)
