@@ -85,7 +85,7 @@ cases = [
         _preprocessed,
         [(("B", 12, 10, 3), np.uint8)],
         expect=expect_graph(
-            "Cast -> Transpose -> MatMul -> MatMul -> Transpose -> Slice -> Div -> Sub -> Div", match="exact"
+            "Cast -> Transpose -> MatMul -> MatMul -> Slice -> Div -> Sub -> Div -> Transpose", match="exact"
         ),
         rtol=1e-5,
         atol=1e-5,
