@@ -24,5 +24,7 @@ cases = [
         construct(ripple.Damping, 4, dtype=with_dtype()),
         inputs=[("B", "T", 4)],
         values="special",
+        doc="Damping of NaN and of infinities is NaN, as in JAX.",
+        since="0.1.0",
     ),
 ]

@@ -142,5 +142,5 @@ cases = [
     Case("metadata", lambda x: set_xla_metadata(jnp.sin(x), colour="red"), [("N", 3)], covers=("xla_metadata_value",),
          expect=expect_graph("Sin", match="exact")),
     Case("debug", jax.jit(_printing), [(4, 3)], covers=("debug_print", "debug_callback", "inspect_sharding"),
-         expect=expect_graph("Mul", match="exact")),
+         expect=expect_graph("Mul", match="exact"), doc="What prints, calls back or inspects is left out of the model."),
 ]  # fmt: skip

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Case, expect_graph
+from jax2onnx_core.plugins.cases import Precision
+
+from jax2onnx_lax._case_helpers import with_attributes
 
 __all__ = ["cases"]
 
@@ -16,7 +20,8 @@ _attention = jax.nn.dot_product_attention
 _Q, _K, _ONE = ("B", "T", 4, 6), ("B", "S", 4, 6), ("B", "S", 2, 6)
 _3D = expect_graph("Reshape -> Attention -> Reshape", counts={"Reshape": 4, "Attention": 1}, match="exact")
 # JAX rounds logits to float32 for its softmax, in double precision too.
-_LOOSE = 2e-5
+_LOOSE: Mapping[Precision, float] = {"f64": 2e-5}
+_CAUSAL = with_attributes("Attention", is_causal=1)
 
 
 def _masked(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
@@ -43,9 +48,25 @@ _NONE_ALLOWED = np.array([[[[True, False, True]], [[False, False, False]]]]).res
 
 cases = [
     _case("attention", _attention, _Q, _K, _K, covers=("nn.attention",), expect=_3D),
-    _case("attention_causal", functools.partial(_attention, is_causal=True), _Q, _Q, _Q, expect=_3D),
-    _case("attention_causal_fewer_keys", functools.partial(_attention, is_causal=True), _Q, _K, _K, expect=_3D),
-    _case("attention_scaled", functools.partial(_attention, scale=0.3), _Q, _K, _K, expect=_3D),
+    _case("attention_causal", functools.partial(_attention, is_causal=True), _Q, _Q, _Q, expect=_3D, check=_CAUSAL),
+    _case(
+        "attention_causal_fewer_keys",
+        functools.partial(_attention, is_causal=True),
+        _Q,
+        _K,
+        _K,
+        expect=_3D,
+        check=_CAUSAL,
+    ),
+    _case(
+        "attention_scaled",
+        functools.partial(_attention, scale=0.25),
+        _Q,
+        _K,
+        _K,
+        expect=_3D,
+        check=with_attributes("Attention", scale=0.25),
+    ),
     _case("attention_of_groups", _attention, _Q, _ONE, _ONE, expect=_3D),
     _case("attention_without_batch", _attention, ("T", 4, 6), ("S", 4, 6), ("S", 4, 6)),
     _case("attention_mapped", jax.vmap(_attention), _Q, _K, _K, expect=_3D),

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import jax
 from jax2onnx_core import Case, expect_graph
 
+from jax2onnx_lax._case_helpers import CLOSE, with_attributes
+
 __all__ = ["cases"]
 
 
@@ -23,15 +25,29 @@ _RESIZED = expect_graph("Resize", match="exact")
 _IMAGES = [("B", "H", "W", 3)]
 
 cases = [
-    Case("resize_nearest", _grown("nearest", 2, 3), _IMAGES, covers=("jax.image.resize",), expect=_RESIZED),
-    Case("resize_linear", _grown("bilinear", 2, 2), _IMAGES, expect=_RESIZED, rtol=1e-5),
+    Case(
+        "resize_nearest",
+        _grown("nearest", 2, 3),
+        _IMAGES,
+        covers=("jax.image.resize",),
+        expect=_RESIZED,
+        check=with_attributes("Resize", mode="nearest"),
+    ),
+    Case(
+        "resize_linear",
+        _grown("bilinear", 2, 2),
+        _IMAGES,
+        expect=_RESIZED,
+        rtol=CLOSE,
+        check=with_attributes("Resize", mode="linear"),
+    ),
     Case(
         "resize_channels_first",
         lambda x: jax.image.resize(x, (*x.shape[:2], 8, 15), "linear"),
         [("B", 3, 4, 5)],
         expect=expect_graph("Resize", match="exact"),
-        rtol=1e-5,
+        rtol=CLOSE,
     ),
-    Case("resize_cubic", lambda x: jax.image.resize(x, (2, 8, 10, 3), "cubic"), [(2, 4, 5, 3)], rtol=1e-5),
-    Case("resize_smaller", lambda x: jax.image.resize(x, (2, 2, 3, 3), "linear"), [(2, 4, 5, 3)], rtol=1e-5),
+    Case("resize_cubic", lambda x: jax.image.resize(x, (2, 8, 10, 3), "cubic"), [(2, 4, 5, 3)], rtol=CLOSE),
+    Case("resize_smaller", lambda x: jax.image.resize(x, (2, 2, 3, 3), "linear"), [(2, 4, 5, 3)], rtol=CLOSE),
 ]

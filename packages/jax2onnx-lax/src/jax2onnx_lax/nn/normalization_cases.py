@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Call, Case, bind_composite, expect_graph
 
+from jax2onnx_lax._case_helpers import CLOSE
 from jax2onnx_lax.nn._weights import weights
 
 __all__ = ["cases"]
@@ -105,14 +106,14 @@ _INSTANCE_NORM = expect_graph("Transpose -> InstanceNormalization -> Transpose",
 _layer_covers, _rms_covers, _group_covers = ("nn.layer_norm",), ("nn.rms_norm",), ("nn.group_norm",)
 
 cases = [
-    Case("nn_layer_norm", _layer_norm(1, scaled=True), _TOKENS, covers=_layer_covers, expect=_LAYER_NORM, rtol=1e-5),
+    Case("nn_layer_norm", _layer_norm(1, scaled=True), _TOKENS, covers=_layer_covers, expect=_LAYER_NORM, rtol=CLOSE),
     Case(
         "nn_layer_norm_bare",
         _layer_norm(1, scaled=False),
         _TOKENS,
         covers=_layer_covers,
         expect=_LAYER_NORM,
-        rtol=1e-5,
+        rtol=CLOSE,
     ),
     Case(
         "nn_layer_norm_over_two_axes",
@@ -120,7 +121,7 @@ cases = [
         [("B", 3, 4)],
         covers=_layer_covers,
         expect=_LAYER_NORM,
-        rtol=1e-5,
+        rtol=CLOSE,
     ),
     Case(
         "nn_rms_norm",
@@ -128,14 +129,14 @@ cases = [
         _TOKENS,
         covers=_rms_covers,
         expect=expect_graph("RMSNormalization", match="exact"),
-        rtol=1e-5,
+        rtol=CLOSE,
     ),
     Case(
         "nn_rms_norm_biased",
         _rms_norm(1, biased=True),
         _TOKENS,
         covers=_rms_covers,
-        rtol=1e-5,
+        rtol=CLOSE,
         expect=expect_graph("RMSNormalization -> Add", match="exact"),
     ),
     Case("nn_rms_norm_over_two_axes_opset_18", _rms_norm(2), [("B", 3, 4)], covers=_rms_covers, options={"opset": 18}),
@@ -147,7 +148,7 @@ cases = [
         expect=expect_graph("Mul -> Add", match="exact"),
     ),
     Case("nn_batch_norm_of_inputs", _batch_norm_of_inputs, [("B", 3, "T"), (3,), abs(weights(3)) + 0.5]),
-    Case("nn_group_norm", _group_norm(2), [("B", "H", "W", 8)], covers=_group_covers, expect=_GROUP_NORM, rtol=1e-5),
+    Case("nn_group_norm", _group_norm(2), [("B", "H", "W", 8)], covers=_group_covers, expect=_GROUP_NORM, rtol=CLOSE),
     Case(
         "nn_group_norm_of_each_channel",
         _group_norm(8),
@@ -161,9 +162,9 @@ cases = [
         _group_norm_of_channels_first(2),
         [("B", 8, "H", "W")],
         covers=_group_covers,
-        rtol=1e-5,
+        rtol=CLOSE,
     ),
-    Case("nn_group_norm_of_vectors", _group_norm_of_channels_first(2), [("B", 8)], covers=_group_covers, rtol=1e-5),
+    Case("nn_group_norm_of_vectors", _group_norm_of_channels_first(2), [("B", 8)], covers=_group_covers, rtol=CLOSE),
     Case(
         "nn_group_norm_of_each_channel_first",
         _group_norm_of_channels_first(8),

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Case, expect_graph
 
-from jax2onnx_lax._case_helpers import ASSUME_FINITE
+from jax2onnx_lax._case_helpers import ASSUME_FINITE, CLOSE
 
 __all__ = ["cases"]
 
@@ -76,9 +76,9 @@ cases = [
         _X,
         covers=("jax.nn.standardize",),
         expect=expect_graph("LayerNormalization", match="exact"),
-        rtol=1e-5,
+        rtol=CLOSE,
     ),
-    Case("standardize_over_two_axes", functools.partial(jax.nn.standardize, axis=(1, 2)), _X, rtol=1e-5),
+    Case("standardize_over_two_axes", functools.partial(jax.nn.standardize, axis=(1, 2)), _X, rtol=CLOSE),
     Case("standardize_over_the_middle", functools.partial(jax.nn.standardize, axis=1), _X),
     Case(
         "mean",

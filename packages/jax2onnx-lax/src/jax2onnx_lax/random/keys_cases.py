@@ -64,6 +64,7 @@ cases = [
         [("B", 3)],
         ("random_bits",),
         expect_graph("Add", match="exact"),
+        doc="Random numbers of a key that is known become constants.",
     ),
     _case("clone", lambda k: random.key_data(random.clone(k)), ("random_clone",)),
     _case("uniform", lambda k: random.uniform(k, (4, 5), minval=-1, maxval=3)),

@@ -20,7 +20,14 @@ _FIRST, _SECOND = (a.ravel() for a in np.meshgrid(_SPECIAL, _SPECIAL, indexing="
 
 def _special(name: str, fn: Fn) -> Case:
     """All pairs of special values."""
-    return Case(f"{name}_special", fn, [_FIRST, _SECOND], covers=(name,), rtol=1e-4, atol=1e-6)
+    return Case(
+        f"{name}_special",
+        fn,
+        [_FIRST, _SECOND],
+        covers=(name,),
+        atol=1e-6,
+        doc="All pairs of zeros, ones, poles, ordinary numbers, infinities and NaN.",
+    )
 
 
 def _order(x: Array) -> Array:
@@ -32,22 +39,21 @@ cases = [
     Case("lgamma", lax.lgamma, [_X], covers=("lgamma",), values="special"),
     Case("lgamma_of_positive", lambda x: lax.lgamma(5 * x), [_X], covers=("lgamma",), values="positive"),
     Case("lgamma_of_bfloat16", lax.lgamma, [(_X, ml_dtypes.bfloat16)], covers=("lgamma",), values="positive"),
-    Case("digamma", lax.digamma, [_X], covers=("digamma",), values="special", rtol=1e-4),
+    Case("digamma", lax.digamma, [_X], covers=("digamma",), values="special"),
     Case("digamma_of_positive", lambda x: lax.digamma(5 * x), [_X], covers=("digamma",), values="positive"),
-    Case("zeta", lambda x, q: lax.zeta(x + 1, q), [_X, _X], covers=("zeta",), values="positive", rtol=1e-4),
+    Case("zeta", lambda x, q: lax.zeta(x + 1, q), [_X, _X], covers=("zeta",), values="positive"),
     _special("zeta", lax.zeta),
     _special("polygamma", lax.polygamma),
     _special("igamma", lax.igamma),
     _special("igammac", lax.igammac),
     _special("igamma_grad_a", lax.igamma_grad_a),
-    Case("polygamma", lambda m, x: lax.polygamma(_order(m), x), [_X, _X], covers=("polygamma",), values="positive",
-         rtol=1e-4),
-    Case("igamma", lax.igamma, [_X, _X], covers=("igamma",), values="positive", rtol=1e-4),
-    Case("igammac", lax.igammac, [_X, _X], covers=("igammac",), values="positive", rtol=1e-4),
-    Case("igamma_grad_a", lax.igamma_grad_a, [_X, _X], covers=("igamma_grad_a",), values="positive", rtol=1e-3),
-    Case("random_gamma_grad", lax.random_gamma_grad, [_X, _X], covers=("lgamma",), values="positive", rtol=1e-3),
+    Case("polygamma", lambda m, x: lax.polygamma(_order(m), x), [_X, _X], covers=("polygamma",), values="positive"),
+    Case("igamma", lax.igamma, [_X, _X], covers=("igamma",), values="positive"),
+    Case("igammac", lax.igammac, [_X, _X], covers=("igammac",), values="positive"),
+    Case("igamma_grad_a", lax.igamma_grad_a, [_X, _X], covers=("igamma_grad_a",), values="positive"),
+    Case("random_gamma_grad", lax.random_gamma_grad, [_X, _X], covers=("lgamma",), values="positive"),
     Case("betainc", lambda a, b, x: lax.betainc(a, b, x / 3), [_X, _X, _X], covers=("regularized_incomplete_beta",),
-         values="positive", rtol=1e-4),
+         values="positive"),
     Case("betainc_of_bfloat16", lambda a, b, x: lax.betainc(a, b, x / 4), [(_X, ml_dtypes.bfloat16)] * 3,
          covers=("regularized_incomplete_beta",), values="positive"),
 ]  # fmt: skip
