@@ -16,7 +16,7 @@ from jax2onnx_testing.collection import CollectedCase
 from jax2onnx_testing.errors import CheckFailedError
 from jax2onnx_testing.matcher import GraphMismatchError
 from jax2onnx_testing.values import random_array
-from jax2onnx_testing.variants import PRECISIONS, Variant, build, fill_in, variants_of
+from jax2onnx_testing.variants import PRECISIONS, Variant, build, fill_in, quick_variants_of, variants_of
 
 
 def found(*args, **kwargs) -> CollectedCase:
@@ -67,6 +67,14 @@ def test_arrays_take_the_precision_of_the_variant_and_keep_their_values():
 def test_a_right_case_passes():
     for variant in variants_of(found("tanh", jnp.tanh, [("B", 3)], values="special", expect=expect_graph("Tanh:Bx3"))):
         check_variant(variant)
+
+
+def test_a_case_that_skips_float32_is_asserted_of_float64():
+    case = found("tanh", jnp.tanh, [(3,)], expect="Exp", skip={"f32": "not needed"})
+    [quick] = quick_variants_of(case, PRECISIONS, number=1)
+    assert quick.precision == "f64"
+    with pytest.raises(GraphMismatchError, match="there is no Exp"):
+        check_variant(quick)
 
 
 def test_an_expectation_that_does_not_hold_fails():

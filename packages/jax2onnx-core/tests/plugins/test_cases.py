@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from jax2onnx_core import Case
+from jax2onnx_core import Case, expect_graph
 from jax2onnx_core.plugins.cases import Tolerance
 
 
@@ -17,6 +17,16 @@ def test_a_tolerance_is_that_of_each_precision_it_names(tolerance: Tolerance, f3
     case = Case("exp", math.exp, rtol=tolerance, atol=1e-6)
     assert case.tolerances("f32") == (f32, 1e-6)
     assert case.tolerances("f64") == (f64, 1e-6)
+
+
+def test_paths_are_one_exact_expectation():
+    listed = expect_graph("Log", at_most=3)
+    exact = expect_graph("Exp -> Neg", "Abs", match="exact")
+    assert Case("a", math.exp).expectations == []
+    assert Case("a", math.exp, expect="Exp").expectations == [expect_graph("Exp", match="exact")]
+    assert Case("a", math.exp, expect=["Exp -> Neg", "Abs"]).expectations == [exact]
+    assert Case("a", math.exp, expect=listed).expectations == [listed]
+    assert Case("a", math.exp, expect=["Exp -> Neg", listed, "Abs"]).expectations == [exact, listed]
 
 
 @pytest.mark.parametrize(

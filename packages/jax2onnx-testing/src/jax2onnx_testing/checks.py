@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 import jax
 import onnx
 import onnx_ir as ir
-from jax2onnx_core import Case, OnnxProgram
+from jax2onnx_core import OnnxProgram
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.lowering.physical import physical_type
-from jax2onnx_core.plugins.cases import CaseRun, ExpectGraph
+from jax2onnx_core.plugins.cases import CaseRun
 from jax2onnx_core.program.verification import as_traced
 from jax2onnx_graph.arrays import Array
 from jax2onnx_runtime.comparison import compare
@@ -54,7 +54,7 @@ def check_variant(variant: Variant) -> None:
         runs = _check_runs(program, built)
         check_program(program, built.options.get("output_names"))
     if variant.is_expected:
-        for expectation in _expectations(case):
+        for expectation in case.expectations:
             match_graph(program.model, expectation)
         _check_by_case(variant.found, program.model, runs)
 
@@ -107,10 +107,6 @@ def _check_runs(program: OnnxProgram, built: Built) -> list[CaseRun]:
             outputs = dict(zip(program.output_names, got, strict=True))
             runs.append(CaseRun(one, program.feeds(*args, **kwargs), outputs))
     return runs
-
-
-def _expectations(case: Case) -> Sequence[ExpectGraph]:
-    return [case.expect] if isinstance(case.expect, ExpectGraph) else case.expect
 
 
 def check_program(program: OnnxProgram, output_names: Sequence[str] | None = None) -> None:

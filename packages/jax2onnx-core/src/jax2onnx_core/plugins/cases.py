@@ -103,7 +103,8 @@ class Case:
         `(shape, dtype)`, or a concrete array (fixed values; float arrays take the variant's dtype).
         A dimension may be a string.
       covers: primitives and composites that this case is the evidence for.
-      expect: structural expectation(s), checked on the f32 variant.
+      expect: the structure of the exported graph, checked on the f32 variant (f64 if that is skipped): the path of all its operators (`"Floor -> Sub"`) or several that name
+        all of them together, or whatever `expect_graph` says.
       values: "special" mixes NaN, infinities, signed zeros and extremes into the inputs, "finite"
         is standard normal, "positive" is in (0, 3), "unit" is in (-1, 1).
       rtol: the relative tolerance, or one for each precision; None for that of the dtype.
@@ -123,7 +124,7 @@ class Case:
     fn: Any
     inputs: Sequence[Any] = ()
     covers: tuple[str, ...] = ()
-    expect: ExpectGraph | Sequence[ExpectGraph] = ()
+    expect: str | ExpectGraph | Sequence[str | ExpectGraph] = ()
     values: Literal["special", "finite", "positive", "unit"] = "finite"
     rtol: Tolerance = None
     atol: Tolerance = None
@@ -141,6 +142,14 @@ class Case:
             raise ValueError(
                 f"Case {self.name!r}: doc has to be a sentence of one line that ends with a full stop, not {self.doc!r}."
             )
+
+    @property
+    def expectations(self) -> list[ExpectGraph]:
+        """What `expect` says: its paths as one expectation, which is exact, and those of `expect_graph`."""
+        given = [self.expect] if isinstance(self.expect, str | ExpectGraph) else self.expect
+        paths = [one for one in given if isinstance(one, str)]
+        exact = [expect_graph(*paths, match="exact")] if paths else []
+        return [*exact, *(one for one in given if isinstance(one, ExpectGraph))]
 
     def tolerances(self, precision: Precision) -> tuple[float | None, float | None]:
         """The relative and the absolute tolerance in a precision; None for that of the dtype."""
