@@ -30,6 +30,19 @@ def limitations() -> list[Limitation]:
     return [limitation for module in modules for limitation in module]
 
 
+def documented_cases() -> Iterator[str]:
+    """The lines of the section about cases that say what they show."""
+    cases = [found for found in find_cases(()) if isinstance(found, CollectedCase) and found.case.doc]
+    if cases:
+        yield "\n## What cases show\n"
+        yield "| case | covers | shows |"
+        yield "|---|---|---|"
+    for found in cases:
+        covers = ", ".join(f"`{name}`" for name in found.case.covers)
+        since = f" Since {found.distribution} {found.case.since}." if found.case.since else ""
+        yield f"| `{found.id}` | {covers} | {found.case.doc}{since} |"
+
+
 def lines() -> Iterator[str]:
     registry = installed_plugins().registry
     evidence: dict[str, list[str]] = {}
@@ -53,6 +66,7 @@ def lines() -> Iterator[str]:
     yield "|---|---|---|"
     for name, why in sorted(registry.unsupported.items()):
         yield f"| `{name}` | {why.reason} | {why.advice} |"
+    yield from documented_cases()
     known = limitations()
     if known:
         yield "\n## Limitations\n"

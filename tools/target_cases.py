@@ -84,7 +84,7 @@ def _run(program: OnnxProgram, built: Built, load: Load) -> None:
     for run, sizes in enumerate(choose_sizes(program.inputs.space(program.traced.out_avals))):
         args, kwargs = arguments(program, built.inputs, sizes, case.values, zlib.crc32(variant.id.encode()) + run)
         want = reference(args, kwargs)
-        check_values(program, want, case, sizes, session(program.feeds(*args, **kwargs)))
+        check_values(program, want, variant, sizes, session(program.feeds(*args, **kwargs)))
 
 
 def _session(program: OnnxProgram, load: Load) -> LoadedModel:

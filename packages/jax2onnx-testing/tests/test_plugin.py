@@ -54,7 +54,21 @@ def test_the_command_lists_checks_and_emits(demo, capsys):
     assert main(["check", "--module", "demo_kit_cases", "wrong"]) == 1
     capsys.readouterr()
     assert main(["emit", "--module", "demo_kit_cases", "exp"]) == 0
-    assert capsys.readouterr().out == 'expect_graph("Exp:Bx2", match="exact")\n'
+    assert capsys.readouterr().out == '"Exp"\n'
+    assert main(["emit", "--module", "demo_kit_cases", "exp", "--shapes"]) == 0
+    assert capsys.readouterr().out == '"Exp:Bx2"\n'
+
+
+def test_the_command_writes_what_cases_without_an_expectation_are(demo, capsys):
+    demo.write_text(
+        CASES.replace(', expect=expect_graph("Log")', "")
+        + 'cases += [Case(name, jnp.log, [(2,)]) for name in ["log"]]\n'
+    )
+    assert main(["emit", "--module", "demo_kit_cases", "", "--write"]) == 0
+    written = capsys.readouterr().out
+    assert "# No call Case('log', ...)" in written
+    assert f"1 written into {demo}" in written
+    assert 'Case("wrong", jnp.exp, [(2,)], skip={"f64": "not needed twice"}, expect="Exp")' in demo.read_text()
 
 
 def test_the_command_says_when_there_is_no_such_case(demo, capsys):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax2onnx_core import Case, construct, expect_graph, with_dtype
-from jax2onnx_testing.checks import assert_close, check_variant
+from jax2onnx_core.plugins.cases import CaseRun
+from jax2onnx_graph import ir
+from jax2onnx_testing.checks import assert_close, check_values, check_variant
 from jax2onnx_testing.collection import CollectedCase
 from jax2onnx_testing.errors import CheckFailedError
 from jax2onnx_testing.matcher import GraphMismatchError
 from jax2onnx_testing.values import random_array
-from jax2onnx_testing.variants import Variant, build, fill_in, variants_of
+from jax2onnx_testing.variants import PRECISIONS, Variant, build, fill_in, quick_variants_of, variants_of
 
 
 def found(*args, **kwargs) -> CollectedCase:
@@ -65,10 +69,78 @@ def test_a_right_case_passes():
         check_variant(variant)
 
 
+def test_a_case_that_skips_float32_is_asserted_of_float64():
+    case = found("tanh", jnp.tanh, [(3,)], expect="Exp", skip={"f32": "not needed"})
+    [quick] = quick_variants_of(case, PRECISIONS, number=1)
+    assert quick.precision == "f64"
+    with pytest.raises(GraphMismatchError, match="there is no Exp"):
+        check_variant(quick)
+
+
 def test_an_expectation_that_does_not_hold_fails():
     variant = Variant(found("tanh", jnp.tanh, [(3,)], expect=expect_graph("Exp")), "f32", symbolic=False)
     with pytest.raises(GraphMismatchError, match="there is no Exp"):
         check_variant(variant)
+
+
+def test_the_tolerance_is_that_of_the_precision():
+    case = found("exp", jnp.exp, [(3,)], rtol={"f32": 1e-2})
+    f32, f64 = (Variant(case, precision, symbolic=False) for precision in PRECISIONS)
+    program, want, got = build(f64).export(), [np.ones(3)], [np.full(3, 1.001)]
+    check_values(program, want, f32, {}, got)
+    with pytest.raises(CheckFailedError, match="differs from JAX in 3 of 3 elements"):
+        check_values(program, want, f64, {}, got)
+
+
+def _only_zeros(model: ir.Model, run: CaseRun) -> None:
+    assert [node.op_type for node in model.graph] == ["Sub"]
+    [x], [y] = run.inputs.values(), run.outputs.values()
+    assert x.shape == y.shape == (run.sizes["B"],)
+    assert not y.any(), "There is a number that is not 0."
+
+
+def test_a_check_sees_the_model_and_each_run():
+    case = found("zero", lambda x: x - x, [("B",)], check=_only_zeros)
+    check_variant(Variant(case, "f32", symbolic=True))
+
+
+@pytest.mark.parametrize(
+    ("fn", "message"),
+    [
+        (lambda x: x - x / 2, r"assert \['Div', 'Sub'\] == \['Sub'\]"),
+        (lambda x: x - 1, "There is a number that is not 0."),
+    ],
+)
+def test_the_failure_of_a_check_names_the_case_and_says_why(fn, message):
+    case = found("zero", fn, [("B",)], check=_only_zeros)
+    with pytest.raises(CheckFailedError, match=r"The check of demo.layers::zero fails at B = \d+: .*" + message):
+        check_variant(Variant(case, "f32", symbolic=True))
+    check_variant(Variant(case, "f64", symbolic=True))
+
+
+def test_an_error_in_a_check_names_the_case_and_the_line():
+    case = found("zero", jnp.exp, [(3,)], check=lambda model, run: run.outputs["absent"])
+    with pytest.raises(CheckFailedError, match=r"The check of demo.layers::zero .*: KeyError: 'absent' \(case = found"):
+        check_variant(Variant(case, "f32", symbolic=False))
+
+
+@pytest.mark.parametrize(
+    ("since", "message"),
+    [
+        ("99", r"The case demo.layers::exp says since='99', but jax2onnx-testing is at \d"),
+        ("soon", "The case demo.layers::exp says since='soon', which is no version"),
+    ],
+)
+def test_a_version_that_does_not_exist_is_refused(since, message):
+    case = dataclasses.replace(found("exp", jnp.exp, [(3,)], since=since), distribution="jax2onnx-testing")
+    with pytest.raises(CheckFailedError, match=message):
+        check_variant(Variant(case, "f32", symbolic=False))
+
+
+@pytest.mark.parametrize("distribution", ["jax2onnx-testing", "not-installed"])
+def test_a_version_that_exists_is_accepted(distribution):
+    case = dataclasses.replace(found("exp", jnp.exp, [(3,)], since="0.1"), distribution=distribution)
+    check_variant(Variant(case, "f32", symbolic=False))
 
 
 def test_a_function_that_gives_another_result_each_time_fails():

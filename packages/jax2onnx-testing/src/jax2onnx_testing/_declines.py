@@ -48,7 +48,7 @@ def _check(variant: Variant) -> None:
     args, kwargs = arguments(program, built.inputs, sizes, case.values, zlib.crc32(variant.id.encode()))
     with explain_failures(variant.target, program, variant.found.id):
         got = run_program(program, args, kwargs, variant.target)
-        check_values(program, Reference(built.fn)(args, kwargs), case, sizes, got)
+        check_values(program, Reference(built.fn)(args, kwargs), variant, sizes, got)
         check_program(program, built.options.get("output_names"))
 
 

@@ -191,9 +191,8 @@ def check_transformed(test: Transformed) -> None:
         with explain_failures(test.target, program, test.found.id):
             got = run_program(program, args, {}, test.target)
             for name, wanted, array in zip(program.output_names, want, got, strict=True):
-                assert_close(
-                    array, wanted, f"Output {name!r} under {test.transform}", case.values, case.rtol, case.atol
-                )
+                what = f"Output {name!r} under {test.transform}"
+                assert_close(array, wanted, what, case.values, *case.tolerances(variant.precision))
 
 
 def _as_function(built: Built) -> Function:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import traceback
 import zlib
 from collections.abc import Mapping, Sequence
 
 import jax
 import onnx
 import onnx_ir as ir
-from jax2onnx_core import Case, OnnxProgram
+from jax2onnx_core import OnnxProgram
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.lowering.physical import physical_type
-from jax2onnx_core.plugins.cases import ExpectGraph
+from jax2onnx_core.plugins.cases import CaseRun
 from jax2onnx_core.program.verification import as_traced
 from jax2onnx_graph.arrays import Array
 from jax2onnx_runtime.comparison import compare
 from jax2onnx_runtime.sizes import choose_sizes
+from packaging.version import InvalidVersion, Version
 
+from jax2onnx_testing.collection import CollectedCase
 from jax2onnx_testing.errors import CheckFailedError
 from jax2onnx_testing.matcher import match_graph
 from jax2onnx_testing.reference import Reference
@@ -41,32 +45,68 @@ def check_variant(variant: Variant) -> None:
       CheckFailedError: the first thing that is wrong.
       KnownLimitationError: the variant's target refuses the case, or is known to get it wrong.
     """
+    _check_since(variant.found)
     built, case = build(variant), variant.found.case
     with explain_refusals(variant.target):
         program = built.export()
     _check_same_bytes(program, built.export())
     with explain_failures(variant.target, program, variant.found.id):
-        _check_runs(program, built)
+        runs = _check_runs(program, built)
         check_program(program, built.options.get("output_names"))
     if variant.is_expected:
-        for expectation in _expectations(case):
+        for expectation in case.expectations:
             match_graph(program.model, expectation)
+        _check_by_case(variant.found, program.model, runs)
 
 
-def _check_runs(program: OnnxProgram, built: Built) -> None:
+def _check_since(found: CollectedCase) -> None:
+    """Check that `Case.since`, if it is given, is a version that the distribution has reached; one that is not installed has none."""
+    if found.case.since is None:
+        return
+    try:
+        since = Version(found.case.since)
+    except InvalidVersion as error:
+        raise CheckFailedError(
+            f"The case {found.id} says since={found.case.since!r}, which is no version; say one such as '0.2.0'."
+        ) from error
+    try:
+        installed = importlib.metadata.version(found.distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return
+    if since > Version(installed):
+        raise CheckFailedError(
+            f"The case {found.id} says since={found.case.since!r}, but {found.distribution} is at {installed}."
+        )
+
+
+def _check_by_case(found: CollectedCase, model: ir.Model, runs: Sequence[CaseRun]) -> None:
+    """Call `Case.check`, if there is one, with each run; its failure names the case, the sizes and the line that fails."""
+    if found.case.check is None:
+        return
+    for run in runs:
+        try:
+            found.case.check(model, run)
+        except Exception as error:
+            line = traceback.extract_tb(error.__traceback__)[-1].line
+            detail = str(error) or line
+            reason = detail if isinstance(error, AssertionError) else f"{type(error).__name__}: {error} ({line})"
+            raise CheckFailedError(f"The check of {found.id} fails at {_where(run.sizes)}: {reason}") from error
+
+
+def _check_runs(program: OnnxProgram, built: Built) -> list[CaseRun]:
     """Run a program at several sizes, and compare it with JAX."""
     variant, case = built.variant, built.variant.found.case
     seed = zlib.crc32(variant.id.encode())
     sizes = choose_sizes(program.inputs.space(program.traced.out_avals))
+    runs: list[CaseRun] = []
     with jax.enable_x64(variant.x64):
         calls = [arguments(program, built.inputs, one, case.values, seed + run) for run, one in enumerate(sizes)]
         for one, (args, kwargs), want in zip(sizes, calls, Reference(built.fn).of_calls(calls), strict=True):
             got = run_program(program, args, kwargs, variant.target)
-            check_values(program, want, case, one, got)
-
-
-def _expectations(case: Case) -> Sequence[ExpectGraph]:
-    return [case.expect] if isinstance(case.expect, ExpectGraph) else case.expect
+            check_values(program, want, variant, one, got)
+            outputs = dict(zip(program.output_names, got, strict=True))
+            runs.append(CaseRun(one, program.feeds(*args, **kwargs), outputs))
+    return runs
 
 
 def check_program(program: OnnxProgram, output_names: Sequence[str] | None = None) -> None:
@@ -106,25 +146,30 @@ def _check_same_bytes(program: OnnxProgram, again: OnnxProgram) -> None:
 
 
 def check_values(
-    program: OnnxProgram, want: Sequence[Array], case: Case, sizes: Mapping[str, int], got: Sequence[Array]
+    program: OnnxProgram, want: Sequence[Array], variant: Variant, sizes: Mapping[str, int], got: Sequence[Array]
 ) -> None:
     """Check the outputs of a model against those of JAX.
 
     Args:
       program: the exported model.
       want: JAX's outputs.
-      case: the case, which says the tolerance.
+      variant: the variant of the case, which says the tolerance.
       sizes: the sizes of the symbols, for the message.
       got: the outputs of the model.
 
     Raises:
       CheckFailedError: they differ by more than the tolerance.
     """
-    where = ", ".join(f"{k} = {v}" for k, v in sizes.items()) or "the exported shapes"
+    case = variant.found.case
+    tolerances = case.tolerances(variant.precision)
     if len(want) != len(got):
         raise CheckFailedError(f"The model has {len(got)} outputs, JAX {len(want)}.")
     for name, wanted, array in zip(program.output_names, want, got, strict=True):
-        assert_close(array, wanted, f"Output {name!r} at {where}", case.values, case.rtol, case.atol)
+        assert_close(array, wanted, f"Output {name!r} at {_where(sizes)}", case.values, *tolerances)
+
+
+def _where(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{k} = {v}" for k, v in sizes.items()) or "the exported shapes"
 
 
 def check_at_sizes(

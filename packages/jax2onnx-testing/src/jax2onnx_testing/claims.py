@@ -229,7 +229,7 @@ def _difference(
                 want = Reference(function)(call.args, call.kwargs)
             except Exception as error:  # noqa: BLE001
                 return f"the library itself fails: {type(error).__name__}: {error}"
-            check_values(program, want, built.variant.found.case, call.sizes, got)
+            check_values(program, want, built.variant, call.sizes, got)
     return None
 
 

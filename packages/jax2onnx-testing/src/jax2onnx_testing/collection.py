@@ -6,13 +6,14 @@ import dataclasses
 import importlib
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import cast
 
 from jax2onnx_core import Case
 from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
 
-__all__ = ["BrokenPlugin", "CollectedCase", "find_cases", "module_label", "of_module"]
+__all__ = ["BrokenPlugin", "CollectedCase", "find_cases", "module_label", "of_module", "source_file"]
 
 _SUFFIX = "_cases"
 
@@ -108,3 +109,11 @@ def of_module(module: str) -> Sequence[CollectedCase]:
     loaded = importlib.import_module(module)
     distribution = module.partition(".")[0].replace("_", "-")
     return [CollectedCase(distribution, module_label(module), case) for case in vars(loaded)["cases"]]
+
+
+def source_file(found: CollectedCase) -> Path | None:
+    """The file of the module that lists the case; None if no module does."""
+    for name, module in sorted(sys.modules.items()):
+        if name.endswith(_SUFFIX) and module_label(name) == found.module and module.__file__ is not None:
+            return Path(module.__file__)
+    return None

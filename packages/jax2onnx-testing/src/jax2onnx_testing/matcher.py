@@ -82,6 +82,8 @@ def _count_problems(nodes: Sequence[ir.Node], expected: ExpectGraph) -> Iterator
     for operator in expected.absent:
         if counts[operator]:
             yield f"Expected no {operator}, found {counts[operator]}."
+    if expected.at_most is not None and len(nodes) > expected.at_most:
+        yield f"Expected at most {expected.at_most} operators, found {len(nodes)}."
 
 
 # Paths.

@@ -70,8 +70,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collect_file(file_path: pathlib.Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect a module of cases that is named on the command line as a file of tests."""
-    if file_path.name.endswith("_cases.py") and parent.session.isinitpath(file_path):
+    """Collect a module of cases that is named on the command line as a file of tests; `test_cases.py` is one already."""
+    name = file_path.name
+    if name.endswith("_cases.py") and not name.startswith("test_") and parent.session.isinitpath(file_path):
         return CaseFile.from_parent(parent, path=file_path)
     return None
 

@@ -21,7 +21,17 @@ from jax2onnx_runtime.sizes import find_sizes
 
 from jax2onnx_testing.collection import CollectedCase
 
-__all__ = ["Built", "Precision", "Variant", "build", "fill_in", "is_symbolic", "quick_variants_of", "variants_of"]
+__all__ = [
+    "Built",
+    "Precision",
+    "Variant",
+    "build",
+    "fill_in",
+    "is_symbolic",
+    "main_precision",
+    "quick_variants_of",
+    "variants_of",
+]
 
 PRECISIONS: tuple[Precision, ...] = ("f32", "f64")
 
@@ -69,8 +79,11 @@ class Variant:
 
     @property
     def is_expected(self) -> bool:
-        """Whether the structural expectation of the case is checked on this variant: float32, symbolic if possible, for the default target."""
-        return self.target is None and self.precision == "f32" and self.symbolic == is_symbolic(self.found.case)
+        """Whether `expect` and `check` of the case are asserted of this variant: float32 unless the case skips it, symbolic if possible, for
+        the default target.
+        """
+        case = self.found.case
+        return self.target is None and self.precision == main_precision(case) and self.symbolic == is_symbolic(case)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +126,7 @@ def variants_of(
 def quick_variants_of(
     found: CollectedCase, precisions: Sequence[Precision], number: int, target: str | None = None
 ) -> Iterator[Variant]:
-    """One variant of a case as float32, symbolic if it can be; of every fourth case one as float64 too.
+    """One variant of a case as float32 (as float64 if that is skipped), symbolic if it can be; of every fourth case one as float64 too.
 
     Args:
       found: the case.
@@ -122,8 +135,13 @@ def quick_variants_of(
       target: the target that the tests are for; None for the default one.
     """
     for precision in precisions:
-        if precision == "f32" or number % _EVERY == 0:
+        if precision == main_precision(found.case) or number % _EVERY == 0:
             yield Variant(found, precision, is_symbolic(found.case), target)
+
+
+def main_precision(case: Case) -> Precision:
+    """The precision of the variant of which the case says what it expects: float32, unless it is skipped."""
+    return "f64" if "f32" in case.skip else "f32"
 
 
 def is_symbolic(case: Case) -> bool:

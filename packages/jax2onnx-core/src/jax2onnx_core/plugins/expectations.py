@@ -19,6 +19,7 @@ class ExpectGraph:
     match: Literal["exact", "path"]
     symbols: Mapping[str, int | None]
     search_functions: bool
+    at_most: int | None
 
 
 def expect_graph(
@@ -28,6 +29,7 @@ def expect_graph(
     match: Literal["exact", "path"] = "path",
     symbols: Mapping[str, int | None] | None = None,
     search_functions: bool = False,
+    at_most: int | None = None,
 ) -> ExpectGraph:
     """The structure that an exported graph must have.
 
@@ -39,10 +41,15 @@ def expect_graph(
       match: "exact" fails on any operator that no path names.
       symbols: numbers for the names of dimensions in shapes, None for any.
       search_functions: whether operators inside of ONNX functions and subgraphs count.
+      at_most: the largest number of operators, for graphs that are too long to be written down.
 
     Raises:
-      ValueError: there is no such `match`.
+      ValueError: there is no such `match`, or nothing is expected.
     """
     if match not in ("exact", "path"):
         raise ValueError(f"expect_graph: match must be 'exact' or 'path', not {match!r}")
-    return ExpectGraph(paths, dict(counts or {}), tuple(absent), match, dict(symbols or {}), search_functions)
+    if match == "path" and at_most is None and not (paths or counts or absent):
+        raise ValueError(
+            'expect_graph: nothing is expected; give paths, counts, absent, at_most, or match="exact" for no operator'
+        )
+    return ExpectGraph(paths, dict(counts or {}), tuple(absent), match, dict(symbols or {}), search_functions, at_most)

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Case, expect_graph
 
+from jax2onnx_lax._case_helpers import at_most
+
 __all__ = ["cases"]
 
 _Pair = tuple[jax.Array, jax.Array]
@@ -21,9 +23,9 @@ cases = [
          lambda a, x: lax.associative_scan(_affine, (jnp.tanh(a), x), axis=1)[1], [("B", "T", 3), ("B", "T", 3)],
          covers=("jax.lax.associative_scan",), expect=expect_graph(counts={"If": 1})),
     Case("associative_scan_of_sums", lambda x: lax.associative_scan(jnp.add, x), [("T", 3)],
-         covers=("jax.lax.associative_scan",), expect=expect_graph("CumSum:Tx3", match="exact")),
+         covers=("jax.lax.associative_scan",), expect="CumSum:Tx3"),
     Case("associative_scan_of_matrices", lambda x: lax.associative_scan(jnp.matmul, jnp.tanh(x) / 2, reverse=True), [("T", 2, 2)],
-         covers=("jax.lax.associative_scan",)),
+         covers=("jax.lax.associative_scan",), expect=at_most(20, If=1)),
     Case("associative_scan_of_many", lambda x: lax.associative_scan(lambda a, b: jnp.where(b > 0, b, a), x), [(300, 2)],
          covers=("jax.lax.associative_scan",), expect=expect_graph(absent=["If"])),
 ]  # fmt: skip

@@ -12,8 +12,9 @@ from jax.custom_batching import custom_vmap
 from jax.custom_derivatives import linear_call
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.experimental.scheduling_groups import xla_metadata_call
-from jax2onnx_core import Case, construct, expect_graph
+from jax2onnx_core import Case, construct
 
+from jax2onnx_lax._case_helpers import at_most
 from jax2onnx_lax._compat import call, closed_call, run_state_of
 
 __all__ = ["cases"]
@@ -80,34 +81,40 @@ def _accumulate(x: jax.Array) -> tuple[jax.Array, ...]:
 
 
 cases = [
-    Case("jit", lambda x: jax.jit(jnp.sin)(x), [("N", 3)], covers=("jit",), expect=expect_graph("Sin", match="exact")),
-    Case("jit_of_jit", jax.jit(lambda x: jax.jit(jnp.sin)(x) + 1), [("N", 3)], covers=("jit",)),
-    Case("checkpoint", _remat, [("N", 3)], covers=("remat2",), expect=expect_graph("Sin -> Sin", match="exact")),
-    Case("checkpoint_grad", jax.grad(lambda x: _remat(x).sum()), [("N", 3)], covers=("remat2",)),
-    Case("custom_vjp", _twice, [("N", 3)], covers=("custom_vjp_call",), expect=expect_graph("Mul", match="exact")),
-    Case("custom_vjp_grad", jax.grad(lambda x: _twice(x).sum()), [("N", 3)], covers=("custom_vjp_call",)),
-    Case("custom_vjp_vmapped", jax.vmap(_twice), [("N", 3)], covers=("custom_vjp_call",)),
-    Case("custom_jvp", _thrice, [("N", 3)], covers=("custom_jvp_call",), expect=expect_graph("Mul", match="exact")),
-    Case("custom_jvp_jvp", lambda x: jax.jvp(_thrice, (x,), (x,)), [("N", 3)], covers=("custom_jvp_call",)),
-    Case("custom_vmap", _negated, [("N", 3)], covers=("custom_vmap_call",)),
-    Case("custom_vmap_vmapped", jax.vmap(_negated), [("N", 3)], covers=("custom_vmap_call",)),
-    Case("linear_call", _linear, [("N", 3)], covers=("linear_call",)),
-    Case("composite", _composite, [("N", 3)], covers=("composite",), expect=expect_graph("Mul", match="exact")),
-    Case("custom_vjp_optimized", jax.grad(lambda x: _cubed(x).sum()), [(2, 3)], covers=("remat_opt",)),
-    Case("custom_partitioning", construct(_partitioned), [(2, 3)], covers=("custom_partitioning",),
-         expect=expect_graph("Mul", match="exact")),
+    Case("jit", lambda x: jax.jit(jnp.sin)(x), [("N", 3)], covers=("jit",), expect="Sin"),
+    Case("jit_of_jit", jax.jit(lambda x: jax.jit(jnp.sin)(x) + 1), [("N", 3)], covers=("jit",), expect="Sin -> Add"),
+    Case("checkpoint", _remat, [("N", 3)], covers=("remat2",), expect="Sin -> Sin"),
+    Case("checkpoint_grad", jax.grad(lambda x: _remat(x).sum()), [("N", 3)], covers=("remat2",),
+         expect=["Sin -> Cos -> Mul", "Cos -> Mul"]),
+    Case("custom_vjp", _twice, [("N", 3)], covers=("custom_vjp_call",), expect="Mul"),
+    Case("custom_vjp_grad", jax.grad(lambda x: _twice(x).sum()), [("N", 3)], covers=("custom_vjp_call",),
+         expect="Shape -> Concat -> Expand -> Mul"),
+    Case("custom_vjp_vmapped", jax.vmap(_twice), [("N", 3)], covers=("custom_vjp_call",), expect="Mul"),
+    Case("custom_jvp", _thrice, [("N", 3)], covers=("custom_jvp_call",), expect="Mul"),
+    Case("custom_jvp_jvp", lambda x: jax.jvp(_thrice, (x,), (x,)), [("N", 3)], covers=("custom_jvp_call",),
+         expect=["Mul", "Mul"]),
+    Case("custom_vmap", _negated, [("N", 3)], covers=("custom_vmap_call",), expect="Neg"),
+    Case("custom_vmap_vmapped", jax.vmap(_negated), [("N", 3)], covers=("custom_vmap_call",), expect="Mul -> Div"),
+    Case("linear_call", _linear, [("N", 3)], covers=("linear_call",), expect="Mul"),
+    Case("composite", _composite, [("N", 3)], covers=("composite",), expect="Mul"),
+    Case("custom_vjp_optimized", jax.grad(lambda x: _cubed(x).sum()), [(2, 3)], covers=("remat_opt",),
+         expect="Mul -> Mul"),
+    Case("custom_partitioning", construct(_partitioned), [(2, 3)], covers=("custom_partitioning",), expect="Mul"),
     Case("closed_call", lambda x: closed_call(jnp.sin, x), [(2, 3)], covers=("closed_call", "eval_jaxpr"),
-         expect=expect_graph("Sin", match="exact")),
-    Case("call", lambda x: call(jnp.sin, x), [("N", 3)], covers=("call",), expect=expect_graph("Sin", match="exact")),
-    Case("call_grad", jax.grad(lambda x: call(jnp.sin, x).sum()), [("N", 3)], covers=("call",)),
+         expect="Sin"),
+    Case("call", lambda x: call(jnp.sin, x), [("N", 3)], covers=("call",), expect="Sin"),
+    Case("call_grad", jax.grad(lambda x: call(jnp.sin, x).sum()), [("N", 3)], covers=("call",), expect="Cos"),
     Case("metadata_call", construct(xla_metadata_call, jnp.sin, colour="red"), [(2, 3)], covers=("xla_metadata_call",),
-         expect=expect_graph("Sin", match="exact")),
+         expect="Sin"),
     Case("platform_dependent", lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos), [("N", 3)],
-         covers=("platform_index",), expect=expect_graph("Sin", match="exact")),
+         covers=("platform_index",), expect="Sin",
+         doc="The branch of the CPU is exported, on whatever platform the export runs."),
     Case("platform_default", lambda x: lax.platform_dependent(x, tpu=jnp.sin, default=jnp.cos), [("N", 3)],
-         covers=("platform_index",), expect=expect_graph("Cos", match="exact")),
-    Case("run_state", _accumulate, [(2, 3)], covers=("run_state",)),
-    Case("ldexp", lambda x: jnp.ldexp(x, 3), [("N", 3)], covers=("call_hi_primitive",)),
-    Case("searchsorted", lambda x, y: jnp.searchsorted(jnp.sort(x), y), [(4,), ("N",)], covers=("call_hi_primitive",)),
-    Case("frexp_grad", jax.grad(lambda x: jnp.frexp(x)[0].sum()), [("N",)], covers=("call_hi_primitive",)),
+         covers=("platform_index",), expect="Cos"),
+    Case("run_state", _accumulate, [(2, 3)], covers=("run_state",), expect="Add -> Mul"),
+    Case("ldexp", lambda x: jnp.ldexp(x, 3), [("N", 3)], covers=("call_hi_primitive",), expect=at_most(160)),
+    Case("searchsorted", lambda x, y: jnp.searchsorted(jnp.sort(x), y), [(4,), ("N",)], covers=("call_hi_primitive",),
+         expect=at_most(30, If=1, Loop=1)),
+    Case("frexp_grad", jax.grad(lambda x: jnp.frexp(x)[0].sum()), [("N",)], covers=("call_hi_primitive",),
+         expect=at_most(280)),
 ]  # fmt: skip

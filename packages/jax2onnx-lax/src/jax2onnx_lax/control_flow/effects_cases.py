@@ -12,7 +12,9 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.experimental.layout import Layout, with_layout_constraint
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
-from jax2onnx_core import Case, expect_graph
+from jax2onnx_core import Case
+
+from jax2onnx_lax._case_helpers import at_most
 
 __all__ = ["cases"]
 
@@ -110,37 +112,35 @@ def _constrained(x: jax.Array) -> jax.Array:
 
 
 cases = [
-    Case("name", lambda x: checkpoint_name(jnp.sin(x), "saved"), [("N", 3)], covers=("name",),
-         expect=expect_graph("Sin", match="exact")),
+    Case("name", lambda x: checkpoint_name(jnp.sin(x), "saved"), [("N", 3)], covers=("name",), expect="Sin"),
     Case("stop_gradient", jax.vmap(lambda x: lax.stop_gradient(jnp.sin(x))), [("N", 3)], covers=("stop_gradient",),
-         expect=expect_graph("Sin", match="exact")),
-    Case("device_put", lambda x: jax.device_put(jnp.sin(x)), [("N", 3)], covers=("device_put",),
-         expect=expect_graph("Sin", match="exact")),
-    Case("sharding_constraint", _constrained, [(2, 3)], covers=("sharding_constraint",),
-         expect=expect_graph("Sin", match="exact")),
+         expect="Sin"),
+    Case("device_put", lambda x: jax.device_put(jnp.sin(x)), [("N", 3)], covers=("device_put",), expect="Sin"),
+    Case("sharding_constraint", _constrained, [(2, 3)], covers=("sharding_constraint",), expect="Sin"),
     Case("collectives_over_vmap", jax.vmap(lambda x: (lax.pmean(x, "i"), lax.pmax(x, "i"), lax.pmin(x, "i")), axis_name="i"),
-         [(4, "N")]),
-    Case("shard_map", _on_mesh(jnp.sin, _ROWS, _ROWS), [(4, 3)], covers=("shard_map",),
-         expect=expect_graph("Sin", match="exact")),
+         [(4, "N")], expect=at_most(20, ReduceMax=1, ReduceMin=1, ReduceSum=2)),
+    Case("shard_map", _on_mesh(jnp.sin, _ROWS, _ROWS), [(4, 3)], covers=("shard_map",), expect="Sin"),
     Case("collectives", _on_mesh(_collectives, _ROWS, (_WHOLE,) * 4 + (_ROWS,) * 7), [(4, 3)],
-         covers=("psum", "pmax", "pmin", "all_gather", "reduce_scatter", "all_to_all", "ppermute", "axis_index")),
+         covers=("psum", "pmax", "pmin", "all_gather", "reduce_scatter", "all_to_all", "ppermute", "axis_index"),
+         expect=at_most(20)),
     Case("ppermute_without_a_sender", _on_mesh(lambda x: lax.ppermute(x, "i", []), _ROWS, _ROWS), [(4, 3)],
-         covers=("ppermute",), values="special"),
-    Case("references", _mutating, [(4, 3)]),
-    Case("references_in_jit", jax.jit(_mutating), [(4, 3)]),
+         covers=("ppermute",), values="special", expect="Expand"),
+    Case("references", _mutating, [(4, 3)], expect="Slice -> Concat -> Scan"),
+    Case("references_in_jit", jax.jit(_mutating), [(4, 3)], expect="Slice -> Concat -> Scan"),
     Case("collectives_invariant", _on_mesh(_invariant, _ROWS, (_WHOLE, _WHOLE, _ROWS), varying=True), [(4, 3)],
-         covers=("psum_invariant", "all_gather_invariant", "pvary")),
+         covers=("psum_invariant", "all_gather_invariant", "pvary"), expect=["Reshape", "Add", "Identity"]),
     Case("collectives_reduced", _on_explicit_mesh(_reduced, _ROWS, _ROWS), [(4, 3)],
-         covers=("all_gather_reduced", "reduced_vary_cast", "reduced_vary_cast_p", "reshard")),
+         covers=("all_gather_reduced", "reduced_vary_cast", "reduced_vary_cast_p", "reshard"), expect="Identity"),
     Case("collectives_unreduced", _on_explicit_mesh(_unreduced, _ROWS, (_WHOLE, _ROWS)), [(4, 3)],
-         covers=("unreduced_psum", "unreduced_reduce_scatter", "vary_unreduced_cast", "vary_unreduced_cast_p")),
+         covers=("unreduced_psum", "unreduced_reduce_scatter", "vary_unreduced_cast", "vary_unreduced_cast_p"),
+         expect="Identity -> Identity"),
     Case("cast_to_reduced",
          _on_explicit_mesh(lambda x: lax.pcast(lax.pcast(x, "i", to="reduced"), "i", to="varying"), _WHOLE, _ROWS),
-         [(4, 3)], covers=("preduced",)),
+         [(4, 3)], covers=("preduced",), expect="Identity"),
     Case("layout_constraint", lambda x: with_layout_constraint(jnp.sin(x), Layout((0, 1))), [(4, 3)],
-         covers=("layout_constraint",), expect=expect_graph("Sin", match="exact")),
+         covers=("layout_constraint",), expect="Sin"),
     Case("metadata", lambda x: set_xla_metadata(jnp.sin(x), colour="red"), [("N", 3)], covers=("xla_metadata_value",),
-         expect=expect_graph("Sin", match="exact")),
+         expect="Sin"),
     Case("debug", jax.jit(_printing), [(4, 3)], covers=("debug_print", "debug_callback", "inspect_sharding"),
-         expect=expect_graph("Mul", match="exact")),
+         expect="Mul", doc="What prints, calls back or inspects is left out of the model."),
 ]  # fmt: skip

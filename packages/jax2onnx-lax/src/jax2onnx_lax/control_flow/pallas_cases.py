@@ -58,8 +58,8 @@ cases = [
     _interpreted(
         "pallas_whole_arrays", _add, [(8,), (8,)], expect=expect_graph(counts={"Add": 1}, search_functions=True)
     ),
-    _interpreted("pallas_product_in_blocks", _product, [(8, 8), (8, 9)]),
-    _interpreted("pallas_blocks_partly_outside", _partly_outside, [(10,)]),
-    _interpreted("pallas_of_integers", _add, [((8,), np.int32), ((8,), np.int32)]),
-    _interpreted("pallas_under_vmap", jax.vmap(_partly_outside), [(3, 10)]),
+    _interpreted("pallas_product_in_blocks", _product, [(8, 8), (8, 9)], expect="Loop"),
+    _interpreted("pallas_blocks_partly_outside", _partly_outside, [(10,)], expect="Pad -> Loop -> Slice"),
+    _interpreted("pallas_of_integers", _add, [((8,), np.int32), ((8,), np.int32)], expect="Add"),
+    _interpreted("pallas_under_vmap", jax.vmap(_partly_outside), [(3, 10)], expect="Pad -> Loop -> Slice"),
 ]

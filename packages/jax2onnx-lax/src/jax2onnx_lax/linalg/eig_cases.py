@@ -8,6 +8,7 @@ import numpy as np
 from jax import lax
 from jax2onnx_core import Case
 
+from jax2onnx_lax._case_helpers import at_most
 from jax2onnx_lax.linalg._samples import adjoint
 
 __all__ = ["cases"]
@@ -35,16 +36,17 @@ def _values(a: jax.Array) -> list[jax.Array]:
 _defective = np.array([[2.0, 1.0, 0.0], [0.0, 2.0, 1.0], [0.0, 0.0, 2.0]], np.float32)
 
 cases = [
-    Case("eig_1", jnp.linalg.eig, [np.array([[2.0]], np.float32)], ("eig",)),
-    Case("eig_3", _right, [(3, 3)], ("eig",)),
-    Case("eig_batch", _right, [(2, 3, 8, 8)], ("eig",)),
-    Case("eig_symbolic_batch", _right, [("B", 4, 4)], ("eig",)),
-    Case("eig_complex", _right, [((2, 5, 5), np.complex64)], ("eig",)),
-    Case("eig_left", _left, [(4, 4)], ("eig",)),
-    Case("eig_left_complex", _left, [((4, 4), np.complex64)], ("eig",)),
-    Case("eig_empty", jnp.linalg.eigvals, [(0, 0)], ("eig",)),
-    Case("eig_defective", _values, [_defective], ("eig",), rtol=1e-4),
-    Case("eigvals", _values, [(6, 6)], ("eig",)),
+    Case("eig_1", jnp.linalg.eig, [np.array([[2.0]], np.float32)], ("eig",),
+         expect=at_most(120, ReduceSum=5, MatMul=4, ReduceMax=1)),
+    Case("eig_3", _right, [(3, 3)], ("eig",), expect=at_most(280, If=1, Loop=3, Scan=3)),
+    Case("eig_batch", _right, [(2, 3, 8, 8)], ("eig",), expect=at_most(270, If=1, Loop=3, Scan=3)),
+    Case("eig_symbolic_batch", _right, [("B", 4, 4)], ("eig",), expect=at_most(310, If=1, Loop=3, Scan=3)),
+    Case("eig_complex", _right, [((2, 5, 5), np.complex64)], ("eig",), expect=at_most(310, If=1, Loop=1, Scan=3)),
+    Case("eig_left", _left, [(4, 4)], ("eig",), expect=at_most(280, If=1, Loop=3, Scan=3)),
+    Case("eig_left_complex", _left, [((4, 4), np.complex64)], ("eig",), expect=at_most(320, If=1, Loop=1, Scan=3)),
+    Case("eig_empty", jnp.linalg.eigvals, [(0, 0)], ("eig",), expect="Identity"),
+    Case("eig_defective", _values, [_defective], ("eig",), expect=at_most(90, Loop=2, Scan=2)),
+    Case("eigvals", _values, [(6, 6)], ("eig",), expect=at_most(90, Loop=2, Scan=2)),
     Case("roots", lambda c: _sums(jnp.roots(jnp.concatenate([jnp.ones(1, c.dtype), c]), strip_zeros=False)), [(4,)],
-         ("eig",)),
+         ("eig",), expect=at_most(130, Loop=2, Scan=2)),
 ]  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 from jax import lax
 from jax2onnx_core import Case
 
+from jax2onnx_lax._case_helpers import at_most
 from jax2onnx_lax.linalg._samples import adjoint, definite
 
 __all__ = ["cases"]
@@ -27,12 +28,14 @@ def _form(a: jax.Array) -> tuple[jax.Array, jax.Array]:
 _shift = np.roll(np.eye(4, dtype=np.float32), 1, axis=0)
 
 cases = [
-    Case("schur_1", lambda a: lax.linalg.schur(a), [(1, 1)], ("schur",)),
-    Case("schur_3", _schur, [(3, 3)], ("schur",)),
-    Case("schur_batch", _schur, [(2, 3, 8, 8)], ("schur",)),
-    Case("schur_symbolic_batch", _schur, [("B", 4, 4)], ("schur",)),
-    Case("schur_complex", _schur, [((2, 5, 5), np.complex64)], ("schur",)),
-    Case("schur_cyclic", _schur, [_shift], ("schur",)),
-    Case("schur_form_only", _form, [(2, 4, 4)], ("schur",)),
-    Case("sqrtm", lambda a: jax.scipy.linalg.sqrtm(definite(a)), [(4, 4)], ("schur",)),
-]
+    Case("schur_1", lambda a: lax.linalg.schur(a), [(1, 1)], ("schur",),
+         expect=["Abs -> Abs -> Less -> ReduceMin -> Where", "Where"]),
+    Case("schur_3", _schur, [(3, 3)], ("schur",), expect=at_most(50, Loop=2, Scan=2)),
+    Case("schur_batch", _schur, [(2, 3, 8, 8)], ("schur",), expect=at_most(50, Loop=2, Scan=2)),
+    Case("schur_symbolic_batch", _schur, [("B", 4, 4)], ("schur",), expect=at_most(60, Loop=2, Scan=2)),
+    Case("schur_complex", _schur, [((2, 5, 5), np.complex64)], ("schur",), expect=at_most(160, Loop=1, Scan=2)),
+    Case("schur_cyclic", _schur, [_shift], ("schur",), expect=at_most(50, Loop=2, Scan=2)),
+    Case("schur_form_only", _form, [(2, 4, 4)], ("schur",), expect=at_most(50, If=1, Loop=2, Scan=2)),
+    Case("sqrtm", lambda a: jax.scipy.linalg.sqrtm(definite(a)), [(4, 4)], ("schur",),
+         expect=at_most(180, Loop=2, Scan=2)),
+]  # fmt: skip

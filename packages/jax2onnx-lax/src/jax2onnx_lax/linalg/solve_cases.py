@@ -8,6 +8,7 @@ import numpy as np
 from jax import lax
 from jax2onnx_core import Case
 
+from jax2onnx_lax._case_helpers import at_most
 from jax2onnx_lax.linalg._samples import dominant
 
 __all__ = ["cases"]
@@ -33,19 +34,27 @@ def _conjugate_gradients(a: jax.Array, b: jax.Array) -> jax.Array:
 _vanishing = np.array([1.0, 0.0, 2.0], np.float32)
 
 cases = [
-    Case("solve_1", _solve, [(1, 1), (1,)], ("custom_linear_solve",)),
-    Case("solve_vector", _solve, [(3, 3), (3,)], ("custom_linear_solve",)),
-    Case("solve_matrix", _solve, [("B", 8, 8), ("B", 8, 2)], ("custom_linear_solve",)),
-    Case("solve_symbolic", _solve, [("N", "N"), ("N", 2)], ("custom_linear_solve",)),
-    Case("solve_complex", _solve, [((2, 3, 3), np.complex64), ((2, 3, 2), np.complex64)], ("custom_linear_solve",)),
-    Case("solve_gradient", jax.grad(lambda a, b: _solve(a, b).sum(), (0, 1)), [(4, 4), (4,)], ("custom_linear_solve",)),
-    Case("inverse", lambda a: jnp.linalg.inv(dominant(a)), [(2, 5, 5)], ("custom_linear_solve",)),
-    Case("conjugate_gradients", _conjugate_gradients, [(4, 4), (4,)], ("custom_linear_solve",), rtol=1e-3),
-    Case("tridiagonal_solve_1", _tridiagonal, [(1,), (1,), (1,), (1, 2)], ("tridiagonal_solve",)),
-    Case("tridiagonal_solve", _tridiagonal, [(8,), (8,), (8,), (8, 2)], ("tridiagonal_solve",), rtol=1e-3),
+    Case("solve_1", _solve, [(1, 1), (1,)], ("custom_linear_solve",),
+         expect=["Div -> Add -> Squeeze -> Where -> ReduceSum -> Div", "Expand -> Squeeze -> Div"]),
+    Case("solve_vector", _solve, [(3, 3), (3,)], ("custom_linear_solve",), expect=at_most(20, Scan=3)),
+    Case("solve_matrix", _solve, [("B", 8, 8), ("B", 8, 2)], ("custom_linear_solve",), expect=at_most(50, Scan=3)),
+    Case("solve_symbolic", _solve, [("N", "N"), ("N", 2)], ("custom_linear_solve",), expect=at_most(50, Scan=3)),
+    Case("solve_complex", _solve, [((2, 3, 3), np.complex64), ((2, 3, 2), np.complex64)], ("custom_linear_solve",),
+         expect=at_most(150, Scan=3)),
+    Case("solve_gradient", jax.grad(lambda a, b: _solve(a, b).sum(), (0, 1)), [(4, 4), (4,)], ("custom_linear_solve",),
+         expect=at_most(40, Scan=5)),
+    Case("inverse", lambda a: jnp.linalg.inv(dominant(a)), [(2, 5, 5)], ("custom_linear_solve",),
+         expect=at_most(40, Scan=3)),
+    Case("conjugate_gradients", _conjugate_gradients, [(4, 4), (4,)], ("custom_linear_solve",), rtol={"f32": 1e-3},
+         expect=at_most(20, Loop=1)),
+    Case("tridiagonal_solve_1", _tridiagonal, [(1,), (1,), (1,), (1, 2)], ("tridiagonal_solve",),
+         expect=["Squeeze -> Sub -> Sub -> Div -> Where", "Equal -> Not -> ReduceMin -> Where"]),
+    Case("tridiagonal_solve", _tridiagonal, [(8,), (8,), (8,), (8, 2)], ("tridiagonal_solve",), rtol={"f32": 1e-3},
+         expect=at_most(40, Scan=2)),
     Case("tridiagonal_solve_batch", lambda dl, d, du, b: _tridiagonal(dl, 3 + d * d, du, b),
-         [("B", 5), ("B", 5), ("B", 5), ("B", 5, 1)], ("tridiagonal_solve",)),
+         [("B", 5), ("B", 5), ("B", 5), ("B", 5, 1)], ("tridiagonal_solve",), expect=at_most(50, Scan=2)),
     Case("tridiagonal_solve_singular", lambda d, b: lax.linalg.tridiagonal_solve(0 * d, d, 0 * d, b),
-         [_vanishing, (3, 2)], ("tridiagonal_solve",)),
-    Case("tridiagonal_solve_perturbed", _perturbed, [_vanishing, np.ones((3, 2), np.float32)], ("tridiagonal_solve",)),
+         [_vanishing, (3, 2)], ("tridiagonal_solve",), expect=at_most(40, Scan=2)),
+    Case("tridiagonal_solve_perturbed", _perturbed, [_vanishing, np.ones((3, 2), np.float32)], ("tridiagonal_solve",),
+         expect=at_most(100, Scan=2)),
 ]  # fmt: skip

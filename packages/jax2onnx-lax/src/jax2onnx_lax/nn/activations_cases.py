@@ -7,7 +7,9 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import Call, Case, bind_composite, expect_graph
+from jax2onnx_core import Call, Case, bind_composite
+
+from jax2onnx_lax._case_helpers import at_most
 
 __all__ = ["cases"]
 
@@ -21,7 +23,7 @@ def _activation(function: str, graph: str) -> Case:
         vars(jax.nn)[function],
         _X,
         covers=(f"jax.nn.{function}",),
-        expect=expect_graph(graph, match="exact"),
+        expect=graph,
         values="special",
     )
 
@@ -44,52 +46,57 @@ cases = [
     _activation("celu", "Celu"),
     _activation("leaky_relu", "LeakyRelu"),
     _activation("log_sigmoid", "Neg -> Softplus -> Neg"),
-    Case("hard_silu_hessian", jax.hessian(lambda x: jax.nn.hard_silu(x).sum()), [(3,)]),
-    Case("elu_alpha", functools.partial(jax.nn.elu, alpha=0.3), _X, expect=expect_graph("Elu", match="exact")),
-    Case("celu_alpha", functools.partial(jax.nn.celu, alpha=0.3), _X, expect=expect_graph("Celu", match="exact")),
-    Case("leaky_relu_slope", functools.partial(jax.nn.leaky_relu, negative_slope=0.3), _X),
-    Case("leaky_relu_traced_slope", jax.nn.leaky_relu, [("B", 7), ()]),
-    Case("relu_of_integers", jax.nn.relu, [(("B", 7), np.int32)]),
-    Case("relu6_of_integers", jax.nn.relu6, [(("B", 7), np.int32)]),
-    Case("silu", jax.nn.silu, _X, expect=expect_graph("Sigmoid -> Mul", match="exact")),
-    Case("sigmoid", jax.nn.sigmoid, _X, expect=expect_graph("Sigmoid", match="exact")),
-    Case("squareplus", jax.nn.squareplus, _X),
-    Case("sparse_plus", jax.nn.sparse_plus, _X),
-    Case("sparse_sigmoid", jax.nn.sparse_sigmoid, _X),
-    Case("gelu", jax.nn.gelu, _X, covers=("jax.nn.gelu",), expect=expect_graph("Gelu", match="exact")),
+    Case("hard_silu_hessian", jax.hessian(lambda x: jax.nn.hard_silu(x).sum()), [(3,)], expect=at_most(20)),
+    Case("elu_alpha", functools.partial(jax.nn.elu, alpha=0.3), _X, expect="Elu"),
+    Case("celu_alpha", functools.partial(jax.nn.celu, alpha=0.3), _X, expect="Celu"),
+    Case("leaky_relu_slope", functools.partial(jax.nn.leaky_relu, negative_slope=0.3), _X, expect="LeakyRelu"),
+    Case("leaky_relu_traced_slope", jax.nn.leaky_relu, [("B", 7), ()],
+         expect=["GreaterOrEqual -> Where", "Mul -> Where"]),
+    Case("relu_of_integers", jax.nn.relu, [(("B", 7), np.int32)], expect="Max"),
+    Case("relu6_of_integers", jax.nn.relu6, [(("B", 7), np.int32)], expect="Max -> Cast -> Min"),
+    Case("silu", jax.nn.silu, _X, expect="Sigmoid -> Mul"),
+    Case("sigmoid", jax.nn.sigmoid, _X, expect="Sigmoid"),
+    Case("squareplus", jax.nn.squareplus, _X, expect="Mul -> Add -> Sqrt -> Add -> Div"),
+    Case("sparse_plus", jax.nn.sparse_plus, _X,
+         expect=["LessOrEqual -> Where", "GreaterOrEqual -> Where -> Where", "Add -> Mul -> Div -> Where"]),
+    Case("sparse_sigmoid", jax.nn.sparse_sigmoid, _X, expect="Add -> Clip -> Mul"),
+    Case("gelu", jax.nn.gelu, _X, covers=("jax.nn.gelu",), expect="Gelu"),
     Case(
         "gelu_exact",
         functools.partial(jax.nn.gelu, approximate=False),
         _X,
         covers=("jax.nn.gelu",),
-        expect=expect_graph("Gelu", match="exact"),
+        expect="Gelu",
     ),
     Case(
         "gelu_exact_opset_18",
         functools.partial(jax.nn.gelu, approximate=False),
         _X,
-        expect=expect_graph("Div -> Erf -> Add -> Mul -> Mul", match="exact"),
+        expect="Div -> Erf -> Add -> Mul -> Mul",
         options={"opset": 18},
     ),
-    Case("gelu_opset_18", jax.nn.gelu, _X, options={"opset": 18}),
-    Case("gelu_of_integers", jax.nn.gelu, [(("B", 7), np.int32)]),
+    Case("gelu_opset_18", jax.nn.gelu, _X, options={"opset": 18},
+         expect="Mul -> Mul -> Mul -> Add -> Mul -> Tanh -> Add -> Mul -> Mul"),
+    Case("gelu_of_integers", jax.nn.gelu, [(("B", 7), np.int32)], expect="Cast -> Gelu"),
     Case(
         "glu",
         jax.nn.glu,
         [("B", 8)],
         covers=("jax.nn.glu",),
-        expect=expect_graph("Split -> Sigmoid -> Mul", match="exact"),
+        expect="Split -> Sigmoid -> Mul",
     ),
-    Case("glu_over_the_middle", functools.partial(jax.nn.glu, axis=1), [("B", 4, "T")]),
+    Case("glu_over_the_middle", functools.partial(jax.nn.glu, axis=1), [("B", 4, "T")], expect="Split -> Sigmoid -> Mul"),
     Case(
         "prelu",
         _prelu,
         [("B", 7), (7,)],
         covers=("nn.prelu",),
-        expect=expect_graph("PRelu", match="exact"),
+        expect="PRelu",
         values="special",
     ),
-    Case("glu_of_nothing", jax.nn.glu, [("B", 0)]),
-    Case("one_hot", lambda i: jax.nn.one_hot(i, 5), [np.array([[0, 4, -1], [5, 2, 7]], np.int32)]),
-    Case("one_hot_first_axis", lambda i: jax.nn.one_hot(i, 5, axis=0, dtype=jnp.int32), [(("B", 3), np.int32)]),
-]
+    Case("glu_of_nothing", jax.nn.glu, [("B", 0)], expect="Shape -> Concat -> Reshape"),
+    Case("one_hot", lambda i: jax.nn.one_hot(i, 5), [np.array([[0, 4, -1], [5, 2, 7]], np.int32)],
+         expect="Unsqueeze -> Equal -> Cast"),
+    Case("one_hot_first_axis", lambda i: jax.nn.one_hot(i, 5, axis=0, dtype=jnp.int32), [(("B", 3), np.int32)],
+         expect="Equal -> Cast"),
+]  # fmt: skip

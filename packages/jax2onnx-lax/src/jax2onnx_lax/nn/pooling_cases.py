@@ -17,8 +17,8 @@ __all__ = ["cases"]
 
 _IMAGES, _ANY_SIZE = [("B", 9, 7, 4)], [("B", "H", "W", 4)]
 _WINDOW, _STRIDES = (3, 2), (2, 1)
-_AVERAGE = expect_graph("Transpose -> AveragePool -> Transpose", match="exact")
-_MAX = expect_graph("Transpose -> MaxPool -> Transpose", match="exact")
+_AVERAGE = "Transpose -> AveragePool -> Transpose"
+_MAX = "Transpose -> MaxPool -> Transpose"
 
 
 def _reduced(
@@ -78,23 +78,26 @@ cases = [
     ),
     Case("nn_max_pool", _extremum("max", _PADDED), _ANY_SIZE, covers=_max_covers, expect=_MAX),
     Case("nn_max_pool_same", _extremum("max", "SAME"), _IMAGES, covers=_max_covers, expect=_MAX),
-    Case("nn_max_pool_of_one_image", _extremum("max", "VALID"), [(9, 7, 4)], covers=_max_covers),
+    Case("nn_max_pool_of_one_image", _extremum("max", "VALID"), [(9, 7, 4)], covers=_max_covers,
+         expect="Unsqueeze -> Transpose -> MaxPool -> Transpose -> Squeeze"),
     Case(
         "nn_max_pool_of_channels_first",
         _of_channels_first,
         [("B", 4, 9, 7)],
         covers=_max_covers,
-        expect=expect_graph("MaxPool", match="exact"),
+        expect="MaxPool",
     ),
     Case(
         "nn_max_pool_of_channels_first_in_batches",
         _of_channels_first,
         [(2, 3, 4, 9, 7)],
         covers=_max_covers,
-        expect=expect_graph("Reshape -> MaxPool -> Reshape", match="exact"),
+        expect="Reshape -> MaxPool -> Reshape",
     ),
-    Case("nn_max_pool_of_channels_first_one_image", _of_channels_first, [(4, 9, 7)], covers=_max_covers),
-    Case("nn_max_pool_wide_padding", _extremum("max", ((3, 0), (0, 0))), _IMAGES, covers=_max_covers),
+    Case("nn_max_pool_of_channels_first_one_image", _of_channels_first, [(4, 9, 7)], covers=_max_covers,
+         expect="Unsqueeze -> MaxPool -> Squeeze"),
+    Case("nn_max_pool_wide_padding", _extremum("max", ((3, 0), (0, 0))), _IMAGES, covers=_max_covers,
+         expect=["Pad -> Slice -> Max -> Max -> Slice -> Max", "Slice -> Max", "Slice -> Max", "Slice -> Max"]),
     Case(
         "nn_min_pool",
         _extremum("min", "SAME"),
@@ -102,4 +105,4 @@ cases = [
         covers=("nn.min_pool",),
         expect=expect_graph("Neg -> Transpose -> MaxPool -> Transpose -> Neg", match="path"),
     ),
-]
+]  # fmt: skip

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax2onnx_core import Case, expect_graph
+from jax2onnx_core import Case
 
 __all__ = ["cases"]
 
-_one_add = expect_graph("Add", match="exact")
+_one_add = "Add"
 _words = np.array([1, 2**31, 2**32 - 1], np.uint32)
 
 

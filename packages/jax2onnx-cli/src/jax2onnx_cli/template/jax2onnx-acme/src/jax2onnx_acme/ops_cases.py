@@ -1,7 +1,7 @@
 """Test cases of the operations."""
 
 import jax.numpy as jnp
-from jax2onnx_core import Case, expect_graph
+from jax2onnx_core import Case
 
 from jax2onnx_acme.ops import damping
 
@@ -12,7 +12,7 @@ cases = [
         damping,
         inputs=[("B", 4), (4,)],
         covers=("acme.damping",),
-        expect=expect_graph("Softsign -> Mul:Bx4", match="exact"),
+        expect="Softsign -> Mul:Bx4",
     ),
     # NaN, infinities, signed zeros and extremes are among the inputs.
     Case("damping_special", damping, inputs=[("B", 4), (4,)], values="special"),
