@@ -60,7 +60,7 @@ cases = [
         "linear_from_scalar",
         construct(_linear, "scalar", 6, **_TYPE),
         [("B",)],
-        expect=expect_graph("Unsqueeze -> Gemm -> Transpose -> Add:Bx6", match="exact"),
+        expect=expect_graph("Unsqueeze -> MatMul:Bx6 -> Add", match="exact"),
     ),
     Case("linear_of_weight_norm", construct(_normed, **_TYPE), [("B", 8)], expect=_DENSE),
     Case(
