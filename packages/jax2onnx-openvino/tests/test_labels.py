@@ -1,4 +1,4 @@
-"""The shapes of what the passes of the target make: sorts in several steps, and transforms of both sides."""
+"""What the passes of the target make has labelled shapes: sorts and sums in several steps, transforms of both sides."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from jax2onnx_openvino._stable_sorts import StableSortsPass
         (lambda x: jnp.argsort(x, axis=1, stable=True), [("B", "T + 1", 3)]),
         (lambda x: jax.lax.top_k(x, 2), [("B", 5)]),
         (lambda x: jnp.fft.rfft(x, axis=1), [("B", 256)]),
+        (lambda x: x.sum((0, 2)), [(("B", "T", 3), "int32")]),
     ],
-    ids=["argsort", "top_k", "rfft"],
+    ids=["argsort", "top_k", "rfft", "sum"],
 )
 def test_every_value_has_a_labelled_shape(function, inputs):
     program = to_onnx(function, inputs, target="openvino")
