@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import onnx_ir as ir
-from jax2onnx_graph.labels import check_labels, numbers_in, symbol_table, symbols_in
+from jax2onnx_graph.labels import LabelCount, check_labels, count_labels, numbers_in, symbol_table, symbols_in
 
 TEXT = """<ir_version: 10, opset_import: ["" : 23]>
 g (float[N,4] x) => (float[N,4] y) { a = Exp(x) y = Neg(a) }"""
@@ -45,3 +45,33 @@ def test_dimensions_without_a_label_with_an_unknown_one_and_without_a_shape():
 
 def test_an_output_that_lost_its_label():
     assert check_labels(model(y=[3, 4]), ["N"], [["N", None]]) == ["y: axis 0 should be N, but is 3."]
+
+
+def test_dimensions_are_counted_that_use_the_symbols_of_inputs():
+    assert count_labels(model()) == LabelCount(symbolic=3, labelled=3)
+    assert count_labels(model(a=["2*N + 1", "N"])) == LabelCount(symbolic=4, labelled=4)
+
+
+def test_a_dimension_without_label_or_with_a_name_that_no_input_has_is_counted_as_not_labelled():
+    assert count_labels(model(a=[None, "M"])) == LabelCount(symbolic=4, labelled=2)
+
+
+def test_a_value_without_a_shape_is_counted_as_one_dimension_if_it_is_read():
+    assert count_labels(model(a=None)) == LabelCount(symbolic=3, labelled=2)
+    unread = model()
+    unread.graph.append(ir.Node("", "Exp", [unread.graph.inputs[0]]))
+    assert count_labels(unread) == LabelCount(symbolic=3, labelled=3)
+
+
+def test_the_share_of_a_model_without_symbolic_dimensions_is_one():
+    assert (LabelCount(8, 6).share, LabelCount(0, 0).share) == (0.75, 1.0)
+
+
+def test_dimensions_in_subgraphs_and_functions_are_counted_but_not_what_functions_take_and_return():
+    text = """<ir_version: 10, opset_import: ["" : 23, "f" : 1]>
+    g (float[N] x, bool c) => (float[N] y) {
+        y = If (c) <then_branch = t () => (float[N] p) { p = f.twice(x) }, else_branch = e () => (float[M] q) { q = Exp(x) }>
+    }
+    <domain: "f", opset_import: ["" : 23]> twice (a) => (b) { h = Add(a, a) b = Identity(h) }"""
+    made = ir.from_onnx_text(text)
+    assert count_labels(made) == LabelCount(symbolic=5, labelled=3)  # q's and h's are not

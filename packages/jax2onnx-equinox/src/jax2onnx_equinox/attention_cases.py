@@ -45,6 +45,7 @@ def _rotary(**options: Any) -> Callable[[jax.Array], jax.Array]:
     return jax.vmap(lambda x: layer(x, x, x, process_heads=rotated))
 
 
+_MASKED = {"MatMul": 4, "Where": 1, "Attention": 1}
 _NONE_ALLOWED = np.array([[True, False, True], [False, False, False], [False, True, True]])
 
 cases = [
@@ -57,18 +58,31 @@ cases = [
             "MatMul -> Add -> Attention -> MatMul -> Add", counts={"MatMul": 4, "Add": 4, "Attention": 1}, match="exact"
         ),
     ),
-    Case("attention_of_other_sizes", construct(_self_attention, qk_size=3, vo_size=5, output_size=7, **_TYPE), _TOKENS),
+    Case(
+        "attention_of_other_sizes",
+        construct(_self_attention, qk_size=3, vo_size=5, output_size=7, **_TYPE),
+        _TOKENS,
+        expect=expect_graph(
+            "MatMul:BxTx6 -> Attention:BxTx10 -> MatMul:BxTx7", counts={"MatMul": 4, "Attention": 1}, match="exact"
+        ),
+    ),
     Case(
         "attention_with_a_dropout_rate",
         construct(_self_attention, dropout_p=0.5, inference=True, **_TYPE),
         _TOKENS,
         expect=_PLAIN,
     ),
-    Case("attention_all_masked", construct(_self_attention, _NONE_ALLOWED, **_TYPE), [("B", 3, 8)]),
+    Case(
+        "attention_all_masked",
+        construct(_self_attention, _NONE_ALLOWED, **_TYPE),
+        [("B", 3, 8)],
+        expect=expect_graph("Where:1x1x3x3 -> Attention -> MatMul", counts=_MASKED, match="exact"),
+    ),
     Case(
         "attention_masked_by_head",
         construct(_self_attention, np.stack([_NONE_ALLOWED, _NONE_ALLOWED.T]), **_TYPE),
         [("B", 3, 8)],
+        expect=expect_graph("Where:1x2x3x3 -> Attention -> MatMul", counts=_MASKED, match="exact"),
     ),
     Case("attention_causal", construct(_causal, **_TYPE), _TOKENS, expect=expect_graph(counts={"Attention": 1})),
     Case(

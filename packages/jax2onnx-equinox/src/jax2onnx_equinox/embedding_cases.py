@@ -35,8 +35,30 @@ cases = [
         expect=_GATHER,
     ),
     Case("embedding_mapped_twice", construct(_embedding, maps=2, **_TYPE), [(("B", "T"), np.int32)], expect=_GATHER),
-    Case("embedding_beyond_the_table", construct(_embedding, maps=1, **_TYPE), [jnp.array([-12, -10, -1, 9, 10, 99])]),
-    Case("embedding_of_one_index", construct(_embedding, maps=0, **_TYPE), [((), np.int32)]),
-    Case("rotary_embedding", construct(_rotary, maps=1, **_TYPE), [("B", 6, 8)]),
-    Case("rotary_embedding_of_any_length", construct(_rotary, maps=1, **_TYPE), [("B", "T", 8)]),
+    Case(
+        "embedding_beyond_the_table",
+        construct(_embedding, maps=1, **_TYPE),
+        [jnp.array([-12, -10, -1, 9, 10, 99])],
+        expect=_GATHER,
+    ),
+    Case("embedding_of_one_index", construct(_embedding, maps=0, **_TYPE), [((), np.int32)], expect=_GATHER),
+    Case(
+        "rotary_embedding",
+        construct(_rotary, maps=1, **_TYPE),
+        [("B", 6, 8)],
+        expect=expect_graph(
+            "Slice:Bx6x4 -> Neg -> Concat -> Mul -> Add", "Slice:Bx6x4 -> Concat", "Mul -> Add", match="exact"
+        ),
+    ),
+    Case(
+        "rotary_embedding_of_any_length",
+        construct(_rotary, maps=1, **_TYPE),
+        [("B", "T", 8)],
+        expect=expect_graph(
+            "Range:T -> Cast -> Add -> Unsqueeze -> Mul:Tx4 -> Cos -> Tile:Tx8 -> Mul -> Add",
+            "Sin -> Tile:Tx8 -> Mul -> Add",
+            "Slice:BxTx4 -> Neg -> Concat -> Mul",
+            counts={"Shape": 1, "Range": 1, "Cast": 1},
+        ),
+    ),
 ]

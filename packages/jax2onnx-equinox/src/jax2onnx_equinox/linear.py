@@ -18,9 +18,10 @@ composites = Composites()
 
 @composites.call("equinox.nn:Linear.__call__", name="nn.linear", keep_under_vmap=(0,))
 def linear(self: eqx.nn.Linear, x: jax.Array, *, key: jax.Array | None = None) -> Call | None:
-    if self.in_features == "scalar" or x.ndim != 1 or not of_one_float_type(x, self.weight, self.bias):
+    of_scalar = self.in_features == "scalar"
+    if x.ndim != (0 if of_scalar else 1) or not of_one_float_type(x, self.weight, self.bias):
         return None
     weight, bias = self.weight, self.bias
     if self.out_features == "scalar":
         weight, bias = weight[0], None if bias is None else bias[0]
-    return Call(x, weight, bias, contracted=1, transposed=True)
+    return Call(x[None] if of_scalar else x, weight, bias, contracted=1, transposed=True)

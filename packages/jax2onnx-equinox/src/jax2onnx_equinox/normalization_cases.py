@@ -88,6 +88,7 @@ cases = [
         "group_norm_mapped_twice",
         construct(_norm, eqx.nn.GroupNorm, 2, 6, maps=2, **_TYPE),
         [(2, 3, 6, 5, 4)],
+        expect=expect_graph("Reshape -> InstanceNormalization:6x2x60 -> Reshape -> Mul -> Add", match="exact"),
         rtol=1e-5,
     ),
     Case(

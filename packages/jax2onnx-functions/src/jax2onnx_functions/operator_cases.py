@@ -40,7 +40,11 @@ cases = [
     Case("custom_op_of_two_operands", bias_gelu, [("N", 3), (3,)], covers=("jax2onnx.operator",), skip=_F32_ONLY,
          expect=expect_graph("com.microsoft.BiasGelu:Nx3", match="exact")),
     Case("custom_op_in_a_function", onnx_function(lambda x: jnp.sin(quick_gelu(x))), [("N", 3)],
-         covers=("jax2onnx.operator",), skip=_F32_ONLY),
-    Case("custom_op_vmapped", jax.vmap(quick_gelu), [("N", 3)], covers=("jax2onnx.operator",)),
-    Case("custom_op_grad", jax.grad(lambda x: quick_gelu(x).sum()), [("N", 3)], covers=("jax2onnx.operator",)),
+         covers=("jax2onnx.operator",), skip=_F32_ONLY,
+         expect=expect_graph("com.microsoft.QuickGelu:Nx3 -> Sin:Nx3", search_functions=True)),
+    # Under transformations there are the operations of the Python function.
+    Case("custom_op_vmapped", jax.vmap(quick_gelu), [("N", 3)], covers=("jax2onnx.operator",),
+         expect=expect_graph("Mul -> Sigmoid -> Mul", match="exact")),
+    Case("custom_op_grad", jax.grad(lambda x: quick_gelu(x).sum()), [("N", 3)], covers=("jax2onnx.operator",),
+         expect=expect_graph("Mul -> Sigmoid -> Sub -> Mul -> Mul -> Mul -> Add", match="exact")),
 ]  # fmt: skip

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import OPERATIONS
 from jax2onnx_graph.metadata import SymbolInfo
-from jax2onnx_graph.traversal import all_values, subgraphs
+from jax2onnx_graph.traversal import all_values, given_inputs, subgraphs
 
-__all__ = ["check_labels", "numbers_in", "symbol_table", "symbols_in"]
+__all__ = ["LabelCount", "check_labels", "count_labels", "numbers_in", "symbol_table", "symbols_in"]
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"\b\d+\b")
@@ -48,9 +50,70 @@ def check_labels(model: ir.Model, known: Collection[str], outputs: Sequence[Sequ
     return [*_unexplained(model, known), *_lost(model, outputs)]
 
 
+@dataclasses.dataclass(frozen=True)
+class LabelCount:
+    """The dimensions of a model that are no numbers, and how many of them use the symbols of its inputs.
+
+    Attributes:
+      symbolic: the number of dimensions that are no numbers; each value whose shape is not known counts as one.
+      labelled: how many of these have a label that consists of symbols of inputs.
+    """
+
+    symbolic: int
+    labelled: int
+
+    @property
+    def share(self) -> float:
+        """The share of labelled dimensions, from 0 to 1; 1 where there is no symbolic dimension."""
+        return self.labelled / self.symbolic if self.symbolic else 1.0
+
+
+def count_labels(model: ir.Model) -> LabelCount:
+    """Count the labelled dimensions of all values of a model but constants, those in subgraphs and functions included.
+
+    Every name that a dimension of an input has is a symbol. A name that no input has counts as no label: nothing
+    tells its size before the model runs. Inputs and outputs of functions are left out, since a file has no shapes of them.
+    """
+    known = _symbols_of(given_inputs(model.graph))
+    untyped = {value for function in model.functions.values() for value in (*function.inputs, *function.outputs)}
+
+    @functools.cache
+    def is_labelled(label: str | None) -> bool:
+        return label is not None and symbols_in(label) <= known
+
+    labels: list[str | None] = []
+    for value in all_values(model):
+        if value in untyped or _is_constant(value):
+            continue
+        if value.shape is not None:
+            labels += _symbolic(value.shape)
+        elif _is_read(value):
+            labels.append(None)
+    return LabelCount(len(labels), sum(map(is_labelled, labels)))
+
+
+def _symbols_of(values: Iterable[ir.Value]) -> set[str]:
+    labels = [label for value in values for label in _symbolic(value.shape or ())]
+    return {symbol for label in labels for symbol in symbols_in(label or "")}
+
+
+def _symbolic(dims: Iterable[int | ir.SymbolicDim]) -> list[str | None]:
+    """The labels of the dimensions that are no numbers."""
+    return [dim.value for dim in dims if isinstance(dim, ir.SymbolicDim)]
+
+
+def _is_constant(value: ir.Value) -> bool:
+    node = value.producer()
+    return value.const_value is not None if node is None else node.op_type == "Constant"
+
+
+def _is_read(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
+
+
 def _unexplained(model: ir.Model, known: Collection[str]) -> Iterator[str]:
     for value in all_values(model):
-        if value.shape is None and (value.uses() or value.is_graph_output()) and not _has_a_reason(value):
+        if value.shape is None and _is_read(value) and not _has_a_reason(value):
             yield f"{value.name}: its shape is not known; the rule that emits it should give dims=… to ctx.op."
         for axis, dim in enumerate(value.shape or ()):
             if isinstance(dim, ir.SymbolicDim):

@@ -46,8 +46,24 @@ cases = [
         expect=expect_graph(counts={"Where": 1, "Attention": 1}),
         rtol=2e-5,
     ),
-    layer_case("attention_of_one_sequence", lambda x: _attention(x, x), [("T", 8)], rtol=2e-5),
-    layer_case("attention_of_many_axes", lambda x: _attention(x, x), [("B", 2, "T", 8)], rtol=2e-5),
+    layer_case(
+        "attention_of_one_sequence",
+        lambda x: _attention(x, x),
+        [("T", 8)],
+        expect=expect_graph(
+            "MatMul -> Add -> Unsqueeze -> Attention:1xTx8 -> Squeeze -> MatMul -> Add",
+            counts={**_COUNTS, "Unsqueeze": 3},
+            match="exact",
+        ),
+        rtol=2e-5,
+    ),
+    layer_case(
+        "attention_of_many_axes",
+        lambda x: _attention(x, x),
+        [("B", 2, "T", 8)],
+        expect=expect_graph("Transpose -> MatMul:Bx2x2xTxT -> Div -> Softmax:Bx2x2xTxT", counts={"MatMul": 6}),
+        rtol=2e-5,
+    ),
     layer_case(
         "attention_opset_18",
         lambda x: _attention(x, x),

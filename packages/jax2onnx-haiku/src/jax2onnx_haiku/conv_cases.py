@@ -31,9 +31,19 @@ cases = [
         "conv_causal", lambda x: hk.Conv1D(6, 3, rate=2, padding=hk.pad.causal)(x), [("B", "T", 4)], expect=_CONV
     ),
     layer_case("conv_of_volumes", lambda x: hk.Conv3D(3, (3, 3, 2))(x), [("B", 5, 6, 4, 2)], expect=_CONV),
-    layer_case("conv_of_one_image", lambda x: hk.Conv2D(6, 3)(x), [(9, 7, 4)]),
+    layer_case(
+        "conv_of_one_image",
+        lambda x: hk.Conv2D(6, 3)(x),
+        [(9, 7, 4)],
+        expect=expect_graph("Unsqueeze -> Transpose -> Conv -> Transpose -> Squeeze", match="exact"),
+    ),
     layer_case("conv_vmapped", lambda x: hk.vmap(hk.Conv2D(6, 3), split_rng=False)(x), _ANY_SIZE, expect=_CONV),
-    layer_case("conv_masked", lambda x: hk.Conv1D(6, 3, mask=jnp.arange(72).reshape(3, 4, 6) % 3)(x), [("B", 9, 4)]),
+    layer_case(
+        "conv_masked",
+        lambda x: hk.Conv1D(6, 3, mask=jnp.arange(72).reshape(3, 4, 6) % 3)(x),
+        [("B", 9, 4)],
+        expect=_CONV,
+    ),
     layer_case(
         "conv_channels_first",
         lambda x: hk.Conv2D(6, 3, data_format="NCHW")(x),

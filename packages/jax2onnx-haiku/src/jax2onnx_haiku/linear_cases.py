@@ -21,7 +21,14 @@ cases = [
         expect=expect_graph("MatMul", match="exact"),
     ),
     layer_case("linear_vmapped", lambda x: hk.vmap(hk.Linear(6), split_rng=False)(x), [("B", "T", 8)], expect=_DENSE),
-    layer_case("linear_of_batches", lambda x: hk.BatchApply(hk.Linear(6))(x), [("B", "T", 8)]),
+    layer_case(
+        "linear_of_batches",
+        lambda x: hk.BatchApply(hk.Linear(6))(x),
+        [("B", "T", 8)],
+        expect=expect_graph(
+            "Reshape:B*Tx8 -> MatMul -> Add -> Reshape:BxTx6", counts={"Shape": 2, "Concat": 1}, match="exact"
+        ),
+    ),
     layer_case(
         "mlp",
         lambda x: hk.nets.MLP([6, 5])(x),

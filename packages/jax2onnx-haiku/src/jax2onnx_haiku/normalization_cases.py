@@ -15,6 +15,8 @@ __all__ = ["cases"]
 _TOKENS, _IMAGES, _CHANNELS_FIRST = [("B", "T", 8)], [("B", 6, 5, 8)], [("B", 8, 6, 5)]
 _LAYER_NORM = expect_graph("LayerNormalization", match="exact")
 _AFFINE = expect_graph("Mul -> Add", match="exact")
+# The factor of a layer whose statistics are computed by operators of their own.
+_FACTOR = "Add -> Sqrt -> Reciprocal"
 _GROUPS = "Reshape -> InstanceNormalization -> Reshape"
 
 
@@ -64,12 +66,19 @@ cases = [
         "layer_norm_of_images_of_any_size",
         lambda x: hk.LayerNorm(slice(1, None), create_scale=True, create_offset=True)(x),
         [("B", "H", "W", 8)],
+        # The number of elements, by which the sum is divided, is a product of symbols.
+        expect=expect_graph(
+            "Shape -> Mul -> Mul",
+            f"ReduceMean -> Sub -> Mul -> ReduceSum -> Div:Bx1x1x1 -> Where -> {_FACTOR} -> Mul -> Mul -> Add",
+            counts={"ReduceMean": 1, "ReduceSum": 1},
+        ),
         rtol=1e-5,
     ),
     layer_case(
         "layer_norm_of_given_scale",
         lambda x, s: hk.LayerNorm(-1, create_scale=False, create_offset=True)(x, scale=s),
         [*_TOKENS, (8,)],
+        expect=_LAYER_NORM,
         rtol=1e-5,
     ),
     layer_case(
@@ -87,7 +96,13 @@ cases = [
         expect=expect_graph("RMSNormalization", match="exact"),
         rtol=1e-5,
     ),
-    layer_case("rms_norm_over_two_axes", lambda x: hk.RMSNorm((-2, -1))(x), [("B", 5, 8)], rtol=1e-5),
+    layer_case(
+        "rms_norm_over_two_axes",
+        lambda x: hk.RMSNorm((-2, -1))(x),
+        [("B", 5, 8)],
+        expect=expect_graph("Mul -> ReduceMean:Bx1x1", f"{_FACTOR} -> Mul", counts={"ReduceMean": 1}),
+        rtol=1e-5,
+    ),
     layer_case(
         "instance_norm",
         lambda x: hk.InstanceNorm(create_scale=True, create_offset=True)(x),
@@ -117,16 +132,34 @@ cases = [
         expect=expect_graph(f"{_GROUPS} -> Mul -> Add", match="exact"),
         rtol=1e-5,
     ),
-    layer_case("group_norm_by_image", lambda x: hk.GroupNorm(2, axis=(1, 3))(x), _IMAGES, rtol=1e-5),
+    layer_case(
+        "group_norm_by_image",
+        lambda x: hk.GroupNorm(2, axis=(1, 3))(x),
+        _IMAGES,
+        expect=expect_graph(
+            "Reshape:Bx6x5x2x4 -> ReduceMean -> Sub -> Mul -> ReduceSum:Bx1x5x2x1 -> Div"
+            f" -> {_FACTOR} -> Mul -> Reshape -> Mul -> Add",
+            match="exact",
+        ),
+        rtol=1e-5,
+    ),
     layer_case("batch_norm", _batch_norm, _IMAGES, covers=("nn.batch_norm",), expect=_AFFINE),
     layer_case(
         "batch_norm_channels_first", lambda x: _batch_norm(x, data_format="NCHW"), _CHANNELS_FIRST, expect=_AFFINE
     ),
-    layer_case("batch_norm_by_position", lambda x: _batch_norm(x, axis=(0,)), [("B", 5, 8)]),
+    layer_case(
+        "batch_norm_by_position",
+        lambda x: _batch_norm(x, axis=(0,)),
+        [("B", 5, 8)],
+        expect=expect_graph("Sub -> Mul -> Add", match="exact"),
+    ),
     layer_case(
         "batch_norm_of_its_batch",
         lambda x: hk.BatchNorm(create_scale=True, create_offset=True, decay_rate=0.9)(x, is_training=True),
         [("B", 6, 5, 8)],
+        expect=expect_graph(
+            "Mul -> ReduceMean:1x1x1x8 -> Sub", f"{_FACTOR} -> Mul -> Mul -> Add", counts={"ReduceMean": 2}
+        ),
         rtol=1e-4,
     ),
     layer_case(

@@ -50,5 +50,10 @@ cases = [
         _ANY_SIZE,
         expect=_MAX,
     ),
-    layer_case("max_pool_of_all_axes", lambda x: hk.max_pool(x, (2, 2, 2), (2, 2, 2), "SAME"), _IMAGES),
+    layer_case(
+        "max_pool_of_all_axes",
+        lambda x: hk.max_pool(x, (2, 2, 2), (2, 2, 2), "SAME"),
+        _IMAGES,
+        expect=expect_graph("Reshape:1xBx9x7x4 -> MaxPool", "If:1xBx5x4x2 -> Reshape", counts={"MaxPool": 1}),
+    ),
 ]

@@ -66,8 +66,18 @@ cases = [
         [(3, "B", 5)],
         expect=expect_graph("LSTM -> Where", _NAN, match="exact"),
     ),
-    layer_case("lstm_of_all_states", lambda x: _unrolled(hk.LSTM(4), x, return_all_states=True), _X),
-    layer_case("lstm_that_is_reset", _resetting, _X),
+    layer_case(
+        "lstm_of_all_states",
+        lambda x: _unrolled(hk.LSTM(4), x, return_all_states=True),
+        _X,
+        expect=expect_graph("Expand:Bx4 -> Scan", counts={"Scan": 1}, absent=["LSTM"]),
+    ),
+    layer_case(
+        "lstm_that_is_reset",
+        _resetting,
+        _X,
+        expect=expect_graph("Greater:TxB -> Reshape:TxBx1 -> Scan", counts={"Scan": 1}, absent=["LSTM"]),
+    ),
     layer_case(
         "gru", lambda x: _unrolled(hk.GRU(4), x)[0], _X, expect=expect_graph("GRU -> Where", _NAN, match="exact")
     ),
@@ -90,5 +100,6 @@ cases = [
         "rnn_with_skip_connections",
         lambda x: _unrolled(hk.deep_rnn_with_skip_connections([hk.LSTM(4), hk.GRU(3)]), x)[0],
         _X,
+        expect=expect_graph("Scan -> Concat:TxBx7", counts={"Scan": 1}),
     ),
 ]  # fmt: skip

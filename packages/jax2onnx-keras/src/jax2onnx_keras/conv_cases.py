@@ -10,6 +10,7 @@ from jax2onnx_keras._built import built
 __all__ = ["cases"]
 
 _CONV = expect_graph("Transpose -> Conv -> Transpose", match="exact")
+_SEPARABLE = expect_graph("Transpose -> Conv -> Conv -> Transpose", match="exact")
 _TRANSPOSED = expect_graph("Transpose -> ConvTranspose -> Transpose", match="exact")
 _SHAPE = (None, 9, 7, 4)
 _IMAGES = [("B", 9, 7, 4)]
@@ -61,9 +62,9 @@ cases = [
         "separable_conv2d",
         built(layers.SeparableConv2D, _SHAPE, 6, 3, strides=2, padding="same"),
         _IMAGES,
-        expect=expect_graph("Transpose -> Conv -> Conv -> Transpose", match="exact"),
+        expect=_SEPARABLE,
     ),
-    Case("separable_conv1d", built(layers.SeparableConv1D, (None, 9, 4), 6, 3), [("B", 9, 4)]),
+    Case("separable_conv1d", built(layers.SeparableConv1D, (None, 9, 4), 6, 3), [("B", 9, 4)], expect=_SEPARABLE),
     Case(
         "conv2d_transpose",
         built(layers.Conv2DTranspose, _SHAPE, 6, 3, strides=2, padding="same"),
@@ -89,5 +90,10 @@ cases = [
         [("B", 4, 9)],
         expect=expect_graph("ConvTranspose -> Tanh", match="exact"),
     ),
-    Case("conv3d_transpose", built(layers.Conv3DTranspose, (None, 3, 4, 2, 2), 3, 2, strides=2), [("B", 3, 4, 2, 2)]),
+    Case(
+        "conv3d_transpose",
+        built(layers.Conv3DTranspose, (None, 3, 4, 2, 2), 3, 2, strides=2),
+        [("B", 3, 4, 2, 2)],
+        expect=_TRANSPOSED,
+    ),
 ]

@@ -13,6 +13,8 @@ from jax2onnx_keras._built import built
 __all__ = ["cases"]
 
 _NASTY = np.array([[0, 10, -1, -11], [11, -12, 2**31 - 1, -(2**31)]], np.int32)
+# NaN for what is not in the table.
+_NAN = "Clip -> Equal -> Where:BxT -> Unsqueeze -> Mul"
 _TABLE = (None, None), 11, 8
 
 
@@ -24,9 +26,24 @@ cases = [
         covers=("nn.embedding",),
         expect=expect_graph("Clip -> Gather -> Mul", counts={"Gather": 1, "Where": 1}),
     ),
-    Case("embedding_any_length", built(layers.Embedding, *_TABLE), [(("B", "T"), np.int32)]),
-    Case("embedding_of_floats", built(layers.Embedding, *_TABLE), [("B", "T")]),
-    Case("embedding_of_one", built(layers.Embedding, (None, None), 1, 8), [(("B", "T"), np.int32)]),
+    Case(
+        "embedding_any_length",
+        built(layers.Embedding, *_TABLE),
+        [(("B", "T"), np.int32)],
+        expect=expect_graph("Gather:BxTx8 -> Mul", _NAN, match="exact"),
+    ),
+    Case(
+        "embedding_of_floats",
+        built(layers.Embedding, *_TABLE),
+        [("B", "T")],
+        expect=expect_graph("Cast -> IsNaN -> Where -> Clip -> Cast", "Gather:BxTx8 -> Mul", _NAN, match="exact"),
+    ),
+    Case(
+        "embedding_of_one",
+        built(layers.Embedding, (None, None), 1, 8),
+        [(("B", "T"), np.int32)],
+        expect=expect_graph("Clip -> Equal -> Unsqueeze -> Where -> Mul:BxTx8", absent=["Gather"]),
+    ),
     Case(
         "reversible_embedding",
         built(layers.ReversibleEmbedding, *_TABLE),

@@ -39,6 +39,12 @@ cases = [
         "einsum_dense_with_another_bias",
         built(layers.EinsumDense, _X, "abc,cde->abde", (None, 2, 3), bias_axes="e"),
         _TOKENS,
+        expect=expect_graph("MatMul -> Reshape:BxTx2x3 -> Add", counts={"MatMul": 1}, absent=["Transpose"]),
     ),
-    Case("einsum_dense_of_another_kind", built(layers.EinsumDense, _X, "abc,cd->adb", (6, None)), _TOKENS),
+    Case(
+        "einsum_dense_of_another_kind",
+        built(layers.EinsumDense, _X, "abc,cd->adb", (6, None)),
+        _TOKENS,
+        expect=expect_graph("MatMul -> Transpose", match="exact"),
+    ),
 ]

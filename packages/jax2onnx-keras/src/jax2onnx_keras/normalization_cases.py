@@ -11,6 +11,8 @@ __all__ = ["cases"]
 
 _X, _TOKENS = (None, None, 8), [("B", "T", 8)]
 _SHAPE, _IMAGES = (None, 6, 5, 8), [("B", 6, 5, 8)]
+# The factor of a layer whose statistics are computed by operators of their own.
+_FACTOR = "Add -> Sqrt -> Reciprocal"
 _FOLDED = expect_graph("Mul -> Add", match="exact")
 _LAYER_NORM = expect_graph("LayerNormalization", match="exact")
 
@@ -55,7 +57,17 @@ cases = [
         expect=_LAYER_NORM,
         rtol=1e-5,
     ),
-    Case("layer_norm_over_axis_1", built(layers.LayerNormalization, _SHAPE, axis=1), _IMAGES, rtol=1e-5),
+    Case(
+        "layer_norm_over_axis_1",
+        built(layers.LayerNormalization, _SHAPE, axis=1),
+        _IMAGES,
+        expect=expect_graph(
+            f"ReduceMean:Bx1x5x8 -> Sub -> Mul -> ReduceSum -> Div -> {_FACTOR} -> Mul",
+            counts={"ReduceMean": 1, "ReduceSum": 1},
+            absent=["Transpose", "Reshape"],
+        ),
+        rtol=1e-5,
+    ),
     Case("layer_normalization_function", ops.layer_normalization, _TOKENS, expect=_LAYER_NORM, rtol=1e-5),
     Case(
         "rms_norm",
@@ -84,7 +96,17 @@ cases = [
         "group_norm_over_axis_1",
         built(layers.GroupNormalization, (None, 8, 6, 5), 2, axis=1),
         [("B", 8, 6, 5)],
+        expect=expect_graph(
+            f"Reshape:Bx2x4x6x5 -> ReduceMean -> Sub -> Mul -> ReduceSum:Bx2x1x1x1 -> Div -> {_FACTOR} -> Mul",
+            counts={"ReduceMean": 1, "ReduceSum": 1, "Reshape": 2},
+            absent=["Transpose"],
+        ),
         rtol=1e-4,
     ),
-    Case("unit_norm", built(layers.UnitNormalization, _X), _TOKENS),
+    Case(
+        "unit_norm",
+        built(layers.UnitNormalization, _X),
+        _TOKENS,
+        expect=expect_graph("Mul -> ReduceSum:BxTx1 -> Sqrt -> Reciprocal -> Min -> Mul", match="exact"),
+    ),
 ]

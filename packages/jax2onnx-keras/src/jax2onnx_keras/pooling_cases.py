@@ -43,14 +43,24 @@ cases = [
         _IMAGES,
         expect=expect_graph("Transpose -> MaxPool"),
     ),
-    Case("global_max_pool_any_length", built(layers.GlobalMaxPooling1D, (None, None, 4)), [("B", "T", 4)]),
+    Case(
+        "global_max_pool_any_length",
+        built(layers.GlobalMaxPooling1D, (None, None, 4)),
+        [("B", "T", 4)],
+        expect=expect_graph("ReduceMax:Bx4 -> Where", "Abs -> ReduceSum -> IsNaN -> Where", match="exact"),
+    ),
     Case(
         "global_max_pool_channels_first",
         built(layers.GlobalMaxPooling3D, (None, 2, 4, 3, 5), keepdims=True, **_FIRST),
         [("B", 2, 4, 3, 5)],
         expect=expect_graph("MaxPool", match="exact"),
     ),
-    Case("global_average_pool", built(layers.GlobalAveragePooling2D, _SHAPE), [("B", "H", "W", 4)]),
+    Case(
+        "global_average_pool",
+        built(layers.GlobalAveragePooling2D, _SHAPE),
+        [("B", "H", "W", 4)],
+        expect=expect_graph("Transpose -> GlobalAveragePool:Bx4x1x1 -> Flatten", match="exact"),
+    ),
     Case(
         "global_average_pool_1d",
         built(layers.GlobalAveragePooling1D, (None, None, 4)),

@@ -50,6 +50,7 @@ cases = [
         "lstm_of_another_activation",
         built(layers.LSTM, _SHAPE, 4, activation="relu"),
         _X,
+        expect=expect_graph("Transpose -> LSTM", counts={"LSTM": 1}, absent=_LOOPS),
         rtol=_SINGLE,
     ),
     Case(
@@ -72,6 +73,7 @@ cases = [
         built(layers.LSTM, _SHAPE, 4),
         _X,
         options={"kwargs": {"mask": (("B", "T"), "bool")}},
+        expect=expect_graph("Transpose:TxBx5 -> MatMul:TxBx16 -> Scan -> Gather:Bx4", counts={"Scan": 1}),
         rtol=_SINGLE,
     ),
     Case(
@@ -81,5 +83,11 @@ cases = [
         expect=expect_graph("LSTM -> Where -> Transpose -> Reshape", counts={"LSTM": 1}, absent=[*_LOOPS, "Slice"]),
         rtol=_SINGLE,
     ),
-    Case("bidirectional_sum", built(_bidirectional, _SHAPE, merge_mode="sum"), _X, rtol=_SINGLE),
+    Case(
+        "bidirectional_sum",
+        built(_bidirectional, _SHAPE, merge_mode="sum"),
+        _X,
+        expect=expect_graph("LSTM -> Where -> Squeeze -> Add:TxBx4 -> Transpose", counts={"LSTM": 2}, absent=_LOOPS),
+        rtol=_SINGLE,
+    ),
 ]

@@ -21,9 +21,23 @@ cases = [
         "up_sampling_any_size",
         built(layers.UpSampling2D, (None, 2, None, None), 2, "channels_first"),
         [("B", 2, "H", "W")],
+        expect=expect_graph("Resize:Bx2x2*Hx2*W", match="exact"),
     ),
     Case(
-        "up_sampling_linear", built(layers.UpSampling2D, (None, 4, 3, 2), 2, interpolation="bilinear"), [("B", 4, 3, 2)]
+        "up_sampling_linear",
+        built(layers.UpSampling2D, (None, 4, 3, 2), 2, interpolation="bilinear"),
+        [("B", 4, 3, 2)],
+        expect=expect_graph("Resize:Bx8x6x2", match="exact"),
     ),
-    Case("up_sampling_1d", built(layers.UpSampling1D, (None, 4, 3), 3), [("B", "T", 3)]),
+    Case(
+        "up_sampling_1d",
+        built(layers.UpSampling1D, (None, 4, 3), 3),
+        [("B", "T", 3)],
+        expect=expect_graph(
+            "Reshape:BxTx1x3 -> Expand:BxTx3x3 -> Reshape:Bx3*Tx3",
+            "Shape -> Concat",
+            counts={"Shape": 2},
+            match="exact",
+        ),
+    ),
 ]

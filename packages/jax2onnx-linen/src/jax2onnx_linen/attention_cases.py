@@ -87,7 +87,17 @@ def _by_a_flag(**options: Any) -> Callable[[jax.Array, jax.Array], jax.Array]:
 cases = [
     _case("attention"),
     _case("attention_with_a_dropout_rate", dropout_rate=0.1, deterministic=True),
-    Case("attention_masked", construct(trained, Masked, _SHAPE, **_DTYPE), _TOKENS, rtol=1e-5),
+    Case(
+        "attention_masked",
+        construct(trained, Masked, _SHAPE, **_DTYPE),
+        _TOKENS,
+        expect=expect_graph(
+            "Greater:BxT -> Unsqueeze -> And:BxTxT -> Unsqueeze:Bx1xTxT",
+            "And:Bx1xTxT -> Where:Bx1xTxT -> Attention:BxTx8 -> MatMul -> Add",
+            counts={"MatMul": 4, "Where": 1, "Attention": 1},
+        ),
+        rtol=1e-5,
+    ),
     Case(
         "attention_to_others",
         construct(trained, Cross, _SHAPE, **_DTYPE),
@@ -102,7 +112,15 @@ cases = [
         expect=expect_graph(counts={"LayerNormalization": 2, "Attention": 1}),
         rtol=1e-5,
     ),
-    Case("attention_whose_weights_are_a_result", construct(_of_weights, **_DTYPE), _TOKENS, rtol=1e-5),
+    Case(
+        "attention_whose_weights_are_a_result",
+        construct(_of_weights, **_DTYPE),
+        _TOKENS,
+        expect=expect_graph(
+            "Transpose -> MatMul:Bx2xTxT -> Softmax:Bx2xTxT -> Transpose -> MatMul:Bx2x4xT", counts={"MatMul": 6}
+        ),
+        rtol=1e-5,
+    ),
     Case(
         "dot_product_attention",
         nn.dot_product_attention,

@@ -49,14 +49,42 @@ cases = [
         [("B", "T", 4)],
         expect=_CONV,
     ),
-    Case("conv_circular", construct(trained, nn.Conv, _ONE, 6, (3, 3), padding="CIRCULAR", **_DTYPE), _IMAGES),
+    Case(
+        "conv_circular",
+        construct(trained, nn.Conv, _ONE, 6, (3, 3), padding="CIRCULAR", **_DTYPE),
+        _IMAGES,
+        expect=expect_graph(
+            "Transpose -> Slice -> Concat:Bx4x11x7 -> Slice -> Concat:Bx4x11x9 -> Conv:Bx6x9x7 -> Transpose",
+            counts={"Slice": 4},
+            match="exact",
+        ),
+    ),
     Case("conv_mapped", construct(_mapped, 6, (3, 3), **_DTYPE), _IMAGES, expect=_CONV),
-    Case("conv_of_videos", construct(trained, nn.Conv, _ONE, 6, (3, 3), **_DTYPE), [("B", "T", 9, 7, 4)]),
-    Case("conv_local", construct(trained, nn.ConvLocal, _ONE, 6, (3, 3), **_DTYPE), [_ONE]),
+    Case(
+        "conv_of_videos",
+        construct(trained, nn.Conv, _ONE, 6, (3, 3), **_DTYPE),
+        [("B", "T", 9, 7, 4)],
+        expect=expect_graph(
+            "Reshape:B*Tx9x7x4 -> Transpose -> Conv -> Transpose -> Reshape:BxTx9x7x6",
+            "Shape -> Concat",
+            counts={"Shape": 2},
+            match="exact",
+        ),
+    ),
+    Case(
+        "conv_local",
+        construct(trained, nn.ConvLocal, _ONE, 6, (3, 3), **_DTYPE),
+        [_ONE],
+        # The convolution takes the windows, the product has weights of its own for each of them.
+        expect=expect_graph(
+            "Transpose -> Conv:1x36x9x7 -> Transpose -> Reshape -> MatMul:9x7x1x6 -> Reshape -> Add", match="exact"
+        ),
+    ),
     Case(
         "conv_dilated_input",
         construct(trained, nn.Conv, _ONE, 6, (3, 3), input_dilation=2, padding=((1, 1), (2, 0)), **_DTYPE),
         _IMAGES,
+        expect=_TRANSPOSED,
     ),
     Case(
         "conv_transpose",

@@ -64,11 +64,13 @@ cases = [
         "dense_general_over_another_axis",
         construct(trained, nn.DenseGeneral, (1, 4, 1), 6, axis=1, **_DTYPE),
         [("B", 4, "T")],
+        expect=expect_graph("Transpose:BxTx4 -> MatMul -> Add", match="exact"),
     ),
     Case(
         "dense_general_with_batch_axis",
         construct(trained, nn.DenseGeneral, (3, 1, 5), 6, batch_dims=(0,), **_DTYPE),
         [(3, "T", 5)],
+        expect=_DENSE,
     ),
     Case(
         "einsum_to_heads",
@@ -76,5 +78,10 @@ cases = [
         _TOKENS,
         expect=expect_graph("MatMul -> Add -> Reshape", match="exact"),
     ),
-    Case("einsum_of_another_kind", construct(trained, nn.Einsum, (1, 1, 8), (8, 3), "btd,dn->bnt", **_DTYPE), _TOKENS),
+    Case(
+        "einsum_of_another_kind",
+        construct(trained, nn.Einsum, (1, 1, 8), (8, 3), "btd,dn->bnt", **_DTYPE),
+        _TOKENS,
+        expect=expect_graph("MatMul -> Transpose -> Add", match="exact"),
+    ),
 ]

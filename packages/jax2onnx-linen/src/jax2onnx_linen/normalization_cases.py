@@ -18,6 +18,8 @@ __all__ = ["cases"]
 _DTYPE = {"dtype": with_dtype()}
 _TOKENS, _IMAGES, _ANY_SIZE = [("B", "T", 8)], [("B", 6, 5, 8)], [("B", "H", "W", 8)]
 _TOKEN, _IMAGE = (1, 8), (1, 6, 5, 8)
+# The scale of a layer whose statistics are computed by operators of their own.
+_SCALE = "Add -> Sqrt -> Reciprocal"
 _LAYER_NORM, _FACTOR = expect_graph("LayerNormalization", match="exact"), expect_graph("Mul -> Add", match="exact")
 
 
@@ -82,8 +84,18 @@ cases = [
         "layer_norm_over_two_axes",
         construct(trained, nn.LayerNorm, (1, 1, 8), reduction_axes=(-2, -1), **_DTYPE),
         _TOKENS,
+        expect=expect_graph(
+            "ReduceMean:B -> Mul -> Sub -> Relu", f"{_SCALE} -> Mul -> Mul -> Add", counts={"ReduceMean": 2}
+        ),
     ),
-    Case("layer_norm_masked", construct(_masked, **_DTYPE), _TOKENS),
+    Case(
+        "layer_norm_masked",
+        construct(_masked, **_DTYPE),
+        _TOKENS,
+        expect=expect_graph(
+            "Where:BxTx8 -> ReduceSum:BxT -> Div", f"{_SCALE} -> Mul -> Mul -> Add", counts={"Where": 2, "ReduceSum": 3}
+        ),
+    ),
     Case(
         "rms_norm",
         construct(trained, nn.RMSNorm, _TOKEN, **_DTYPE),
@@ -136,10 +148,19 @@ cases = [
         "group_norm_by_size",
         construct(trained, nn.GroupNorm, _IMAGE, None, group_size=4, use_bias=False, **_DTYPE),
         _IMAGES,
+        expect=expect_graph(
+            "Transpose -> Reshape -> InstanceNormalization:Bx2x120 -> Reshape -> Transpose -> Mul", match="exact"
+        ),
         rtol=1e-5,
     ),
     Case(
-        "group_norm_mapped", construct(_mapped, nn.GroupNorm, _IMAGE, num_groups=2, **_DTYPE), [(2, *_IMAGE)], rtol=1e-5
+        "group_norm_mapped",
+        construct(_mapped, nn.GroupNorm, _IMAGE, num_groups=2, **_DTYPE),
+        [(2, *_IMAGE)],
+        expect=expect_graph(
+            "Reshape -> Mul -> ReduceMean:2x1x2", f"{_SCALE} -> Mul -> Mul:2x1x6x5x8 -> Add", counts={"ReduceMean": 2}
+        ),
+        rtol=1e-5,
     ),
     Case(
         "instance_norm",

@@ -71,7 +71,19 @@ cases = [
         _X,
         expect=expect_graph("LSTM", absent=["Scan", "Loop"]),
     ),
-    Case("lstm_reversed_twice", construct(_trained, _rnn, nn.LSTMCell, reverse=True, **_DTYPE), _X),
-    Case("lstm_time_major", construct(_trained, _rnn, nn.LSTMCell, time_major=True, **_DTYPE), [("T", "B", 5)]),
-    Case("minimal_gated_unit", construct(_trained, _rnn, nn.MGUCell, **_DTYPE), _X),
+    Case(
+        "lstm_reversed_twice",
+        construct(_trained, _rnn, nn.LSTMCell, reverse=True, **_DTYPE),
+        _X,
+        expect=expect_graph(
+            "Slice -> Transpose -> LSTM -> Where -> Squeeze -> Transpose:BxTx4", counts={"LSTM": 1, "Slice": 1}
+        ),
+    ),
+    Case(
+        "lstm_time_major",
+        construct(_trained, _rnn, nn.LSTMCell, time_major=True, **_DTYPE),
+        [("T", "B", 5)],
+        expect=expect_graph("LSTM -> Where -> Squeeze:TxBx4", counts={"LSTM": 1}, absent=["Scan", "Loop", "Transpose"]),
+    ),
+    _case("minimal_gated_unit", nn.MGUCell, "GRU"),
 ]

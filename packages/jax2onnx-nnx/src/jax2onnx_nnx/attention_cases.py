@@ -71,7 +71,18 @@ cases = [
         rtol=_LOOSE,
         skip=_NO_CAUSAL,
     ),
-    Case("attention_masked", construct(Masked, **_OPTIONS), _TOKENS, rtol=_LOOSE, skip=_NO_CAUSAL),
+    Case(
+        "attention_masked",
+        construct(Masked, **_OPTIONS),
+        _TOKENS,
+        expect=expect_graph(
+            "Greater:Bx1xTxT -> And:Bx1xTxT -> Where:Bx1xTxT -> Attention:BxTx8 -> MatMul -> Add",
+            "GreaterOrEqual:TxT -> And",
+            counts={"MatMul": 4, "Where": 1, "Attention": 1},
+        ),
+        rtol=_LOOSE,
+        skip=_NO_CAUSAL,
+    ),
     Case(
         "attention_of_grouped_queries",
         construct(SelfAttention, {}, num_heads=4, num_kv_heads=2, in_features=8, **_OPTIONS),

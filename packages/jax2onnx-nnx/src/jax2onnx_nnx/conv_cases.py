@@ -41,14 +41,39 @@ cases = [
         [("B", "T", 4)],
         expect=_CONV,
     ),
-    Case("conv_circular", construct(nnx.Conv, 4, 6, (3, 3), padding="CIRCULAR", **_OPTIONS), _IMAGES),
+    Case(
+        "conv_circular",
+        construct(nnx.Conv, 4, 6, (3, 3), padding="CIRCULAR", **_OPTIONS),
+        _IMAGES,
+        expect=expect_graph(
+            "Transpose -> Slice -> Concat:Bx4x11x7 -> Slice -> Concat:Bx4x11x9 -> Conv:Bx6x9x7 -> Transpose",
+            counts={"Slice": 4},
+            match="exact",
+        ),
+    ),
     Case("conv_of_volumes", construct(nnx.Conv, 2, 3, (3, 3, 2), **_OPTIONS), [("B", 5, 6, 4, 2)], expect=_CONV),
-    Case("conv_of_one_image", construct(nnx.Conv, 4, 6, (3, 3), **_OPTIONS), [(9, 7, 4)]),
-    Case("conv_of_videos", construct(nnx.Conv, 4, 6, (3, 3), **_OPTIONS), [("B", "T", 9, 7, 4)]),
+    Case(
+        "conv_of_one_image",
+        construct(nnx.Conv, 4, 6, (3, 3), **_OPTIONS),
+        [(9, 7, 4)],
+        expect=expect_graph("Unsqueeze -> Transpose -> Conv -> Transpose -> Squeeze", match="exact"),
+    ),
+    Case(
+        "conv_of_videos",
+        construct(nnx.Conv, 4, 6, (3, 3), **_OPTIONS),
+        [("B", "T", 9, 7, 4)],
+        expect=expect_graph(
+            "Reshape:B*Tx9x7x4 -> Transpose -> Conv -> Transpose -> Reshape:BxTx9x7x6",
+            "Shape -> Concat",
+            counts={"Shape": 2},
+            match="exact",
+        ),
+    ),
     Case(
         "conv_dilated_input",
         construct(nnx.Conv, 4, 6, (3, 3), input_dilation=2, padding=((1, 1), (2, 0)), **_OPTIONS),
         _IMAGES,
+        expect=_TRANSPOSED,
     ),
     Case(
         "conv_transpose",
@@ -85,5 +110,10 @@ cases = [
         "conv_transpose_circular",
         construct(nnx.ConvTranspose, 4, 6, (3, 3), strides=2, padding="CIRCULAR", **_OPTIONS),
         _IMAGES,
+        expect=expect_graph(
+            "Transpose -> ConvTranspose:Bx6x19x15 -> Transpose -> Pad:Bx54x42x6"
+            " -> Reshape -> ReduceSum:Bx18x42x6 -> Reshape -> ReduceSum:Bx18x14x6 -> Add",
+            match="exact",
+        ),
     ),
 ]

@@ -42,14 +42,24 @@ cases = [
         covers=("nn.embedding",),
         expect=expect_graph("Clip -> Gather -> Mul", counts={"Gather": 1, "Where": 1}),
     ),
-    Case("embed_any_length", construct(nnx.Embed, 11, 8, **_OPTIONS), [(("B", "T"), np.int32)]),
+    Case(
+        "embed_any_length",
+        construct(nnx.Embed, 11, 8, **_OPTIONS),
+        [(("B", "T"), np.int32)],
+        expect=expect_graph("Gather:BxTx8 -> Mul", "Clip -> Equal -> Where:BxT -> Unsqueeze -> Mul", match="exact"),
+    ),
     Case(
         "embed_bytes",
         construct(nnx.Embed, 256, 8, **_OPTIONS),
         [(("B", "T"), np.uint8)],
         expect=expect_graph("Gather", absent=["Where", "Clip"]),
     ),
-    Case("embed_one", construct(nnx.Embed, 1, 8, **_OPTIONS), [(("B", "T"), np.int32)]),
+    Case(
+        "embed_one",
+        construct(nnx.Embed, 1, 8, **_OPTIONS),
+        [(("B", "T"), np.int32)],
+        expect=expect_graph("Shape -> Concat -> Expand:BxTx8", counts={"Shape": 2}, match="exact"),
+    ),
     Case(
         "attend",
         construct(Attend, **_OPTIONS),

@@ -35,11 +35,13 @@ cases = [
         "linear_general_over_another_axis",
         construct(nnx.LinearGeneral, 4, 6, axis=1, **_OPTIONS),
         [("B", 4, "T")],
+        expect=expect_graph("Transpose:BxTx4 -> MatMul -> Add", match="exact"),
     ),
     Case(
         "linear_general_with_batch_axis",
         construct(nnx.LinearGeneral, 5, 6, batch_axis={0: 3}, **_OPTIONS),
         [(3, "T", 5)],
+        expect=_DENSE,
     ),
     Case(
         "einsum_to_heads",
@@ -47,5 +49,10 @@ cases = [
         [("B", "T", 8)],
         expect=expect_graph("MatMul -> Add -> Reshape", match="exact"),
     ),
-    Case("einsum_of_another_kind", construct(nnx.Einsum, "btd,dn->bnt", (8, 3), **_OPTIONS), [("B", "T", 8)]),
+    Case(
+        "einsum_of_another_kind",
+        construct(nnx.Einsum, "btd,dn->bnt", (8, 3), **_OPTIONS),
+        [("B", "T", 8)],
+        expect=expect_graph("MatMul -> Transpose", match="exact"),
+    ),
 ]

@@ -43,6 +43,8 @@ def _masked_layer_norm(*, param_dtype: DTypeLike, rngs: nnx.Rngs) -> Callable[[j
 
 
 _LAYER_NORM = expect_graph("LayerNormalization", match="exact")
+# The factor of a layer whose statistics are computed by operators of their own.
+_FACTOR = "Add -> Sqrt -> Reciprocal"
 _GROUP_NORM = expect_graph("Transpose -> Reshape -> InstanceNormalization -> Reshape -> Transpose -> Mul -> Add")
 
 cases = [
@@ -54,7 +56,12 @@ cases = [
         expect=_LAYER_NORM,
         rtol=1e-5,
     ),
-    Case("layer_norm_without_scale", construct(nnx.LayerNorm, 8, use_scale=False, **_OPTIONS), _TOKENS),
+    Case(
+        "layer_norm_without_scale",
+        construct(nnx.LayerNorm, 8, use_scale=False, **_OPTIONS),
+        _TOKENS,
+        expect=_LAYER_NORM,
+    ),
     Case(
         "layer_norm_bare",
         construct(nnx.LayerNorm, 8, use_scale=False, use_bias=False, **_OPTIONS),
@@ -62,9 +69,30 @@ cases = [
         expect=_LAYER_NORM,
         rtol=1e-5,
     ),
-    Case("layer_norm_slow_variance", construct(nnx.LayerNorm, 8, use_fast_variance=False, **_OPTIONS), _TOKENS),
-    Case("layer_norm_over_two_axes", construct(nnx.LayerNorm, 8, reduction_axes=(-2, -1), **_OPTIONS), _TOKENS),
-    Case("layer_norm_masked", construct(_masked_layer_norm, **_OPTIONS), _TOKENS),
+    Case(
+        "layer_norm_slow_variance",
+        construct(nnx.LayerNorm, 8, use_fast_variance=False, **_OPTIONS),
+        _TOKENS,
+        expect=_LAYER_NORM,
+    ),
+    Case(
+        "layer_norm_over_two_axes",
+        construct(nnx.LayerNorm, 8, reduction_axes=(-2, -1), **_OPTIONS),
+        _TOKENS,
+        expect=expect_graph(
+            "ReduceMean:B -> Mul -> Sub -> Relu", f"{_FACTOR} -> Mul -> Mul -> Add", counts={"ReduceMean": 2}
+        ),
+    ),
+    Case(
+        "layer_norm_masked",
+        construct(_masked_layer_norm, **_OPTIONS),
+        _TOKENS,
+        expect=expect_graph(
+            "Where:BxTx8 -> ReduceSum:BxT -> Div",
+            f"{_FACTOR} -> Mul -> Mul -> Add",
+            counts={"Where": 2, "ReduceSum": 3},
+        ),
+    ),
     Case(
         "rms_norm",
         construct(_trained, nnx.RMSNorm, 8, **_OPTIONS),
@@ -73,7 +101,13 @@ cases = [
         expect=expect_graph("RMSNormalization", match="exact"),
         rtol=1e-5,
     ),
-    Case("rms_norm_opset_18", construct(_trained, nnx.RMSNorm, 8, **_OPTIONS), _TOKENS, options={"opset": 18}),
+    Case(
+        "rms_norm_opset_18",
+        construct(_trained, nnx.RMSNorm, 8, **_OPTIONS),
+        _TOKENS,
+        expect=expect_graph("Pow -> ReduceMean:BxTx1 -> Add -> Sqrt -> Div -> Mul", match="exact"),
+        options={"opset": 18},
+    ),
     Case(
         "batch_norm",
         construct(_trained, nnx.BatchNorm, 8, use_running_average=True, **_OPTIONS),
@@ -91,8 +125,14 @@ cases = [
         "batch_norm_bare",
         construct(nnx.BatchNorm, 8, use_running_average=True, use_scale=False, use_bias=False, **_OPTIONS),
         _IMAGES,
+        expect=expect_graph("Mul -> Add", match="exact"),
     ),
-    Case("batch_norm_in_training", construct(nnx.BatchNorm, 8, **_OPTIONS), [(5, 8)]),
+    Case(
+        "batch_norm_in_training",
+        construct(nnx.BatchNorm, 8, **_OPTIONS),
+        [(5, 8)],
+        expect=expect_graph("ReduceMean:8 -> Mul -> Sub -> Relu", f"{_FACTOR} -> Mul -> Add", counts={"ReduceMean": 2}),
+    ),
     Case(
         "batch_norm_goes_into_the_convolution",
         construct(ConvNorm, **_OPTIONS),
@@ -107,8 +147,22 @@ cases = [
         expect=_GROUP_NORM,
         rtol=1e-5,
     ),
-    Case("group_norm_of_vectors", construct(nnx.GroupNorm, 8, 2, **_OPTIONS), [("B", 8)], rtol=1e-4),
-    Case("group_norm_by_size", construct(nnx.GroupNorm, 8, None, group_size=4, **_OPTIONS), _IMAGES, rtol=1e-5),
+    Case(
+        "group_norm_of_vectors",
+        construct(nnx.GroupNorm, 8, 2, **_OPTIONS),
+        [("B", 8)],
+        expect=expect_graph("Reshape -> InstanceNormalization:Bx2x4 -> Reshape -> Add", match="exact"),
+        rtol=1e-4,
+    ),
+    Case(
+        "group_norm_by_size",
+        construct(nnx.GroupNorm, 8, None, group_size=4, **_OPTIONS),
+        _IMAGES,
+        expect=expect_graph(
+            "Transpose -> Reshape -> InstanceNormalization:Bx2x120 -> Reshape -> Transpose -> Add", match="exact"
+        ),
+        rtol=1e-5,
+    ),
     Case(
         "instance_norm",
         construct(_trained, nnx.InstanceNorm, 8, **_OPTIONS),

@@ -27,7 +27,12 @@ cases = [
         _IMAGES,
         expect=_AVERAGE,
     ),
-    Case("avg_pool_of_one_image", _average, [(9, 7, 4)]),
+    Case(
+        "avg_pool_of_one_image",
+        _average,
+        [(9, 7, 4)],
+        expect=expect_graph("Unsqueeze -> Transpose -> AveragePool -> Transpose -> Squeeze", match="exact"),
+    ),
     Case("max_pool", _max, _IMAGES, covers=("nn.max_pool",), expect=_MAX),
     Case("max_pool_same_any_size", functools.partial(_max, padding="SAME"), _ANY_SIZE, expect=_MAX),
     Case(
@@ -36,7 +41,12 @@ cases = [
         _IMAGES,
         expect=_MAX,
     ),
-    Case("max_pool_of_one_image", _max, [(9, 7, 4)]),
+    Case(
+        "max_pool_of_one_image",
+        _max,
+        [(9, 7, 4)],
+        expect=expect_graph("Unsqueeze -> Transpose -> MaxPool -> Transpose -> Squeeze", match="exact"),
+    ),
     Case(
         "min_pool",
         functools.partial(nnx.min_pool, window_shape=(3, 3), strides=(2, 2), padding="SAME"),

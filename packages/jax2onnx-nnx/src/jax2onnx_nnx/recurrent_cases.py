@@ -57,8 +57,20 @@ cases = [
         _X,
         expect=expect_graph("Transpose -> RNN", absent=["Scan", "Loop"]),
     ),
-    Case("lstm_reversed_twice", construct(_rnn, nnx.LSTMCell, {"reverse": True}, **_OPTIONS), _X),
-    Case("lstm_time_major", construct(_rnn, nnx.LSTMCell, {"time_major": True}, **_OPTIONS), [("T", "B", 5)]),
+    Case(
+        "lstm_reversed_twice",
+        construct(_rnn, nnx.LSTMCell, {"reverse": True}, **_OPTIONS),
+        _X,
+        expect=expect_graph(
+            "Slice -> Transpose -> LSTM -> Where -> Squeeze -> Transpose:BxTx4", counts={"LSTM": 1, "Slice": 1}
+        ),
+    ),
+    Case(
+        "lstm_time_major",
+        construct(_rnn, nnx.LSTMCell, {"time_major": True}, **_OPTIONS),
+        [("T", "B", 5)],
+        expect=expect_graph("LSTM -> Where -> Squeeze:TxBx4", counts={"LSTM": 1}, absent=["Scan", "Loop", "Transpose"]),
+    ),
     Case(
         "lstm_bidirectional",
         construct(_bidirectional, nnx.LSTMCell, **_OPTIONS),

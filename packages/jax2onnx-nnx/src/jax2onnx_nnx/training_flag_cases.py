@@ -40,7 +40,11 @@ cases = [
         expect=expect_graph("If", absent=["Where"]),
     ),
     Case(
-        "dropout_of_everything", construct(nnx.Dropout, 1.0, rngs=with_rngs(0)), [("B", 8)], options={"kwargs": _FLAG}
+        "dropout_of_everything",
+        construct(nnx.Dropout, 1.0, rngs=with_rngs(0)),
+        [("B", 8)],
+        options={"kwargs": _FLAG},
+        expect=expect_graph("If:Bx8", "Shape -> Concat:2", match="exact"),
     ),
     Case(
         "block",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.build.builder import GraphBuilder
-from jax2onnx_graph.facts.values import constant_tensor, dims_of, known
+from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known
 from jax2onnx_graph.legalise import repairs
 from jax2onnx_graph.legalise.repairs import Loss, Repair, with_nan
 from jax2onnx_graph.rewrite.editor import GraphEditor
@@ -86,14 +87,27 @@ def _halve(editor: GraphEditor, node: ir.Node) -> None:
     result, dims = node.outputs[0], dims_of(node.outputs[0])
     axis = known(node.inputs[2]) if len(node.inputs) > 2 else np.array(node.attributes.get_int("axis", 1))
     size = None if dims is None or axis is None else dims[axis.item()]
-    if not isinstance(size, int) or axis is None:
+    if dims is None or not isinstance(size, int) or axis is None:
         return
     b = editor.after(result)
     half = b.dims(result)
     node.attributes["onesided"] = ir.AttrInt64("onesided", 0)
-    result.shape = None
+    result.shape = _with_length(node, dims, axis.item())
     whole = [b.ints([0]), b.ints([size]), b.ints([axis.item()])]
     editor.reroute(result, lambda value: b.op("Slice", value, *whole, dims=half))
+
+
+def _with_length(node: ir.Node, dims: Sequence[LabelledDim], axis: int) -> ir.Shape | None:
+    """The shape of both sides of a DFT: `dims` with the length of the signal along the axis; None if that is not known."""
+    given, signal = node.inputs[1] if len(node.inputs) > 1 else None, dims_of(node.inputs[0])
+    number = known(given)
+    if number is not None:
+        length = number.item()
+    elif given is None and signal is not None:
+        length = signal[axis]
+    else:
+        return None
+    return ir.Shape([length if i == axis % len(dims) else dim for i, dim in enumerate(dims)])
 
 
 _LOSSES = {

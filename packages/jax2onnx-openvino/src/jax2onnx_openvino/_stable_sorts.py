@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.build.builder import GraphBuilder
-from jax2onnx_graph.facts.values import dims_of, known
-from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
+from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 
 __all__ = ["StableSortsPass"]
@@ -34,9 +34,7 @@ class StableSortsPass(GraphPass):
             if x is None or dims is None or (isinstance(size := dims[axis], int) and not 1 < size <= _LONGEST):
                 continue
             b, (values, indices) = editor.before(node), node.outputs
-            first = (
-                _first(b, node, x, axis) if _is_one(node.inputs[1]) else _least(b, node, x, axis % len(dims), len(dims))
-            )
+            first = _first(b, node, x, axis) if _is_one(node.inputs[1]) else _least(b, node, x, dims, axis % len(dims))
             first.shape = indices.shape
             if _is_read(values):
                 taken = b.op("GatherElements", x, first, axis=axis, dims=b.dims(values))
@@ -64,28 +62,39 @@ def _first(b: GraphBuilder, node: ir.Node, x: ir.Value, axis: int) -> ir.Value:
     return b.op(operator, x, axis=axis, keepdims=1)
 
 
-def _least(b: GraphBuilder, node: ir.Node, x: ir.Value, axis: int, rank: int) -> ir.Value:
+def _least(b: GraphBuilder, node: ir.Node, x: ir.Value, dims: tuple[LabelledDim, ...], axis: int) -> ir.Value:
     """Rule 2."""
-    length = b.op("Slice", b.op("Shape", x), b.ints([axis]), b.ints([axis + 1]))
-    ranks = _ranks(b, x, length, axis, rank, largest=node.attributes.get_int("largest", 1))
+    length = b.op("Slice", b.op("Shape", x), b.ints([axis]), b.ints([axis + 1]), dims=[1])
+    ranks = _ranks(b, x, dims, length, axis, largest=node.attributes.get_int("largest", 1))
     number = b.op("Squeeze", b.cast(length, np.int32), b.ints([0]))
     zero, one = b.constant(0, np.int32), b.constant(1, np.int32)
-    places = b.op("Range", zero, number, one)
+    places = b.op("Range", zero, number, one, dims=labelled(dims[axis : axis + 1]))
     fits = b.op("LessOrEqual", number, b.constant(_LONGEST, np.int32))
     factor, places = b.op("Where", fits, number, one), b.op("Mul", places, b.cast(fits, np.int32))
-    after = list(range(1, rank - axis))
+    after = list(range(1, len(dims) - axis))
     places = b.op("Unsqueeze", places, b.ints(after)) if after else places
-    keys = b.op("Add", b.op("Mul", ranks, factor), places, dims=b.dims(x))
+    keys = b.op("Add", b.op("Mul", ranks, factor), places, dims=labelled(dims))
     return b.op.several("TopK", keys, node.inputs[1], axis=axis, largest=0, outputs=2)[1]
 
 
-def _ranks(b: GraphBuilder, x: ir.Value, length: ir.Value, axis: int, rank: int, *, largest: int) -> ir.Value:
+def _ranks(
+    b: GraphBuilder, x: ir.Value, dims: tuple[LabelledDim, ...], length: ir.Value, axis: int, *, largest: int
+) -> ir.Value:
     """How many different elements come before each along an axis, as int32."""
-    values, places = b.op.several("TopK", x, length, axis=axis, largest=largest, outputs=2)
-    left = b.op("Slice", values, b.ints([0]), b.ints([-1]), b.ints([axis]))
-    right = b.op("Slice", values, b.ints([1]), b.ints([np.iinfo(np.int32).max]), b.ints([axis]))
+    whole, but_one = labelled(dims), labelled([_less_one(d) if i == axis else d for i, d in enumerate(dims)])
+    values, places = b.op.several("TopK", x, length, axis=axis, largest=largest, outputs=2, dims=whole)
+    places.shape = values.shape
+    left = b.op("Slice", values, b.ints([0]), b.ints([-1]), b.ints([axis]), dims=but_one)
+    right = b.op("Slice", values, b.ints([1]), b.ints([np.iinfo(np.int32).max]), b.ints([axis]), dims=but_one)
     differs = b.cast(b.op("Not", b.op("Equal", left, right)), np.int32)
     counts = b.op("CumSum", differs, b.constant(axis, np.int64))
-    counts = b.op("Pad", counts, b.ints([int(i == axis) for i in range(rank)] + [0] * rank))
-    zeros = b.op("Expand", b.constant(0, np.int32), b.op("Shape", x))
-    return b.op("ScatterElements", zeros, places, counts, axis=axis)
+    before = [int(i == axis) for i in range(len(dims))]
+    counts = b.op("Pad", counts, b.ints(before + [0] * len(dims)), dims=whole)
+    zeros = b.op("Expand", b.constant(0, np.int32), b.op("Shape", x), dims=whole)
+    return b.op("ScatterElements", zeros, places, counts, axis=axis, dims=whole)
+
+
+def _less_one(dim: LabelledDim) -> LabelledDim:
+    if isinstance(dim, int):
+        return dim - 1
+    return ir.SymbolicDim(None if dim.value is None else f"{dim.value} - 1")

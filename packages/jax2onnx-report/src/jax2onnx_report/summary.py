@@ -12,6 +12,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.facts.dtypes import type_name
 from jax2onnx_graph.facts.type_text import tensor_type_text, type_text
+from jax2onnx_graph.labels import LabelCount, count_labels
 from jax2onnx_graph.metadata import (
     ASSUMPTIONS_KEY,
     BITS_KEY,
@@ -27,7 +28,7 @@ from jax2onnx_graph.metadata import (
 from jax2onnx_graph.traversal import all_graphs, all_nodes, given_inputs
 
 __all__ = [
-    "ModelSummary", "ValueSummary", "WeightSummary", "bytes_text", "counted", "external_files", "interface_rows", "operators", "state_text", "summarize", "summary_lines",
+    "ModelSummary", "ValueSummary", "WeightSummary", "bytes_text", "counted", "external_files", "interface_rows", "labels_text", "operators", "state_text", "summarize", "summary_lines",
     "symbol_text", "title_text", "weight_tensors" ]  # fmt: skip
 
 # How many rows of a kind a summary of a few lines has.
@@ -85,6 +86,7 @@ class ModelSummary:
       opsets: domain → version; "" is the domain of the standard operators.
       inputs, outputs: those of the graph.
       symbols, constraints: what its metadata tell of symbolic dimensions, if its producer was this project.
+      labels: how many symbolic dimensions its values have, and how many of these use the symbols of its inputs.
       states: inputs that come back as outputs, likewise.
       assumptions: the promises of the user under which it was made, likewise: "finite".
       operators: how often each occurs, subgraphs and functions included, the most frequent first.
@@ -102,6 +104,7 @@ class ModelSummary:
     outputs: tuple[ValueSummary, ...]
     symbols: tuple[SymbolInfo, ...]
     constraints: tuple[str, ...]
+    labels: LabelCount
     states: tuple[StatePair, ...]
     assumptions: tuple[str, ...]
     operators: Mapping[str, int]
@@ -151,6 +154,7 @@ def summarize(model: ir.Model) -> ModelSummary:
         outputs=tuple(map(_value, model.graph.outputs)),
         symbols=tuple(read_symbols(model)),
         constraints=tuple(read_constraints(model)),
+        labels=count_labels(model),
         states=tuple(read_states(model)),
         assumptions=tuple(read_assumptions(model)),
         operators=dict(operators(model).most_common()),
@@ -235,12 +239,13 @@ def summary_lines(summary: ModelSummary, *, everything: bool = False) -> Iterato
 
 
 def interface_rows(summary: ModelSummary) -> dict[str, list[tuple[str, str]]]:
-    """The rows about inputs, outputs, symbols, constraints and states: kind → pairs of a name and a text."""
+    """The rows about inputs, outputs, symbols, constraints, labels and states: kind → pairs of a name and a text."""
     return {
         "input": [(value.name, value.type) for value in summary.inputs],
         "output": [(value.name, value.type) for value in summary.outputs],
         "symbol": [(symbol.name, symbol_text(symbol)) for symbol in summary.symbols],
         "constraint": [(text, "") for text in summary.constraints],
+        "labelled": [(labels_text(summary.labels), "")] if summary.symbols and summary.labels.symbolic else [],
         "state": [(pair.input, state_text(pair)) for pair in summary.states],
     }
 
@@ -259,6 +264,16 @@ def symbol_text(symbol: SymbolInfo) -> str:
     )
     value = f"at least {symbol.minimum}" if symbol.value is None else f"fixed to {symbol.value}"
     return f"{value}, from {places}"
+
+
+def labels_text(labels: LabelCount) -> str:
+    """How many symbolic dimensions are labelled; the percentage is 100 only if all of them are.
+
+    >>> labels_text(LabelCount(symbolic=1001, labelled=1000))
+    '1,000 of 1,001 symbolic dimensions (99 %)'
+    """
+    percent = 100 * labels.labelled // labels.symbolic if labels.symbolic else 100
+    return f"{labels.labelled:,} of {labels.symbolic:,} symbolic dimensions ({percent} %)"
 
 
 def state_text(pair: StatePair) -> str:

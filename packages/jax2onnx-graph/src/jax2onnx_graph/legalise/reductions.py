@@ -44,12 +44,12 @@ def accumulated(reduction: Literal["add", "mul"]) -> Rewrite:
             return None
         rank, number = value.shape.rank(), dtype.numpy()
         for axis in axes:
-            shape = b.op("Shape", value)
+            kept, shape = _with_one(b, value, axis), b.op("Shape", value)
             here = b.constant([i == axis % rank for i in range(rank)], np.bool_)
             reduced = b.op("Where", here, b.constant(1, np.int64), shape)
-            start = b.op("Expand", b.constant(neutral, number), reduced)
-            zeros = b.op("Expand", b.constant(0, np.int64), shape)
-            value = b.op("ScatterElements", start, zeros, value, axis=axis, reduction=reduction)
+            start = b.op("Expand", b.constant(neutral, number), reduced, dims=kept)
+            zeros = b.op("Expand", b.constant(0, np.int64), shape, dims=b.dims(value))
+            value = b.op("ScatterElements", start, zeros, value, axis=axis, reduction=reduction, dims=kept)
         return _without_axes(b, node, value, axes)
 
     return rewrite
