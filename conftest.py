@@ -8,6 +8,9 @@ import os
 # Eight devices of the CPU, for programs over meshes; JAX reads this when it looks for devices.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8".strip()
 
+# What is imported and what JAX caches stays, and looking for garbage in it again and again takes a tenth of the time.
+gc.set_threshold(20_000, 20, 20)
+
 
 def pytest_collection_finish() -> None:
     """Spare the garbage collector what was imported and collected, which stays until the end."""

@@ -89,9 +89,11 @@ def editable() -> list[str]:
 
 
 def test_environment(session: nox.Session) -> dict[str, str]:
-    """The environment variables of tests: Keras computes with JAX, and XLA compiles quickly.
+    """The environment variables of tests: Keras computes with JAX, and XLA compiles quickly, and each program once.
 
-    Compiling takes most of the time of the tests, and what is compiled runs once.
+    Compiling takes most of the time of the tests, and what is compiled runs once. The programs are kept beside the environments,
+    for all processes of this run and of the next one; so is Python's bytecode, even where the user wants none beside his sources,
+    since many tests start processes, and each would compile JAX again.
     """
     flags = ["--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_split_count=1"]
     jaxlib = session.run(
@@ -99,15 +101,23 @@ def test_environment(session: nox.Session) -> dict[str, str]:
     )
     if str(jaxlib).startswith("0.10."):  # later versions have no choice of emitters
         flags.append("--xla_cpu_use_fusion_emitters=false")
-    return {"KERAS_BACKEND": "jax", "XLA_FLAGS": " ".join(flags), "PYTHONPATH": str(ROOT / "tools")}
+    return {
+        "KERAS_BACKEND": "jax",
+        "XLA_FLAGS": " ".join(flags),
+        "JAX_COMPILATION_CACHE_DIR": str(session.cache_dir / "programs"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPYCACHEPREFIX": str(session.cache_dir / "bytecode"),
+        "PYTHONPATH": str(ROOT / "tools"),
+    }
 
 
 def run_tests(session: nox.Session, selected: list[str], *further: str) -> None:
     """Run the selected tests on all cores, with the session's further arguments of pytest and requirements."""
     install_workspace(session, *TESTED, *further)
     # `pytest_progress` of tools/ says how far the tests are, and counts skips by reason; pytest lists failures.
-    # With `pytest_missing`, a test that is skipped because a package is missing fails.
-    plugins = ["-p", "pytest_progress", "-p", "pytest_missing"]
+    # With `pytest_missing`, a test that is skipped because a package is missing fails. `pytest_contexts` saves time.
+    plugins = ["-p", "pytest_progress", "-p", "pytest_missing", "-p", "pytest_contexts"]
     shown = ["-q", "-rfEX", "-o", "console_output_style=classic"]
     command = ["python", "-m", "pytest", *plugins, *shown, "-n", WORKERS, "--dist=worksteal", *selected]
     session.run(*command, *session.posargs, env=test_environment(session))

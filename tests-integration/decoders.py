@@ -93,14 +93,15 @@ def reference(
     tokens = list(prompt)
     for _ in range(count):
         padded = jnp.array([tokens + [0] * (64 - len(tokens))])
-        tokens.append(int(_jitted(forward)(params, padded)[0, len(tokens) - 1].argmax()))
+        tokens.append(int(jitted(forward)(params, padded)[0, len(tokens) - 1].argmax()))
     return tokens[len(prompt) :]
 
 
 _COMPILED: dict[Callable[..., jax.Array], Callable[..., jax.Array]] = {}
 
 
-def _jitted(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+def jitted(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """A function, compiled once for all that call it."""
     return _COMPILED.setdefault(function, jax.jit(function))
 
 

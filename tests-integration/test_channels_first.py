@@ -18,6 +18,7 @@ from any_size_models import AnySizeResNet, AnySizeUNet
 from flax import nnx
 from golden.models import Cnn
 from jax2onnx_core import to_onnx
+from jax2onnx_testing.checks import check_at_sizes
 from models import ResNet, UNet, as_trained
 
 FIRST = "NHWC->NCHW"
@@ -31,7 +32,7 @@ def check(model: Any, shape: tuple[Any, ...], image: tuple[int, ...], *, result_
     """The operators of a model that takes channels first and computes what the function does."""
     outputs = {0: FIRST} if result_is_image else None
     program = to_onnx(model, [shape], input_layouts={0: FIRST}, output_layouts=outputs)
-    program.verify()
+    check_at_sizes(program)
     (feed,) = program.feeds(np.zeros(image, np.float32)).values()
     assert feed.shape == (image[0], image[3], image[1], image[2])
     return Counter(node.op_type for node in program.model.graph)
@@ -73,7 +74,7 @@ def test_a_linen_unet_with_an_input_that_is_no_image() -> None:
     bound = model.bind(model.init(jax.random.key(0), image, time))
     layouts: dict[str, Any] = {"input_layouts": {"x": FIRST}, "output_layouts": {0: FIRST}}
     program = to_onnx(bound, [("B", 16, 16, 3), ("B",)], **layouts)
-    program.verify()
+    check_at_sizes(program)
     moved = [node for node in program.model.graph if node.op_type == "Transpose"]
     assert len(moved) == 2, "the attention in the middle has its features last"
 
@@ -91,7 +92,7 @@ def test_a_decoder_of_vectors() -> None:
     model = Decoder()
     bound = model.bind(model.init(jax.random.key(0), jnp.zeros((1, 5))))
     program = to_onnx(bound, [("B", 5)], output_layouts={"output": "NCHW"})
-    program.verify()
+    check_at_sizes(program)
     assert "Transpose" not in {node.op_type for node in program.model.graph}
 
 

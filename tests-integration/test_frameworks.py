@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from jax2onnx_core import to_onnx
 from jax2onnx_report.summary import operators
+from jax2onnx_testing.checks import check_at_sizes
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 
@@ -38,7 +39,7 @@ def layers_of(library: str) -> Mapping[str, tuple[Any, list[Any]]]:
 def graph_of(library: str, kind: str) -> tuple[Counter[str], set[str]]:
     fn, inputs = layers_of(library)[kind]
     program = to_onnx(fn, inputs)
-    program.verify()
+    check_at_sizes(program)
     constants = program.model.graph.initializers.items()
     weights = {name for name, value in constants if value.dtype.is_floating_point() and value.shape.rank()}
     counted = operators(program.model)

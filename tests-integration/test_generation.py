@@ -287,13 +287,14 @@ def test_sampling_draws_from_the_probabilities_of_jax():
 
 def beams_in_jax(prompt: list[int], width: int, penalty: float, stop: int) -> tuple[list[int], float]:
     """A search that computes all logits anew for each continuation."""
+    forward = d.jitted(d.forward)
     live: list[tuple[float, list[int]]] = [(0.0, [])]
     finished: list[tuple[float, list[int]]] = []
     for length in range(1, COUNT + 1):
         successors = []
         for score, ids in live:
             row = [*prompt, *ids]
-            logits = d.forward(PARAMS, jnp.array([row + [0] * (30 - len(row))]))[0, len(row) - 1]
+            logits = forward(PARAMS, jnp.array([row + [0] * (30 - len(row))]))[0, len(row) - 1]
             logs = np.asarray(jax.nn.log_softmax(logits), np.float64)
             successors += [(score + logs[token], [*ids, token]) for token in range(d.VOCABULARY)]
         best = sorted(successors, key=lambda one: -one[0])[: 2 * width]

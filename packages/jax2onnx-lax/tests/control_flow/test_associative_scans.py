@@ -79,7 +79,7 @@ def test_order_is_kept(length: int) -> None:
 @pytest.mark.parametrize("length", [1, 40, 300])
 def test_special_values_stay_in_the_prefixes_that_contain_them(length: int) -> None:
     x = numbers(length).at[length // 2, 0].set(jnp.nan).at[-1, 1].set(jnp.inf).at[0, 2].set(-0.0)
-    np.testing.assert_allclose(exported(last)(x), last(x))
+    np.testing.assert_allclose(exported(last)(x), jax.jit(last)(x))
 
 
 CUMULATIVE = {
@@ -97,7 +97,7 @@ def test_sums_products_and_extrema(name: str, dtype: type) -> None:
     program = to_onnx(fn, [(("T", 3), dtype)])
     for length in (1, 5, 200):
         x = (numbers(length) * 3).astype(dtype)
-        np.testing.assert_allclose(program(x), fn(x), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(program(x), jax.jit(fn)(x), rtol=1e-4, atol=1e-4)
 
 
 class Unhashable:
@@ -111,7 +111,7 @@ def test_an_operation_may_be_an_object_without_a_hash() -> None:
     def fn(x: jax.Array) -> jax.Array:
         return lax.associative_scan(Unhashable(), x)
 
-    np.testing.assert_allclose(to_onnx(fn, [("T", 3)])(numbers(9)), fn(numbers(9)), rtol=1e-5)
+    np.testing.assert_allclose(to_onnx(fn, [("T", 3)])(numbers(9)), jax.jit(fn)(numbers(9)), rtol=1e-5)
 
 
 def test_sums_of_booleans() -> None:
@@ -119,26 +119,26 @@ def test_sums_of_booleans() -> None:
         return lax.associative_scan(jnp.add, x)
 
     x = numbers(200) > 0.9
-    np.testing.assert_array_equal(to_onnx(fn, [(("T", 3), np.bool_)])(x), fn(x))
+    np.testing.assert_array_equal(to_onnx(fn, [(("T", 3), np.bool_)])(x), jax.jit(fn)(x))
 
 
 def test_few_elements_are_not_computed_in_blocks() -> None:
     program = to_onnx(recurrence, [("T", 3)], constraints=["T <= 100"])
     assert [node.op_type for node in program.model.graph if node.attributes.get("body")] == ["Loop"]
-    np.testing.assert_allclose(program(numbers(100)), recurrence(numbers(100)), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(program(numbers(100)), jax.jit(recurrence)(numbers(100)), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("length", [256, 700])
 def test_the_number_of_operators_does_not_grow_with_a_known_length(length: int) -> None:
     program = to_onnx(recurrence, [(length, 3)])
     assert len(program.model.graph) < 150
-    np.testing.assert_allclose(program(numbers(length)), recurrence(numbers(length)), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(program(numbers(length)), jax.jit(recurrence)(numbers(length)), rtol=1e-4, atol=1e-5)
 
 
 def test_the_derivative_along_many_elements_is_that_of_jax() -> None:
     derivative = jax.grad(lambda x: recurrence(x).sum())
     np.testing.assert_allclose(
-        to_onnx(derivative, [(300, 3)])(numbers(300)), derivative(numbers(300)), rtol=1e-3, atol=1e-4
+        to_onnx(derivative, [(300, 3)])(numbers(300)), jax.jit(derivative)(numbers(300)), rtol=1e-3, atol=1e-4
     )
 
 

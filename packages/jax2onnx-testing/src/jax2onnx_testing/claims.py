@@ -235,14 +235,17 @@ def _difference(
 
 def _errors_of_jax(function: Function, call: _Call) -> list[Exception]:
     """The errors with which JAX fails to trace a function, and to evaluate it."""
-    # A library that was changed may fail as it likes.
-    found: list[Exception] = []
-    for evaluate in (jax.make_jaxpr(function), function):
-        try:
-            evaluate(*call.args, **call.kwargs)
-        except Exception as error:  # noqa: BLE001
-            found.append(error)
-    return found
+    errors = (_error_of(evaluate, call) for evaluate in (jax.make_jaxpr(function), function))
+    return [error for error in errors if error is not None]
+
+
+def _error_of(evaluate: Function, call: _Call) -> Exception | None:
+    """The error of an evaluation, if it fails: a library that was changed may fail as it likes."""
+    try:
+        evaluate(*call.args, **call.kwargs)
+    except Exception as error:  # noqa: BLE001
+        return error
+    return None
 
 
 def _calling(test: CompositeCase) -> _Call:
@@ -270,9 +273,9 @@ def _is_called(spec: CompositeSpec, call: _Call) -> bool:
         seen.append(True)
 
     with activation_window([dataclasses.replace(spec, fn=record)], object()):
-        _errors_of_jax(
-            call.function, call
-        )  # a flag cannot be traced without the composite, but the call has been seen then
+        # Evaluating shows more than tracing only where tracing fails before the call, as at a flag.
+        if _error_of(jax.make_jaxpr(call.function), call) is not None and not seen:
+            _error_of(call.function, call)
     return bool(seen)
 
 

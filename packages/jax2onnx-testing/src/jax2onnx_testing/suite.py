@@ -45,17 +45,11 @@ _EVERY_FORM = 97
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One parameter per variant, transformation or distribution; nothing is built here."""
-    option = metafunc.config.getoption
-    distributions = option("--jax2onnx-dist")
-    try:
-        found = find_cases(distributions)
-    except ValueError as error:
-        raise pytest.UsageError(f"--jax2onnx-dist: {error}") from error
-    precisions = option("--jax2onnx-precision") or PRECISIONS
-    chosen = _Chosen(found, distributions, precisions, option("--jax2onnx-quick"), option("--target"))
+    if _CHOSEN not in metafunc.config.stash:
+        metafunc.config.stash[_CHOSEN] = _chosen(metafunc.config)
     for name, parameters in _PARAMETERS.items():
         if name in metafunc.fixturenames:
-            ids = parameters(chosen)
+            ids = parameters(metafunc.config.stash[_CHOSEN])
             metafunc.parametrize(name, list(ids.values()), ids=list(ids))
 
 
@@ -85,6 +79,19 @@ class _Chosen:
     def some(self, tests: Sequence[T], every: int) -> Sequence[T]:
         """The tests; one of so many if they are sampled."""
         return tests[:: every if self.quick else 1]
+
+
+_CHOSEN = pytest.StashKey[_Chosen]()
+
+
+def _chosen(config: pytest.Config) -> _Chosen:
+    distributions = config.getoption("--jax2onnx-dist")
+    try:
+        found = find_cases(distributions)
+    except ValueError as error:
+        raise pytest.UsageError(f"--jax2onnx-dist: {error}") from error
+    precisions = config.getoption("--jax2onnx-precision") or PRECISIONS
+    return _Chosen(found, distributions, precisions, config.getoption("--jax2onnx-quick"), config.getoption("--target"))
 
 
 def _variants(chosen: _Chosen) -> dict[str, Variant | BrokenPlugin]:

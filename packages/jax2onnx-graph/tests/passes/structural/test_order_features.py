@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import time
+import cProfile
 
 import numpy as np
 import onnx
@@ -159,16 +159,15 @@ def test_large_weights_are_not_stored_twice():
 
 
 def test_long_chains_take_linear_time():
-    def seconds(count: int) -> float:
+    def calls(count: int) -> int:
         steps = "".join(
             f"t{i} = Transpose<{NHWC}>(x) f{i} = Reshape(t{i}, shape) a{i + 1} = Add(a{i}, f{i})\n"
             for i in range(count)
         )
         text = f"g (float[N,3,2,2] x, float[N,12] a0) => (float[N,12] a{count}) <{SHAPE}> {{ {steps} }}"
         model = ir.from_proto(onnx.shape_inference.infer_shapes(onnx.parser.parse_model(HEAD + text)))
-        start = time.perf_counter()
-        OrderFeatures()(model)
-        return time.perf_counter() - start
+        profile = cProfile.Profile()  # it counts, and so a busy machine changes nothing
+        profile.runcall(OrderFeatures(), model)
+        return sum(entry.callcount for entry in profile.getstats())
 
-    seconds(10)
-    assert seconds(400) < 16 * max(seconds(100), 0.01)
+    assert calls(400) < 6 * calls(100)
