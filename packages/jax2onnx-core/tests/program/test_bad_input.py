@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 import jax
 import jax.extend.core
@@ -80,10 +81,13 @@ def test_a_class_of_models_in_place_of_a_model():
         to_onnx(nnx.Linear, [("B", 4)])
 
 
-def test_a_class_that_is_a_function_of_arrays_is_exported():
-    import collections
+class Point(NamedTuple):
+    x: jax.Array
+    y: jax.Array
 
-    assert to_onnx(collections.namedtuple("Point", "x y"), [(3,), (3,)]).output_names == ["x_1", "y_1"]
+
+def test_a_class_that_is_a_function_of_arrays_is_exported():
+    assert to_onnx(Point, [(3,), (3,)]).output_names == ["x_1", "y_1"]
 
 
 def branching(x):
