@@ -240,13 +240,13 @@ def test_states_of_a_model_in_a_container_are_called_after_its_place():
     )  # fmt: skip
 
 
-BY_TYPE = {int: 2.0, str: (Model(), VARIABLES), float: {bytes: [jnp.ones(3)]}}
+BY_TYPE = {int: 2.0, str: functools.partial(Model().apply, VARIABLES), float: {bytes: [jnp.ones(3)]}}
 
 
 def test_a_global_dict_whose_keys_cannot_be_sorted_is_no_pytree_and_its_models_are_found():
     def fn(x):
         return BY_TYPE[str](x) * BY_TYPE[int] + BY_TYPE[float][bytes][0].sum()
 
-    program = to_onnx(fn, [("B", 3)], plugins=[Plugin()])
-    assert any(name.endswith("first.kernel") for name in program.model.graph.initializers)
+    program = to_onnx(fn, [("B", 3)])
+    assert {"first.kernel", "second.kernel"} <= {*program.model.graph.initializers}
     assert to_onnx(lambda x: x * len(BY_TYPE), [(3,)]).output_names == ["output"]
