@@ -19,7 +19,7 @@ def drawn(*series, labels=("B = 1", "B = 8", "B = 64"), **options):
 
 
 def paths(svg, number):
-    return [path.get("d") for path in svg.iter(f"{SVG}path") if path.get("class") == f"s{number}"]
+    return [path.get("d") for path in svg.iter(f"{SVG}path") if path.get("class") == f"line s{number}"]
 
 
 def test_a_line_with_a_point_for_each_label_and_a_legend():
