@@ -113,6 +113,19 @@ def test_a_runtime_that_refuses_the_model_is_named_and_no_failure():
     assert found.is_right
 
 
+def test_a_kernel_that_fails_stops_no_other_contender():
+    def fail():
+        raise RuntimeError("out of registers\nat line 7")
+
+    time = Time()
+    broken = Contender("broken", "1", lambda _: PreparedRun(fail, fail))
+    found = measured(contender("first", time, [1]), broken, contender("last", time, [1]), time=time)
+    assert [one.runs for one in found.measurements] == [9, 0, 9]
+    assert "not measured: RuntimeError: out of registers\n" in f"{found}\n"
+    with pytest.raises(RuntimeError, match="out of registers"):
+        measured(broken, time=time)
+
+
 def test_where_the_first_has_a_problem_the_others_are_compared_with_each_other():
     def refuse(_):
         raise TargetError("no kernel for Add")

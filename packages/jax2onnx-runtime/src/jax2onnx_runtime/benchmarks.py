@@ -14,7 +14,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.durations import duration_text
 from jax2onnx_graph.errors import Jax2OnnxError, OptionError, SymbolError, VerificationError
-from jax2onnx_graph.options import check_count
+from jax2onnx_graph.options import check_count, check_list
 from jax2onnx_graph.progress import steps
 
 from jax2onnx_runtime._html import html_table
@@ -125,7 +125,7 @@ class Benchmark:
 
     def __str__(self) -> str:
         rows = [("", "", "median", "least", "middle half", "speed"), *self._rows()]
-        widths = [max(len(row[column]) for row in rows if len(row) > 3) for column in range(len(rows[0]))]
+        widths = [max(len(row[i]) for row in rows if i < 2 or len(row) > 3) for i in range(len(rows[0]))]
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip() for row in rows
         ]
@@ -137,7 +137,8 @@ class Benchmark:
         before = None
         for one in self.measurements:
             where, before = "" if one.where == before else one.where, one.where
-            yield (where, one.contender, one.problem) if one.problem else (where, one.contender, *self._cells(one))
+            problem = one.problem.partition("\n")[0]
+            yield (where, one.contender, problem) if problem else (where, one.contender, *self._cells(one))
 
     def _cells(self, one: Measurement) -> tuple[str, str, str, str]:
         ratio = self.ratio(one)
@@ -215,24 +216,38 @@ def _checked(
         try:
             prepared = contender.prepare(run)
             arrays = prepared.outputs()
-            wanted = arrays if wanted is None else wanted
-            errors = [
-                output_error(name, got, want, where, rtol=rtol, atol=atol)
-                for name, got, want in zip(outputs, arrays, wanted, strict=True)
-            ]
-        except VerificationError as error:
-            yield None, dataclasses.replace(found, problem=f"not measured: {error}", is_wrong=True)
-            continue
         except Jax2OnnxError as error:
             yield None, dataclasses.replace(found, problem=f"not measured: {error}")
             continue
-        largest = max((error.largest for error in errors), default=0.0)
-        wrong = next((error for error in errors if not error.is_close), None)
-        if wrong is None:
-            yield prepared, dataclasses.replace(found, difference=largest)
-        else:
-            why = f"not measured: output {wrong.output!r} is wrong in {wrong.detail}"
-            yield None, dataclasses.replace(found, difference=largest, problem=why, is_wrong=True)
+        # Runtimes raise what they like when a kernel fails; the others are measured nevertheless.
+        except Exception as error:
+            if wanted is None:
+                raise
+            yield None, dataclasses.replace(found, problem=f"not measured: {type(error).__name__}: {error}")
+            continue
+        wanted = arrays if wanted is None else wanted
+        largest, problem = _difference(outputs, arrays, wanted, where, rtol, atol)
+        is_wrong = bool(problem)
+        yield (
+            None if is_wrong else prepared,
+            dataclasses.replace(found, difference=largest, problem=problem, is_wrong=is_wrong),
+        )
+
+
+def _difference(
+    names: Sequence[str], arrays: Sequence[Array], wanted: Sequence[Array], where: str, rtol: float | None, atol: float | None
+) -> tuple[float, str]:  # fmt: skip
+    """The largest difference of outputs from the wanted ones, and in words what differs by more than the tolerance."""
+    largest = 0.0
+    for name, got, want in zip(names, arrays, wanted, strict=True):
+        try:
+            error = output_error(name, got, want, where, rtol=rtol, atol=atol)
+        except VerificationError as shapes:
+            return largest, f"not measured: {shapes}"
+        largest = max(largest, error.largest)
+        if not error.is_close:
+            return largest, f"not measured: output {name!r} is wrong in {error.detail}"
+    return largest, ""
 
 
 def _timed(found: Measurement, times: Sequence[float]) -> Measurement:
@@ -322,6 +337,7 @@ def benchmark_model(
       SymbolError: there is no such symbol, or it cannot have this size.
       RuntimeInputError: there are no random arrays for an input.
     """
+    check_list("sizes", sizes, "mappings from symbols to numbers, [{'T': 3}]")
     space = symbol_space(model)
     found = usual_sizes(space) if sizes is None else sizes
     runs = (feeds_of(model, {}, sizes=one, seed=seed + number) for number, one in enumerate(found))

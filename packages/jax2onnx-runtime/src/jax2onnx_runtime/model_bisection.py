@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.type_text import type_text
 from jax2onnx_graph.module_names import module_of
+from jax2onnx_graph.options import check_list
 from jax2onnx_graph.traversal import given_inputs
 
 from jax2onnx_runtime.bisection import Bisection, EquationSource, Intermediate, observed_values
@@ -48,6 +49,7 @@ def bisect_models(
     """
     _check_interface("input", given_inputs(model.model.graph), given_inputs(reference.model.graph))
     _check_interface("output", model.model.graph.outputs, reference.model.graph.outputs)
+    check_list("sizes", sizes, "mappings from symbols to numbers, [{'T': 3}]")
     if sizes is None:
         sizes = choose_sizes(symbol_space(reference.model), critical_sizes(model.model))
     for number, one in enumerate(sizes):
@@ -58,7 +60,7 @@ def bisect_models(
     return found
 
 
-def _check_interface(kind: str, found: Sequence[ir.Value], wanted: Sequence[ir.Value]) -> None:
+def _check_interface(kind: str, found: Iterable[ir.Value], wanted: Iterable[ir.Value]) -> None:
     """Raise OptionError for other names or numbers of axes."""
     here, there = ({value.name: value for value in values} for values in (found, wanted))
     for name in dict.fromkeys([*there, *here]):
@@ -74,14 +76,10 @@ def _check_interface(kind: str, found: Sequence[ir.Value], wanted: Sequence[ir.V
 def _compared(
     model: RunnableModel, reference: RunnableModel, feeds: Mapping[str, Array], rtol: float | None, atol: float | None
 ) -> Bisection:  # fmt: skip
-    nodes = {value.name: node for node, value in _tensors(reference.model)}
-    names = {value.name for _, value in _tensors(model.model)} | {*model.model.graph.initializers}
+    nodes = _tensors(reference.model)
+    names = {*_tensors(model.model), *model.model.graph.initializers}
     observed = observed_values(reference.model, reference.runtime, [name for name in nodes if name in names], feeds)
-    computed = [
-        Intermediate(name if name in names else "", _source(node), observed[name])
-        for name, node in nodes.items()
-        if name in observed
-    ]
+    computed = [Intermediate(name, _source(node), observed[name]) for name, node in nodes.items() if name in observed]
     absent = [_source(node) for name, node in nodes.items() if name not in observed]
     alone = reference(feeds)
     by_name = {value.name: array for value, array in zip(reference.model.graph.outputs, alone, strict=True)}
@@ -93,12 +91,14 @@ def _compared(
     return dataclasses.replace(found, absent=[*found.absent, *absent], reference="the model to compare with")
 
 
-def _tensors(model: ir.Model) -> Iterator[tuple[ir.Node, ir.Value]]:
-    """The nodes of the main graph with the named tensors that they compute."""
-    for node in model.graph:
-        for value in node.outputs:
-            if value.name and (value.type is None or isinstance(value.type, ir.TensorType)):
-                yield node, value
+def _tensors(model: ir.Model) -> dict[str, ir.Node]:
+    """The names of the tensors that the main graph computes, and the nodes that do."""
+    return {
+        value.name: node
+        for node in model.graph
+        for value in node.outputs
+        if value.name and (value.type is None or isinstance(value.type, ir.TensorType))
+    }
 
 
 def _source(node: ir.Node) -> EquationSource:

@@ -608,7 +608,8 @@ class OnnxProgram:
     ) -> Benchmark:  # fmt: skip
         """Measure how long the model takes in its runtime and the function in JAX, compiled by `jax.jit`, on random arguments.
 
-        The results are compared first: what differs from JAX by more than the tolerance is not measured. JAX gets arrays that
+        The results are compared first: what differs from JAX by more than the tolerance is not measured, and what a runtime refuses
+        is named. JAX gets arrays that
         are on its device already, runtimes take and return NumPy arrays. Everything runs in turns, after a warm-up.
 
         Args:
@@ -624,7 +625,7 @@ class OnnxProgram:
           atol: the absolute tolerance; by default `rtol` times the largest number of the output.
 
         Raises:
-          TargetError: the runtime is not installed.
+          OptionError, SymbolError: an option is impossible, or a symbol cannot have a size.
           WeightsError: weights are absent.
         """
         check_mapping("beside", beside, "names to programs, {'int8': program.quantize('int8')}")
