@@ -67,6 +67,7 @@ def test_a_wrong_result_is_a_failed_check(jax2onnx):
         (("--plot", "times.png"), "a chart is an .svg or an .html file"),
         (("--plot", "nowhere/times.svg"), "there is no directory nowhere"),
         (("--runtimes", "onyx"), "no installed plugin runs models for it; there are"),
+        (("--runtimes", "onnxruntime,web"), "web runs in the same runtime as another of these"),
         (("--threads", "0"), "Invalid value for '--threads'"),
         (("--sizes", "B=1,T"), "'T': write a symbol"),
         (("--sizes", "8"), "'8': write a symbol"),
