@@ -98,7 +98,7 @@ def test_a_wrong_result_is_named_and_not_measured():
 
 def test_a_result_of_another_shape_is_wrong():
     time = Time()
-    short = Contender("short", "1", lambda x: PreparedRun(lambda: None, lambda: [x[:1]]))
+    short: Contender[np.ndarray] = Contender("short", "1", lambda x: PreparedRun(lambda: None, lambda: [x[:1]]))
     found = measured(contender("first", time, [1]), short, time=time)
     assert "has shape (1,) instead of (2,)" in found.measurements[1].problem
 
@@ -118,7 +118,7 @@ def test_a_kernel_that_fails_stops_no_other_contender():
         raise RuntimeError("out of registers\nat line 7")
 
     time = Time()
-    broken = Contender("broken", "1", lambda _: PreparedRun(fail, fail))
+    broken: Contender[np.ndarray] = Contender("broken", "1", lambda _: PreparedRun(fail, fail))
     found = measured(contender("first", time, [1]), broken, contender("last", time, [1]), time=time)
     assert [one.runs for one in found.measurements] == [9, 0, 9]
     assert "not measured: RuntimeError: out of registers\n" in f"{found}\n"

@@ -6,6 +6,7 @@ import concurrent.futures
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import pytest
@@ -240,7 +241,7 @@ def test_states_of_a_model_in_a_container_are_called_after_its_place():
     )  # fmt: skip
 
 
-BY_TYPE = {int: 2.0, str: functools.partial(Model().apply, VARIABLES), float: {bytes: [jnp.ones(3)]}}
+BY_TYPE: dict[type, Any] = {int: 2.0, str: functools.partial(Model().apply, VARIABLES), float: {bytes: [jnp.ones(3)]}}
 
 
 def test_a_global_dict_whose_keys_cannot_be_sorted_is_no_pytree_and_its_models_are_found():

@@ -128,7 +128,7 @@ def test_the_symbol_of_a_size_that_is_divided_is_named():
 
 def test_an_opset_that_is_a_text():
     with pytest.raises(errors.OptionError, match="opset='18' is not supported; it is a whole number; choose"):
-        to_onnx(abs, [(3,)], opset="18")
+        to_onnx(abs, [(3,)], opset="18")  # type: ignore[arg-type]
 
 
 def test_misspelt_option():

@@ -90,7 +90,8 @@ def _runtimes(wanted: str | None) -> tuple[dict[str, Runtime], list[str]]:
     from jax2onnx_core.plugins.discovery import installed_plugins
 
     known = installed_plugins().registry.runtimes
-    found, missing = {}, []
+    found: dict[str, Runtime] = {}
+    missing: list[str] = []
     for name in _USUAL if wanted is None else filter(None, map(str.strip, wanted.split(","))):
         runtime = known.get(name)
         if runtime in found.values():
