@@ -95,7 +95,9 @@ def _runtimes(wanted: str | None) -> tuple[dict[str, Runtime], list[str]]:
     for name in _USUAL if wanted is None else filter(None, map(str.strip, wanted.split(","))):
         runtime = known.get(name)
         if runtime in found.values():
-            raise BadInput(f"--runtimes {wanted}: {name} runs in the same runtime as another of these; name one of them.")
+            raise BadInput(
+                f"--runtimes {wanted}: {name} runs in the same runtime as another of these; name one of them."
+            )
         if runtime is not None and runtime.is_installed:
             found[name] = runtime
         elif runtime is not None or name in _USUAL:

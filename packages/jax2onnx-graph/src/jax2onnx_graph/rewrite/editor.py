@@ -313,8 +313,8 @@ class GraphEditor:
 
 
 def _become_copy(node: ir.Node, value: ir.Value) -> bool:
-    """Make a node an Identity of a value; whether it was none."""
-    if node.op_type == "Identity" and not node.domain and node.inputs[0] is value:
+    """Make a node an Identity of a value; whether it was none, and has no bodies, which would go on reading values."""
+    if node.op_type in HAS_SUBGRAPHS or (node.op_type == "Identity" and not node.domain and node.inputs[0] is value):
         return False
     node.domain, node.op_type = "", "Identity"
     node.attributes.clear()
