@@ -14,8 +14,9 @@ from packaging.utils import canonicalize_name
 
 if TYPE_CHECKING:
     from jax2onnx_core.plugins.discovery import Plugins
+    from jax2onnx_runtime.runtimes import Runtime
 
-__all__ = ["PluginInfo", "distributions", "known_plugins", "missing_suppliers", "requirements", "unmet"]
+__all__ = ["PluginInfo", "distributions", "known_plugins", "missing_suppliers", "requirements", "runtime_of", "unmet"]
 
 _FAMILY = "jax2onnx-"
 
@@ -100,3 +101,14 @@ def missing_suppliers(suppliers: Mapping[str, str], installed: Mapping[str, str]
         is_present = importlib.util.find_spec(module.partition(".")[0]) is not None
         if is_present and canonicalize_name(distribution) not in installed:
             yield module, distribution
+
+
+def runtime_of(target: str | None) -> tuple[str, Runtime]:
+    """The target of this name, by default the installed one, and what runs its models."""
+    from jax2onnx_core.plugins.discovery import installed_plugins
+    from jax2onnx_graph.targets import find_target
+    from jax2onnx_runtime.runtimes import find_runtime
+
+    registry = installed_plugins().registry
+    found = find_target(registry.targets, target)
+    return found.name, find_runtime(registry.runtimes, found)

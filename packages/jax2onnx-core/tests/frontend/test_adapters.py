@@ -6,6 +6,7 @@ import concurrent.futures
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import pytest
@@ -238,3 +239,15 @@ def test_states_of_a_model_in_a_container_are_called_after_its_place():
     assert (float(result), {path: float(x) for path, x in new.items()}) == (
         13, {"counters.0.count": 6, "counters.1.count": 7},
     )  # fmt: skip
+
+
+BY_TYPE: dict[type, Any] = {int: 2.0, str: functools.partial(Model().apply, VARIABLES), float: {bytes: [jnp.ones(3)]}}
+
+
+def test_a_global_dict_whose_keys_cannot_be_sorted_is_no_pytree_and_its_models_are_found():
+    def fn(x):
+        return BY_TYPE[str](x) * BY_TYPE[int] + BY_TYPE[float][bytes][0].sum()
+
+    program = to_onnx(fn, [("B", 3)])
+    assert {"first.kernel", "second.kernel"} <= {*program.model.graph.initializers}
+    assert to_onnx(lambda x: x * len(BY_TYPE), [(3,)]).output_names == ["output"]

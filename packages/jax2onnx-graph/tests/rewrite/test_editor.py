@@ -208,3 +208,20 @@ def test_a_variant_has_other_operands_and_lacks_attributes():
     made = value.producer()
     assert made is not None
     assert (made.op_type, dict(made.attributes), value.shape) == ("ReduceSum", {}, ir.Shape([1]))
+
+
+def test_an_output_that_cannot_be_an_input_becomes_an_identity_of_it_once():
+    editor = edited()
+    node, x = editor.graph[0], editor.graph.inputs[0]
+    readers = [nested.graph[0] for nested in editor.nested()]
+    assert editor.replace(node, x)
+    assert operators(editor) == ["Identity", "If"]
+    assert [reader.inputs[0] for reader in readers] == [x, x]
+    assert [output.name for output in editor.graph.outputs] == ["z", "y"]
+    assert not editor.replace(node, x)
+
+
+def test_an_output_that_a_node_with_bodies_computes_stays_that_of_the_node():
+    editor = edited()
+    assert not editor.replace(editor.graph[1], editor.graph.inputs[0])
+    assert operators(editor) == ["Abs", "If"]

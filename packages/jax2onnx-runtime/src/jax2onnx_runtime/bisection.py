@@ -14,7 +14,7 @@ from jax2onnx_runtime.accuracy import OutputAccuracy, accuracy
 from jax2onnx_runtime.comparison import compare, tolerance
 from jax2onnx_runtime.runtimes import Runtime
 
-__all__ = ["Bisection", "ComparedValue", "Element", "EquationSource", "Intermediate", "bisect"]
+__all__ = ["Bisection", "ComparedValue", "Element", "EquationSource", "Intermediate", "bisect", "observed_values"]
 
 _WORST = 3
 _ROWS = 10
@@ -99,27 +99,30 @@ class ComparedValue:
     worst: Sequence[Element]
 
 
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Bisection:
     """The values that were compared, in the order in which the function computes them; its text says where they part.
 
     Attributes:
+      values: the values; the bisection is a sequence of them.
       where: what was compared on.
       absent: the equations whose results the model does not compute: they went into other operators, layouts or weights.
+      reference: what was compared with, in words.
     """
 
-    def __init__(self, values: Sequence[ComparedValue], where: str, absent: Sequence[EquationSource] = ()) -> None:
-        self._values = values
-        self.where = where
-        self.absent = absent
+    values: Sequence[ComparedValue]
+    where: str
+    absent: Sequence[EquationSource] = ()
+    reference: str = "the function"
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self.values)
 
     def __iter__(self) -> Iterator[ComparedValue]:
-        return iter(self._values)
+        return iter(self.values)
 
     def __getitem__(self, index: int) -> ComparedValue:
-        return self._values[index]
+        return self.values[index]
 
     @property
     def differing(self) -> list[ComparedValue]:
@@ -151,12 +154,12 @@ class Bisection:
             yield f"Nothing differs: {len(self)} values agree, at {self.where}.{self._not_compared()}"
         elif first.source is _WHOLE:
             yield (
-                f"All {self._values.index(first)} values agree, at {self.where}, but {first.name!r} does not while nobody looks at "
+                f"All {self.values.index(first)} values agree, at {self.where}, but {first.name!r} does not while nobody looks at "
                 f"the others: {first.detail}. The runtime makes one operator of several then, and that one computes something else."
             )
         else:
-            before = self._values.index(first)
-            after = self._values[before + 1 :]
+            before = self.values.index(first)
+            after = self.values[before + 1 :]
             yield f"The first difference, at {self.where}: {first.source.operation}"
             yield from _description(first)
             differ = sum(not value.is_close for value in after)
@@ -171,7 +174,7 @@ class Bisection:
             return ""
         names = ", ".join(dict.fromkeys(source.operation for source in self.absent))
         return (
-            f" {len(self.absent)} more values of the function are not in the model, in which they are parts of other operators, "
+            f" {len(self.absent)} more values of {self.reference} are not in the model, in which they are parts of other operators, "
             f"layouts or weights: {names}."
         )
 
@@ -226,7 +229,7 @@ def bisect(
     """
     producers = {value.name: node.op_type for node in model.graph for value in node.outputs if value.name}
     wanted = dict.fromkeys(one.name for one in intermediates if one.name in producers)
-    got = {**_constants(model, intermediates), **feeds, **_observed(model, runtime, list(wanted), feeds)}
+    got = {**_constants(model, intermediates), **feeds, **observed_values(model, runtime, list(wanted), feeds)}
     present = [one for one in intermediates if one.name in got]
     absent = [one.source for one in intermediates if one.name not in got]
     narrowed = [got[one.name].dtype for one in present if got[one.name].dtype != one.array.dtype]
@@ -247,7 +250,9 @@ def _constants(model: ir.Model, wanted: Iterable[Intermediate]) -> dict[str, Arr
     return {name: v.const_value.numpy() for name, v in found.items() if v is not None and v.const_value is not None}
 
 
-def _observed(model: ir.Model, runtime: Runtime, names: Sequence[str], feeds: Mapping[str, Array]) -> dict[str, Array]:
+def observed_values(
+    model: ir.Model, runtime: Runtime, names: Sequence[str], feeds: Mapping[str, Array]
+) -> dict[str, Array]:
     """The arrays of values inside the model, in a run."""
     copy = model.clone()
     values = {value.name: value for node in copy.graph for value in node.outputs}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,11 +10,11 @@ import click
 
 from jax2onnx_cli._arrays import as_json, read_arrays, shown, write_arrays
 from jax2onnx_cli._exporting import read_numbers
+from jax2onnx_cli._installation import runtime_of
 from jax2onnx_cli._terminal import BadInput, Command, Result, Terminal
 
 if TYPE_CHECKING:
     from jax2onnx_graph import ir
-    from jax2onnx_graph.arrays import Array
 
 __all__ = ["command"]
 
@@ -53,27 +53,23 @@ def command(
     _check_kinds(model)
     _check_output(output)
     given = read_arrays(inputs, {str(value.name): value.dtype for value in given_inputs(model.graph)})
+    missing = [str(value.name) for value in given_inputs(model.graph) if value.name not in given]
+    if missing and not random:
+        raise BadInput(
+            f"There is no array for the input {missing[0]!r}: give it, --input {missing[0]}={missing[0]}.npy, or let arrays be made up, "
+            "--random."
+        )
     feeds = feeds_of(model, given, sizes=read_numbers("--sizes", sizes), seed=seed if random else None)
     with terminal.working(f"running {file}"):
-        runtime, results = _run(file, target, feeds)
+        name, runtime = runtime_of(target)
+        results = runtime.installed().load(file)(feeds)
     outputs = {str(value.name): array for value, array in zip(model.graph.outputs, results, strict=True)}
     lines = [f"{name}: {shown(array)}" for name, array in outputs.items()]
     if output is not None:
         write_arrays(output, outputs)
         lines.append(f"written to {output}")
     data = {name: as_json(array) for name, array in outputs.items()}
-    return Result("\n".join(lines), {"file": str(file), "target": runtime, "outputs": data})
-
-
-def _run(file: Path, target: str | None, feeds: Mapping[str, Array]) -> tuple[str, Sequence[Array]]:
-    """Run the model; returns the name of the runtime, and the outputs."""
-    from jax2onnx_core.plugins.discovery import installed_plugins
-    from jax2onnx_graph.targets import find_target
-    from jax2onnx_runtime.runtimes import find_runtime
-
-    registry = installed_plugins().registry
-    found = find_target(registry.targets, target)
-    return found.name, find_runtime(registry.runtimes, found).installed().load(file)(feeds)
+    return Result("\n".join(lines), {"file": str(file), "target": name, "outputs": data})
 
 
 def _check_kinds(model: ir.Model) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import functools
 import inspect
 import re
 import types
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import numpy as np
@@ -179,8 +180,12 @@ class ModelSearch:
 
     def _tree(self, value: object, name: str) -> Maker | None:
         """A maker of a pytree with absent weights or models; the arrays in others are named."""
+        if _is_without_order(value):
+            return self._dict_without_order(value, name)
         key = id(value)
-        leaves, tree = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda one: self._adapter(one) is not None)
+        leaves, tree = jax.tree_util.tree_flatten_with_path(
+            value, is_leaf=lambda one: _is_without_order(one) or self._adapter(one) is not None
+        )
         named = {".".join(filter(None, [name, path_name(path)])): leaf for path, leaf in leaves}
         self._name_leaves(key, named)
         makers = {
@@ -192,6 +197,20 @@ class ModelSearch:
         def fresh(copies: Copies) -> PyTree:
             made = {path: make(copies) for path, make in makers.items()}
             return jax.tree_util.tree_unflatten(tree, {**named, **copies.weights(key), **made}.values())
+
+        return fresh
+
+    def _dict_without_order(self, value: dict[Hashable, object], name: str) -> Maker | None:
+        """A copy of a dict that is no pytree around fresh copies of the models that it holds."""
+        paths = {key: ".".join(filter(None, [name, path_name((jax.tree_util.DictKey(key),))])) for key in value}
+        makers = {key: make for key, held in value.items() if (make := self._part(held, paths[key]))}
+        if not makers:
+            return None
+
+        def fresh(copies: Copies) -> dict[Hashable, object]:
+            new = copy.copy(value)
+            new.update({key: make(copies) for key, make in makers.items()})
+            return new
 
         return fresh
 
@@ -263,3 +282,14 @@ def _adapted(adapter: Adapter, value: object) -> Adapted:
             f"The adapter of {adapter.owner} for {adapter.target} failed on a {type(value).__name__} "
             f"({type(error).__name__}: {error})."
         ) from error
+
+
+def _is_without_order(value: object) -> TypeGuard[dict[Hashable, object]]:
+    """Whether it is a dict whose keys cannot be sorted, such as types: JAX takes it for an error in a pytree."""
+    if not isinstance(value, dict) or type(value) not in (dict, collections.defaultdict):
+        return False
+    try:
+        sorted(value)
+    except TypeError:
+        return True
+    return False

@@ -178,7 +178,7 @@ class GraphEditor:
         """Let every user of the node's only output use the equal `value`, and discard the node.
 
         A graph output keeps its name: the name moves to `value` where that is possible; otherwise
-        the node stays for the output alone. Returns whether anything changed.
+        the node stays for the output alone, as an Identity of `value`. Returns whether anything changed.
         """
         output = node.outputs[0]
         share_origins(output, value)
@@ -186,8 +186,9 @@ class GraphEditor:
             uses = output.uses()
             for user, index in uses:
                 user.replace_input_with(index, value)
-            self.modified |= bool(uses)
-            return bool(uses)
+            changed = _become_copy(node, value) or bool(uses)
+            self.modified |= changed
+            return changed
         for user, index in output.uses():
             user.replace_input_with(index, value)
         self.discard(node)
@@ -309,6 +310,17 @@ class GraphEditor:
                 outputs[index] = new
         new.name, old.name = old.name, new.name
         self.modified = True
+
+
+def _become_copy(node: ir.Node, value: ir.Value) -> bool:
+    """Make a node an Identity of a value; whether it was none, and has no bodies, which would go on reading values."""
+    if node.op_type in HAS_SUBGRAPHS or (node.op_type == "Identity" and not node.domain and node.inputs[0] is value):
+        return False
+    node.domain, node.op_type = "", "Identity"
+    node.attributes.clear()
+    node.resize_inputs(1)
+    node.replace_input_with(0, value)
+    return True
 
 
 class InsertionPoint(GraphBuilder):

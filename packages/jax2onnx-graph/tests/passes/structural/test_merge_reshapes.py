@@ -77,6 +77,36 @@ def test_an_output_that_is_an_input_keeps_its_node(rewrite):
     assert rewrite(MergeReshapes(), HEAD + text) == ["Identity(x)"]
 
 
+@pytest.mark.parametrize(
+    "operators",
+    [
+        "a = Reshape(x, flat) y = Reshape(a, x_shape)",
+        "s = Shape(x) a = Reshape(x, back) y = Reshape(a, s)",
+        "a = Unsqueeze(x, one) y = Squeeze(a, one)",
+        "a = Unsqueeze(x, one) b = Flatten(a) y = Reshape(b, x_shape)",
+        "y = Slice(x, zero, nine, one)",
+        "a = Identity(x) y = Identity(a)",
+    ],
+)
+def test_an_output_that_is_a_view_of_an_input_and_back_is_its_identity(rewrite, operators):
+    n = 3 if "Slice" in operators else "N"
+    text = f"g (float[{n},4,5] x) => (float[{n},4,5] y) {CONSTANTS} {{ {operators} }}"
+    assert rewrite(MergeReshapes(), HEAD + text) == ["Identity(x)"]
+
+
+def test_several_outputs_of_one_value_are_identities_of_it(rewrite):
+    operators = "a = Reshape(x, flat) u = Reshape(a, x_shape) v = Identity(u) b = Neg(x) w = Identity(b) z = Reshape(w, x_shape)"
+    outputs = ", ".join(f"float[N,4,5] {name}" for name in "uvwz")
+    text = f"g (float[N,4,5] x) => ({outputs}) {CONSTANTS} {{ {operators} }}"
+    assert rewrite(MergeReshapes(), HEAD + text) == ["Identity(x)", "Identity(x)", "Neg(x)", "Identity(Neg(x))"]
+
+
+def test_an_output_that_others_read_is_an_identity_and_they_read_the_input(rewrite):
+    text = f"""g (float[N,4,5] x) => (float[N,4,5] y, float[N,4,5] z) {CONSTANTS} {{
+        a = Reshape(x, flat) y = Reshape(a, x_shape) z = Neg(y) }}"""
+    assert rewrite(MergeReshapes(), HEAD + text) == ["Identity(x)", "Neg(x)"]
+
+
 def test_labels_that_differ_are_not_equal(rewrite):
     text = "g (float[N,4] x, int64[2] s) => (float[M,K] y) { a = Reshape(x, s) y = Relu(a) }"
     model = from_onnx_text(HEAD + text)

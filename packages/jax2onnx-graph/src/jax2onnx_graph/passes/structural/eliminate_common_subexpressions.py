@@ -24,7 +24,8 @@ class EliminateCommonSubexpressions(GraphPass):
     """Merge equal nodes. (`onnx_ir`'s pass of this name takes 0.0 and -0.0, or 1 and 1.0, for equal attributes.)
 
     1. A node gives way to an earlier one with the same operator, operands and attributes, in its graph or in one around it.
-    2. Nodes with subgraphs or large tensors, and those that draw random numbers, are kept.
+    2. Nodes with subgraphs or large tensors, and those that draw random numbers, are kept; so are Identities, which give one value to
+       several outputs.
     3. An output of the graph takes its name to the node that remains; a second output, and an output of a body that a graph
        around it computes, goes through Identity.
     """
@@ -43,7 +44,7 @@ def _merge_equal(editor: GraphEditor, seen: ChainMap[Hashable, ir.Node]) -> None
                 _merge_equal(inner, seen.new_child())
                 editor.modified |= inner.finish()
             continue
-        key = node_key(node, node.inputs)
+        key = None if node.op_type == "Identity" else node_key(node, node.inputs)
         if key is None:
             continue
         first = seen.get(key)

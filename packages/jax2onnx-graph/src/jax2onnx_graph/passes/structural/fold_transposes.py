@@ -106,9 +106,8 @@ def _retarget(editor: GraphEditor, node: ir.Node, source: ir.Value | None, perm:
     editor.modified = True
     node.replace_input_with(0, source)
     node.attributes.add(ir.AttrInt64s("perm", perm))
-    if perm == tuple(range(len(perm))) and not editor.replace(node, source):
-        node.op_type = "Identity"
-        node.attributes.clear()
+    if perm == tuple(range(len(perm))):
+        editor.replace(node, source)
 
 
 def _permute_regions(editor: GraphEditor, transposes: Iterable[ir.Node], perm: Permutation) -> None:

@@ -40,6 +40,7 @@ class MergeReshapes(NodePass[ir.Value | _ViewOf]):
        to the operand's own shape, a Pad by nothing, and a Transpose that permutes nothing.
     3. A view of a view of `x` is a view of `x`, or `x` itself where the shapes are equal.
     4. A Transpose that moves only axes of size 1 is a Reshape.
+    5. An output that is another output, or an input, is an Identity of it, and not of an Identity.
 
     Shapes are equal where all numbers and labels are.
     """
@@ -52,7 +53,7 @@ class MergeReshapes(NodePass[ir.Value | _ViewOf]):
         if source is None or len(node.outputs) != 1:
             return None
         if _is_identity(node, source):
-            return source
+            return _copied(source)
         return _viewed(node, source) if _is_view(node) else None
 
     def rewrite(self, node: ir.Node, match: ir.Value | _ViewOf, editor: GraphEditor) -> None:
@@ -123,6 +124,15 @@ def _inserted_ones(short: Sequence[LabelledDim], long: Sequence[LabelledDim]) ->
         else:
             return None
     return axes if position == len(short) and axes else None
+
+
+def _copied(value: ir.Value) -> ir.Value:
+    """The value that Identities copy."""
+    producer = value.producer()
+    while producer is not None and producer.op_type == "Identity" and producer.inputs[0] is not None:
+        value = producer.inputs[0]
+        producer = value.producer()
+    return value
 
 
 def _is_identity(node: ir.Node, source: ir.Value) -> bool:
