@@ -119,6 +119,7 @@ def test_nothing_else_would_be_released():
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_building_it_again_gives_the_same_bytes(name, tmp_path):
     source = tmp_path / f"jax2onnx-{name}"  # elsewhere, and of other times
+    shutil.copy(PACKAGES.parent / ".gitignore", tmp_path)  # hatchling puts the one that it finds above into an sdist
     shutil.copytree(
         PACKAGES / f"jax2onnx-{name}", source, ignore=shutil.ignore_patterns("__pycache__"), copy_function=shutil.copy
     )
