@@ -220,7 +220,7 @@ def test_a_plugin_from_the_template(environments, tmp_path):
     subprocess.run([sys.executable, "-m", "uv", "build", "-q", "--wheel", "-o", tmp_path, made], check=True)
     (wheel,) = tmp_path.glob("*.whl")
     python = environments(f"jax2onnx-acme[test] @ {wheel.as_uri()}")
-    for tool in (["pytest", "-q"], ["mypy"], ["ruff", "check"]):
+    for tool in (["pytest", "-q"], ["mypy", "--strict"], ["ruff", "check"], ["ruff", "format", "--check"]):
         result = subprocess.run([python, "-m", *tool], cwd=made, capture_output=True, text=True, check=False)
         assert result.returncode == 0, result.stdout + result.stderr
 
