@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from jax2onnx_core import OnnxProgram
 
 __all__ = [
-    "Comparison", "Request", "comparison_options", "default_output", "export", "export_options", "names_variables", "read_numbers",
+    "Comparison", "Request", "comparison_options", "default_output", "export", "export_options", "names_variables", "read_numbers", "read_runs",
 ]  # fmt: skip
 
 _Callback = Callable[..., Result]
@@ -62,7 +63,7 @@ _OPTIONS: Sequence[Callable[[_Callback], _Callback]] = (
 )  # fmt: skip
 
 _COMPARISON_OPTIONS: Sequence[Callable[[_Callback], _Callback]] = (
-    click.option("--sizes", multiple=True, metavar="SYMBOL=N,…", help="The sizes of one run; repeat it for more runs."),
+    click.option("--sizes", multiple=True, metavar="SYMBOL=N,…", help="The sizes of one run, T=5,B=2; of several runs with B=1,8,64, or when repeated."),
     click.option("--seed", type=int, default=0, help="The seed of the random inputs."),
     click.option("--rtol", type=float, help="The relative tolerance; by default that of the type."),
     click.option("--atol", type=float, help="The absolute tolerance."),
@@ -98,7 +99,7 @@ def comparison_options(function: _Callback) -> _Callback:
     def command(
         *args: object, sizes: Sequence[str], seed: int, rtol: float | None, atol: float | None, **options: Any
     ) -> Result:
-        runs = [read_numbers("--sizes", [text]) for text in sizes] or None
+        runs = [run for text in sizes for run in read_runs("--sizes", text)] or None
         return function(*args, comparison=Comparison(sizes=runs, seed=seed, rtol=rtol, atol=atol), **options)
 
     wrapped: _Callback = functools.update_wrapper(command, function)
@@ -108,16 +109,18 @@ def comparison_options(function: _Callback) -> _Callback:
 
 
 def export(
-    request: Request, *, likely: Callable[[Subject], Inputs] | None = None, provenance: bool = False
-) -> OnnxProgram:
+    request: Request, *, subject: Subject | None = None, likely: Callable[[Subject], Inputs] | None = None,
+    provenance: bool = False,
+) -> OnnxProgram:  # fmt: skip
     """Export the object that the command line names.
 
     Args:
       request: the object and the options.
+      subject: the object, where it was loaded already.
       likely: the inputs where neither the command line nor the object says them.
       provenance: whether nodes know the lines that they come from.
     """
-    subject = load_subject(request.subject)
+    subject = load_subject(request.subject) if subject is None else subject
     inputs = _inputs(request, subject, likely)
 
     from jax2onnx_core import to_onnx
@@ -241,3 +244,14 @@ def read_numbers(option: str, texts: Sequence[str]) -> Mapping[str, int]:
             raise BadInput(f"{option} {text!r}: write a symbol and its number, such as B=3.")
         numbers[symbol] = int(number)
     return numbers
+
+
+def read_runs(option: str, text: str) -> list[Mapping[str, int]]:
+    """The numbers of symbols in each run: `T=5,B=1,8` are two runs, with `T=5,B=1` and with `T=5,B=8`."""
+    numbers: dict[str, list[int]] = {}
+    symbol = ""
+    for part in text.split(","):
+        is_further = bool(symbol) and part.strip().isdecimal()
+        symbol, number = (symbol, int(part)) if is_further else next(iter(read_numbers(option, [part]).items()))
+        numbers.setdefault(symbol, []).append(number)
+    return [dict(zip(numbers, chosen, strict=True)) for chosen in itertools.product(*numbers.values())]

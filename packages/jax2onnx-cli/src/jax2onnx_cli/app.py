@@ -16,6 +16,7 @@ from jax2onnx_graph.errors import Jax2OnnxError, VerificationError
 
 from jax2onnx_cli import __version__
 from jax2onnx_cli._commands import (
+    benchmark,
     bisect,
     diff,
     doctor,
@@ -34,7 +35,7 @@ from jax2onnx_cli._terminal import Result, Terminal
 __all__ = ["main"]
 
 COMMANDS = (
-    export.command, verify.command, bisect.command, report.command, run.command, generate.command, inspection.command,
+    export.command, verify.command, bisect.command, benchmark.command, report.command, run.command, generate.command, inspection.command,
     diff.command, verify_signature.command, plugins.command, doctor.command, new_plugin.command,
 )  # fmt: skip
 

@@ -184,7 +184,10 @@ def test_a_runtime_that_is_not_installed(refused, exported, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ((), "There is no array for the input 'table', float32[N, 3]"),
+        (
+            (),
+            "There is no array for the input 'table': give it, --input table=table.npy, or let arrays be made up, --random",
+        ),
         (("-i", "missing.npy"), "--input missing.npy: there is no such file"),
         (("-i", "tabel=wide.npy"), "there is no such file; the inputs are table, index"),
         (("-i", "models.py"), "it is no .npy or .npz file of numbers"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import jax
 import jax.extend.core
 import jax.numpy as jnp
@@ -61,6 +63,68 @@ def test_unknown_dtype():
 def test_misspelt_dimension():
     with pytest.raises(errors.SymbolError, match="'2 T' is not a dimension"):
         to_onnx(double, [("2 T",)])
+
+
+@pytest.mark.parametrize("inputs", [("B", 4), ["B", 4]])
+def test_the_shape_of_one_input_in_place_of_a_list_of_shapes(inputs):
+    with pytest.raises(errors.InputError, match=r"a list with one entry per positional argument.*write \[\('B', 4\)\]"):
+        to_onnx(abs, inputs)
+
+
+def test_a_class_of_models_in_place_of_a_model():
+    from flax import nnx
+
+    with pytest.raises(
+        errors.OptionError, match=r"Linear is a class of models, not a model: make an object.*Linear\(…\)"
+    ):
+        to_onnx(nnx.Linear, [("B", 4)])
+
+
+def test_a_class_that_is_a_function_of_arrays_is_exported():
+    import collections
+
+    assert to_onnx(collections.namedtuple("Point", "x y"), [(3,), (3,)]).output_names == ["x_1", "y_1"]
+
+
+def branching(x):
+    return x if x.sum() > 0 else -x
+
+
+def with_numpy(x):
+    return np.sin(x)
+
+
+def with_float(x):
+    return x * float(x[0])
+
+
+def with_list(x):
+    return x * [1, 2][x.astype(int)[0]]
+
+
+@pytest.mark.parametrize(
+    ("fn", "advice"),
+    [
+        (branching, "jax.numpy.where chooses"), (with_numpy, "Write jax.numpy in the place of numpy"),
+        (with_float, "Leave it an array"), (with_list, "an array of jax.numpy can be indexed"),
+    ],
+)  # fmt: skip
+def test_code_that_wants_the_numbers_of_an_array_gets_advice_and_its_line(fn, advice):
+    with pytest.raises((TypeError, jax.errors.JAXTypeError)) as raised:
+        to_onnx(fn, [(3,)])
+    (note,) = [note for note in raised.value.__notes__ if not note.startswith("---")]
+    assert advice in note
+    assert re.search(rf"It is at .*test_bad_input.py:\d+ \({fn.__name__}\)", note)
+
+
+def test_the_symbol_of_a_size_that_is_divided_is_named():
+    with pytest.raises(errors.UndecidedDimensionError, match=r"specialize={'N': …}"):
+        to_onnx(lambda x: x.reshape(2, -1), [("N",)])
+
+
+def test_an_opset_that_is_a_text():
+    with pytest.raises(errors.OptionError, match="opset='18' is not supported; it is a whole number; choose"):
+        to_onnx(abs, [(3,)], opset="18")
 
 
 def test_misspelt_option():

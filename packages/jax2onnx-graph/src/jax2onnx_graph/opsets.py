@@ -25,7 +25,10 @@ def check_opset(opset: int | None, target: Target) -> None:
     """Raise OptionError for an opset that no model for the target can have; None, the choice of the target, is fine."""
     supported = range(standard_target.opsets.start, target.opsets.stop)
     if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or opset not in supported):
-        raise OptionError(f"opset={opset!r} is not supported; choose one from {supported[0]} to {supported[-1]}.")
+        number = "" if isinstance(opset, int) else "it is a whole number; "
+        raise OptionError(
+            f"opset={opset!r} is not supported; {number}choose one from {supported[0]} to {supported[-1]}."
+        )
 
 
 def opset_of(model: ir.Model) -> int:

@@ -43,10 +43,10 @@ def check_list(option: str, value: object, holds: str) -> None:
         raise OptionError(f"{option} is a list of {holds}, not {value!r:.80}.")
 
 
-def check_count(option: str, value: object) -> None:
-    """Raise OptionError unless the value of the option is a whole number from 0 on, or None."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise OptionError(f"{option} is a whole number from 0 on, not {value!r:.80}.")
+def check_count(option: str, value: object, *, least: int = 0) -> None:
+    """Raise OptionError unless the value of the option is a whole number from `least` on, or None."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+        raise OptionError(f"{option} is a whole number from {least} on, not {value!r:.80}.")
 
 
 def check_tolerance(option: str, value: object) -> None:

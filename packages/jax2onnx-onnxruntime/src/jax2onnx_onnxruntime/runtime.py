@@ -33,6 +33,13 @@ class OrtRuntime(Runtime):
         """Whether `onnxruntime` can be imported: which of its builds is installed is the user's choice."""
         return importlib.util.find_spec("onnxruntime") is not None
 
+    @property
+    def version(self) -> str:
+        """The version of the build that is installed; empty where none is."""
+        from jax2onnx_onnxruntime._compat import onnxruntime
+
+        return str(onnxruntime().__version__) if self.is_installed else ""
+
     def load(self, model: ir.Model | Path) -> LoadedModel:
         """Open a session on a model, or on the file of one.
 

@@ -37,22 +37,28 @@ def _core(module: ModuleType) -> Any:
     return module.Core()
 
 
-def load(source: ir.Model | Path | bytes) -> OpenVinoModel:
-    """Compile a model, its bytes, or the file of one, for the CPU, in the precision of its own element types."""
-    return OpenVinoModel(source)
+def load(source: ir.Model | Path | bytes, *, threads: int | None = None) -> OpenVinoModel:
+    """Compile a model, its bytes, or the file of one, for the CPU, in the precision of its own element types.
+
+    Args:
+      source: what to run.
+      threads: how many threads compute; None leaves it to OpenVINO.
+    """
+    return OpenVinoModel(source, threads)
 
 
 class OpenVinoModel:
     """A compiled model: named arrays in, a list of arrays out, in the order of the model's outputs."""
 
-    def __init__(self, source: ir.Model | Path | bytes) -> None:
+    def __init__(self, source: ir.Model | Path | bytes, threads: int | None = None) -> None:
         self._defaults: dict[str, Array] = {}
         if isinstance(source, ir.Model):
             source, self._defaults = _without_defaults(source)
         data = ir.to_proto(source).SerializeToString() if isinstance(source, ir.Model) else source
         # By default the plugin may compute float32 in bfloat16, where the processor has that.
         core = _core(openvino())
-        self.compiled = core.compile_model(core.read_model(data), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        options = {"INFERENCE_PRECISION_HINT": "f32", **({} if threads is None else {"INFERENCE_NUM_THREADS": threads})}
+        self.compiled = core.compile_model(core.read_model(data), "CPU", options)
 
     def __call__(self, inputs: Mapping[str, Any]) -> list[Array]:
         """Run the model; inputs that it does not read may be given, too.

@@ -76,7 +76,8 @@ class LeafType:
                 return array.astype(self.dtype)
         if array.dtype != self.dtype:
             raise RuntimeInputError(
-                f"Input {self.name!r} has dtype {array.dtype}, but the program was exported for {self.dtype}."
+                f"Input {self.name!r} has dtype {array.dtype}, but the program was exported for {self.dtype}: convert it, "
+                f"np.asarray(x, {self.dtype.name!r})."
             )
         return array
 

@@ -65,6 +65,10 @@ class RunnableModel:
         """The loaded model: named arrays → outputs in order."""
         return self.runtime.installed().load(self.source)
 
+    def opened(self, options: RuntimeOptions) -> LoadedModel:
+        """The model loaded anew with options; raises OptionError for one that the runtime does not have."""
+        return self.runtime.installed().open(self.source, (), options).run
+
     def __call__(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Run the model: an array for each input by name → the outputs in order."""
         return self.loaded(feeds)

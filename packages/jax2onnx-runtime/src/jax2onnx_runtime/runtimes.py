@@ -49,6 +49,16 @@ class Runtime:
         """Whether models can be loaded in this process."""
         return True
 
+    @property
+    def version(self) -> str:
+        """The version that is installed here; empty where nothing tells."""
+        return ""
+
+    @property
+    def title(self) -> str:
+        """The name with the version."""
+        return " ".join(filter(None, [self.name, self.version]))
+
     def installed(self) -> Self:
         """The runtime itself. Raises TargetError where it is not installed."""
         if not self.is_installed:
@@ -178,6 +188,13 @@ class MissingRuntime(Runtime):
 
 class _ReferenceRuntime(Runtime):
     """`onnx.reference`, with what is known of it."""
+
+    @property
+    def version(self) -> str:
+        """That of the package onnx."""
+        import onnx
+
+        return onnx.__version__
 
     def limitations(self, target: Target) -> Sequence[Limitation]:
         """Known limitations of `onnx.reference`."""

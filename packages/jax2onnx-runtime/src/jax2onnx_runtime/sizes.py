@@ -196,7 +196,7 @@ def _check_shape(space: SymbolSpace, name: str, shape: Sequence[int], dims: Shap
         if wanted != size:
             raise SymbolError(
                 f"Input {name!r} has size {size} on axis {axis}, but it should be {space.label(dim)}"
-                + (f" = {wanted} where {_shown(sizes)}" if sizes else "")
+                + (f" = {wanted} where {_shown(sizes)}" if sizes and space.label(dim) != str(wanted) else "")
                 + f"; the exported shape is {_labelled(space, dims)}."
             )
 

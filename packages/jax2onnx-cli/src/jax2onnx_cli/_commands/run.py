@@ -53,6 +53,12 @@ def command(
     _check_kinds(model)
     _check_output(output)
     given = read_arrays(inputs, {str(value.name): value.dtype for value in given_inputs(model.graph)})
+    missing = [str(value.name) for value in given_inputs(model.graph) if value.name not in given]
+    if missing and not random:
+        raise BadInput(
+            f"There is no array for the input {missing[0]!r}: give it, --input {missing[0]}={missing[0]}.npy, or let arrays be made up, "
+            "--random."
+        )
     feeds = feeds_of(model, given, sizes=read_numbers("--sizes", sizes), seed=seed if random else None)
     with terminal.working(f"running {file}"):
         runtime, results = _run(file, target, feeds)

@@ -14,7 +14,7 @@ from jax2onnx_core.frontend._containers import Containers
 from jax2onnx_core.frontend._model_search import AbsentPaths, Copies, ModelSearch
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.jaxprs import struct
-from jax2onnx_core.plugins.adapted import Adapted, AdaptedStates, Adapter
+from jax2onnx_core.plugins.adapted import Adapted, AdaptedStates, Adapter, imported_class
 from jax2onnx_core.plugins.errors import OptionError
 
 __all__ = ["AdaptedCallable", "FreshCallable", "adapt_callable"]
@@ -141,8 +141,13 @@ def adapt_callable(
       suppliers: classes → a sentence for each library of them whose package is not installed.
 
     Raises:
-      OptionError: it is not callable.
+      OptionError: it is not callable, or a class of models.
     """
+    classes = (imported_class(adapter.target) for adapter in adapters)
+    if isinstance(fn, type) and any(found is not None and issubclass(fn, found) for found in classes):
+        raise OptionError(
+            f"{fn.__qualname__} is a class of models, not a model: make an object of it, {fn.__qualname__}(…), and export that."
+        )
     search = ModelSearch(adapters)
     make = search.maker(fn, "")
     if make is None and not callable(fn):

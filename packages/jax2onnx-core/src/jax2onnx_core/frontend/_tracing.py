@@ -24,7 +24,7 @@ from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import AbsentWeight, Dim, is_extended_dtype, open_jaxpr, struct
 from jax2onnx_core.plugins.errors import ConversionError
 from jax2onnx_core.plugins.registry import Registry
-from jax2onnx_core.symbols._inconclusive_dims import is_about_a_symbol, undecided
+from jax2onnx_core.symbols._inconclusive_dims import is_about_a_symbol, place_of, undecided
 from jax2onnx_core.symbols._multiples import multiples_that_agree
 
 __all__ = ["NEW_STATE", "Traced", "trace"]
@@ -160,6 +160,19 @@ def _is_array(leaf: object) -> bool:
     return True
 
 
+# Errors of code that wants the numbers in an array, the special ones first, and what to write instead.
+_NEEDS_VALUE = {
+    jax.errors.TracerBoolConversionError: "An array has no numbers while a function is traced, so Python's if, while, and, or, not "
+    "cannot look at them. jax.numpy.where chooses between results, jax.lax.cond and jax.lax.while_loop between computations.",
+    jax.errors.TracerArrayConversionError: "NumPy computes with numbers, which an array does not have while a function is traced. "
+    "Write jax.numpy in the place of numpy there.",
+    jax.errors.TracerIntegerConversionError: "An array has no numbers while a function is traced, so range() and lists of Python "
+    "cannot take them. jax.lax.fori_loop counts to such a number, and an array of jax.numpy can be indexed by it.",
+    jax.errors.ConcretizationTypeError: "An array has no numbers while a function is traced, so int() and float() cannot take "
+    "them. Leave it an array, x.astype(...), or take a number that is known from outside.",
+}
+
+
 def _advise(error: Exception, inputs: Inputs) -> None:
     """Say how an argument becomes static, if the code wants to know the value of one that may have been meant so."""
     if jax.ShapeDtypeStruct.__name__ in str(error):
@@ -172,6 +185,10 @@ def _advise(error: Exception, inputs: Inputs) -> None:
             f"The two shapes agree where {' and '.join(multiples)} are multiples of a number: give the input's dimensions as "
             f"{', '.join(repr(text) for text in multiples.values())}, or as a larger multiple where later layers halve them again."
         )
+    for kind, advice in _NEEDS_VALUE.items():
+        if isinstance(error, kind):
+            error.add_note(f"{advice} It is at {place_of(error)}")
+            break
     numbers = [name for name, aval in zip(inputs.names, inputs.avals, strict=True) if aval.weak_type]
     if numbers and isinstance(error, jax.errors.ConcretizationTypeError):
         error.add_note(

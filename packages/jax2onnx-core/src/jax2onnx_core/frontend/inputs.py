@@ -90,6 +90,13 @@ class Inputs:
         return SymbolSpace(names, symbols.minimum, symbols.check_constraints, evaluate, symbols.label, inputs, others)
 
 
+def _is_one_shape(specs: Sequence[PyTree]) -> bool:
+    """Whether the specifications are the dimensions of one array, with a symbol among them."""
+    if len(specs) == 1 and not isinstance(specs, tuple):
+        return False
+    return any(isinstance(spec, str) for spec in specs) and all(isinstance(spec, (str, int)) for spec in specs)
+
+
 def parse_inputs(
     fn: Function, specs: Sequence[PyTree], kwargs: Mapping[str, PyTree], constraints: Sequence[str],
     reserved: Iterable[str] = (), states: Mapping[str, PyTree] | None = None, state_shapes: StateShapes | None = None,
@@ -110,7 +117,7 @@ def parse_inputs(
       InputError: a specification is none of these, or the function cannot be called with them.
       SymbolError: a dimension or a constraint makes no sense.
     """
-    if isinstance(specs, (str, bytes, Mapping)) or not isinstance(specs, Sequence):
+    if isinstance(specs, (str, bytes, Mapping)) or not isinstance(specs, Sequence) or _is_one_shape(specs):
         raise InputError(
             f"inputs must be a list with one entry per positional argument, not {specs!r}. "
             "For one input of shape (B, 4) write [('B', 4)]."

@@ -20,6 +20,7 @@ from jax2onnx_graph.targets import Target
 from jax2onnx_graph.weights.binding import needed_weights
 from jax2onnx_report.findings import Findings
 from jax2onnx_report.reporter import ModelReporter
+from jax2onnx_runtime.benchmarks import Contender, model_contender
 from jax2onnx_runtime.bisection import Bisection, Intermediate
 from jax2onnx_runtime.lora import Adapters
 from jax2onnx_runtime.mixed_bits import read_mixed_bits
@@ -170,6 +171,22 @@ class CallableModel:
             interface.step_interface(), interface.space(), initial=interface.first_states(initial or {}),
             held=interface.held_states(), sizes=sizes, options=options,
         )  # fmt: skip
+
+    def contender(
+        self, name: str, threads: int | None, further: Mapping[str, Array] = MappingProxyType({})
+    ) -> Contender[Run]:
+        """The model as a contender in a benchmark.
+
+        Args:
+          name: what tables call it; if empty, its runtime.
+          threads: how many threads compute one operator; None leaves it to the runtime.
+          further: arrays for optional inputs.
+        """
+
+        def feeds(run: Run) -> Mapping[str, Array]:
+            return {**self.interface.feeds(run.args, run.kwargs), **further}
+
+        return model_contender(name, self.runnable("measured"), feeds, threads=threads)
 
     # -- comparing ----------------------------------------------------------------
 

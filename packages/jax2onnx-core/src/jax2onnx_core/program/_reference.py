@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
 
 import jax
@@ -11,6 +12,7 @@ import numpy as np
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.weights.absent import WeightType
 from jax2onnx_graph.weights.binding import GivenWeights
+from jax2onnx_runtime.benchmarks import Contender, PreparedRun
 from jax2onnx_runtime.bisection import Intermediate
 
 from jax2onnx_core import _compat
@@ -24,6 +26,9 @@ from jax2onnx_core.program.interface import Interface
 from jax2onnx_core.program.verification import Run, as_traced
 
 __all__ = ["ReferenceFunction"]
+
+# What says how many threads XLA has on the CPU, where somebody does not want as many as there are processors.
+_XLA_THREADS = "NPROC"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -58,6 +63,24 @@ class ReferenceFunction:
             args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
             return self.interface.outputs(self.with_weights(self._weights(given))(*args, **kwargs))
 
+    def contender(self, given: GivenWeights | None) -> Contender[Run]:
+        """The function as `jax.jit` compiles it for the shapes of a run, with its arguments on the device."""
+
+        def prepare(run: Run) -> PreparedRun:
+            inputs = self.interface.inputs
+            with jax.enable_x64(self.interface.x64):
+                leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)
+                args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
+                compiled = jax.jit(self.with_weights(self._weights(given))).lower(*args, **kwargs).compile()
+            return PreparedRun(
+                lambda: jax.block_until_ready(compiled(*args, **kwargs)),
+                lambda: self.interface.outputs(compiled(*args, **kwargs)),
+            )
+
+        device = jax.default_backend()
+        name = f"JAX {jax.__version__}" + (f" on {device}" if device != "cpu" else "")
+        return Contender(name, _threads_of_jax(), prepare)
+
     def intermediates(self, run: Run, given: GivenWeights | None) -> tuple[list[Intermediate], list[Array]]:
         """The results of the function's equations in a run, as values of the model, and the outputs."""
         feeds = self.interface.feeds(run.args, run.kwargs)
@@ -90,3 +113,10 @@ class ReferenceFunction:
     def _weights(self, given: GivenWeights | None) -> dict[str, jax.Array]:
         absent, arrays = self._absent(), given.arrays() if given else {}
         return {name: jax.numpy.asarray(from_physical(array, absent[name])) for name, array in arrays.items()}
+
+
+def _threads_of_jax() -> str:
+    """How many threads JAX computes with, and the options of XLA, in words."""
+    threads = os.environ.get(_XLA_THREADS) or "as it chooses"
+    flags = os.environ.get("XLA_FLAGS")
+    return f"{threads} with XLA_FLAGS={flags}" if flags else threads

@@ -183,7 +183,8 @@ class Interface:
             raise RuntimeInputError(f"Input {name!r}: {error}") from error
         if leaf.dtype != aval.dtype:
             raise RuntimeInputError(
-                f"Input {name!r} has dtype {leaf.dtype}, but the program was exported for {aval.dtype}."
+                f"Input {name!r} has dtype {leaf.dtype}, but the program was exported for {aval.dtype}: convert it, "
+                f"np.asarray(x, {np.dtype(aval.dtype).name!r})."
             )
         return self._taken(name, physical_array(leaf))
 

@@ -27,6 +27,7 @@ from jax2onnx_graph.traversal import given_inputs
 from jax2onnx_graph.weights.absent import AbsentTensor, WeightType
 from jax2onnx_graph.weights.binding import GivenWeights, Rename, bound_model, needed_weights
 from jax2onnx_runtime.accuracy import Accuracy, accuracy
+from jax2onnx_runtime.benchmarks import Benchmark, Contender, benchmark, usual_sizes
 from jax2onnx_runtime.bisection import Bisection
 from jax2onnx_runtime.bundles.bundle import Bundle
 from jax2onnx_runtime.comparison import OutputError
@@ -600,6 +601,52 @@ class OnnxProgram:
         expected = functools.partial(self.reference.intermediates, given=self.given)
         return self._callable.bisect(runs, expected, rtol, atol, further=self._exported())
 
+    def benchmark(
+        self, *, beside: Mapping[str, OnnxProgram | QuantizedProgram] | None = None, sizes: Sequence[Sizes] | None = None,
+        ranges: Ranges | None = None, seed: int = 0, seconds: float = 1.0, threads: int | None = None,
+        rtol: float | None = None, atol: float | None = None,
+    ) -> Benchmark:  # fmt: skip
+        """Measure how long the model takes in its runtime and the function in JAX, compiled by `jax.jit`, on random arguments.
+
+        The results are compared first: what differs from JAX by more than the tolerance is not measured. JAX gets arrays that
+        are on its device already, runtimes take and return NumPy arrays. Everything runs in turns, after a warm-up.
+
+        Args:
+          beside: further programs of the same function by names for the table, such as one for another target or in fewer bits:
+            `{"int8": program.quantize("int8")}`.
+          sizes: symbols → numbers, one mapping for each row; by default 1, 8 and 64.
+          ranges: input name → `(low, high)` of its random numbers; see `verify`.
+          seed: that of the random arguments.
+          seconds: how long each row is measured, all together.
+          threads: how many threads compute one operator in the runtimes, by default as each chooses. JAX has as many as the
+            variable NPROC of the environment said when it was first used.
+          rtol: the relative tolerance; by default that of each output's dtype.
+          atol: the absolute tolerance; by default `rtol` times the largest number of the output.
+
+        Raises:
+          TargetError: the runtime is not installed.
+          WeightsError: weights are absent.
+        """
+        check_mapping("beside", beside, "names to programs, {'int8': program.quantize('int8')}")
+        check_tolerance("rtol", rtol)
+        check_tolerance("atol", atol)
+        programs = {"": self, **(beside or {})}
+        models = [program.contender(name, threads) for name, program in programs.items()]
+        runs = self.random_calls(usual_sizes(self.space()) if sizes is None else sizes, ranges or {}, seed)
+        return benchmark(
+            [self.reference.contender(self.given), *models], {run.where: run for run in runs}, self.output_names,
+            seconds=seconds, rtol=rtol, atol=atol,
+        )  # fmt: skip
+
+    def contender(self, name: str = "", threads: int | None = None) -> Contender[Run]:
+        """The model in its runtime as a contender in a benchmark.
+
+        Args:
+          name: what tables call it; by default its runtime.
+          threads: how many threads compute one operator; None leaves it to the runtime.
+        """
+        return self._callable.contender(name, threads, self._exported())
+
     # -- fewer bits --------------------------------------------------------------------------
 
     def quantize(
@@ -866,6 +913,10 @@ class QuantizedProgram:
         given = _given_run(args, kwargs, sizes, ranges)
         runs = self.random_calls(sizes, ranges or {}, seed) if given is None else [given]
         return self._callable.bisect(runs, lambda run: self.reference.intermediates(run, self.given), rtol, atol)
+
+    def contender(self, name: str = "", threads: int | None = None) -> Contender[Run]:
+        """The model in its runtime as a contender in a benchmark; see `OnnxProgram.benchmark`, which has it beside."""
+        return self._callable.contender(name, threads)
 
     def quantize(
         self, mode: Mode, *, block_size: int | None = None, exclude: Sequence[str] = (),

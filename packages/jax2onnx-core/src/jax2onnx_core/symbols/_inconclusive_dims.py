@@ -11,9 +11,10 @@ from jax2onnx_core import _compat
 from jax2onnx_core.plugins.errors import SymbolError, UndecidedDimensionError
 from jax2onnx_core.symbols.symbols import Symbols
 
-__all__ = ["is_about_a_symbol", "undecided"]
+__all__ = ["is_about_a_symbol", "place_of", "undecided"]
 
 _QUOTED = re.compile(r"'([^']+)'")
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _COMPARISON = re.compile(r"comparison '(.+)' (<=|>=|<|>) '(.+)' is inconclusive")
 _DIMENSION = "'_DimExpr' object"  # how Python calls a dimension that it wants to be an int
 _OPERATORS = {">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le}
@@ -37,12 +38,14 @@ def undecided(error: Exception, symbols: Symbols, place: str | None = None) -> U
 
     text = str(error).partition("\n")[0].replace(_DIMENSION, "A symbolic dimension")
     shown = _QUOTED.sub(show, text)
+    if not found:
+        found.update(symbols.known.intersection(_WORD.findall(text)))
     constraint = _deciding(shown, symbols, found)
     advice = f"a number for the symbol, specialize={{{min(found, default='T')!r}: …}}."
     if constraint is not None:
         advice = f"a constraint that decides the question, constraints=({constraint!r},), or {advice}"
     return UndecidedDimensionError(
-        f"Here the program needs the number behind a symbolic dimension: {shown.rstrip('.')}, at {place or _place(error)}. "
+        f"Here the program needs the number behind a symbolic dimension: {shown.rstrip('.')}, at {place or place_of(error)}. "
         f"Give {advice}",
         frozenset(found),
     )
@@ -74,7 +77,7 @@ def _deciding(shown: str, symbols: Symbols, names: set[str]) -> str | None:
     return next(filter(decides, candidates), None)
 
 
-def _place(error: Exception) -> str:
+def place_of(error: Exception) -> str:
     """The innermost line of the user's own code."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if _compat.is_user_file(f.filename)]
     if not frames:

@@ -83,9 +83,14 @@ class Symbols:
         except ValueError as error:
             raise SymbolError(f"The constraints {list(texts)} contradict each other. ({error})") from error
 
+    @property
+    def known(self) -> set[str]:
+        """The symbols in the dimensions that were parsed."""
+        return self._written - OPERATIONS
+
     def check_known(self) -> None:
         """Raise if a constraint is about a symbol that is in none of the dimensions that were parsed."""
-        known = sorted(self._written - OPERATIONS)
+        known = sorted(self.known)
         texts = {name: f"{name} >= 0" for name in self.zero}
         texts |= {name: c.text for c in self.constraints for name in self.names([c.left, c.right])}
         for name, text in texts.items():

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from jax2onnx_graph import ir
+from jax2onnx_graph.durations import duration_text
 from jax2onnx_graph.opsets import opset_lines
 
 from jax2onnx_report.findings import Findings
@@ -53,7 +54,7 @@ def report_page(model: ir.Model, findings: Findings) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"bytes": bytes_text, "duration": _duration}
+    environment.filters |= {"bytes": bytes_text, "duration": duration_text}
     return environment.from_string(asset("page.html")).render(
         summary=summary,
         title=summary.name or "model",
@@ -107,7 +108,7 @@ def facts_of(summary: ModelSummary, findings: Findings) -> Iterator[tuple[str, s
     yield str(len(summary.operators)), "operators", False
     if findings.times:
         at = f", at {findings.timed_at}" if findings.timed_at else ""
-        yield _duration(sum(findings.times.values())), f"in its nodes{at}", False
+        yield duration_text(sum(findings.times.values())), f"in its nodes{at}", False
     if findings.verified:
         wrong = [error for error in findings.verified if not error.is_close]
         runs = counted(len({error.where for error in findings.verified}), "run")
@@ -138,7 +139,3 @@ def _bars(weights: Sequence[WeightSummary]) -> list[tuple[str, str, int, float]]
         rows.append((counted(len(others), "other"), "", sum(weight.bytes for weight in others)))
     longest = max((size for _, _, size in rows), default=0) or 1
     return [(name, type_, size, 100 * size / longest) for name, type_, size in rows]
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
