@@ -431,7 +431,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(tags=["nightly"])
 def walkthrough(session: nox.Session) -> None:
-    """Fifteen steps of a newcomer with the built packages, in an empty directory; writes docs/walkthrough.md."""
+    """A newcomer's steps, programs, mistakes and release with the built packages, in an empty directory; writes docs/walkthrough*."""
     install(session, *BUILD_TOOLS)
     wheels = built(session, ROOT / "dist", *map(package, PACKAGES))
     session.run("python", str(ROOT / "tools" / "walkthrough.py"), str(wheels))
