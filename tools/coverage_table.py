@@ -265,6 +265,12 @@ def grouped(evidence: Iterable[Evidence], keys: Callable[[Evidence], Iterable[st
     return found
 
 
+def documented_cases(distribution: str) -> Iterator[str]:
+    """The table of the cases of a distribution that say what they show."""
+    texts = [(found.id, vars(found.case).get("doc")) for found in collected([distribution])]
+    yield from (f"| `{name}` | {text} |" for name, text in texts if text)
+
+
 def page(registry: Registry, distribution: str, evidence: Sequence[Evidence]) -> str:
     """The page of a distribution."""
     own = [one for one in evidence if one.distribution == distribution]
@@ -274,7 +280,10 @@ def page(registry: Registry, distribution: str, evidence: Sequence[Evidence]) ->
         own_layers = [dataclasses.replace(one, layers=_of_library(one)) for one in library]
         lines += ["## Layers\n", *layers_page(own_layers), ""]
     if owned(registry, distribution):
-        lines += ["## Operations\n", *operations_page(registry, distribution, own)]
+        lines += ["## Operations\n", *operations_page(registry, distribution, own), ""]
+    shows = list(documented_cases(distribution))
+    if shows:
+        lines += ["## What cases show\n", "| case | shows |", "|---|---|", *shows]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 

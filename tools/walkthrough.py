@@ -25,6 +25,8 @@ DOCS = ROOT / "docs"
 NEWCOMER = ROOT / "tools" / "newcomer"
 #: Lines of output that are shown of a step, and how many of them are the last.
 SHOWN, LAST = 16, 3
+#: What pip says of the places where a machine lets it look for packages.
+_OF_PIP = re.compile(r"WARNING: Location '.*' is ignored: .*\n+")
 
 INTRODUCTION = """# Fifteen steps
 
@@ -235,13 +237,12 @@ class Newcomer:
         self.folder, self.wheels = folder, wheels
         self.friction: list[str] = []
 
-    def run(self, command: str, code: int = 0, *, shows_errors: bool = False) -> list[str]:
-        """Run a command in the shell, and return the lines that it prints.
+    def run(self, command: str, code: int = 0) -> list[str]:
+        """Run a command in the shell, and return the lines that it prints, with those of the standard error if it is to fail.
 
         Args:
           command: the command.
           code: the expected exit code.
-          shows_errors: whether the standard error belongs to what is expected.
         """
         activate = ". .venv/bin/activate; " if (self.folder / ".venv").exists() else ""
         environment = {
@@ -256,13 +257,14 @@ class Newcomer:
             ["bash", "-c", exports + activate + command], cwd=self.folder, capture_output=True, text=True, check=False
         )
         print(f"{time.monotonic() - start:6.1f} s  {command}", flush=True)
+        errors = _OF_PIP.sub("", done.stderr)
         if done.returncode != code:
             self.note(
-                f"`{command}` ends with exit code {done.returncode}, not {code}: {done.stdout[-500:]} {done.stderr[-2000:]}"
+                f"`{command}` ends with exit code {done.returncode}, not {code}: {done.stdout[-500:]} {errors[-2000:]}"
             )
-        elif done.stderr and code == 0 and not shows_errors:
-            self.note(f"`{command}` writes to the standard error: {done.stderr}")
-        return self.lines(done.stdout + (done.stderr if code or shows_errors else ""))
+        elif errors and code == 0:
+            self.note(f"`{command}` writes to the standard error: {errors}")
+        return self.lines(done.stdout + (errors if code else ""))
 
     def lines(self, text: str) -> list[str]:
         """The lines of an output, without what is true of one machine only."""
@@ -322,7 +324,7 @@ def mistakes_page(newcomer: Newcomer) -> Iterator[str]:
             files.append(f"mistake_{number}.py")
             newcomer.write(files[-1], f"{mistake.code}\n")
     command = f"python {NEWCOMER / 'make_mistakes.py'} {' '.join(files)}"
-    said = iter(json.loads("\n".join(newcomer.run(command, shows_errors=False)) or "[]"))
+    said = iter(json.loads("\n".join(newcomer.run(command)) or "[]"))
     for number, mistake in enumerate(found, 1):
         is_program = mistake.language == "py"
         lines = str(next(said, "")).splitlines() if is_program else newcomer.run(mistake.code, 2)
