@@ -56,11 +56,12 @@ nox.options.error_on_missing_interpreters = False
 # Of fixed versions, so that a tag that is built again gives the same bytes.
 BUILD_TOOLS = [line for line in (ROOT / "tools" / "build-requirements.txt").read_text().splitlines() if line[:1] != "#"]
 RUFF = "ruff>=0.17,<0.18"
+MYPY = "mypy>=1.18,<3"
 TEST_TOOLS = ["pytest>=8.4", "pytest-xdist>=3.6", "hypothesis>=6.130", "onnxruntime>=1.24"]
 # What else the tests and the demo use.
 EXAMPLES = ["optax", "safetensors>=0.8", "scikit-learn", "tokenizers>=0.21"]
 # What some tests need besides, and skip without: a runtime, libraries whose functions they export, signatures.
-TESTED = ["openvino>=2025.0", "diffrax", "lineax", "optimistix", "model-signing>=1.1", "pyopenssl>=24"]
+TESTED = ["openvino>=2025.0", "diffrax", "lineax", "optimistix", "model-signing>=1.1", "pyopenssl>=24", MYPY]
 
 
 def package(name: str) -> Path:
@@ -415,7 +416,7 @@ TEST_TYPES = [
 @nox.session(python=OLDEST_PYTHON, tags=["ci"])
 def types(session: nox.Session) -> None:
     """mypy: strict over every package and the third-party example; over the tests and tools with fewer demands."""
-    install_workspace(session, "mypy>=1.18,<3")
+    install_workspace(session, MYPY)
     mypy = ["mypy", "--config-file", str(ROOT / "pyproject.toml")]
     third_party = ROOT / "tests-integration" / "third-party"
     session.run(*mypy, *[str(package(name) / "src") for name in PACKAGES], str(third_party / "src"))
@@ -440,7 +441,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(tags=["nightly"])
 def walkthrough(session: nox.Session) -> None:
-    """Fifteen steps of a newcomer with the built packages, in an empty directory; writes docs/walkthrough.md."""
+    """A newcomer's steps, programs, mistakes and release with the built packages, in an empty directory; writes docs/walkthrough*."""
     install(session, *BUILD_TOOLS)
     wheels = built(session, ROOT / "dist", *map(package, PACKAGES))
     session.run("python", str(ROOT / "tools" / "walkthrough.py"), str(wheels))

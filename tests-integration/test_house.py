@@ -332,6 +332,12 @@ def test_the_page_of_layer_operations_is_that_of_the_docstrings() -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+def test_every_operation_stands_on_a_page_of_coverage() -> None:
+    tool = ROOT / "tools" / "coverage_table.py"
+    result = subprocess.run([sys.executable, str(tool), "--check"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 def test_every_package_could_be_released() -> None:
     tool = ROOT / "tools" / "check_release.py"
     result = subprocess.run([sys.executable, str(tool)], capture_output=True, text=True, check=False)

@@ -20,6 +20,7 @@ WHEELS = Path(os.environ["JAX2ONNX_WHEELS"])
 EXAMPLE = Path(os.environ["JAX2ONNX_EXAMPLE"])
 WITHOUT_JAX = ["graph", "runtime", "report"]
 ON_CLUSTERS = ["ray"]
+FOLDER_WRITERS = ["genai", "transformersjs", "tensorrt"]
 FRAMEWORKS = ["nnx", "linen", "equinox", "haiku", "keras"]
 PACKAGES = Path(__file__).parent.parent / "packages"
 DISTRIBUTIONS = sorted(path.parent.name.removeprefix("jax2onnx-") for path in PACKAGES.glob("*/pyproject.toml"))
@@ -33,6 +34,11 @@ for entry in importlib.metadata.entry_points(group="jax2onnx"):
         plugin = entry.load()
         assert plugin.JAX2ONNX_API == 1
         print("loaded", entry.name)
+"""
+
+WRITERS = """
+from jax2onnx_runtime.folders import folder_writers
+print(*folder_writers().writers)
 """
 
 CORE_ALONE = """
@@ -119,6 +125,7 @@ def test_nothing_else_would_be_released():
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_building_it_again_gives_the_same_bytes(name, tmp_path):
     source = tmp_path / f"jax2onnx-{name}"  # elsewhere, and of other times
+    shutil.copy(PACKAGES.parent / ".gitignore", tmp_path)  # hatchling puts the one that it finds above into an sdist
     shutil.copytree(
         PACKAGES / f"jax2onnx-{name}", source, ignore=shutil.ignore_patterns("__pycache__"), copy_function=shutil.copy
     )
@@ -142,7 +149,7 @@ def test_its_wheel_has_the_licence_and_what_a_page_on_pypi_shows(name):
     assert "pip install" in fields.get_payload()
 
 
-@pytest.mark.parametrize("name", ["lax", *FRAMEWORKS, "functions", "onnxruntime", "openvino"])
+@pytest.mark.parametrize("name", ["lax", *FRAMEWORKS, "functions", "onnxruntime", "openvino", "tensorrt"])
 def test_its_entry_point_loads(environments, name):
     python = environments("jax2onnx-core", f"jax2onnx-{name}")
     assert "loaded" in run(python, ENTRY_POINTS.format(name=f"jax2onnx-{name}"))
@@ -152,7 +159,12 @@ def test_core_alone_says_what_is_missing(environments):
     run(environments("jax2onnx-core"), CORE_ALONE)
 
 
-@pytest.mark.parametrize("name", [*WITHOUT_JAX, *ON_CLUSTERS])
+@pytest.mark.parametrize("name", FOLDER_WRITERS)
+def test_its_writer_of_folders_is_found(environments, name):
+    assert run(environments(f"jax2onnx-{name}"), WRITERS).split() == [name]
+
+
+@pytest.mark.parametrize("name", [*WITHOUT_JAX, *ON_CLUSTERS, *FOLDER_WRITERS])
 def test_what_knows_no_jax_pulls_none(environments, name):
     assert not installed(environments(f"jax2onnx-{name}")) & {"jax", "jaxlib", "jax2onnx-core", "onnxruntime"}
 
@@ -208,7 +220,7 @@ def test_a_plugin_from_the_template(environments, tmp_path):
     subprocess.run([sys.executable, "-m", "uv", "build", "-q", "--wheel", "-o", tmp_path, made], check=True)
     (wheel,) = tmp_path.glob("*.whl")
     python = environments(f"jax2onnx-acme[test] @ {wheel.as_uri()}")
-    for tool in (["pytest", "-q"], ["mypy"], ["ruff", "check"]):
+    for tool in (["pytest", "-q"], ["mypy", "--strict"], ["ruff", "check"], ["ruff", "format", "--check"]):
         result = subprocess.run([python, "-m", *tool], cwd=made, capture_output=True, text=True, check=False)
         assert result.returncode == 0, result.stdout + result.stderr
 

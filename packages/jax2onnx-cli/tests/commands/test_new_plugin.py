@@ -3,6 +3,9 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -19,7 +22,8 @@ def test_its_cases_run(jax2onnx, directory, monkeypatch):
     monkeypatch.syspath_prepend(str(directory / "jax2onnx-made-up" / "src"))
     plugin = importlib.import_module("jax2onnx_made_up.plugin")
     cases = plugin.jax2onnx_testcases()
-    assert "made_up.damping" in cases[0].covers
+    assert {name for case in cases for name in case.covers} == {"made_up_sawtooth", "made_up.damping"}
+    assert all(case.expect for case in cases if case.covers)
     for case in cases:
         found = CollectedCase(
             "jax2onnx-made-up", "made_up.ops", dataclasses.replace(case, options={"plugins": [plugin]})
@@ -28,13 +32,22 @@ def test_its_cases_run(jax2onnx, directory, monkeypatch):
             check_variant(variant)
 
 
+def test_it_is_typed_strictly_as_it_is(tmp_path):
+    pytest.importorskip("mypy")
+    made = write_plugin("made-up", tmp_path)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull]
+    found = subprocess.run(command, cwd=made, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "in 6 source files" in found.stdout
+
+
 def test_the_name_stands_everywhere(tmp_path):
     made = write_plugin("made-up", tmp_path)
     project = tomllib.loads((made / "pyproject.toml").read_text())["project"]
     assert project["name"] == "jax2onnx-made-up"
     assert project["entry-points"]["jax2onnx"] == {"made_up": "jax2onnx_made_up.plugin"}
     files = [file for file in made.rglob("*") if file.is_file()]
-    assert len(files) >= 11
+    assert len(files) >= 12
     assert {file.name for file in files} >= {"py.typed", "LICENSE", "tests.yml", "test_cases.py", ".gitignore"}
     assert not [file for file in files if "acme" in file.read_text() + str(file.relative_to(made))]
     for file in files:

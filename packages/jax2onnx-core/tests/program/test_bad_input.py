@@ -207,9 +207,21 @@ def test_the_constraint_that_is_proposed_answers_the_question(question, given, p
 
 def test_where_a_number_itself_is_needed_no_constraint_is_proposed():
     with pytest.raises(
-        errors.UndecidedDimensionError, match=r"\. Give a number for the symbol, specialize={'T': …}\.$"
+        errors.UndecidedDimensionError, match=r"\. Give a number for the symbol, specialize={'S': …}\.$"
     ):
-        to_onnx(lambda x: x * int(x.shape[0]), [("T",)])
+        to_onnx(lambda x: x * int(x.shape[0]), [("S",)])
+
+
+def test_symbols_of_two_names_where_one_is_needed():
+    with pytest.raises(TypeError) as raised:
+        to_onnx(lambda x, y: x + y, [("a", 3), ("b", 3)])
+    assert any("a and b are symbols of different names" in note for note in raised.value.__notes__)
+
+
+def test_an_array_in_place_of_a_key():
+    program = to_onnx(lambda key: jax.random.bits(key), [jax.random.key(0)])
+    with pytest.raises(errors.RuntimeInputError, match=r"has dtype float32, but .* for key<fry>: give it a key"):
+        program(np.zeros(2, np.float32))
 
 
 def test_a_question_is_asked_in_the_users_own_symbols():

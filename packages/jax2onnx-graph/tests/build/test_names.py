@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 from jax2onnx_graph.build.names import Names, Origin, check_names, title
 from jax2onnx_graph.errors import OptionError
@@ -49,6 +51,9 @@ def test_the_title_of_a_model_is_the_name_of_its_function_or_class():
         def __call__(self):
             """Nothing."""
 
-    assert [title(check_names), title(Model()), title(Model().__call__), title(lambda: 0)] == [
-        "check_names", "Model", "Model", "main",
-    ]  # fmt: skip
+    class Transformed(NamedTuple):
+        init: object
+        apply: object
+
+    functions = [check_names, Model(), Model().__call__, lambda: 0, (Model(), {}), (Transformed(check_names, abs), {})]
+    assert [title(fn) for fn in functions] == ["check_names", "Model", "Model", "main", "Model", "Transformed"]

@@ -30,7 +30,7 @@ _EXAMPLES = ("jax2onnx new-plugin acme", "cd jax2onnx-acme && pip install -e '.[
 def command(*, name: str, directory: Path) -> Result:
     """Write a plugin package, jax2onnx-NAME.
 
-    It has an operation, its test cases, the configuration of tools and CI, and can be installed, tested and
+    It has a primitive and a function with their rules, test cases, the configuration of tools and CI, and can be installed, tested and
     type-checked as it is.
     """
     made = write_plugin(name, directory)

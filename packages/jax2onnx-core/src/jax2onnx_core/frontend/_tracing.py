@@ -161,6 +161,7 @@ def _is_array(leaf: object) -> bool:
     return True
 
 
+_WORD = re.compile(r"[A-Za-z_]\w*")
 # Errors of code that wants the numbers in an array, the special ones first, and what to write instead.
 _NEEDS_VALUE = {
     jax.errors.TracerBoolConversionError: "An array has no numbers while a function is traced, so Python's if, while, and, or, not "
@@ -185,6 +186,12 @@ def _advise(error: Exception, inputs: Inputs) -> None:
         error.add_note(
             f"The two shapes agree where {' and '.join(multiples)} are multiples of a number: give the input's dimensions as "
             f"{', '.join(repr(text) for text in multiples.values())}, or as a larger multiple where later layers halve them again."
+        )
+    symbols = sorted(inputs.symbols.known.intersection(_WORD.findall(str(error)))) if "shape" in str(error) else []
+    if len(symbols) > 1:
+        error.add_note(
+            f"{' and '.join(symbols)} are symbols of different names, so their sizes may differ. Give dimensions that are always equal "
+            "one name."
         )
     for kind, advice in _NEEDS_VALUE.items():
         if isinstance(error, kind):

@@ -182,9 +182,10 @@ class Interface:
         except ValueError as error:
             raise RuntimeInputError(f"Input {name!r}: {error}") from error
         if leaf.dtype != aval.dtype:
+            is_key = _compat.is_extended_dtype(aval.dtype)
+            advice = "give it a key, jax.random.key(seed)" if is_key else f"convert it, np.asarray(x, '{aval.dtype}')"
             raise RuntimeInputError(
-                f"Input {name!r} has dtype {leaf.dtype}, but the program was exported for {aval.dtype}: convert it, "
-                f"np.asarray(x, {np.dtype(aval.dtype).name!r})."
+                f"Input {name!r} has dtype {leaf.dtype}, but the program was exported for {aval.dtype}: {advice}."
             )
         return self._taken(name, physical_array(leaf))
 

@@ -39,7 +39,7 @@ def undecided(error: Exception, symbols: Symbols, place: str | None = None) -> U
     text = str(error).partition("\n")[0].replace(_DIMENSION, "A symbolic dimension")
     shown = _QUOTED.sub(show, text)
     if not found:
-        found.update(symbols.known.intersection(_WORD.findall(text)))
+        found.update(symbols.known.intersection(_WORD.findall(text)) or symbols.known)
     constraint = _deciding(shown, symbols, found)
     advice = f"a number for the symbol, specialize={{{min(found, default='T')!r}: …}}."
     if constraint is not None:

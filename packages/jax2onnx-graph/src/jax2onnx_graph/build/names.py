@@ -103,7 +103,7 @@ def title(fn: object) -> str:
 
 def _inside(fn: object) -> object:
     """The callable that `fn` binds or wraps; `fn` itself if it is neither bound nor wrapped."""
-    if isinstance(fn, tuple) and fn:
+    if type(fn) is tuple and fn:  # a named one is called by the name of its class
         return fn[0]
     if isinstance(fn, functools.partial):
         return fn.func

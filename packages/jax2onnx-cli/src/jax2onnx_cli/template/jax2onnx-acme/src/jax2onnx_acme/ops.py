@@ -10,6 +10,15 @@ rules = Rules()
 composites = Composites()
 
 
+# A primitive of the library: the rule takes the operands as ONNX values, and the parameters of the equation.
+@rules.lower("acme_sawtooth")
+def lower_sawtooth(ctx: Context, x: Value, *, period: float) -> Value:
+    if period == 1:
+        return ctx.op.Sub(x, ctx.op.Floor(x))
+    size = ctx.constant(period, like=x)
+    return ctx.op.Sub(x, ctx.op.Mul(ctx.op.Floor(ctx.op.Div(x, size)), size))
+
+
 def damping(x: jax.Array, scale: jax.Array) -> jax.Array:
     """`x / (1 + |x|) · scale`. This stands for a function of your library, which is not here but there."""
     return x / (1 + jnp.abs(x)) * scale
