@@ -41,8 +41,8 @@ class _Found:
 class SelectExperts(NodePass[_Found]):
     """A mixture computes the chosen pairs of a token and an expert instead of all.
 
-    1. A *mixture* is a sum over the axis of experts, by ReduceSum or MatMul, of what the experts make of tokens times gates; or of
-       a Where that selects by booleans in their place.
+    1. A *mixture* is a sum over the axis of experts, by ReduceSum, MatMul or a Scan that adds one after another, of what the experts
+       make of tokens times gates; or of a Where that selects by booleans in their place.
     2. Of the gates of a token at most half are other than zero, as the operators that make them prove: a one-hot, a scatter into
        zeros, products and sums of such. Gates of numbers leave an expert out only if what it makes is finite: the user promises it.
     3. What the experts make is computed for each token and each expert by itself, of weights that differ by expert, and is read by
@@ -51,7 +51,7 @@ class SelectExperts(NodePass[_Found]):
     5. It is done where the products that are saved outweigh the nodes that are added.
     """
 
-    operators = frozenset({"MatMul", "ReduceSum"})
+    operators = frozenset({"MatMul", "ReduceSum", "Scan"})
     after = (FuseSilu, FuseGelu, RemoveDeadNodes)
     forms = "A mixture of the chosen experts alone"
 
@@ -77,7 +77,10 @@ class SelectExperts(NodePass[_Found]):
         made = pairs.value(mixture.made, mixture.roles)
         others = [*region.others(mixture.made, mixture.roles).values()]
         result = combined(at, routing, made, math.prod(others), selects=mixture.selects)
-        editor.replace(node, in_shape_of(at, result, node.outputs[0], mixture.gates, mixture.gate_axes[:-1]))
+        shaped = in_shape_of(at, result, node.outputs[0], mixture.gates, mixture.gate_axes[:-1])
+        if mixture.start is not None:
+            shaped = at.op.Add(mixture.start, shaped, dims=at.dims(node.outputs[0]))
+        editor.replace(node, shaped)
         for step in reversed([*region.steps.values()]):
             if not any(output.uses() or output.is_graph_output() for output in step.node.outputs):
                 editor.discard(step.node)
