@@ -53,7 +53,7 @@ def _sorted(builder: GraphBuilder, values: Value, count: Value) -> tuple[Value, 
     """Numbers in ascending order, and their places before."""
     dims = builder.known_dims(values)
     ordered, places = builder.op.several("TopK", values, count, outputs=2, axis=0, largest=0, sorted=1, dims=dims)
-    places.shape = ordered.shape
+    builder.set_dims(places, dims)
     return ordered, places
 
 

@@ -92,13 +92,14 @@ def adds_weighted_products(jaxpr: Jaxpr, num_consts: int, num_carry: int, states
 
 
 def _are_weighted(equations: Sequence[Equation], term: Var, on_states: Collection[Var]) -> bool:
-    """Whether a variable is the elementwise product of a matrix product and something."""
+    """Whether a variable is the elementwise product of a matrix product and something, and no larger than that."""
     made_by = {var: eqn for eqn in equations for var in eqn.outvars}
     if term in on_states or term not in made_by or made_by[term].primitive.name != "mul":
         return False
     found = _with_ancestors([made_by[term]], equations)
     own, _ = _parted(equations, found)
-    return all(map(_is_batchable, own)) and any(map(_multiplies_matrices, own))
+    largest = max((_elements(v.aval) for one in own if _multiplies_matrices(one) for v in one.outvars), default=-1)
+    return all(map(_is_batchable, own)) and _elements(term.aval) <= largest
 
 
 def _divided(split: _Split, num_consts: int, num_carry: int, operands: Sequence[Aval]) -> Hoisted:

@@ -81,6 +81,8 @@ def scan_of_linear_states(
         ctx.decline("it has few steps")
     num_consts, num_carry = scan_counts(params, len(operands))
     known = LoopBody.analyse(jaxpr, num_consts, num_carry)
+    if adds_weighted_products(jaxpr, num_consts, num_carry, known.states):
+        ctx.decline("it adds up products, which are computed before it")
 
     def loop(ctx: Context, *operands: Value) -> Sequence[Value]:
         return scan(ctx, *operands, jaxpr=jaxpr, length=length, reverse=reverse, unroll=unroll, **params)
