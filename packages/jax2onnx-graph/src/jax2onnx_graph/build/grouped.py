@@ -58,7 +58,7 @@ def _sorted(builder: GraphBuilder, values: Value, count: Value) -> tuple[Value, 
 
 
 def split_rows(builder: GraphBuilder, rows: Value, lengths: Value, count: int, axis: int = 0) -> tuple[Value, ...]:
-    """The runs of `rows` along an axis; their dimensions are left open, since they depend on numbers.
+    """The runs of `rows` along an axis; how long they are is left open, since it depends on numbers.
 
     Args:
       builder: writes the nodes.
@@ -67,7 +67,11 @@ def split_rows(builder: GraphBuilder, rows: Value, lengths: Value, count: int, a
       count: the number of runs.
       axis: the axis of the rows.
     """
-    return builder.op.several("Split", rows, lengths, outputs=count, axis=axis)
+    runs = builder.op.several("Split", rows, lengths, outputs=count, axis=axis)
+    dims = builder.dims(rows)
+    for run in runs if dims is not None else ():
+        run.shape = ir.Shape([d if isinstance(d, int) and place != axis else None for place, d in enumerate(dims or ())])
+    return runs
 
 
 def grouped_product(builder: GraphBuilder, runs: Sequence[Value], matrices: Value, lengths: Value) -> list[Value]:
@@ -87,8 +91,12 @@ def grouped_product(builder: GraphBuilder, runs: Sequence[Value], matrices: Valu
     assert isinstance(groups, int), "the number of groups is known"
     is_constant = constant_tensor(matrices) is not None
     if is_constant or groups < builder.threshold(Threshold.GROUP_BRANCHES) or not builder.supports("Split", np.bool_):
-        return [builder.op.MatMul(run, builder.cast(_matrix(builder, matrices, group), builder.dtype(run)))
-                for group, run in enumerate(runs[:groups])]  # fmt: skip
+        products = [builder.op.MatMul(run, builder.cast(_matrix(builder, matrices, group), builder.dtype(run)))
+                    for group, run in enumerate(runs[:groups])]  # fmt: skip
+        for run, product in zip(runs, products, strict=False):
+            if run.shape is not None and isinstance(columns, int):
+                product.shape = ir.Shape([*run.shape[:-1], columns])
+        return products
     has_rows = builder.op.Greater(lengths, builder.ints([0]))
     conditions = builder.op.several("Split", has_rows, outputs=len(runs), axis=0, num_outputs=len(runs), dims=(1,))
     nothing = builder.reshape(builder.constant(np.zeros(0), like=runs[0]), (0, columns))

@@ -7,6 +7,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.grouped import split_rows
@@ -29,6 +31,7 @@ __all__ = ["SelectExpertTerms"]
 _Dims = tuple[LabelledDim, ...]
 _FEWEST = 4  # experts
 _MOST_NODES = 64  # of an expert
+_NUMBERS = (ir.DataType.INT32, ir.DataType.INT64)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,12 +50,22 @@ class _Term:
 
 @dataclasses.dataclass(frozen=True)
 class _Chain:
-    """Terms that are added up, or of which each replaces those before it where it is selected; and what they start from."""
+    """Terms that are added up, or of which each replaces those before it where it is selected; and what they start from.
+
+    Attributes:
+      numbers: integers, the number of the expert for each token, where they select; those out of range take the nearest expert.
+    """
 
     terms: list[_Term]
     rest: list[ir.Value]
     replaces: bool
     nodes: list[ir.Node]
+    numbers: ir.Value | None = None
+
+    @property
+    def selects(self) -> bool:
+        """Whether nothing else of a term than what is selected counts."""
+        return self.numbers is not None or all(term.selects for term in self.terms)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +80,8 @@ class SelectExpertTerms(NodePass[_Found]):
     """A sum of one term for each expert computes the chosen pairs of a token and an expert instead of all.
 
     1. The *terms* of a sum are what an expert makes of the tokens times its gate, or a Where that selects it; other summands stay.
-       A chain in which each Where keeps what the one before has made is a sum, too, if the experts exclude each other.
+       A chain in which each Where keeps what the one before has made is a sum, too, if the experts exclude each other; so is
+       one that compares the number of an expert with 0, 1, 2, …, as `lax.switch` does under `vmap`.
     2. The gates are columns of an array of gates, or comparisons with the numbers of the chosen experts, whose operators prove
        that at most half of the experts count for a token. Gates of numbers need the promise that all numbers are finite.
     3. What an expert makes is computed for each token by itself, and is read by its term alone.
@@ -99,7 +113,7 @@ class SelectExpertTerms(NodePass[_Found]):
         calls = ROUTING_CALLS + 4 * len(chain.terms)
         if saved <= calls * editor.threshold(Threshold.OPERATOR_CALL):
             return Declined("the experts are so small that choosing them takes longer than computing all", node)
-        if not all(term.selects for term in chain.terms) and not editor.assumes(Assumption.FINITE):
+        if not chain.selects and not editor.assumes(Assumption.FINITE):
             return Declined(NOT_FINITE, node)
         return _Found(chain, regions[0].sizes, bound, regions)
 
@@ -111,7 +125,10 @@ class SelectExpertTerms(NodePass[_Found]):
         others = match.regions[0].others(chain.terms[0].made, _roles(match.sizes)).values()
         tokens = range(len(match.sizes.tokens))
         first = chain.terms[0]
-        if chain.replaces:
+        if chain.numbers is not None:
+            by_token = at.op.Gather(made, routing.places, axis=0)
+            result = in_shape_of(at, by_token, node.outputs[0], chain.numbers, tokens)
+        elif chain.replaces:
             by_token = in_shape_of(at, at.op.Gather(made, routing.places, axis=0), node.outputs[0], first.gate, tokens)
             is_chosen = in_shape_of(at, routing.gates, first.gate, first.gate, tokens)
             result = at.op.Where(is_chosen, by_token, chain.rest[0], dims=at.dims(node.outputs[0]))
@@ -147,7 +164,7 @@ def _is_last(node: ir.Node) -> bool:
 def _read_chain(node: ir.Node) -> _Chain | None:
     """The terms and other summands of a sum; None where there are few terms."""
     if node.op_type == "Where" and scalar(node.inputs[2]) != 0:
-        return _read_replacements(node)
+        return _read_switch(node) or _read_replacements(node)
     summands, nodes, waiting = list[ir.Value](), list[ir.Node](), [node.outputs[0]]
     while waiting:
         value = waiting.pop()
@@ -184,6 +201,35 @@ def _read_replacements(node: ir.Node) -> _Chain | None:
         value = other
     kept = _of_one_source(terms)
     return _Chain(terms, [value], replaces=True, nodes=nodes) if len(kept) == len(terms) >= _FEWEST else None
+
+
+def _read_switch(node: ir.Node) -> _Chain | None:
+    """A chain that takes the first term where a number is at most 0, else the second where it is at most 1, and so on."""
+    terms, value, nodes, numbers = list[_Term](), node.outputs[0], list[ir.Node](), None
+    dims = dims_of(value) or ()
+    while (where := operation(value, "Where")) is not None and (where is node or is_read_once(value)):
+        (condition, made, other), compared = where.inputs, operation(where.inputs[0], "LessOrEqual")
+        if compared is None or condition is None or made is None or other is None or not same_dims(dims_of(made), dims):
+            break
+        own = _before_expand(compared.inputs[0])
+        if scalar(compared.inputs[1]) != len(nodes) or own is None or numbers not in (None, own):
+            break
+        numbers = own
+        terms.append(_Term(own, made, Column(own, None, len(nodes), Sparsity(1)), where))
+        nodes.append(where)
+        value = other
+    if numbers is None or numbers.dtype not in _NUMBERS or len(terms) < _FEWEST or not same_dims(dims_of(value), dims):
+        return None
+    last = _Term(numbers, value, Column(numbers, None, len(nodes), Sparsity(1)), nodes[-1])
+    return _Chain([*terms, last], [], replaces=False, nodes=nodes, numbers=numbers)
+
+
+def _before_expand(value: ir.Value | None) -> ir.Value | None:
+    """What an Expand expands, without a change of rank."""
+    expand = operation(value, "Expand")
+    if expand is None or len(dims_of(expand.inputs[0]) or ()) != len(dims_of(value) or ()):
+        return value
+    return expand.inputs[0]
 
 
 def _term(value: ir.Value, dims: _Dims) -> _Term | None:
@@ -293,6 +339,11 @@ def _exclusive(nodes: set[ir.Node], reader: ir.Node) -> set[ir.Node]:
 
 def _gates(at: InsertionPoint, chain: _Chain, tokens: LabelledDim) -> ir.Value:
     """[tokens, experts]: the gates."""
+    if chain.numbers is not None:
+        last = at.constant(len(chain.terms) - 1, like=chain.numbers)
+        clipped = at.op.Min(at.op.Max(chain.numbers, at.constant(0, like=last)), last)
+        flat = at.op.Reshape(at.cast(clipped, np.int64), at.ints([-1, 1]), dims=labelled((tokens, 1)))
+        return at.op.Equal(flat, at.ints(range(len(chain.terms))))
     column = labelled((tokens, 1))
     columns = [at.op.Reshape(term.gate, at.ints([-1, 1]), dims=column) for term in chain.terms]
     return at.op.Concat(*columns, axis=1, dims=labelled((tokens, len(columns))))
@@ -301,14 +352,19 @@ def _gates(at: InsertionPoint, chain: _Chain, tokens: LabelledDim) -> ir.Value:
 def _made(editor: GraphEditor, at: InsertionPoint, match: _Found, routing: Routing) -> ir.Value:
     """[pairs, …]: what each expert makes of its own tokens."""
     count, indices = len(match.regions), routing.pairs
+    readers = Counter(leaf for region in match.regions for leaf in region.leaves)
+    own_tokens: Sequence[ir.Value] = ()
+    if any(number == 1 for number in readers.values()):
+        own_tokens = split_rows(at, indices.tokens, indices.lengths, count)
     shared: dict[ir.Value, Sequence[ir.Value]] = {}
     whole = Pairs(editor, at, match.regions[0], indices)
     made = []
     for number, (term, region) in enumerate(zip(match.chain.terms, match.regions, strict=True)):
-        own = Pairs(
-            editor, at, region, PairIndices(indices.tokens, indices.experts, indices.lengths, ir.SymbolicDim(None))
-        )
+        tokens = own_tokens[number] if own_tokens else indices.tokens
+        own = Pairs(editor, at, region, PairIndices(tokens, indices.experts, indices.lengths, ir.SymbolicDim(None)))
         for leaf, roles in region.leaves.items():
+            if readers[leaf] == 1:
+                continue
             if leaf not in shared:
                 shared[leaf] = split_rows(at, whole.value(leaf, roles), indices.lengths, count)
             own.given(leaf, roles, shared[leaf][number])
