@@ -8,10 +8,11 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.axes import named_axes, rank_of
 from jax2onnx_graph.facts.rows import Rows
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim, same_dims
-from jax2onnx_graph.passes.fusion.experts._roles import Roles, Sizes
+from jax2onnx_graph.passes.fusion.experts._roles import Roles, Sizes, token_count
+from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
 from jax2onnx_graph.rewrite.patterns import operation, scalar
 
-__all__ = ["Mixture", "mixtures_at"]
+__all__ = ["Mixture", "gates_by_token", "mixtures_at"]
 
 _Dims = tuple[LabelledDim, ...]
 _SCAN_AXES = ("scan_input_axes", "scan_output_axes")
@@ -145,3 +146,13 @@ def _mixture(
     tokens, expert = axes
     roles = Roles(tuple(Rows(axis) for axis in tokens), Rows(expert))
     return Mixture(gates, gate_axes, made, roles, Sizes(tuple(dims[axis] for axis in tokens), experts))
+
+
+def gates_by_token(at: InsertionPoint, mixture: Mixture) -> ir.Value:
+    """[tokens, experts]: the gates."""
+    dims = dims_of(mixture.gates) or ()
+    ones = [axis for axis in range(len(dims)) if axis not in mixture.gate_axes]
+    gates = at.transpose(mixture.gates, [*mixture.gate_axes, *ones])
+    tokens = token_count(mixture.sizes.tokens)
+    known = labelled((tokens, mixture.sizes.experts))
+    return at.op.Reshape(gates, at.ints([-1, mixture.sizes.experts]), dims=known)

@@ -8,9 +8,8 @@ import math
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.facts.rows import Rows
-from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.forms import Threshold
-from jax2onnx_graph.passes.fusion.experts._mixtures import Mixture, mixtures_at
+from jax2onnx_graph.passes.fusion.experts._mixtures import Mixture, gates_by_token, mixtures_at
 from jax2onnx_graph.passes.fusion.experts._pairs import Pairs
 from jax2onnx_graph.passes.fusion.experts._region import Refused, Region
 from jax2onnx_graph.passes.fusion.experts._roles import token_count
@@ -19,7 +18,7 @@ from jax2onnx_graph.passes.fusion.experts._sparsity import Sparsity, sparsity
 from jax2onnx_graph.passes.fusion.fuse_gelu import FuseGelu
 from jax2onnx_graph.passes.fusion.fuse_silu import FuseSilu
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
-from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
+from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
 
 __all__ = ["NOT_FINITE", "SelectExperts"]
@@ -70,7 +69,7 @@ class SelectExperts(NodePass[_Found]):
     def rewrite(self, node: ir.Node, match: _Found, editor: GraphEditor) -> None:
         at, mixture, region = editor.before(node), match.mixture, match.region
         tokens = token_count(mixture.sizes.tokens)
-        gates = _gates(at, mixture)
+        gates = gates_by_token(at, mixture)
         routing = route(at, gates, mixture.sizes.experts, match.sparsity, tokens)
         pairs = Pairs(editor, at, region, routing.pairs)
         pairs.compute()
@@ -113,12 +112,3 @@ def _is_read_elsewhere(node: ir.Node, region: Region) -> bool:
     outputs = [output for step in region.steps.values() for output in step.node.outputs]
     return any(output.is_graph_output() or any(user not in inside for user, _ in output.uses()) for output in outputs)
 
-
-def _gates(at: InsertionPoint, mixture: Mixture) -> ir.Value:
-    """[tokens, experts]: the gates."""
-    dims = dims_of(mixture.gates) or ()
-    ones = [axis for axis in range(len(dims)) if axis not in mixture.gate_axes]
-    gates = at.transpose(mixture.gates, [*mixture.gate_axes, *ones])
-    tokens = token_count(mixture.sizes.tokens)
-    known = labelled((tokens, mixture.sizes.experts))
-    return at.op.Reshape(gates, at.ints([-1, mixture.sizes.experts]), dims=known)
