@@ -35,7 +35,9 @@ class Routing:
     places: ir.Value
 
 
-def route(at: InsertionPoint, gates: ir.Value, experts: int, sparsity: Sparsity, tokens: LabelledDim) -> Routing:
+def route(
+    at: InsertionPoint, gates: ir.Value, experts: int, sparsity: Sparsity, tokens: LabelledDim, places: int | None = None
+) -> Routing:
     """Sort the pairs whose gates are not zero by expert.
 
     Where a token has fewer than the others, pairs with the gate zero fill up.
@@ -46,6 +48,8 @@ def route(at: InsertionPoint, gates: ir.Value, experts: int, sparsity: Sparsity,
       experts: how many experts there are.
       sparsity: a bound on the gates of a token that are not zero.
       tokens: the number of tokens.
+      places: how many places for tokens each expert has, if gates are those of places: [tokens, experts · places]. Then the tokens
+        of pairs are places.
     """
     counts = gates
     if gates.dtype != ir.DataType.BOOL:
@@ -59,11 +63,22 @@ def route(at: InsertionPoint, gates: ir.Value, experts: int, sparsity: Sparsity,
     )
     ids.shape = chosen_gates.shape
     flat = at.op.Reshape(ids, at.ints([-1]), dims=labelled((count,)))
+    if places is not None:
+        return _route_places(at, flat, experts, places, at.op.GatherElements(gates, ids, axis=1, dims=rows))
     runs = sorted_groups(at, flat, experts)
     each = at.constant(sparsity.bound, like=flat) if is_fixed else at.op.Squeeze(chosen, at.ints([0]))
     owners = at.op.Div(runs.order, each)
     pairs = PairIndices(owners, runs.numbers, runs.lengths, count)
     return Routing(at.op.GatherElements(gates, ids, axis=1, dims=rows), pairs, runs.places)
+
+
+def _route_places(at: InsertionPoint, flat: ir.Value, experts: int, places: int, gates: ir.Value) -> Routing:
+    """The same for the numbers of places, those of the first expert first."""
+    size = at.constant(places, like=flat)
+    runs = sorted_groups(at, at.op.Div(flat, size), experts)
+    own = at.op.Gather(flat, runs.order, axis=0)
+    pairs = PairIndices(at.op.Mod(own, size), runs.numbers, runs.lengths, at.known_dims(flat)[0], own)
+    return Routing(gates, pairs, runs.places)
 
 
 def _most(at: InsertionPoint, counts: ir.Value, tokens: LabelledDim) -> ir.Value:

@@ -17,6 +17,7 @@ from jax2onnx_graph.facts.rows import Rows
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim, same_dims
 from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.passes.fusion.experts._columns import Column, column_of
+from jax2onnx_graph.passes.fusion.experts._cones import cone_of, exclusive
 from jax2onnx_graph.passes.fusion.experts._mixtures import Mixture, gates_by_token, mixtures_at
 from jax2onnx_graph.passes.fusion.experts._pairs import PairIndices, Pairs
 from jax2onnx_graph.passes.fusion.experts._region import Refused, Region
@@ -32,7 +33,6 @@ __all__ = ["SelectExpertTerms"]
 
 _Dims = tuple[LabelledDim, ...]
 _FEWEST = 4  # experts
-_MOST_NODES = 64  # of an expert
 _NUMBERS = (ir.DataType.INT32, ir.DataType.INT64)
 
 
@@ -351,10 +351,10 @@ def _regions(node: ir.Node, chain: _Chain) -> list[Region] | Declined:
 
 def _own_nodes(terms: Sequence[_Term]) -> list[set[ir.Node]]:
     """For each term the nodes whose results nothing else reads, but for those that take its part of what all terms read."""
-    cones = [_cone(term.made) for term in terms]
+    cones = [cone_of(term.made) for term in terms]
     counts = Counter(node for cone in cones for node in cone)
     return [
-        _exclusive({one for one in cone if counts[one] == 1 and not _takes_part(one, counts)}, term.node)
+        exclusive({one for one in cone if counts[one] == 1 and not _takes_part(one, counts)}, term.node)
         for cone, term in zip(cones, terms, strict=True)
     ]
 
@@ -363,30 +363,6 @@ def _takes_part(node: ir.Node, counts: Counter[ir.Node]) -> bool:
     """Whether a node takes a part of a value that several terms are computed of."""
     source = node.inputs[0].producer() if node.op_type == "Gather" and node.inputs[0] is not None else None
     return source is not None and counts[source] > 1
-
-
-def _cone(value: ir.Value) -> set[ir.Node]:
-    """The nodes before a value, nearest first, up to a number."""
-    found, waiting = set[ir.Node](), [value]
-    for one in waiting:
-        node = one.producer()
-        if node is None or node in found or len(found) >= _MOST_NODES or node.graph is not value.graph:
-            continue
-        found.add(node)
-        waiting += [operand for operand in node.inputs if operand is not None]
-    return found
-
-
-def _exclusive(nodes: set[ir.Node], reader: ir.Node) -> set[ir.Node]:
-    """Those of the nodes that only these nodes read, and the reader."""
-    while True:
-        torn = {
-            node for node in nodes for output in node.outputs
-            if output.is_graph_output() or any(user is not reader and user not in nodes for user, _ in output.uses())
-        }  # fmt: skip
-        if not torn:
-            return nodes
-        nodes = nodes - torn
 
 
 # -- writing ------------------------------------------------------------------------------------
