@@ -70,7 +70,9 @@ def split_rows(builder: GraphBuilder, rows: Value, lengths: Value, count: int, a
     runs = builder.op.several("Split", rows, lengths, outputs=count, axis=axis)
     dims = builder.dims(rows)
     for run in runs if dims is not None else ():
-        run.shape = ir.Shape([d if isinstance(d, int) and place != axis else None for place, d in enumerate(dims or ())])
+        run.shape = ir.Shape(
+            [d if isinstance(d, int) and place != axis else None for place, d in enumerate(dims or ())]
+        )
     return runs
 
 

@@ -36,7 +36,12 @@ class Routing:
 
 
 def route(
-    at: InsertionPoint, gates: ir.Value, experts: int, sparsity: Sparsity, tokens: LabelledDim, places: int | None = None
+    at: InsertionPoint,
+    gates: ir.Value,
+    experts: int,
+    sparsity: Sparsity,
+    tokens: LabelledDim,
+    places: int | None = None,
 ) -> Routing:
     """Sort the pairs whose gates are not zero by expert.
 

@@ -167,6 +167,8 @@ def _is_last(node: ir.Node) -> bool:
     if value.is_graph_output() or len(value.uses()) != 1:
         return True
     user, index = next(iter(value.uses()))
+    if user.op_type == "Add" and node.op_type == "Where" and scalar(node.inputs[2]) != 0:
+        return True  # the whole of a chain of replacements is a summand
     return not (user.op_type == "Add" or (user.op_type == "Where" and index == 2)) or bool(user.domain)
 
 

@@ -111,4 +111,3 @@ def _is_read_elsewhere(node: ir.Node, region: Region) -> bool:
     inside = {*region.steps, node, *(value.producer() for value in node.inputs if value is not None)}
     outputs = [output for step in region.steps.values() for output in step.node.outputs]
     return any(output.is_graph_output() or any(user not in inside for user, _ in output.uses()) for output in outputs)
-
