@@ -1,80 +1,50 @@
-"""Mixtures of experts in several writings: milliseconds beside those of all experts for all tokens, and of `jax.jit`.
+"""Mixtures of experts in the writings of several authors: how long models take beside all experts for all tokens, and `jax.jit`.
 
-Two of the experts count for each token. All ways run in turns in one process; the least time of each counts.
+Two of the experts count for each token. All ways of a row run in turns in one process; the least time of each counts.
 
-Usage: python tools/bench_experts.py [--experts 8 32 128] [--tokens 1 8 64 512] [--width 256] [--hidden 512]
+Usage: python tools/bench_experts.py [--experts 32] [--tokens 1 64] [--width 256] [--hidden 512] [--only TEXT] [--update]
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import onnxruntime as ort
+from expert_forms import Form, forms, random_weights
 from jax2onnx_core import OnnxProgram, to_onnx
 
-CHOSEN = 2
-SECONDS = 0.5
+PAGE = Path(__file__).parent.parent / "docs" / "guide" / "experts.md"
+BEGIN, END = "<!-- forms: written by tools/bench_experts.py -->\n", "<!-- end of forms -->"
+SECONDS = 0.4
 
 Array = np.ndarray[Any, Any]
+Way = Callable[[Array], object]
 
 
-def writings(experts: int, width: int, hidden: int) -> Mapping[str, Callable[[jax.Array], jax.Array]]:
-    """A mixture in several writings, [tokens, width] → [tokens, width]."""
-    random = np.random.default_rng(0)
-    router, up, down = (
-        (0.1 * random.standard_normal(shape)).astype(np.float32)
-        for shape in ((width, experts), (experts, width, hidden), (experts, hidden, width))
-    )
-
-    def chosen(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return jax.lax.top_k(jax.nn.softmax(x @ router), CHOSEN)
-
-    def gates(x: jax.Array) -> jax.Array:
-        weights, numbers = chosen(x)
-        return (jax.nn.one_hot(numbers, experts) * weights[..., None]).sum(-2)
-
-    def einsum(x: jax.Array) -> jax.Array:
-        made = jnp.einsum("tef,efd->ted", jax.nn.silu(jnp.einsum("td,edf->tef", x, up)), down)
-        return jnp.einsum("ted,te->td", made, gates(x))
-
-    def loop(x: jax.Array) -> jax.Array:
-        of_all, total = gates(x), jnp.zeros_like(x)
-        for e in range(experts):
-            total += of_all[:, e, None] * (jax.nn.silu(x @ up[e]) @ down[e])
-        return total
-
-    def sorting(x: jax.Array) -> jax.Array:
-        weights, numbers = chosen(x)
-        order = jnp.argsort(numbers.reshape(-1))
-        sizes = jnp.bincount(numbers.reshape(-1), length=experts)
-        made = jax.lax.ragged_dot(jax.nn.silu(jax.lax.ragged_dot(x[order // CHOSEN], up, sizes)), down, sizes)
-        return jnp.einsum("tkd,tk->td", made[jnp.argsort(order)].reshape(*numbers.shape, width), weights)
-
-    return {"einsum": einsum, "loop": loop, "ragged_dot": sorting}
-
-
-def runner(program: OnnxProgram) -> Callable[[Array], object]:
+def runner(program: OnnxProgram) -> Way:
     """Runs a program in ONNX Runtime on two threads."""
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 2, 3
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # the next way runs at once
     session = ort.InferenceSession(program.model_proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return lambda x: session.run(None, {"x": x})
+    (given,) = session.get_inputs()
+    return lambda x: session.run(None, {given.name: x})
 
 
-def compiled(function: Callable[[jax.Array], jax.Array]) -> Callable[[Array], object]:
+def compiled(function: Callable[[jax.Array], jax.Array]) -> Way:
     """Runs a function as JAX compiles it."""
     run = jax.jit(function)
     return lambda x: run(x).block_until_ready()
 
 
-def milliseconds(ways: Sequence[Callable[[Array], object]], x: Array) -> list[float]:
+def milliseconds(ways: Sequence[Way], x: Array) -> list[float]:
     """The least time of each way, all run in turns."""
     times: list[list[float]] = [[] for _ in ways]
     for way in ways:
@@ -88,37 +58,71 @@ def milliseconds(ways: Sequence[Callable[[Array], object]], x: Array) -> list[fl
     return [min(own) for own in times]
 
 
-def measure(experts: int, tokens: Sequence[int], width: int, hidden: int) -> None:
-    """Print a row for each writing and number of tokens."""
-    for name, function in writings(experts, width, hidden).items():
-        spec = [("T", width)]
-        ways = [
-            runner(to_onnx(function, spec)),
-            runner(to_onnx(function, spec, assume=["finite"])),
-            compiled(function),
-        ]
-        for count in tokens:
-            x = np.random.default_rng(count).standard_normal((count, width)).astype(np.float32)
-            all_experts, few, jit = milliseconds(ways, x)
-            print(
-                f"| {name} | {experts} | {count} | {all_experts:.2f} | {few:.2f} | {few / all_experts:.2f} | {jit:.2f} |",
-                flush=True,
-            )
+def chooses(program: OnnxProgram, experts: int) -> bool:
+    """Whether tokens are split into those of each expert."""
+    return any(node.op_type == "Split" and len(node.outputs) >= experts for node in program.model.graph)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    """What is measured: how many experts, tokens, features and hidden features."""
+
+    experts: int
+    tokens: Sequence[int]
+    width: int
+    hidden: int
+
+    def rows(self, only: str) -> Iterator[str]:
+        """The table: milliseconds of all experts, then of each form whose name contains a text what part of that it takes."""
+        columns = [f"T={count}" for count in self.tokens]
+        titles = ["writing", "default", *columns, "`finite`", *columns, *(f"int8, {c}" for c in columns)]
+        titles += [f"of `jax.jit`, {c}" for c in columns]
+        yield f"| {' | '.join(titles)} |"
+        yield f"|{'---|' * len(titles)}"
+        plain, *_ = every = forms(random_weights(self.experts, self.width, self.hidden))
+        for form in every:
+            if only in form.name:
+                yield self._row(form, plain)
+
+    def _row(self, form: Form, plain: Form) -> str:
+        parts: list[list[str]] = [[], [], [], []]
+        formed = ["", ""]
+        for count in self.tokens:
+            spec = [(count if form.needs_size else "T", self.width)]
+            default, finite = to_onnx(form.function, spec), to_onnx(form.function, spec, assume=["finite"])
+            formed = ["chosen" if chooses(one, self.experts) else "all" for one in (default, finite)]
+            programs = [to_onnx(plain.function, [("T", self.width)]), default, finite, finite.quantize("int8")]
+            x = np.random.default_rng(count).standard_normal((count, self.width)).astype(np.float32)
+            dense, *own, jit = milliseconds([*map(runner, programs), compiled(form.function)], x)
+            for part, taken in zip(parts, (*(one / dense for one in own), own[1] / jit), strict=True):
+                part.append(f"{taken:.2f}")
+        cells = [form.name, formed[0], *parts[0], formed[1], *parts[1], *parts[2], *parts[3]]
+        return f"| {' | '.join(cells)} |"
+
+
+def update(rows: Sequence[str]) -> None:
+    """Write the table to the page of the guide."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    PAGE.write_text(before + BEGIN + "\n".join([*rows, END]) + rest.partition(END)[2], encoding="utf-8")
 
 
 def main() -> None:
     """Read the options and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--experts", type=int, nargs="*", default=[8, 32, 128])
-    parser.add_argument("--tokens", type=int, nargs="*", default=[1, 8, 64, 512])
+    parser.add_argument("--experts", type=int, default=32)
+    parser.add_argument("--tokens", type=int, nargs="*", default=[1, 64])
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--hidden", type=int, default=512)
+    parser.add_argument("--only", default="", help="part of the names of forms")
+    parser.add_argument("--update", action="store_true", help="write the table to docs/guide/experts.md")
     given = parser.parse_args()
-    print(
-        "| writing | experts | tokens | without the promise | with it | ratio | jax.jit |\n|---|---|---|---|---|---|---|"
-    )
-    for experts in given.experts:
-        measure(experts, given.tokens, given.width, given.hidden)
+    rows = []
+    for row in Bench(given.experts, given.tokens, given.width, given.hidden).rows(given.only):
+        print(row, flush=True)
+        rows.append(row)
+    if given.update:
+        update(rows)
 
 
 if __name__ == "__main__":

@@ -678,6 +678,66 @@ MIXTURES = [
         dtypes=("float32",),
         excuses={"overflow of products": 1e15},
     ),
+    Formula(
+        "experts of a switch under vmap",
+        {"x": "T 128", "i": "int32 T"},
+        f"""
+        up, down = {_weights(8, 128, 512)}, {_weights(8, 512, 128)}
+        experts = [lambda row, e=e: nn.relu(row @ up[e]) * {{between:1|row[0]|2}} @ down[{{which:e|7 - e|0}}] for e in range(8)]
+        return jax.vmap(lambda row, n: lax.switch({{index:n|-n|n % 8|n * 0 + 7}}, experts, row))(x, i) {{behind:+ 0|+ x}}
+        """,
+        passes=["SelectExpertTerms"],
+        dtypes=("float32",),
+        excuses={"overflow of products": 1e15},
+    ),
+    Formula(
+        "experts in a scan",
+        {"x": "T 64"},
+        f"""
+        chosen = lax.top_k(x @ {_weights(64, 16)}, {{k:2|1|16}})[1]
+        is_chosen = (chosen[..., None] {{compare:==|!=}} jnp.arange(16)).any(-2)
+        def add(total, expert):
+            up, down, own = expert
+            made = jnp.where(own[:, None], nn.relu(x @ up) @ down, {{other:0|1|x}}) * {{scale:1|2}}
+            return total {{add:+|-|*}} made, None
+        weights = {_weights(16, 64, 128)}, {_weights(16, 128, 64)}
+        return lax.scan(add, {{start:0 * x|x|1 + 0 * x}}, (*weights, is_chosen.T), reverse={{reverse:False|True}})[0]
+        """,
+        dtypes=("float32",),
+        excuses={"overflow of products": 1e15},
+    ),
+    Formula(
+        "gathered weights of experts",
+        {"x": "T 64", "i": "int32 T 2"},
+        f"""
+        up, down = {_weights(8, 64, 512)}, {_weights(8, 512, 64)}
+        chosen = {{chosen:i % 8|i|-i|0 * i}}
+        hidden = nn.relu(jnp.einsum("td,tkdf->tkf", x, jnp.take(up, chosen, axis=0, mode={{mode:"clip"|"fill"|"wrap"}})))
+        return jnp.einsum("tkf,tkfd,tk->{{out:td|tkd|kd}}", hidden, jnp.asarray(down)[chosen], {{gates:jnp.float32(i) % 3|x[:, :2]}})
+        """,
+        dtypes=("float32",),
+        excuses={"overflow of products": 1e15},
+    ),
+    Formula(
+        "places of experts",
+        {"x": "T 128"},
+        f"""
+        gates, chosen = lax.top_k(nn.softmax(x @ {_weights(128, 8)}), {{k:2|1}})
+        flat = chosen.reshape(-1)
+        is_chosen = nn.one_hot(flat, 8, dtype=jnp.int32)
+        place = ((jnp.cumsum(is_chosen, 0) * is_chosen).max(-1) {{first:- 1|- 0|* 0}}).reshape(chosen.shape)
+        taken = nn.one_hot(chosen, 8)[..., None] * nn.one_hot(place, {{capacity:8|1|3}})[..., None, :]
+        combine = (gates[..., None, None] * taken {{more:* 1|+ 0.1|- 0.1 * taken}}).sum(1)
+        rows = jnp.einsum("tec,td->ecd", (combine {{above:> 0|>= 0|> 0.3}}).astype(x.dtype), x)
+        up, down = {_weights(8, 128, 512)}, {_weights(8, 512, 128)}
+        made = jnp.einsum("ecf,efd->ecd", nn.relu(jnp.einsum("ecd,edf->ecf", rows, up)), down)
+        return jnp.einsum("tec,ecd->td", combine, made {{behind:* 2|+ 1|* made[:, :1]}})
+        """,
+        passes=["SelectPlaces"],
+        dtypes=("float32",),
+        values=("unit",),
+        assume=("finite",),
+    ),
 ]
 
 #: All formulas.

@@ -84,6 +84,7 @@ class Formula:
       values: the random numbers that mutants of it are compared on, in turn.
       excuses: reasons of differences that are no defects, keys of the fuzzer's `REASONS`, each with the magnitude from which on
         inputs, NaN included, may make results anything.
+      assume: what is promised about all numbers when it is exported; its `values` and mutants have to keep the promise.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Formula:
     opset: int = 23
     values: Sequence[Distribution] = ("finite", "rare", "special", "wide")
     excuses: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    assume: Sequence[str] = ()
 
     @property
     def points(self) -> dict[str, list[str]]:
@@ -183,8 +185,9 @@ class Mutant:
         leaves = jax.tree.leaves(result)
         targets = tuple(Variable(f"v{i}", leaf) for i, leaf in enumerate(leaves, 1))
         options = Options(
-            situation.opset, situation.dtype == "float64", situation.optimised, situation.values, situation.order
-        )
+            situation.opset, situation.dtype == "float64", situation.optimised, situation.values, situation.order,
+            (*self.formula.assume,),
+        )  # fmt: skip
         statement = Statement(targets, call, is_tree=True)
         return Program(
             self.seed, tuple(variables), (statement,), sizes, options, prelude, (*self.formula.excuses.items(),)
@@ -193,7 +196,8 @@ class Mutant:
 
 def base(formula: Formula) -> Mutant:
     """The formula itself, in the usual situation."""
-    return Mutant(formula, {}, Situation(formula.dtypes[0], opset=formula.opset))
+    values: Distribution = "unit" if formula.assume else "finite"
+    return Mutant(formula, {}, Situation(formula.dtypes[0], opset=formula.opset, values=values))
 
 
 def single_mutants(formula: Formula) -> list[Mutant]:
@@ -269,7 +273,8 @@ def model_before_passes(mutant: Mutant) -> ModelBeforePasses:
     names = [v.name for v in program.variables]
     specs = [(v.dims, v.aval.dtype.name) for v in program.inputs]
     function = compiled(program.source(names), str(mutant))
-    return ModelBeforePasses(function, specs, opset=program.options.opset, x64=program.options.x64)
+    options = program.options
+    return ModelBeforePasses(function, specs, opset=options.opset, x64=options.x64, assume=options.assume)
 
 
 def _size(chance: random.Random) -> Size:

@@ -1,7 +1,8 @@
-"""`grouped_product`: runs of rows, each times a matrix of its own, as mixtures of experts compute them."""
+"""`grouped_product`: runs of rows, each times a matrix of its own, as mixtures of experts compute them; `sorted_groups`."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,11 +12,53 @@ from jax2onnx_graph.build.builder import GraphBuilder, Value
 from jax2onnx_graph.facts.values import constant_tensor
 from jax2onnx_graph.forms import Threshold
 
-__all__ = ["grouped_product", "split_rows"]
+__all__ = ["SortedGroups", "grouped_product", "sorted_groups", "split_rows"]
+
+
+@dataclasses.dataclass(frozen=True)
+class SortedGroups:
+    """Rows of which each belongs to a group, those of the first group first.
+
+    Attributes:
+      numbers: int64[rows], the group of each in that order.
+      order: int64[rows], the place of each before.
+      places: int64[rows], the place that each row gets.
+      lengths: int64[groups], how many rows each group has.
+    """
+
+    numbers: Value
+    order: Value
+    places: Value
+    lengths: Value
+
+
+def sorted_groups(builder: GraphBuilder, numbers: Value, groups: int) -> SortedGroups:
+    """Sort rows by group.
+
+    Args:
+      builder: writes the nodes.
+      numbers: int64[rows], the group of each row.
+      groups: how many there are; their numbers begin with 0.
+    """
+    (count,) = builder.known_dims(numbers)
+    every = builder.ints([count]) if isinstance(count, int) else builder.op.Shape(numbers)
+    by_group, order = _sorted(builder, numbers, every)
+    _, places = _sorted(builder, order, every)
+    is_of = builder.op.Equal(builder.unsqueeze(numbers, [1]), builder.ints(range(groups)))
+    lengths = builder.op.ReduceSum(builder.cast(is_of, np.int64), builder.ints([0]), keepdims=0, dims=(groups,))
+    return SortedGroups(by_group, order, places, lengths)
+
+
+def _sorted(builder: GraphBuilder, values: Value, count: Value) -> tuple[Value, Value]:
+    """Numbers in ascending order, and their places before."""
+    dims = builder.known_dims(values)
+    ordered, places = builder.op.several("TopK", values, count, outputs=2, axis=0, largest=0, sorted=1, dims=dims)
+    builder.set_dims(places, dims)
+    return ordered, places
 
 
 def split_rows(builder: GraphBuilder, rows: Value, lengths: Value, count: int, axis: int = 0) -> tuple[Value, ...]:
-    """The runs of `rows` along an axis; their dimensions are left open, since they depend on numbers.
+    """The runs of `rows` along an axis; how long they are is left open, since it depends on numbers.
 
     Args:
       builder: writes the nodes.
@@ -24,7 +67,13 @@ def split_rows(builder: GraphBuilder, rows: Value, lengths: Value, count: int, a
       count: the number of runs.
       axis: the axis of the rows.
     """
-    return builder.op.several("Split", rows, lengths, outputs=count, axis=axis)
+    runs = builder.op.several("Split", rows, lengths, outputs=count, axis=axis)
+    dims = builder.dims(rows)
+    for run in runs if dims is not None else ():
+        run.shape = ir.Shape(
+            [d if isinstance(d, int) and place != axis else None for place, d in enumerate(dims or ())]
+        )
+    return runs
 
 
 def grouped_product(builder: GraphBuilder, runs: Sequence[Value], matrices: Value, lengths: Value) -> list[Value]:
@@ -44,8 +93,12 @@ def grouped_product(builder: GraphBuilder, runs: Sequence[Value], matrices: Valu
     assert isinstance(groups, int), "the number of groups is known"
     is_constant = constant_tensor(matrices) is not None
     if is_constant or groups < builder.threshold(Threshold.GROUP_BRANCHES) or not builder.supports("Split", np.bool_):
-        return [builder.op.MatMul(run, builder.cast(_matrix(builder, matrices, group), builder.dtype(run)))
-                for group, run in enumerate(runs[:groups])]  # fmt: skip
+        products = [builder.op.MatMul(run, builder.cast(_matrix(builder, matrices, group), builder.dtype(run)))
+                    for group, run in enumerate(runs[:groups])]  # fmt: skip
+        for run, product in zip(runs, products, strict=False):
+            if run.shape is not None and isinstance(columns, int):
+                product.shape = ir.Shape([*run.shape[:-1], columns])
+        return products
     has_rows = builder.op.Greater(lengths, builder.ints([0]))
     conditions = builder.op.several("Split", has_rows, outputs=len(runs), axis=0, num_outputs=len(runs), dims=(1,))
     nothing = builder.reshape(builder.constant(np.zeros(0), like=runs[0]), (0, columns))

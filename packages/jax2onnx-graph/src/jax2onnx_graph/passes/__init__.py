@@ -15,6 +15,7 @@ from jax2onnx_graph.passes.fusion.attention.fuse_attention import FuseAttention
 from jax2onnx_graph.passes.fusion.attention.heads_as_rows import HeadsAsRows
 from jax2onnx_graph.passes.fusion.experts.select_expert_terms import SelectExpertTerms
 from jax2onnx_graph.passes.fusion.experts.select_experts import SelectExperts
+from jax2onnx_graph.passes.fusion.experts.select_places import SelectPlaces
 from jax2onnx_graph.passes.fusion.fold_batch_norm import FoldBatchNorm
 from jax2onnx_graph.passes.fusion.fuse_gelu import FuseGelu
 from jax2onnx_graph.passes.fusion.fuse_layer_norm import FuseLayerNorm
@@ -113,6 +114,7 @@ def default_passes() -> list[PassFactory]:
         RemoveDeadNodes,
         SelectExperts,
         SelectExpertTerms,
+        SelectPlaces,
         FuseAttention,
         FoldTransposes,
         FuseRotaryEmbedding,

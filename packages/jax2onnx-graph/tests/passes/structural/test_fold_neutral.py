@@ -29,3 +29,18 @@ def test_neutral_elements_vanish(rewrite, dtype, operator, expected):
 def test_a_neutral_element_that_broadcasts_stays(rewrite):
     text = "g (float[3] x) => (float[2,3] y) <float[2,1] one = {1, 1}> { a = Abs(x) y = Mul(a, one) }"
     assert rewrite(FoldNeutral(), HEAD + text) == ["Mul(Abs(x), [[1.0], [1.0]])"]
+
+
+@pytest.mark.parametrize(
+    ("indices", "axis", "expected"),
+    [
+        ("{0, 1, 2}", 1, "Neg(Abs(x))"),
+        ("{0, 1}", 0, "Neg(Abs(x))"),
+        ("{0, 2, 1}", 1, "Neg(Gather{1}(Abs(x), [0, 2, 1]))"),
+        ("{0, 1}", 1, "Neg(Gather{1}(Abs(x), [0, 1]))"),
+    ],
+)
+def test_all_elements_in_their_order_are_the_operand(rewrite, indices, axis, expected):
+    count = indices.count(",") + 1
+    text = f"g (float[2,3] x) => (float[A,B] y) <int64[{count}] i = {indices}> {{ a = Abs(x) s = Gather<axis={axis}>(a, i) y = Neg(s) }}"
+    assert rewrite(FoldNeutral(), HEAD + text) == [expected]

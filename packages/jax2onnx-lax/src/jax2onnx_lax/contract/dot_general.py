@@ -19,6 +19,7 @@ from jax2onnx_graph.facts.values import constant_tensor
 
 from jax2onnx_lax._compat import ragged_dot_general
 from jax2onnx_lax.complex._arrays import multiply_in_parts, on_arrays
+from jax2onnx_lax.contract._gathered import GatheredMatrices, gathered_product
 from jax2onnx_lax.dtypes import Dtype, is_float
 
 __all__ = ["rules"]
@@ -97,6 +98,29 @@ def dot_general_in_float16(
         return rounded(lax.dot_general(rounded(x), rounded(y), dimension_numbers)).astype(ctx.avals_out[0].dtype)
 
     return ctx.jax(product, lhs, rhs)
+
+
+@rules.lower("dot_general")
+def dot_general_of_gathered_matrices(
+    ctx: Context, lhs: Value, rhs: Value, *, dimension_numbers: lax.DotDimensionNumbers, precision: object, **_: object
+) -> Value:
+    """A product with matrices that are gathered for each row, as mixtures of experts take those of the chosen ones."""
+    if isinstance(precision, lax.DotAlgorithmPreset):
+        ctx.decline("an algorithm is asked for")
+    (contracted, batch), values, out = dimension_numbers, (lhs, rhs), ctx.avals_out[0]
+    found = [GatheredMatrices.of(ctx, value) for value in values]
+    side = 1 if found[1] is not None else 0
+    gathered, data = found[side], values[1 - side]
+    multiplied = _multiplied_in(ctx.dtype(lhs), ctx.dtype(rhs), out.dtype)
+    if gathered is None or found[1 - side] is not None or not is_float(multiplied):
+        ctx.decline("no gathered matrices")
+    pairs = [[*zip(one[1 - side], one[side], strict=True)] for one in (batch, contracted)]
+    product, labels = gathered_product(ctx, gathered, data, pairs[0], pairs[1], multiplied)
+    names = ("gathered", "data") if side == 0 else ("data", "gathered")
+    order = [labels.index(("gathered", own)) for _, own in pairs[0]]
+    for name in names:
+        order += [place for place, (of, _) in enumerate(labels) if of == name and place not in order]
+    return ctx.cast(ctx.transpose(product, order), out.dtype)
 
 
 def _is_right_if_empty(ctx: Context, op_type: str, dtype: Dtype, side: _Side) -> bool:

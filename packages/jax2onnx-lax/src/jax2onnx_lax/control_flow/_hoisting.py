@@ -14,7 +14,7 @@ from jax2onnx_core.jaxprs import is_drop_var, is_jaxpr, is_literal, is_static, o
 
 from jax2onnx_lax._compat import bind_equation
 
-__all__ = ["Hoisted", "hoist"]
+__all__ = ["Hoisted", "adds_weighted_products", "hoist"]
 
 # For larger rows, work on all steps at once is no faster than step by step: what a step saves is the call of a few
 # operators, and tensors that fit into the cache of a core no longer do.
@@ -73,6 +73,33 @@ def hoist(jaxpr: Jaxpr, num_consts: int, num_carry: int, operands: Sequence[Aval
         return _divided(split, num_consts, num_carry, operands)
     except NotImplementedError:  # of vmap
         return None
+
+
+def adds_weighted_products(jaxpr: Jaxpr, num_consts: int, num_carry: int, states: Collection[int]) -> bool:
+    """Whether all that a body does to its states is to add matrix products times something, which no state has a part in.
+
+    Args:
+      jaxpr: the body.
+      num_consts: how many of its operands are constants; they come first.
+      num_carry: how many of them are the carry.
+      states: the positions in the carry of values that change, and are no counters.
+    """
+    inner, _ = open_jaxpr(jaxpr)
+    old, new = inner.invars[num_consts : num_consts + num_carry], inner.outvars[:num_carry]
+    terms = [_terms(inner.eqns, [old[k]], [new[k]]) for k in states]
+    on_states = _dependents(inner.eqns, [old[k] for k in states])
+    return bool(terms) and all(len(one) == 1 and _are_weighted(inner.eqns, *one, on_states) for one in terms)
+
+
+def _are_weighted(equations: Sequence[Equation], term: Var, on_states: Collection[Var]) -> bool:
+    """Whether a variable is the elementwise product of a matrix product and something, and no larger than that."""
+    made_by = {var: eqn for eqn in equations for var in eqn.outvars}
+    if term in on_states or term not in made_by or made_by[term].primitive.name != "mul":
+        return False
+    found = _with_ancestors([made_by[term]], equations)
+    own, _ = _parted(equations, found)
+    largest = max((_elements(v.aval) for one in own if _multiplies_matrices(one) for v in one.outvars), default=-1)
+    return all(map(_is_batchable, own)) and _elements(term.aval) <= largest
 
 
 def _divided(split: _Split, num_consts: int, num_carry: int, operands: Sequence[Aval]) -> Hoisted:
@@ -165,7 +192,8 @@ def _split(jaxpr: Jaxpr, num_consts: int, num_carry: int) -> _Split:
     # What an effect gives may differ from iteration to iteration, as the carry does.
     effects = [v for eqn in inner.eqns if eqn.effects for v in eqn.outvars]
     on_carry, on_slices = _dependents(inner.eqns, [*carry, *effects]), _dependents(inner.eqns, slices)
-    out = _before(inner.eqns, on_carry, on_slices, slices)
+    terms = _terms(inner.eqns, carry, new_carry)
+    out = _before(inner.eqns, on_carry, on_slices, slices, terms)
     before, remaining = _parted(inner.eqns, out)
     made_before = {v for eqn in before for v in eqn.outvars}
     behind = _after(remaining, new_carry, results, {*consts, *closed_over, *slices, *made_before})
@@ -181,13 +209,25 @@ def _split(jaxpr: Jaxpr, num_consts: int, num_carry: int) -> _Split:
     )  # fmt: skip
 
 
+def _terms(equations: Sequence[Equation], carry: Sequence[Var], new_carry: Sequence[Var]) -> set[Var]:
+    """What each step adds to a value of the carry."""
+    made_by = {var: eqn for eqn in equations for var in eqn.outvars}
+    pairs = [(old, made_by.get(new)) for old, new in zip(carry, new_carry, strict=True) if not is_literal(new)]
+    adds = [(old, eqn) for old, eqn in pairs if eqn is not None and eqn.primitive.name in ("add", "add_any")]
+    return {v for old, eqn in adds if old in eqn.invars for v in eqn.invars if not is_literal(v) and v is not old}
+
+
 def _before(
-    equations: Sequence[Equation], on_carry: set[Var], on_slices: set[Var], slices: Sequence[Var]
+    equations: Sequence[Equation], on_carry: set[Var], on_slices: set[Var], slices: Sequence[Var], terms: set[Var]
 ) -> Collection[int]:
-    """The ids of the equations that are taken out before the scan."""
+    """The ids of the equations that are taken out before the scan.
+
+    What is computed of products only to be added to the carry follows them, where it is no larger.
+    """
     free = on_slices - on_carry
     products = [eqn for eqn in equations if _multiplies_matrices(eqn) and _any_in(eqn.outvars, free)]
     out = _with_ancestors(products, equations)
+    out |= _sums_of_products(equations, terms & free, out)
     ready = {*slices, *(v for eqn in equations if id(eqn) in out for v in eqn.outvars)}
     small = []
     for eqn in equations:
@@ -200,6 +240,20 @@ def _before(
         ready.update(eqn.outvars)
     out |= _with_ancestors(small, equations)
     return out - _repeating(equations, out)
+
+
+def _sums_of_products(equations: Sequence[Equation], terms: set[Var], out: Collection[int]) -> set[int]:
+    """The ids of the equations between products that are taken out and `terms` no larger than these."""
+    found = set[int]()
+    for eqn in equations:
+        if not _any_in(eqn.outvars, terms):
+            continue
+        ancestors = _with_ancestors([eqn], equations)
+        own, others = _parted([one for one in equations if id(one) in ancestors], out)
+        largest = max((_elements(v.aval) for one in own if _multiplies_matrices(one) for v in one.outvars), default=0)
+        if all(_is_batchable(one) and all(_elements(v.aval) <= largest for v in one.outvars) for one in others):
+            found |= ancestors
+    return found
 
 
 def _repeating(equations: Sequence[Equation], out: Collection[int]) -> set[int]:

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Composites, Context, Dim, Jaxpr, Replacement, Rules, Value
 from jax2onnx_core.jax_types import PyTree
-from jax2onnx_core.jaxprs import is_positive, is_static, open_jaxpr
+from jax2onnx_core.jaxprs import eval_jaxpr, is_positive, is_static, open_jaxpr, struct
 from jax2onnx_core.lowering.context import Subgraph
 from jax2onnx_core.lowering.physical import physical_type
 
 from jax2onnx_lax._compat import scan_counts
-from jax2onnx_lax.control_flow._hoisting import hoist
+from jax2onnx_lax.control_flow._hoisting import adds_weighted_products, hoist
 from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
 from jax2onnx_lax.indexing._value_bounds import value_bounds
 from jax2onnx_lax.indexing._value_facts import set_range
@@ -81,12 +81,48 @@ def scan_of_linear_states(
         ctx.decline("it has few steps")
     num_consts, num_carry = scan_counts(params, len(operands))
     known = LoopBody.analyse(jaxpr, num_consts, num_carry)
+    if adds_weighted_products(jaxpr, num_consts, num_carry, known.states):
+        ctx.decline("it adds up products, which are computed before it")
 
     def loop(ctx: Context, *operands: Value) -> Sequence[Value]:
         return scan(ctx, *operands, jaxpr=jaxpr, length=length, reverse=reverse, unroll=unroll, **params)
 
     body = ScanBody(jaxpr, num_consts, num_carry, known.invariant, known.counters, length, reverse)
     return linear_scan(ctx, loop, operands, body)
+
+
+@rules.lower("scan", physical=True)
+def scan_of_numbered_terms(
+    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, unroll: int = 1, **params: object
+) -> Sequence[Value]:
+    """A loop that adds up products, which it numbers by a counter, as a scan over the numbers: the products are computed at once."""
+    num_consts, num_carry = scan_counts(params, len(operands))
+    known = LoopBody.analyse(jaxpr, num_consts, num_carry)
+    if len(operands) != num_consts + num_carry or not known.counters:
+        ctx.decline("it has inputs, or no counter")
+    if not is_static(length) or length < _FEW_STEPS or unroll >= length:
+        ctx.decline("it has few steps")
+    if not adds_weighted_products(jaxpr, num_consts, num_carry, known.states):
+        ctx.decline("it does more than to add up products times something")
+    starts = {k: ctx.known(operands[num_consts + k]) for k in known.counters}
+    numbers = {k: np.arange(length, dtype=start.dtype) + start for k, start in starts.items() if start is not None}
+    if len(numbers) != len(starts):
+        ctx.decline("where its counter starts is not known")
+
+    def over_numbers(*values: jax.Array) -> list[jax.Array]:
+        consts, init = values[:num_consts], values[num_consts:]
+
+        def step(states: list[jax.Array], row: dict[int, jax.Array]) -> tuple[list[jax.Array], None]:
+            rest = iter(states)
+            carry = [row[k] if k in row else next(rest) for k in range(num_carry)]
+            new = eval_jaxpr(jaxpr, *consts, *carry)
+            return [new[k] for k in range(num_carry) if k not in row], None
+
+        last, _ = jax.lax.scan(step, [x for k, x in enumerate(init) if k not in numbers], numbers)
+        after = iter(last)
+        return [init[k] + length if k in numbers else next(after) for k in range(num_carry)]
+
+    return ctx.inline(jax.make_jaxpr(over_numbers)(*map(struct, ctx.avals_in)), *operands)
 
 
 @rules.lower(IN_ORDER, physical=True)

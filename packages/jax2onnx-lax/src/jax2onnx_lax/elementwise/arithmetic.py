@@ -224,8 +224,11 @@ def is_finite(ctx: Context, x: Value) -> Value:
 
 @rules.lower("select_n")
 def select_n(ctx: Context, which: Value, *cases: Value) -> Value:
-    """The case whose number is `which`; a number out of range takes the nearest case, as in XLA."""
-    if len(cases) == 1:
+    """The case whose number is `which`; a number out of range takes the nearest case, as in XLA.
+
+    Cases that are one value are that value: so `lax.switch` selects what its branches read, under `vmap`.
+    """
+    if all(case is cases[0] for case in cases):
         return cases[0]
     if is_bool(ctx.dtype(which)):
         return ctx.op.Where(which, cases[1], cases[0])

@@ -118,10 +118,12 @@ class Exported:
         specs = [(p.dims, p.aval.dtype.name) for p in parameters]
         function = compiled(source, f"program {program.seed}")
         if options.order is None:
-            self.program: OnnxProgram = to_onnx(function, specs, opset=options.opset, x64=options.x64)
+            self.program: OnnxProgram = to_onnx(
+                function, specs, opset=options.opset, x64=options.x64, assume=options.assume
+            )
             model = self.program.model
         else:
-            before = ModelBeforePasses(function, specs, opset=options.opset, x64=options.x64)
+            before = ModelBeforePasses(function, specs, opset=options.opset, x64=options.x64, assume=options.assume)
             self.program, model = before.program, before.optimised(random_order(options.order))
         self._run = self._loaded(model, optimised=options.optimised)
 

@@ -42,6 +42,7 @@ class Options:
       optimised: whether the runtime may optimise the graph.
       values: what the inputs are like.
       order: the seed of the order in which the passes run; None for the usual one.
+      assume: what is promised about all numbers, as `to_onnx` takes it.
     """
 
     opset: int | None
@@ -49,6 +50,13 @@ class Options:
     optimised: bool
     values: Distribution
     order: int | None = None
+    assume: tuple[str, ...] = ()
+
+    @property
+    def of_export(self) -> str:
+        """The options of `to_onnx`, as they are written in a call."""
+        promised = f", assume={[*self.assume]}" if self.assume else ""
+        return f"opset={self.opset}, x64={self.x64}{promised}"
 
 
 @dataclasses.dataclass(frozen=True)

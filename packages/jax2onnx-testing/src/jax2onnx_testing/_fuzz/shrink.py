@@ -74,7 +74,7 @@ def _run(options: Options, specs: str) -> str:
     """How a test runs a program."""
     model = "program.model"
     if options.order is not None:
-        before = f"ModelBeforePasses(f, [{specs}], opset={options.opset}, x64={options.x64})"
+        before = f"ModelBeforePasses(f, [{specs}], {options.of_export})"
         model = f"{before}.optimised(random_order({options.order}))"
     if not options.optimised:
         return f'program.runtime.open({model}, (), RuntimeOptions(graph_optimization_level="disabled")).run'
@@ -94,7 +94,7 @@ def as_test(finding: Finding) -> str:
         f"    with jax.enable_x64({options.x64}):",
         *(f"        {name} = {_literal(finding.values[name])}" for name in names),
         f"        [want] = jax.jit(f)({', '.join(names)})",
-        f"    program = to_onnx(f, [{specs}], opset={options.opset}, x64={options.x64})",
+        f"    program = to_onnx(f, [{specs}], {options.of_export})",
         f"    run = {_run(options, specs)}",
         f"    [got] = run(program.feeds({', '.join(names)}))",
         "    np.testing.assert_allclose(got, physical_array(want), rtol=1e-4)",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 __all__ = ["FoldNeutral"]
 
+import numpy as np
+
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.axes import axis_of
 from jax2onnx_graph.facts.operators import facts_of
-from jax2onnx_graph.facts.values import dims_of, same_dims
+from jax2onnx_graph.facts.values import dims_of, known, same_dims
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.passes.structural.fold_constants import FoldConstants
 from jax2onnx_graph.rewrite.editor import GraphEditor
@@ -19,13 +22,16 @@ class FoldNeutral(NodePass[ir.Value]):
 
     1. `x · 1` and `x / 1` are x.
     2. `x + 0` and `x - 0` are x, for integers: for floats `-0.0 + 0` is `0.0`.
+    3. `Gather(x, [0, 1, …])` of all elements along an axis is x.
     """
 
     after = (FoldConstants, EliminateCommonSubexpressions)
-    operators = frozenset({"Mul", "Div", "Add", "Sub"})
+    operators = frozenset({"Mul", "Div", "Add", "Sub", "Gather"})
 
     def match(self, node: ir.Node, editor: GraphEditor) -> ir.Value | None:
         """The operand that the result is."""
+        if node.op_type == "Gather":
+            return node.inputs[0] if _takes_all(node) else None
         facts = facts_of(node.op_type)
         if facts.neutral == 0 and is_floating(node.outputs[0]):
             return None
@@ -37,3 +43,11 @@ class FoldNeutral(NodePass[ir.Value]):
 
     def rewrite(self, node: ir.Node, match: ir.Value, editor: GraphEditor) -> None:
         editor.replace(node, match)
+
+
+def _takes_all(gather: ir.Node) -> bool:
+    """Whether a Gather takes all elements along its axis in their order."""
+    dims, indices = dims_of(gather.inputs[0]), known(gather.inputs[1])
+    if dims is None or indices is None or indices.ndim != 1:
+        return False
+    return dims[axis_of(gather, len(dims))] == indices.size and np.array_equal(indices, np.arange(indices.size))

@@ -47,7 +47,8 @@ class ImplicitBroadcast(NodePass[_Narrowed]):
        read it twice stay what they are.
     3. The same for `MatMul` and the batch dimensions of its operands.
     4. `Expand(Expand(x))` is one Expand, where `x` broadcasts to the outer shape.
-    5. Weights lose leading axes of size 1 likewise, so that runtimes can join `MatMul` with the `Add` of a bias [C].
+    5. `Where(condition, x, x)` is an Expand of `x`: so `lax.switch` selects what its branches read, under `vmap`.
+    6. Weights lose leading axes of size 1 likewise, so that runtimes can join `MatMul` with the `Add` of a bias [C].
     """
 
     operators = frozenset({"Expand", "MatMul"}) | _BROADCASTING
@@ -89,7 +90,7 @@ class ImplicitBroadcast(NodePass[_Narrowed]):
                 source = _before_broadcast(value)
                 if source is None or not _keeps_shape(node, inputs, place, source):
                     break
-                if operation(value, "Expand") is None and self._is_needed(value, source, node, inputs):
+                if operation(value, "Expand", "Where") is None and self._is_needed(value, source, node, inputs):
                     break
                 inputs[place] = source
 
@@ -131,10 +132,12 @@ def _is_view(node: ir.Node) -> bool:
 
 
 def _before_broadcast(value: ir.Value) -> ir.Value | None:
-    """The operand of the Expand, or of the view adding leading axes, that makes `value`."""
+    """The operand of the Expand or the like, or of the view adding leading axes, that makes `value`."""
     producer = value.producer()
     if producer is None or producer.domain:
         return None
+    if producer.op_type == "Where":
+        return producer.inputs[1] if producer.inputs[1] is producer.inputs[2] else None
     source = producer.inputs[0] if producer.inputs else None
     if producer.op_type == "Expand":
         return source
@@ -177,7 +180,7 @@ def _inner_operand(expand: ir.Node) -> ir.Value | None:
 
 
 def _stripped_shapes(node: ir.Node, inputs: _Inputs) -> dict[int, tuple[int, ...]]:
-    """Rule 5: place → the shape of a weight among `inputs` without leading axes of size 1."""
+    """Rule 6: place → the shape of a weight among `inputs` without leading axes of size 1."""
     found: dict[int, tuple[int, ...]] = {}
     for place, value in enumerate(inputs):
         tensor = value.const_value if value is not None and value.producer() is None else None

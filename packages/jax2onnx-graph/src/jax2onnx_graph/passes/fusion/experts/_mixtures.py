@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.axes import named_axes
+from jax2onnx_graph.facts.axes import named_axes, rank_of
 from jax2onnx_graph.facts.rows import Rows
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim, same_dims
-from jax2onnx_graph.passes.fusion.experts._roles import Roles, Sizes
+from jax2onnx_graph.passes.fusion.experts._roles import Roles, Sizes, token_count
+from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
 from jax2onnx_graph.rewrite.patterns import operation, scalar
 
-__all__ = ["Mixture", "mixtures_at"]
+__all__ = ["Mixture", "gates_by_token", "mixtures_at"]
 
 _Dims = tuple[LabelledDim, ...]
+_SCAN_AXES = ("scan_input_axes", "scan_output_axes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Mixture:
       made: what the experts make.
       roles: its axes of tokens and experts.
       sizes: how many there are.
+      start: what the sum begins with; None for zero.
     """
 
     gates: ir.Value
@@ -33,6 +36,7 @@ class Mixture:
     made: ir.Value
     roles: Roles
     sizes: Sizes
+    start: ir.Value | None = None
 
     @property
     def selects(self) -> bool:
@@ -44,7 +48,11 @@ def mixtures_at(node: ir.Node) -> list[Mixture]:
     """The ways to read a node as a sum over experts whose result has the axes of tokens in front, either operand as the gates."""
     if node.op_type == "MatMul":
         return [*_of_product(node), *_of_one_token(node)]
-    return _of_sum(node)
+    if node.op_type == "Scan":
+        return _of_scan(node)
+    rank = rank_of(node.inputs[0])
+    axes = None if rank is None else named_axes(node, rank)
+    return [] if axes is None or len(axes) != 1 else _of_sum(node.inputs[0], axes[0])
 
 
 def _of_product(node: ir.Node) -> list[Mixture]:
@@ -82,18 +90,28 @@ def _are_ones(dims: _Dims, axis: int) -> bool:
     return all(dim == 1 for place, dim in enumerate(dims) if place != axis)
 
 
-def _of_sum(node: ir.Node) -> list[Mixture]:
+def _of_sum(summed: ir.Value | None, axis: int) -> list[Mixture]:
     """The sum over the experts' axis of a product with gates, or of a Where that selects."""
-    terms = operation(node.inputs[0], "Mul", "Where")
+    terms = operation(summed, "Mul", "Where")
     dims = None if terms is None else dims_of(terms.outputs[0])
-    axes = None if dims is None else named_axes(node, len(dims))
-    if terms is None or dims is None or axes is None or len(axes) != 1:
+    if terms is None or dims is None:
         return []
     pairs = [(0, 1), (1, 0)]
     if terms.op_type == "Where":
         pairs = [(0, 1)] if scalar(terms.inputs[2]) == 0 else []
-    found = [_weighted(terms.inputs[gates], terms.inputs[made], dims, axes[0]) for gates, made in pairs]
+    found = [_weighted(terms.inputs[gates], terms.inputs[made], dims, axis) for gates, made in pairs]
     return [one for one in found if one is not None]
+
+
+def _of_scan(node: ir.Node) -> list[Mixture]:
+    """The sum that a Scan computes by adding one term in each step to what it carries."""
+    body = node.attributes["body"].as_graph()
+    if len(body.inputs) != 2 or len(body.outputs) != 1 or any(name in node.attributes for name in _SCAN_AXES):
+        return []
+    add = operation(body.outputs[0], "Add")
+    if add is None or {*add.inputs} != {*body.inputs} or not same_dims(*(dims_of(value) for value in body.inputs)):
+        return []
+    return [dataclasses.replace(one, start=node.inputs[0]) for one in _of_sum(node.inputs[1], 0)]
 
 
 def _weighted(gates: ir.Value | None, made: ir.Value | None, dims: _Dims, expert: int) -> Mixture | None:
@@ -128,3 +146,13 @@ def _mixture(
     tokens, expert = axes
     roles = Roles(tuple(Rows(axis) for axis in tokens), Rows(expert))
     return Mixture(gates, gate_axes, made, roles, Sizes(tuple(dims[axis] for axis in tokens), experts))
+
+
+def gates_by_token(at: InsertionPoint, mixture: Mixture) -> ir.Value:
+    """[tokens, experts]: the gates."""
+    dims = dims_of(mixture.gates) or ()
+    ones = [axis for axis in range(len(dims)) if axis not in mixture.gate_axes]
+    gates = at.transpose(mixture.gates, [*mixture.gate_axes, *ones])
+    tokens = token_count(mixture.sizes.tokens)
+    known = labelled((tokens, mixture.sizes.experts))
+    return at.op.Reshape(gates, at.ints([-1, mixture.sizes.experts]), dims=known)

@@ -34,12 +34,20 @@ class PairIndices:
       experts: int64[pairs], the expert of each.
       lengths: int64[experts], how many pairs each expert has.
       count: the number of pairs; without a label where it depends on numbers.
+      own_places: int64[pairs], where tokens are places of an expert: the number of each pair among all places of all experts.
     """
 
     tokens: ir.Value
     experts: ir.Value
     lengths: ir.Value
     count: LabelledDim
+    own_places: ir.Value | None = None
+
+    @property
+    def places(self) -> ir.Value:
+        """See `own_places`, for pairs that have them."""
+        assert self.own_places is not None, "a value differs by place"
+        return self.own_places
 
 
 class Pairs:
@@ -89,7 +97,9 @@ class Pairs:
     def value(self, value: ir.Value, roles: Roles) -> ir.Value:
         """The pairs of a value that differs by token or expert."""
         if value not in self._values:
-            if roles.has_tokens:
+            if roles.has_tokens and roles.expert is not None:
+                source, indices = self._places_first(value, roles), self.indices.places
+            elif roles.has_tokens:
                 source, indices = self._tokens_first(value, roles), self.indices.tokens
             else:
                 source, indices = self._experts_first(value, roles), self.indices.experts
@@ -123,6 +133,15 @@ class Pairs:
         """[experts, …]: a value with its axis of experts in front."""
         split, perm, dims = self._expert_axes(value, roles, [*self.region.others(value, roles)])
         return self.at.reshape(self.at.transpose(self.at.reshape(value, split), perm), dims)
+
+    def _places_first(self, value: ir.Value, roles: Roles) -> ir.Value:
+        """[experts · places, …]: a value that has an axis of both."""
+        others, rows = self.region.others(value, roles), roles.tokens[0]
+        assert rows is not None and roles.expert is not None
+        (places,) = self.region.sizes.tokens
+        assert isinstance(places, int), "the number of places is known"
+        moved = self.at.transpose(value, [roles.expert.axis, rows.axis, *others])
+        return self.at.reshape(moved, (self.region.sizes.experts * places, *others.values()))
 
     def _expert_axes(
         self, value: ir.Value, roles: Roles, order: Sequence[int]

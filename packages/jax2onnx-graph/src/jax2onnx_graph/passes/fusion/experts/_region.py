@@ -132,12 +132,21 @@ class Region:
     def _add_leaf(self, value: ir.Value, roles: Roles) -> None:
         dims = dims_of(value) or ()
         self.others(value, roles)
-        if roles.has_tokens:
+        if roles.has_tokens and roles.expert is not None and self._of_places(roles):
+            pass
+        elif roles.has_tokens:
             if not roles.has_all_tokens or roles.expert is not None or not self._in_order(value, roles):
                 raise Refused("tokens are in several arrangements")
         elif not all(isinstance(dim, int) for dim in dims):
             raise Refused("a weight has a size that is not known")
         self.leaves[value] = roles
+
+    @staticmethod
+    def _of_places(roles: Roles) -> bool:
+        """Whether a value differs by place and by expert, along an axis of its own each."""
+        rows = [*roles.tokens, roles.expert]
+        axes = [one.axis for one in rows if one is not None and one.is_whole]
+        return len(axes) == 2 == len({*axes})
 
     def _in_order(self, value: ir.Value, roles: Roles) -> bool:
         """Whether the axes of tokens have nothing else merged with them, and lie in order where they are merged."""

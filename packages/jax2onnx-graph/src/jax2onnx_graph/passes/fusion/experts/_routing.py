@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.build.grouped import sorted_groups
 from jax2onnx_graph.facts.values import LabelledDim, dims_of
 from jax2onnx_graph.passes.fusion.experts._pairs import PairIndices
 from jax2onnx_graph.passes.fusion.experts._sparsity import Holds, Sparsity
@@ -34,7 +35,14 @@ class Routing:
     places: ir.Value
 
 
-def route(at: InsertionPoint, gates: ir.Value, experts: int, sparsity: Sparsity, tokens: LabelledDim) -> Routing:
+def route(
+    at: InsertionPoint,
+    gates: ir.Value,
+    experts: int,
+    sparsity: Sparsity,
+    tokens: LabelledDim,
+    places: int | None = None,
+) -> Routing:
     """Sort the pairs whose gates are not zero by expert.
 
     Where a token has fewer than the others, pairs with the gate zero fill up.
@@ -45,6 +53,8 @@ def route(at: InsertionPoint, gates: ir.Value, experts: int, sparsity: Sparsity,
       experts: how many experts there are.
       sparsity: a bound on the gates of a token that are not zero.
       tokens: the number of tokens.
+      places: how many places for tokens each expert has, if gates are those of places: [tokens, experts · places]. Then the tokens
+        of pairs are places.
     """
     counts = gates
     if gates.dtype != ir.DataType.BOOL:
@@ -58,15 +68,22 @@ def route(at: InsertionPoint, gates: ir.Value, experts: int, sparsity: Sparsity,
     )
     ids.shape = chosen_gates.shape
     flat = at.op.Reshape(ids, at.ints([-1]), dims=labelled((count,)))
-    every = at.ints([count]) if isinstance(count, int) else at.op.Shape(flat)
-    by_expert, order = _sorted(at, flat, every)
-    _, places = _sorted(at, order, every)
-    is_of = at.op.Equal(at.op.Unsqueeze(flat, at.ints([1])), at.ints(range(experts)))
-    lengths = at.op.ReduceSum(at.cast(is_of, np.int64), at.ints([0]), keepdims=0, dims=(experts,))
-    each = at.constant(sparsity.bound, like=order) if is_fixed else at.op.Squeeze(chosen, at.ints([0]))
-    owners = at.op.Div(order, each)
-    pairs = PairIndices(owners, by_expert, lengths, count)
-    return Routing(at.op.GatherElements(gates, ids, axis=1, dims=rows), pairs, places)
+    if places is not None:
+        return _route_places(at, flat, experts, places, at.op.GatherElements(gates, ids, axis=1, dims=rows))
+    runs = sorted_groups(at, flat, experts)
+    each = at.constant(sparsity.bound, like=flat) if is_fixed else at.op.Squeeze(chosen, at.ints([0]))
+    owners = at.op.Div(runs.order, each)
+    pairs = PairIndices(owners, runs.numbers, runs.lengths, count)
+    return Routing(at.op.GatherElements(gates, ids, axis=1, dims=rows), pairs, runs.places)
+
+
+def _route_places(at: InsertionPoint, flat: ir.Value, experts: int, places: int, gates: ir.Value) -> Routing:
+    """The same for the numbers of places, those of the first expert first."""
+    size = at.constant(places, like=flat)
+    runs = sorted_groups(at, at.op.Div(flat, size), experts)
+    own = at.op.Gather(flat, runs.order, axis=0)
+    pairs = PairIndices(at.op.Mod(own, size), runs.numbers, runs.lengths, at.known_dims(flat)[0], own)
+    return Routing(gates, pairs, runs.places)
 
 
 def _most(at: InsertionPoint, counts: ir.Value, tokens: LabelledDim) -> ir.Value:
@@ -74,13 +91,6 @@ def _most(at: InsertionPoint, counts: ir.Value, tokens: LabelledDim) -> ir.Value
     numbers = at.op.ReduceSum(at.cast(counts, np.int64), at.ints([1]), keepdims=0)
     dims = labelled((_sum(tokens, 1),))
     return at.op.ReduceMax(at.op.Concat(at.ints([1]), numbers, axis=0, dims=dims), keepdims=1)
-
-
-def _sorted(at: InsertionPoint, values: ir.Value, count: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Numbers in ascending order, and their places before."""
-    ordered, places = at.op.several("TopK", values, count, outputs=2, axis=0, largest=0, sorted=1, dims=at.dims(values))
-    places.shape = ordered.shape
-    return ordered, places
 
 
 def _sum(dim: LabelledDim, number: int) -> LabelledDim:

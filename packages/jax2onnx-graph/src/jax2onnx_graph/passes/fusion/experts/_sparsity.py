@@ -17,7 +17,7 @@ from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.passes.fusion.experts._roles import Roles, operand_roles
 from jax2onnx_graph.rewrite.patterns import scalar
 
-__all__ = ["Holds", "Sparsity", "sparsity"]
+__all__ = ["KEEP_ZEROS", "Holds", "Sparsity", "sparsity"]
 
 _DEPTH = 48
 
@@ -66,7 +66,7 @@ def sparsity(value: ir.Value | None, rows: Rows, size: int, depth: int = _DEPTH)
     if node.domain:
         return None
     line = _Line(node, rows, size, depth - 1)
-    if facts_of(node.op_type).is_view or node.op_type in _KEEP_ZEROS:
+    if facts_of(node.op_type).is_view or node.op_type in KEEP_ZEROS:
         return line.operand(0)
     rule = _RULES.get(node.op_type)
     return None if rule is None else rule(line)
@@ -218,7 +218,7 @@ def _softmax(line: _Line) -> Sparsity | None:
 
 
 _SCATTERS = ("ScatterElements", "ScatterND")
-_KEEP_ZEROS = frozenset({"Abs", "Cast", "Identity", "Neg", "Relu", "Sqrt", "Transpose"})
+KEEP_ZEROS = frozenset({"Abs", "Cast", "Identity", "Neg", "Relu", "Sqrt", "Transpose"})
 
 _RULES: Mapping[str, Callable[[_Line], Sparsity | None]] = {
     "Add": _sum,

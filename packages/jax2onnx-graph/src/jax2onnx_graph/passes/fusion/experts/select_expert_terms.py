@@ -7,28 +7,33 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.grouped import split_rows
+from jax2onnx_graph.facts.axes import axis_of
 from jax2onnx_graph.facts.rows import Rows
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim, same_dims
 from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.passes.fusion.experts._columns import Column, column_of
+from jax2onnx_graph.passes.fusion.experts._cones import cone_of, exclusive
+from jax2onnx_graph.passes.fusion.experts._mixtures import Mixture, gates_by_token, mixtures_at
 from jax2onnx_graph.passes.fusion.experts._pairs import PairIndices, Pairs
 from jax2onnx_graph.passes.fusion.experts._region import Refused, Region
 from jax2onnx_graph.passes.fusion.experts._roles import Roles, Sizes, token_count
 from jax2onnx_graph.passes.fusion.experts._routing import ROUTING_CALLS, Routing, combined, in_shape_of, route
-from jax2onnx_graph.passes.fusion.experts._sparsity import Holds, Sparsity
+from jax2onnx_graph.passes.fusion.experts._sparsity import Holds, Sparsity, sparsity
 from jax2onnx_graph.passes.fusion.experts.select_experts import NOT_FINITE, SelectExperts
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
-from jax2onnx_graph.rewrite.patterns import is_read_once, operation, scalar
+from jax2onnx_graph.rewrite.patterns import is_read_once, operation, permutation_of, scalar
 
 __all__ = ["SelectExpertTerms"]
 
 _Dims = tuple[LabelledDim, ...]
 _FEWEST = 4  # experts
-_MOST_NODES = 64  # of an expert
+_NUMBERS = (ir.DataType.INT32, ir.DataType.INT64)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,12 +52,26 @@ class _Term:
 
 @dataclasses.dataclass(frozen=True)
 class _Chain:
-    """Terms that are added up, or of which each replaces those before it where it is selected; and what they start from."""
+    """Terms that are added up, or of which each replaces those before it where it is selected; and what they start from.
+
+    Attributes:
+      numbers: integers, the number of the expert for each token, where they select; those out of range take the nearest expert.
+      stack: the sum over an axis along which the terms without their gates lie, if it is one.
+    """
 
     terms: list[_Term]
     rest: list[ir.Value]
     replaces: bool
     nodes: list[ir.Node]
+    numbers: ir.Value | None = None
+    stack: Mixture | None = None
+
+    @property
+    def selects(self) -> bool:
+        """Whether nothing else of a term than what is selected counts."""
+        if self.stack is not None:
+            return self.stack.selects
+        return self.numbers is not None or all(term.selects for term in self.terms)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +86,9 @@ class SelectExpertTerms(NodePass[_Found]):
     """A sum of one term for each expert computes the chosen pairs of a token and an expert instead of all.
 
     1. The *terms* of a sum are what an expert makes of the tokens times its gate, or a Where that selects it; other summands stay.
-       A chain in which each Where keeps what the one before has made is a sum, too, if the experts exclude each other.
+       A chain in which each Where keeps what the one before has made is a sum, too, if the experts exclude each other; so is
+       one that compares the number of an expert with 0, 1, 2, …, as `lax.switch` does under `vmap`. What the experts make may be
+       stacked, and summed up as a mixture of `SelectExperts`.
     2. The gates are columns of an array of gates, or comparisons with the numbers of the chosen experts, whose operators prove
        that at most half of the experts count for a token. Gates of numbers need the promise that all numbers are finite.
     3. What an expert makes is computed for each token by itself, and is read by its term alone.
@@ -75,14 +96,15 @@ class SelectExpertTerms(NodePass[_Found]):
     5. It is done where the products that are saved outweigh the nodes that are added.
     """
 
-    operators = frozenset({"Add", "Where"})
+    operators = frozenset({"Add", "Where", "MatMul", "ReduceSum"})
     after = (SelectExperts,)
     forms = "A mixture of the chosen experts alone"
 
     def match(self, node: ir.Node, editor: GraphEditor) -> _Found | Declined | None:
-        if not _is_last(node):
-            return None
-        chain = _read_chain(node)
+        if node.op_type in ("MatMul", "ReduceSum"):
+            chain = _read_stack(node)
+        else:
+            chain = _read_chain(node) if _is_last(node) else None
         if chain is None:
             return None
         bound = _bound(chain.terms)
@@ -99,7 +121,7 @@ class SelectExpertTerms(NodePass[_Found]):
         calls = ROUTING_CALLS + 4 * len(chain.terms)
         if saved <= calls * editor.threshold(Threshold.OPERATOR_CALL):
             return Declined("the experts are so small that choosing them takes longer than computing all", node)
-        if not all(term.selects for term in chain.terms) and not editor.assumes(Assumption.FINITE):
+        if not chain.selects and not editor.assumes(Assumption.FINITE):
             return Declined(NOT_FINITE, node)
         return _Found(chain, regions[0].sizes, bound, regions)
 
@@ -109,14 +131,18 @@ class SelectExpertTerms(NodePass[_Found]):
         routing = route(at, _gates(at, chain, count), len(chain.terms), match.sparsity, count)
         made = _made(editor, at, match, routing)
         others = match.regions[0].others(chain.terms[0].made, _roles(match.sizes)).values()
-        tokens = range(len(match.sizes.tokens))
-        first = chain.terms[0]
-        if chain.replaces:
+        first, tokens = chain.terms[0], range(len(match.sizes.tokens))
+        if chain.stack is not None:
+            tokens = chain.stack.gate_axes[:-1]
+        if chain.numbers is not None:
+            by_token = at.op.Gather(made, routing.places, axis=0)
+            result = in_shape_of(at, by_token, node.outputs[0], chain.numbers, tokens)
+        elif chain.replaces:
             by_token = in_shape_of(at, at.op.Gather(made, routing.places, axis=0), node.outputs[0], first.gate, tokens)
             is_chosen = in_shape_of(at, routing.gates, first.gate, first.gate, tokens)
             result = at.op.Where(is_chosen, by_token, chain.rest[0], dims=at.dims(node.outputs[0]))
         else:
-            summed = combined(at, routing, made, math.prod(others), selects=first.selects)
+            summed = combined(at, routing, made, math.prod(others), selects=chain.selects)
             result = in_shape_of(at, summed, node.outputs[0], first.gate, tokens)
             for rest in chain.rest:
                 result = at.op.Add(result, rest, dims=at.dims(node.outputs[0]))
@@ -141,13 +167,15 @@ def _is_last(node: ir.Node) -> bool:
     if value.is_graph_output() or len(value.uses()) != 1:
         return True
     user, index = next(iter(value.uses()))
+    if user.op_type == "Add" and node.op_type == "Where" and scalar(node.inputs[2]) != 0:
+        return True  # the whole of a chain of replacements is a summand
     return not (user.op_type == "Add" or (user.op_type == "Where" and index == 2)) or bool(user.domain)
 
 
 def _read_chain(node: ir.Node) -> _Chain | None:
     """The terms and other summands of a sum; None where there are few terms."""
     if node.op_type == "Where" and scalar(node.inputs[2]) != 0:
-        return _read_replacements(node)
+        return _read_switch(node) or _read_replacements(node)
     summands, nodes, waiting = list[ir.Value](), list[ir.Node](), [node.outputs[0]]
     while waiting:
         value = waiting.pop()
@@ -184,6 +212,75 @@ def _read_replacements(node: ir.Node) -> _Chain | None:
         value = other
     kept = _of_one_source(terms)
     return _Chain(terms, [value], replaces=True, nodes=nodes) if len(kept) == len(terms) >= _FEWEST else None
+
+
+def _read_stack(node: ir.Node) -> _Chain | None:
+    """A sum over experts whose results are stacked along an axis of its own."""
+    for mixture in mixtures_at(node):
+        bound = sparsity(mixture.gates, Rows(mixture.gate_axes[-1]), mixture.sizes.experts)
+        made = _stacked(mixture)
+        if bound is None or len(made) != mixture.sizes.experts or len(made) < _FEWEST or not mixture.sizes.tokens:
+            continue
+        columns = [Column(mixture.gates, mixture.gate_axes[-1], number, bound) for number in range(len(made))]
+        terms = [_Term(mixture.gates, value, column, view)
+                 for (value, view), column in zip(made, columns, strict=True)]  # fmt: skip
+        return _Chain(terms, [], replaces=False, nodes=[node], stack=mixture)
+    return None
+
+
+def _stacked(mixture: Mixture) -> list[tuple[ir.Value, ir.Node]]:
+    """What each expert makes, [tokens…, features], and the view that gives it an axis of experts; empty where it is not stacked."""
+    made, perm = mixture.made, [*range(len(dims_of(mixture.made) or ()))]
+    if (moved := operation(made, "Transpose")) is not None and moved.inputs[0] is not None and is_read_once(made):
+        made, perm = moved.inputs[0], [*permutation_of(moved)]
+    stack, expert = operation(made, "Concat"), mixture.roles.expert
+    if stack is None or expert is None or not is_read_once(made) or axis_of(stack, len(perm)) != perm[expert.axis]:
+        return []
+    axis = perm[expert.axis]
+    tokens = [perm[rows.axis] - (perm[rows.axis] > axis) for rows in mixture.roles.tokens if rows is not None]
+    others = [dim for dim in (dims_of(made) or ())[len(tokens) :] if dim != 1]
+    if tokens != [*range(len(tokens))] or (perm != sorted(perm) and len(others) > 2):
+        return []  # the order of several axes of features would be another one
+    found = [_unstacked(value, axis) for value in stack.inputs]
+    return [one for one in found if one is not None]
+
+
+def _unstacked(value: ir.Value | None, axis: int) -> tuple[ir.Value, ir.Node] | None:
+    """What a view adds an axis of size 1 to, and the view; None where it is something else."""
+    view, dims = operation(value, "Unsqueeze", "Reshape"), dims_of(value)
+    source = None if view is None else view.inputs[0]
+    if view is None or source is None or dims is None or dims[axis] != 1 or not is_read_once(source):
+        return None
+    return (source, view) if same_dims(dims_of(source), (*dims[:axis], *dims[axis + 1 :])) else None
+
+
+def _read_switch(node: ir.Node) -> _Chain | None:
+    """A chain that takes the first term where a number is at most 0, else the second where it is at most 1, and so on."""
+    terms, value, nodes, numbers = list[_Term](), node.outputs[0], list[ir.Node](), None
+    dims = dims_of(value) or ()
+    while (where := operation(value, "Where")) is not None and (where is node or is_read_once(value)):
+        (condition, made, other), compared = where.inputs, operation(where.inputs[0], "LessOrEqual")
+        if compared is None or condition is None or made is None or other is None or not same_dims(dims_of(made), dims):
+            break
+        own = _before_expand(compared.inputs[0])
+        if scalar(compared.inputs[1]) != len(nodes) or own is None or numbers not in (None, own):
+            break
+        numbers = own
+        terms.append(_Term(own, made, Column(own, None, len(nodes), Sparsity(1)), where))
+        nodes.append(where)
+        value = other
+    if numbers is None or numbers.dtype not in _NUMBERS or len(terms) < _FEWEST or not same_dims(dims_of(value), dims):
+        return None
+    last = _Term(numbers, value, Column(numbers, None, len(nodes), Sparsity(1)), nodes[-1])
+    return _Chain([*terms, last], [], replaces=False, nodes=nodes, numbers=numbers)
+
+
+def _before_expand(value: ir.Value | None) -> ir.Value | None:
+    """What an Expand expands, without a change of rank."""
+    expand = operation(value, "Expand")
+    if expand is None or len(dims_of(expand.inputs[0]) or ()) != len(dims_of(value) or ()):
+        return value
+    return expand.inputs[0]
 
 
 def _term(value: ir.Value, dims: _Dims) -> _Term | None:
@@ -239,7 +336,7 @@ def _token_dims(gate: _Dims, dims: _Dims) -> _Dims | None:
 def _regions(node: ir.Node, chain: _Chain) -> list[Region] | Declined:
     """The computation of each expert."""
     dims = dims_of(node.outputs[0]) or ()
-    tokens = _token_dims(dims_of(chain.terms[0].gate) or (), dims)
+    tokens = _token_dims(dims_of(chain.terms[0].gate) or (), dims) if chain.stack is None else chain.stack.sizes.tokens
     if tokens is None:
         return Declined("the gates are not the same for all features of a token", node)
     sizes = Sizes(tokens, 1)
@@ -255,37 +352,19 @@ def _regions(node: ir.Node, chain: _Chain) -> list[Region] | Declined:
 
 
 def _own_nodes(terms: Sequence[_Term]) -> list[set[ir.Node]]:
-    """For each term the nodes whose results nothing else reads."""
-    cones = [_cone(term.made) for term in terms]
+    """For each term the nodes whose results nothing else reads, but for those that take its part of what all terms read."""
+    cones = [cone_of(term.made) for term in terms]
     counts = Counter(node for cone in cones for node in cone)
     return [
-        _exclusive({one for one in cone if counts[one] == 1}, term.node)
+        exclusive({one for one in cone if counts[one] == 1 and not _takes_part(one, counts)}, term.node)
         for cone, term in zip(cones, terms, strict=True)
     ]
 
 
-def _cone(value: ir.Value) -> set[ir.Node]:
-    """The nodes before a value, nearest first, up to a number."""
-    found, waiting = set[ir.Node](), [value]
-    for one in waiting:
-        node = one.producer()
-        if node is None or node in found or len(found) >= _MOST_NODES or node.graph is not value.graph:
-            continue
-        found.add(node)
-        waiting += [operand for operand in node.inputs if operand is not None]
-    return found
-
-
-def _exclusive(nodes: set[ir.Node], reader: ir.Node) -> set[ir.Node]:
-    """Those of the nodes that only these nodes read, and the reader."""
-    while True:
-        torn = {
-            node for node in nodes for output in node.outputs
-            if output.is_graph_output() or any(user is not reader and user not in nodes for user, _ in output.uses())
-        }  # fmt: skip
-        if not torn:
-            return nodes
-        nodes = nodes - torn
+def _takes_part(node: ir.Node, counts: Counter[ir.Node]) -> bool:
+    """Whether a node takes a part of a value that several terms are computed of."""
+    source = node.inputs[0].producer() if node.op_type == "Gather" and node.inputs[0] is not None else None
+    return source is not None and counts[source] > 1
 
 
 # -- writing ------------------------------------------------------------------------------------
@@ -293,6 +372,13 @@ def _exclusive(nodes: set[ir.Node], reader: ir.Node) -> set[ir.Node]:
 
 def _gates(at: InsertionPoint, chain: _Chain, tokens: LabelledDim) -> ir.Value:
     """[tokens, experts]: the gates."""
+    if chain.stack is not None:
+        return gates_by_token(at, chain.stack)
+    if chain.numbers is not None:
+        last = at.constant(len(chain.terms) - 1, like=chain.numbers)
+        clipped = at.op.Min(at.op.Max(chain.numbers, at.constant(0, like=last)), last)
+        flat = at.op.Reshape(at.cast(clipped, np.int64), at.ints([-1, 1]), dims=labelled((tokens, 1)))
+        return at.op.Equal(flat, at.ints(range(len(chain.terms))))
     column = labelled((tokens, 1))
     columns = [at.op.Reshape(term.gate, at.ints([-1, 1]), dims=column) for term in chain.terms]
     return at.op.Concat(*columns, axis=1, dims=labelled((tokens, len(columns))))
@@ -301,14 +387,19 @@ def _gates(at: InsertionPoint, chain: _Chain, tokens: LabelledDim) -> ir.Value:
 def _made(editor: GraphEditor, at: InsertionPoint, match: _Found, routing: Routing) -> ir.Value:
     """[pairs, …]: what each expert makes of its own tokens."""
     count, indices = len(match.regions), routing.pairs
+    readers = Counter(leaf for region in match.regions for leaf in region.leaves)
+    own_tokens: Sequence[ir.Value] = ()
+    if any(number == 1 for number in readers.values()):
+        own_tokens = split_rows(at, indices.tokens, indices.lengths, count)
     shared: dict[ir.Value, Sequence[ir.Value]] = {}
     whole = Pairs(editor, at, match.regions[0], indices)
     made = []
     for number, (term, region) in enumerate(zip(match.chain.terms, match.regions, strict=True)):
-        own = Pairs(
-            editor, at, region, PairIndices(indices.tokens, indices.experts, indices.lengths, ir.SymbolicDim(None))
-        )
+        tokens = own_tokens[number] if own_tokens else indices.tokens
+        own = Pairs(editor, at, region, PairIndices(tokens, indices.experts, indices.lengths, ir.SymbolicDim(None)))
         for leaf, roles in region.leaves.items():
+            if readers[leaf] == 1:
+                continue
             if leaf not in shared:
                 shared[leaf] = split_rows(at, whole.value(leaf, roles), indices.lengths, count)
             own.given(leaf, roles, shared[leaf][number])

@@ -8,9 +8,8 @@ import math
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.facts.rows import Rows
-from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.forms import Threshold
-from jax2onnx_graph.passes.fusion.experts._mixtures import Mixture, mixtures_at
+from jax2onnx_graph.passes.fusion.experts._mixtures import Mixture, gates_by_token, mixtures_at
 from jax2onnx_graph.passes.fusion.experts._pairs import Pairs
 from jax2onnx_graph.passes.fusion.experts._region import Refused, Region
 from jax2onnx_graph.passes.fusion.experts._roles import token_count
@@ -19,7 +18,7 @@ from jax2onnx_graph.passes.fusion.experts._sparsity import Sparsity, sparsity
 from jax2onnx_graph.passes.fusion.fuse_gelu import FuseGelu
 from jax2onnx_graph.passes.fusion.fuse_silu import FuseSilu
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
-from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
+from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
 
 __all__ = ["NOT_FINITE", "SelectExperts"]
@@ -41,8 +40,8 @@ class _Found:
 class SelectExperts(NodePass[_Found]):
     """A mixture computes the chosen pairs of a token and an expert instead of all.
 
-    1. A *mixture* is a sum over the axis of experts, by ReduceSum or MatMul, of what the experts make of tokens times gates; or of
-       a Where that selects by booleans in their place.
+    1. A *mixture* is a sum over the axis of experts, by ReduceSum, MatMul or a Scan that adds one after another, of what the experts
+       make of tokens times gates; or of a Where that selects by booleans in their place.
     2. Of the gates of a token at most half are other than zero, as the operators that make them prove: a one-hot, a scatter into
        zeros, products and sums of such. Gates of numbers leave an expert out only if what it makes is finite: the user promises it.
     3. What the experts make is computed for each token and each expert by itself, of weights that differ by expert, and is read by
@@ -51,7 +50,7 @@ class SelectExperts(NodePass[_Found]):
     5. It is done where the products that are saved outweigh the nodes that are added.
     """
 
-    operators = frozenset({"MatMul", "ReduceSum"})
+    operators = frozenset({"MatMul", "ReduceSum", "Scan"})
     after = (FuseSilu, FuseGelu, RemoveDeadNodes)
     forms = "A mixture of the chosen experts alone"
 
@@ -70,14 +69,17 @@ class SelectExperts(NodePass[_Found]):
     def rewrite(self, node: ir.Node, match: _Found, editor: GraphEditor) -> None:
         at, mixture, region = editor.before(node), match.mixture, match.region
         tokens = token_count(mixture.sizes.tokens)
-        gates = _gates(at, mixture)
+        gates = gates_by_token(at, mixture)
         routing = route(at, gates, mixture.sizes.experts, match.sparsity, tokens)
         pairs = Pairs(editor, at, region, routing.pairs)
         pairs.compute()
         made = pairs.value(mixture.made, mixture.roles)
         others = [*region.others(mixture.made, mixture.roles).values()]
         result = combined(at, routing, made, math.prod(others), selects=mixture.selects)
-        editor.replace(node, in_shape_of(at, result, node.outputs[0], mixture.gates, mixture.gate_axes[:-1]))
+        shaped = in_shape_of(at, result, node.outputs[0], mixture.gates, mixture.gate_axes[:-1])
+        if mixture.start is not None:
+            shaped = at.op.Add(mixture.start, shaped, dims=at.dims(node.outputs[0]))
+        editor.replace(node, shaped)
         for step in reversed([*region.steps.values()]):
             if not any(output.uses() or output.is_graph_output() for output in step.node.outputs):
                 editor.discard(step.node)
@@ -109,13 +111,3 @@ def _is_read_elsewhere(node: ir.Node, region: Region) -> bool:
     inside = {*region.steps, node, *(value.producer() for value in node.inputs if value is not None)}
     outputs = [output for step in region.steps.values() for output in step.node.outputs]
     return any(output.is_graph_output() or any(user not in inside for user, _ in output.uses()) for output in outputs)
-
-
-def _gates(at: InsertionPoint, mixture: Mixture) -> ir.Value:
-    """[tokens, experts]: the gates."""
-    dims = dims_of(mixture.gates) or ()
-    ones = [axis for axis in range(len(dims)) if axis not in mixture.gate_axes]
-    gates = at.transpose(mixture.gates, [*mixture.gate_axes, *ones])
-    tokens = token_count(mixture.sizes.tokens)
-    known = labelled((tokens, mixture.sizes.experts))
-    return at.op.Reshape(gates, at.ints([-1, mixture.sizes.experts]), dims=known)
