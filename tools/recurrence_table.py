@@ -57,7 +57,7 @@ def form_of(program: OnnxProgram, steps: int) -> str:
     nodes = list(program.model.graph)
     operators = {node.op_type for node in nodes}
     loops = [node for node in nodes if node.op_type in ("Scan", "Loop")]
-    lengths = [value.shape[0] for node in loops for value in node.inputs if value is not None and value.shape]
+    lengths = [value.shape[0] for node in loops for value in node.inputs[-1:] if value is not None and value.shape]
     if "LinearAttention" in operators:
         return "kernel"
     if any(length == steps for length in lengths) and steps > 1:

@@ -66,13 +66,14 @@ def fori_loop_of_symbolic_length(
 
 @rules.lower("scan", physical=True)
 def scan(
-    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, **params: object
-) -> Sequence[Value]:
+    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, divided: object = True,
+    **params: object,
+) -> Sequence[Value]:  # fmt: skip
     """The last carry, then the stacked results `[length, …]`.
 
     A scan of one iteration, or one that `unroll` asks to unroll completely, is written as its body; otherwise an ONNX
     Scan is, after what need not be computed step by step has been taken out. Scan needs an input and an iteration:
-    where these are not certain a Loop is written.
+    where these are not certain a Loop is written. Unless `divided`, all of the body stays in it.
     """
     num_consts, num_carry = scan_counts(params, len(operands))
     whole = _Scan(
@@ -85,7 +86,7 @@ def scan(
         return whole.unrolled(length)
     if not whole.xs or not is_positive(length):
         return whole.as_loop()
-    return whole.divided(num_consts)
+    return whole.divided(num_consts) if divided else whole.as_scan()
 
 
 @rules.lower("scan", physical=True)
@@ -124,13 +125,13 @@ def scan_of_indexed_rows(
 
 
 @rules.lower(IN_ORDER, physical=True)
-def scan_in_order(ctx: Context, *operands: Value, num_carry: int) -> Sequence[Value]:
+def scan_in_order(ctx: Context, *operands: Value, num_carry: int, divided: bool) -> Sequence[Value]:
     """A scan in which no linear recurrence is looked for, as it is part of the computation of one."""
     jaxpr, inputs = ctx.body
-    inner, _ = open_jaxpr(jaxpr)
+    inner, consts = open_jaxpr(jaxpr)
     (eqn,) = inner.eqns
-    values = dict(zip(inner.invars, inputs, strict=True))
-    return scan(ctx, *(values[v] for v in eqn.invars), **eqn.params)
+    values = dict(zip([*inner.constvars, *inner.invars], [*map(ctx.constant, consts), *inputs], strict=True))
+    return scan(ctx, *(values[v] for v in eqn.invars), **eqn.params, divided=divided)
 
 
 @dataclasses.dataclass(frozen=True)
