@@ -461,6 +461,13 @@ def control(session: nox.Session) -> None:
     session.run("python", str(ROOT / "tools" / "control_table.py"), *session.posargs)
 
 
+@nox.session(tags=["nightly"])
+def recurrences(session: nox.Session) -> None:
+    """Recurrences over time beside `jax.jit`, in each way of writing; writes the tables of docs/guide/recurrences.md."""
+    install_workspace(session)
+    session.run("python", str(ROOT / "tools" / "recurrence_table.py"), *session.posargs)
+
+
 # PyTorch is installed by pip, which takes a build without CUDA where one is at hand.
 RIVALS = ["torch==2.13.0", "transformers>=5.23,<6", "onnxruntime-genai==0.18.*", "onnxscript"]
 

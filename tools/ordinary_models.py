@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["control_transformer", "library_models", "ten_models"]
+__all__ = ["control_transformer", "library_models", "recurrent_models", "ten_models"]
 
 
 def ten_models() -> Mapping[str, Callable[[], Any]]:
@@ -27,6 +27,11 @@ def library_models() -> Mapping[str, Callable[[], Any]]:
     """The makers of the models in Flax Linen, by name."""
     examples = _imported("library_examples")
     return {f"Linen {name}": functools.partial(examples.bound, name) for name in examples.MODELS}
+
+
+def recurrent_models() -> Any:
+    """The module of recurrences over time."""
+    return _imported("recurrent_models")
 
 
 def _imported(module: str) -> Any:

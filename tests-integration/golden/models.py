@@ -6,6 +6,7 @@ have more than eight elements, so that their values are not in the texts.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -15,6 +16,7 @@ from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_functions import onnx_function
 from models import BiLstm, Block, ConvNorm, Double, Mlp, as_trained
+from recurrent_models import FAMILIES, Sizes, decoding, writings
 
 __all__ = ["EXPORTS"]
 
@@ -176,6 +178,20 @@ def random() -> OnnxProgram:
     return to_onnx(sample, [jax.random.key(0), ("B", 5)])
 
 
+def recurrence(name: str, writing: str, length: int | str = 40) -> OnnxProgram:
+    """A recurrence over time in a way of writing, with its state as input and result; matrices are large enough for a kernel."""
+    family = FAMILIES[name](Sizes(heads=2, features=48, channels=32, states=4))
+    function = decoding(family) if writing == "step" else writings(family)[writing]
+    dtype = jnp.complex64 if family.complex else jnp.float32
+    return to_onnx(
+        function, [tuple((shape, dtype) for shape in family.state), tuple((length, *shape) for shape in family.rows)]
+    )
+
+
+def _text_name(family: str) -> str:
+    return family.lower().replace(" ", "_").replace("-", "_")
+
+
 EXPORTS: dict[str, Callable[[], OnnxProgram]] = {
     "mlp": mlp,
     "cnn": cnn,
@@ -189,5 +205,15 @@ EXPORTS: dict[str, Callable[[], OnnxProgram]] = {
     "scan": scan,
     "eigh": eigh,
     "random": random,
+    **{
+        f"recurrence_{_text_name(name)}": functools.partial(recurrence, name, "scan")
+        for name in FAMILIES
+        if name != "LRU"
+    },
+    "recurrence_of_any_length": functools.partial(recurrence, "Gated DeltaNet", "scan", "T"),
+    "recurrence_step": functools.partial(recurrence, "Mamba 1", "step", 1),
+    "recurrence_fori_loop": functools.partial(recurrence, "RetNet", "fori_loop"),
+    "recurrence_associative_scan": functools.partial(recurrence, "HGRN", "associative_scan"),
+    "recurrence_chunked": functools.partial(recurrence, "RetNet", "chunked", 64),
 }
 """Exports by the name of their text."""

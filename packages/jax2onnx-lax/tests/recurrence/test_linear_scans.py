@@ -133,6 +133,49 @@ def test_a_state_goes_in_and_comes_out():
     np.testing.assert_allclose(state, last, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["rwkv7", "min_gru", "mamba1", "diagonal_of_complex_numbers"])
+def test_many_steps_in_segments_equal_jax(name):
+    spelling = SPELLINGS[name]
+    program = to_onnx(spelling.function, [("T", *shape) for shape in spelling.shapes])
+    for length in (512, 1025):
+        _agree(program, spelling.function, _arguments(spelling.shapes, length))
+        _agree(program, spelling.function, _arguments(spelling.shapes, length, 1, nasty=True))
+
+
+def _of_many_channels(x, dt, b, h):
+    """A step on many elements is an operation of its own, without a bound on what comes out."""
+
+    def step(h, row):
+        x, dt, b = row
+        h = jnp.exp(-jax.nn.softplus(dt))[:, None] * h + x[:, None] * b
+        return h, h.sum(1)
+
+    return lax.scan(step, h, (x, dt, b), reverse=True)
+
+
+@pytest.mark.parametrize("length", [40, 48])
+def test_a_large_state_needs_no_other_branch(length):
+    shapes = [(length, 160), (length, 160), (length, 16), (160, 16)]
+    program = to_onnx(_of_many_channels, shapes)
+    assert "If" not in _operators(program)
+    random = np.random.default_rng(0)
+    arguments = [random.normal(size=shape).astype(np.float32) for shape in shapes]
+    _agree(program, _of_many_channels, arguments)
+    arguments[1][3, :4] = np.nan, np.inf, -np.inf, 200.0
+    _agree(program, _of_many_channels, arguments)
+
+
+@pytest.mark.parametrize("name", ["gated_delta", "gated_delta_of_features", "rwkv6_with_a_bonus", "min_gru", "rwkv7"])
+def test_decays_of_zero_and_of_one_equal_jax(name):
+    """Gates far from zero give decays that are exactly 0 or 1, and products of decays that underflow."""
+    spelling = SPELLINGS[name]
+    for target in (None, _WITHOUT_KERNEL):
+        program = to_onnx(spelling.function, [(70, *shape) for shape in spelling.shapes], target=target)
+        arguments = _arguments(spelling.shapes, 70)
+        for gate in range(1 if len(arguments) == 2 else 3, len(arguments)):
+            _agree(program, spelling.function, [300 * x if i == gate else x for i, x in enumerate(arguments)])
+
+
 def test_rows_that_a_loop_with_a_counter_takes_are_taken_at_once():
     def function(x, g):
         def step(i, h):
@@ -143,6 +186,21 @@ def test_rows_that_a_loop_with_a_counter_takes_are_taken_at_once():
     program = to_onnx(function, [(50, C), (50, C)])
     assert "If" in _operators(program)
     _agree(program, function, _arguments([(C,), (C,)], 50))
+
+
+def test_rows_that_a_loop_writes_are_those_of_a_scan():
+    def function(q, k, v, state):
+        def step(t, carry):
+            s, ys = carry
+            s = 0.9 * s + k[t][:, :, None] * v[t][:, None, :]
+            return s, ys.at[t].set(jnp.einsum("hkv,hk->hv", s, q[t]))
+
+        return lax.fori_loop(0, q.shape[0], step, (state, jnp.zeros_like(v)))
+
+    for length in (37, "T"):
+        program = to_onnx(function, [(length, H, K), (length, H, K), (length, H, V), (H, K, V)])
+        assert _operators(program).count("LinearAttention") == 1
+        _agree(program, function, [*_arguments([(H, K), (H, K), (H, V)], 37), _arguments([(K, V)], H)[0]])
 
 
 def test_an_older_runtime_gets_no_kernel_that_it_lacks():

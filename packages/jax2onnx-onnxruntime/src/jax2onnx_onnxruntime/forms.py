@@ -30,6 +30,8 @@ FORMS: tuple[Mapping[Form, float], ...] = (
     {Form.SOFTMAX_LAST_AXIS: 1.0, Form.SOFTMAX: 3.2, Form.SOFTMAX_BY_FORMULA: 3.8, Form.SOFTMAX_FIRST_AXIS: 51.0},
     {Form.LOG_SOFTMAX_LAST_AXIS: 1.0, Form.LOG_SOFTMAX: 3.4, Form.LOG_SOFTMAX_BY_FORMULA: 3.5, Form.LOG_SOFTMAX_FIRST_AXIS: 27.0},
     {Form.LOG_SUM_EXP_BY_FORMULA: 1.0, Form.REDUCE_LOG_SUM_EXP: 6.3},
+    {Form.DEPTHWISE_CONV_OF_TWO_AXES: 1.0, Form.DEPTHWISE_CONV_OF_ONE_AXIS: 1.7},
+    {Form.SOFTPLUS_BY_FORMULA: 1.0, Form.SOFTPLUS: 3.8},
     {Form.HARDMAX_LAST_AXIS: 1.0, Form.HARDMAX: 2.2},
     {Form.TOP_K_LAST_AXIS: 1.0, Form.TOP_K: 1.14},
     # The 50 greatest of 151,936 elements; the others are of blocks whose maxima are not among the 50 greatest.

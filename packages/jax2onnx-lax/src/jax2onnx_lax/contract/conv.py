@@ -16,6 +16,7 @@ from jax2onnx_core import Complex, Context, Dim, Rules, Value
 from jax2onnx_core.jaxprs import Dims, is_positive, is_static
 from jax2onnx_graph.build.builder import DtypeLike
 from jax2onnx_graph.build.final_names import common_name
+from jax2onnx_graph.forms import Form
 
 from jax2onnx_lax.contract._im2col import batch_groups_as_channels, conv_by_patches
 from jax2onnx_lax.dtypes import Dtype, is_float
@@ -89,6 +90,33 @@ def conv_general_dilated(
         x = ctx.jax(batch_groups_as_channels, x, groups=batch_group_count)
     result = _convolve(ctx, op_type, x, kernel, window, groups, tuple(out.shape[i] for i in out_spec))
     return ctx.transpose(ctx.cast(result, out.dtype), [out_spec.index(i) for i in range(len(out_spec))])
+
+
+@rules.lower("conv_general_dilated")
+def depthwise_conv_of_one_axis(
+    ctx: Context, lhs: Value, rhs: Value, *, window_strides: Sequence[int], padding: Sequence[tuple[Dim, Dim]],
+    lhs_dilation: Sequence[int], rhs_dilation: Sequence[int], dimension_numbers: lax.ConvDimensionNumbers,
+    feature_group_count: int, batch_group_count: int, **_: object,
+) -> Value:  # fmt: skip
+    """One along time with a filter for each channel, as before a state space model, with a second axis of size 1, where that is faster."""
+    channels = ctx.avals_in[0].shape[dimension_numbers.lhs_spec[1]]
+    if len(window_strides) != 1 or feature_group_count < 2 or channels != feature_group_count or batch_group_count != 1:
+        ctx.decline("it is no depthwise convolution along one axis")
+    if ctx.dtype(lhs) != np.float32 or ctx.dtype(rhs) != np.float32 or lhs_dilation != (1,):
+        ctx.decline("only Conv of float32 was measured")
+    if ctx.prefers(Form.DEPTHWISE_CONV_OF_ONE_AXIS, Form.DEPTHWISE_CONV_OF_TWO_AXES) is Form.DEPTHWISE_CONV_OF_ONE_AXIS:
+        ctx.decline("one axis is as fast")
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+
+    def with_two_axes(x: Array, kernel: Array) -> Array:
+        rows, kernel = x.transpose(lhs_spec)[:, :, None], kernel.transpose(rhs_spec)[:, :, None]
+        y = lax.conv_general_dilated(
+            rows, kernel, (1, *window_strides), [(0, 0), *padding], rhs_dilation=(1, *rhs_dilation),
+            feature_group_count=feature_group_count,
+        )  # fmt: skip
+        return y[:, :, 0].transpose([out_spec.index(i) for i in range(3)])
+
+    return ctx.jax(with_two_axes, lhs, rhs)
 
 
 def _operator(ctx: Context) -> tuple[str, tuple[Dtype, Dtype]]:

@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Composites, Context, Dim, Jaxpr, Replacement, Rules, Value
 from jax2onnx_core.jax_types import PyTree
-from jax2onnx_core.jaxprs import eval_jaxpr, is_positive, is_static, open_jaxpr, struct
+from jax2onnx_core.jaxprs import eval_jaxpr, is_positive, is_static, is_symbolic_dim, open_jaxpr, struct
 from jax2onnx_core.lowering.context import Subgraph
 from jax2onnx_core.lowering.physical import physical_type
 
 from jax2onnx_lax._compat import scan_counts
 from jax2onnx_lax.control_flow._hoisting import adds_weighted_products, hoist
+from jax2onnx_lax.control_flow._indexed_rows import ScanOfRows, scan_of_rows
 from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
 from jax2onnx_lax.indexing._value_bounds import value_bounds
 from jax2onnx_lax.indexing._value_facts import set_range
@@ -48,15 +49,31 @@ def scan_of_symbolic_length(
     return Replacement(jax.lax.scan(f, init, xs, None, *args, **options))
 
 
+@composites.call("jax.lax:fori_loop", name="jax.lax.fori_loop")
+def fori_loop_of_symbolic_length(
+    lower: Dim, upper: Dim, body_fun: Callable[..., PyTree], init_val: PyTree, *args: object, **options: object
+) -> Replacement | None:
+    """JAX makes a `while` of a loop up to a symbolic dimension; the same as a scan is one that recurrences are looked for in."""
+    if not is_symbolic_dim(upper) or not isinstance(lower, int) or not is_positive(upper - lower):
+        return None
+
+    def step(carry: tuple[jax.Array, PyTree], _: jax.Array) -> tuple[tuple[jax.Array, PyTree], None]:
+        return (carry[0] + 1, body_fun(carry[0], carry[1])), None
+
+    numbers = jnp.arange(lower, upper)
+    return Replacement(jax.lax.scan(step, (jnp.asarray(lower, numbers.dtype), init_val), numbers)[0][1])
+
+
 @rules.lower("scan", physical=True)
 def scan(
-    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, **params: object
-) -> Sequence[Value]:
+    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, divided: object = True,
+    **params: object,
+) -> Sequence[Value]:  # fmt: skip
     """The last carry, then the stacked results `[length, …]`.
 
     A scan of one iteration, or one that `unroll` asks to unroll completely, is written as its body; otherwise an ONNX
     Scan is, after what need not be computed step by step has been taken out. Scan needs an input and an iteration:
-    where these are not certain a Loop is written.
+    where these are not certain a Loop is written. Unless `divided`, all of the body stays in it.
     """
     num_consts, num_carry = scan_counts(params, len(operands))
     whole = _Scan(
@@ -69,7 +86,7 @@ def scan(
         return whole.unrolled(length)
     if not whole.xs or not is_positive(length):
         return whole.as_loop()
-    return whole.divided(num_consts)
+    return whole.divided(num_consts) if divided else whole.as_scan()
 
 
 @rules.lower("scan", physical=True)
@@ -125,14 +142,32 @@ def scan_of_numbered_terms(
     return ctx.inline(jax.make_jaxpr(over_numbers)(*map(struct, ctx.avals_in)), *operands)
 
 
+@rules.lower("scan", physical=True)
+def scan_of_indexed_rows(
+    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, **params: object
+) -> Sequence[Value]:
+    """A scan whose body reads and writes rows at its counter, as `fori_loop` does, over these rows; it is tried before the others."""
+    if is_static(length) and (length < _FEW_STEPS or unroll >= length):
+        ctx.decline("it has few steps")
+    num_consts, num_carry = scan_counts(params, len(operands))
+    init = operands[num_consts : num_consts + num_carry]
+    known = {k: array for k, x in enumerate(init) if (array := ctx.known(x)) is not None}
+    starts = {k: int(x) for k, x in known.items() if not x.shape and x.dtype.kind in "iu"}
+    whole = ScanOfRows(jaxpr, num_consts, num_carry, length, reverse)
+    traced = scan_of_rows(whole, starts, [struct(aval) for aval in ctx.avals_in])
+    if traced is None:
+        ctx.decline("its body indexes no rows by a counter")
+    return ctx.inline(traced, *operands)
+
+
 @rules.lower(IN_ORDER, physical=True)
-def scan_in_order(ctx: Context, *operands: Value, num_carry: int) -> Sequence[Value]:
+def scan_in_order(ctx: Context, *operands: Value, num_carry: int, divided: bool) -> Sequence[Value]:
     """A scan in which no linear recurrence is looked for, as it is part of the computation of one."""
     jaxpr, inputs = ctx.body
-    inner, _ = open_jaxpr(jaxpr)
+    inner, consts = open_jaxpr(jaxpr)
     (eqn,) = inner.eqns
-    values = dict(zip(inner.invars, inputs, strict=True))
-    return scan(ctx, *(values[v] for v in eqn.invars), **eqn.params)
+    values = dict(zip([*inner.constvars, *inner.invars], [*map(ctx.constant, consts), *inputs], strict=True))
+    return scan(ctx, *(values[v] for v in eqn.invars), **eqn.params, divided=divided)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -118,6 +118,45 @@ def log_sigmoid(ctx: Context, x: Value) -> Value:
     return ctx.op.Neg(ctx.op.Softplus(ctx.op.Neg(x)))
 
 
+#: Of fewer elements one operator is faster than ten. A symbolic dimension counts as `_SYMBOLIC`.
+_MANY_ELEMENTS, _SYMBOLIC = 1024, 8
+
+
+@rules.lower("jax.nn.softplus")
+def softplus_by_formula(ctx: Context, x: Value) -> Value:
+    """`max(x, 0) + log(1 + e)` with `e = exp(-|x|)`, where these operators are faster on many elements.
+
+    The logarithm of `u = 1 + e` as it was rounded, corrected by the error of the sum, is accurate for small `e` as well (Goldberg,
+    What Every Computer Scientist Should Know About Floating-Point Arithmetic, 1991).
+    """
+    _require_formula_of_softplus(ctx, x)
+    return _softplus(ctx, x, x)
+
+
+@rules.lower("jax.nn.log_sigmoid")
+def log_sigmoid_by_formula(ctx: Context, x: Value) -> Value:
+    """`-softplus(-x)` in the same way."""
+    _require_formula_of_softplus(ctx, x)
+    return ctx.op.Neg(_softplus(ctx, x, ctx.op.Neg(x)))
+
+
+def _require_formula_of_softplus(ctx: Context, x: Value) -> None:
+    count = math.prod(int(dim) if is_static(dim) else _SYMBOLIC for dim in ctx.avals_in[0].shape)
+    if ctx.dtype(x) != np.float32 or count < _MANY_ELEMENTS:
+        ctx.decline("Softplus itself is fast enough")
+    if ctx.prefers(Form.SOFTPLUS, Form.SOFTPLUS_BY_FORMULA) is Form.SOFTPLUS:
+        ctx.decline("Softplus is as fast")
+
+
+def _softplus(ctx: Context, x: Value, signed: Value) -> Value:
+    """Softplus of `signed`, which is `x` or its negative."""
+    one = ctx.constant(1.0, like=x)
+    e = ctx.op.Exp(ctx.op.Neg(ctx.op.Abs(x)))
+    u = ctx.op.Add(e, one)
+    missing = ctx.op.Div(ctx.op.Sub(ctx.op.Sub(u, one), e), u)
+    return ctx.op.Add(ctx.op.Relu(signed), ctx.op.Sub(ctx.op.Log(u), missing))
+
+
 @composites.call("jax.nn:gelu", name="jax.nn.gelu", keep_under_vmap=True)
 def gelu(x: jax.Array, approximate: bool = True) -> Call | None:
     return Call(x, approximate=bool(approximate)) if is_float_array(x) else None

@@ -25,6 +25,9 @@ __all__ = ["KernelSolution"]
 class KernelSolution:
     """The states by linear attention, called once for each way in which they are read.
 
+    Attributes:
+      segment: None, as the kernel takes all steps.
+
     Args:
       form: what a step makes of the state.
       init: the first state.
@@ -34,6 +37,7 @@ class KernelSolution:
     def __init__(self, form: NormalForm, init: jax.Array, length: Dim) -> None:
         self._form, self._init, self._length = form, init, length
         self._last: jax.Array | None = None
+        self.segment: int | None = None
         self.conditions: list[jax.Array] = []
 
     @staticmethod

@@ -29,12 +29,18 @@ __all__ = ["ChunkSolution"]
 #: Steps of a chunk, where each feature of the key decays by itself and where all do alike.
 _FEATURES, _HEADS = 16, 32
 
+#: Steps that are computed at once: the arrays of more leave the caches of a processor.
+_SEGMENT = 256
+
 #: How far the logarithms of products of decays may be from zero: their exponentials and the inverses of these are far from overflow.
 _RANGE, _FINITE = 60.0, 1e4
 
 
 class ChunkSolution:
     """The states by chunks of steps.
+
+    Attributes:
+      segment: how many steps are best computed at once.
 
     Args:
       form: what a step makes of the state.
@@ -45,6 +51,7 @@ class ChunkSolution:
     def __init__(self, form: NormalForm, init: jax.Array, length: Dim) -> None:
         self._form, self._init, self._length = form, init, length
         self._solved: dict[tuple[int, int], _Chunks] = {}
+        self.segment: int | None = _SEGMENT
         self.conditions: list[jax.Array] = []
 
     def _chunks(self, key: int | None) -> _Chunks:

@@ -19,12 +19,18 @@ from jax2onnx_lax.recurrence._bounds import is_moderate
 from jax2onnx_lax.recurrence._carries import read_stack
 from jax2onnx_lax.recurrence._in_order import in_order
 from jax2onnx_lax.recurrence._normal_form import NormalForm
-from jax2onnx_lax.recurrence._values import BatchedArray, Term, Value, product
+from jax2onnx_lax.recurrence._values import BatchedArray, Term, Value, product, size_of
 
 __all__ = ["BlockwiseStates", "ElementwiseSolution"]
 
 #: Steps of a block. They are written one after another: a loop of few steps costs more than its arithmetic.
 _BLOCK = 16
+
+#: Elements of a state that are worth an operation of a single step.
+_LARGE = 2048
+
+#: Elements of all states that are computed at once, and the most steps.
+_CACHED, _LONGEST = 2**17, 512
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,6 +46,12 @@ class ElementwiseSolution:
     form: NormalForm
     init: jax.Array
     length: Dim
+
+    @property
+    def segment(self) -> int | None:
+        """How many steps are best computed at once: their arrays stay in the caches of a processor, and their operations are worth a call."""
+        size = max(1, size_of(self.form.shape))
+        return _BLOCK if size >= _LARGE else min(_LONGEST, max(_BLOCK, _CACHED // size // _BLOCK * _BLOCK))
 
     @functools.cached_property
     def after(self) -> jax.Array:

@@ -18,9 +18,10 @@ IN_ORDER = "recurrence.in_order"
 
 
 def in_order(
-    step: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]], init: PyTree, xs: PyTree, length: Dim | None = None
-) -> tuple[PyTree, PyTree]:
-    """`lax.scan(step, init, xs)`, exported step by step."""
+    step: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]], init: PyTree, xs: PyTree, length: Dim | None = None, *,
+    divided: bool = True,
+) -> tuple[PyTree, PyTree]:  # fmt: skip
+    """`lax.scan(step, init, xs)`, exported step by step; unless `divided`, what depends on `xs` alone is so, too."""
     if jax.tree_util.tree_leaves(xs):
         length = None
     elif length is None or not is_static(length):
@@ -35,5 +36,5 @@ def in_order(
     results = jax.tree_util.tree_leaves(jax.eval_shape(original))
     if len(equations) != 1 or len(equations[0].outvars) != len(results):
         raise UnsuitableError("JAX simplifies what remains of it")
-    result: tuple[PyTree, PyTree] = bind_composite(IN_ORDER, Call(*first, num_carry=count), original)
+    result: tuple[PyTree, PyTree] = bind_composite(IN_ORDER, Call(*first, num_carry=count, divided=divided), original)
     return result

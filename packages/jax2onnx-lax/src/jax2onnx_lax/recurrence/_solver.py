@@ -15,15 +15,15 @@ from jax2onnx_lax.recurrence._normal_form import NormalForm
 from jax2onnx_lax.recurrence._values import size_of
 from jax2onnx_lax.recurrence.linear_attention import is_taken
 
-__all__ = ["Solver"]
+__all__ = ["FEWEST_STEPS", "AnySolution", "Solver"]
 
 #: A step on a larger state takes as long as the loop around it. More where the step also computes products along the axes of the state.
 _MOST_ELEMENTS, _MOST_OF_PRODUCTS = 1024, 4096
 
 #: Of fewer steps the loop is faster than blocks and chunks.
-_FEWEST_STEPS = 32
+FEWEST_STEPS = 32
 
-_AnySolution = KernelSolution | ChunkSolution | ElementwiseSolution
+AnySolution = KernelSolution | ChunkSolution | ElementwiseSolution
 
 
 class Solver:
@@ -35,12 +35,7 @@ class Solver:
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        self.solved: list[_AnySolution] = []
-
-    @property
-    def least(self) -> int:
-        """The number of steps below which the loop is faster."""
-        return 0 if all(isinstance(solution, KernelSolution) for solution in self.solved) else _FEWEST_STEPS
+        self.solved: list[AnySolution] = []
 
     @property
     def conditions(self) -> list[jax.Array]:
@@ -57,7 +52,7 @@ class Solver:
         self.solved.append(solution)
         return solution
 
-    def _chosen(self, form: NormalForm, init: jax.Array, length: Dim) -> _AnySolution:
+    def _chosen(self, form: NormalForm, init: jax.Array, length: Dim) -> AnySolution:
         if init.dtype not in (jnp.float32, jnp.float64, jnp.complex64, jnp.complex128):
             raise UnsuitableError(f"its state is of {init.dtype}, in which each step rounds")
         size = size_of(form.shape)

@@ -213,7 +213,12 @@ def product(factors: Sequence[Factor], out: Sequence[Label], scale: float = 1.0,
 def _einsum(operands: Sequence[tuple[jax.Array, tuple[Label, ...]]], out: Sequence[Label]) -> jax.Array:
     """`jnp.einsum` by names of axes; products without sums are products of broadcast arrays, which cost less."""
     numbers = {label: index for index, label in enumerate(dict.fromkeys(x for _, labels in operands for x in labels))}
-    if any(label not in out for label in numbers):
+    gone = [label for label in numbers if label not in out]
+    if gone and all(set(labels) == set(numbers) for _, labels in operands):
+        # A product of matrices of one row and one column each is slower than what it is made of.
+        whole = _einsum(operands, [*out, *gone])
+        return jnp.sum(whole, tuple(range(len(out), whole.ndim)))
+    if gone:
         flat = [part for array, labels in operands for part in (array, [numbers[label] for label in labels])]
         return jnp.einsum(*flat, [numbers[label] for label in out])
     return functools.reduce(jnp.multiply, [_aligned(array, labels, out) for array, labels in operands])

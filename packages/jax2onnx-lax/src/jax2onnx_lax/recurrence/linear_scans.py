@@ -9,12 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Context, Dim, Jaxpr, Value
-from jax2onnx_core.jaxprs import is_static, struct
+from jax2onnx_core.jaxprs import is_static, open_jaxpr, struct
 from jax2onnx_core.lowering.physical import physical_type
 
 from jax2onnx_lax._compat import inconclusive_dimension_error
 from jax2onnx_lax.recurrence._errors import UnsuitableError
-from jax2onnx_lax.recurrence._solver import Solver
+from jax2onnx_lax.recurrence._in_order import in_order
+from jax2onnx_lax.recurrence._solver import FEWEST_STEPS, AnySolution, Solver
 from jax2onnx_lax.recurrence._system import ScanOperands, System
 from jax2onnx_lax.reduce._branches import branch
 
@@ -91,25 +92,11 @@ class _Task:
 
     def traced(self, body: ScanBody) -> _Traced:
         """The other form; declines where it would not be faster, or not the same."""
-        first, count = body.num_consts, body.num_carry
-        nonnegative = [self._is_nonnegative(value) for value in self.operands[:first]]
-        solver = Solver(self.ctx)
-        conditions: list[jax.Array] = []
-
-        def compute(*arrays: jax.Array) -> list[jax.Array]:
-            rows = [jnp.flip(x, 0) if body.reverse else x for x in arrays[first + count :]]
-            consts, init = arrays[:first], arrays[first : first + count]
-            given = ScanOperands(consts, nonnegative, init, rows, body.length, body.invariant, body.counters)
-            system = System(body.jaxpr, given, solver)
-            if not system.linear:
-                raise UnsuitableError("no value that its steps hand on is linear in itself")
-            results = system.results()
-            conditions.extend([*solver.conditions, *system.conditions])
-            stacks = [jnp.flip(y, 0) if body.reverse else y for y in results[count:]]
-            return [*results[:count], *stacks, *([jnp.all(jnp.stack(conditions))] if conditions else [])]
-
+        steps = _Steps(self.ctx, body, [self._is_nonnegative(x) for x in self.operands[: body.num_consts]])
+        avals = list(map(struct, self.ctx.avals_in))
         try:
-            traced = jax.make_jaxpr(compute)(*map(struct, self.ctx.avals_in))
+            whole = jax.make_jaxpr(steps.all_at_once)(*avals)
+            chosen = steps.divided(avals) or whole
         except UnsuitableError as reason:
             self.ctx.decline(str(reason))
         except inconclusive_dimension_error:
@@ -118,9 +105,9 @@ class _Task:
             self.ctx.decline(
                 f"JAX does not compute all of its steps at once ({next(iter(str(error).splitlines()), '')})"
             )
-        if not solver.solved:
+        if not steps.solved:
             self.ctx.decline("no value that its steps hand on is computed faster in another form")
-        return _Traced(traced, bool(conditions), solver.least)
+        return _Traced(chosen, len(open_jaxpr(chosen)[0].outvars) > len(self.ctx.avals_out), steps.least)
 
     def _is_nonnegative(self, value: Value) -> bool:
         known = self.ctx.known(value)
@@ -143,3 +130,113 @@ class _Task:
     def _looped(self, ctx: Context) -> Sequence[Value]:
         results = self.loop(ctx, *self.operands)
         return [ctx.with_dims(y, physical_type(a)[1]) for y, a in zip(results, ctx.avals_out, strict=True)]
+
+
+class _Steps:
+    """The steps of a scan in another form.
+
+    Attributes:
+      solved: the states of the last trace, as they are computed.
+    """
+
+    def __init__(self, ctx: Context, body: ScanBody, nonnegative: Sequence[bool]) -> None:
+        self._ctx, self._body, self._nonnegative = ctx, body, nonnegative
+        self.solved: Sequence[AnySolution] = ()
+
+    @property
+    def least(self) -> int:
+        """The number of steps below which the loop is faster."""
+        return 0 if all(solution.segment is None for solution in self.solved) else FEWEST_STEPS
+
+    @property
+    def segment(self) -> int | None:
+        """How many steps are best computed at once; None for all of them."""
+        sizes = [solution.segment for solution in self.solved]
+        return min((size for size in sizes if size is not None), default=None) if None not in sizes else None
+
+    def all_at_once(self, *arrays: jax.Array) -> list[jax.Array]:
+        """The results, and whether they are those of the scan where that is not certain."""
+        consts, init, rows = self._parted(arrays)
+        results, safe = self._computed(consts, init, rows, self._body.length)
+        return self._ordered(results, safe)
+
+    def divided(self, avals: Sequence[jax.ShapeDtypeStruct]) -> Jaxpr | None:
+        """The same, traced for segments of steps; None if there are not several of them, or JAX hands on values around them."""
+        size, length = self.segment, self._body.length
+        if size is None or (is_static(length) and length < 2 * size):
+            return None
+        try:
+            return jax.make_jaxpr(self.in_segments(size))(*avals)
+        except UnsuitableError:
+            return None
+
+    def in_segments(self, size: int) -> Callable[..., list[jax.Array]]:
+        """The same, `size` steps after another: what they compute stays in the caches of the processor."""
+        length, count = self._body.length, self._body.num_carry
+        segments = length // size if is_static(length) else (length - 1) // size
+
+        kept = [k for k in range(count) if k not in self._body.invariant]
+
+        def compute(*arrays: jax.Array) -> list[jax.Array]:
+            consts, init, rows = self._parted(arrays)
+            parts = [x[: segments * size].reshape(segments, size, *x.shape[1:]) for x in rows]
+            guarded = self._is_guarded_of(size, consts, init, parts)
+
+            def across(carry: list[jax.Array], part: list[jax.Array]) -> tuple[list[jax.Array], list[jax.Array]]:
+                state = list(init)
+                for k, x in zip(kept, carry, strict=False):
+                    state[k] = x
+                results, safe = self._computed(consts, state, part, size)
+                # A condition is handed on instead of stacked: there may be no segment.
+                both = [carry[-1] & x for x in safe]
+                return [*(results[k] for k in kept), *both], results[count:]
+
+            first = [*(init[k] for k in kept), *([jnp.asarray(True)] if guarded else [])]
+            last, stacks = in_order(across, first, parts, divided=False)
+            state = list(init)
+            for k, x in zip(kept, last, strict=False):
+                state[k] = x
+            safe, rest = last[len(kept) :], length - segments * size
+            whole = [y.reshape(segments * size, *y.shape[2:]) for y in stacks]
+            if is_static(rest) and rest == 0:
+                return self._ordered([*state, *whole], safe)
+            results, more = self._computed(consts, state, [x[segments * size :] for x in rows], rest)
+            whole = [jnp.concatenate(pair) for pair in zip(whole, results[count:], strict=True)]
+            return self._ordered([*results[:count], *whole], [*safe, *more])
+
+        return compute
+
+    def _is_guarded_of(
+        self, size: int, consts: Sequence[jax.Array], init: Sequence[jax.Array], parts: Sequence[jax.Array]
+    ) -> bool:
+        """Whether the results of a segment may not be those of the scan."""
+        rows = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in parts]
+        return bool(jax.eval_shape(lambda rows: self._computed(consts, init, rows, size)[1], rows))
+
+    def _parted(
+        self, arrays: Sequence[jax.Array]
+    ) -> tuple[Sequence[jax.Array], Sequence[jax.Array], Sequence[jax.Array]]:
+        """The constants, the first carry, and the rows in the order of the steps."""
+        first, count = self._body.num_consts, self._body.num_carry
+        rows = [jnp.flip(x, 0) if self._body.reverse else x for x in arrays[first + count :]]
+        return arrays[:first], arrays[first : first + count], rows
+
+    def _computed(
+        self, consts: Sequence[jax.Array], init: Sequence[jax.Array], rows: Sequence[jax.Array], length: Dim
+    ) -> tuple[list[jax.Array], list[jax.Array]]:
+        """The results of steps, and whether they are those of the scan, if that is not certain."""
+        body, solver = self._body, Solver(self._ctx)
+        given = ScanOperands(consts, self._nonnegative, init, rows, length, body.invariant, body.counters)
+        system = System(body.jaxpr, given, solver)
+        if not system.linear:
+            raise UnsuitableError("no value that its steps hand on is linear in itself")
+        results = system.results()
+        conditions = [*solver.conditions, *system.conditions]
+        self.solved = solver.solved
+        return results, [jnp.all(jnp.stack(conditions))] if conditions else []
+
+    def _ordered(self, results: Sequence[jax.Array], safe: Sequence[jax.Array]) -> list[jax.Array]:
+        """The results with the last step first where the scan is reversed, then whether all of them are safe."""
+        count = self._body.num_carry
+        stacks = [jnp.flip(y, 0) if self._body.reverse else y for y in results[count:]]
+        return [*results[:count], *stacks, *([jnp.all(jnp.stack(safe))] if len(safe) > 1 else safe)]
