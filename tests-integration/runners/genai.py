@@ -177,11 +177,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rivals", type=Path, help="the folder of rival_decoders.py")
     parser.add_argument("--tokens", type=int, default=200)
+    parser.add_argument("--keep-speeds", action="store_true", help="keep the speeds of the page, on a busy machine")
     options = parser.parse_args()
     rows = [row for make in DECODERS for row in compared(make(), options.tokens)]
-    if options.rivals is not None:
+    keep_speeds = options.keep_speeds or options.rivals is None
+    if not keep_speeds:
         rows += timed(options.rivals)
-    write_rows("onnxruntime-genai", rows)
+    write_rows("onnxruntime-genai", rows, keep_speeds=keep_speeds)
 
 
 if __name__ == "__main__":
