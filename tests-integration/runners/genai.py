@@ -21,9 +21,12 @@ from typing import Any
 
 import numpy as np
 import onnxruntime_genai as genai
+from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
-from jax2onnx_genai import write
+from jax2onnx_genai import write, write_speech
 from jax2onnx_runtime.quantization import Mode
+from speech_models import BEGIN, FRAMES, LENGTH, MELS, Whisper, bundle, continued
+from speech_models import END as END_OF_SPEECH
 from table import Row
 from table import write as write_rows
 from tunix_decoders import CAPACITY, DECODERS, PAD, WORDS, Decoder
@@ -103,6 +106,38 @@ def compared(decoder: Decoder, count: int) -> Iterator[Row]:
         yield Row(f"{decoder.name}, {precision}", RUNNER, f"{equal} of {total} tokens {what}{several}")
 
 
+def speech(count: int) -> Iterator[Row]:
+    """A row for each way in which an encoder of speech hands over what it found, two sounds at once."""
+    model, prompts = Whisper(nnx.Rngs(0)), [[BEGIN, 5, 7], [BEGIN, 9, 3]]
+    sounds = np.random.default_rng(0).standard_normal((2, MELS, FRAMES), dtype=np.float32)
+    expected = continued(model, sounds, prompts, count)
+    for hidden, what in ((False, "keys and values"), (True, "hidden states")):
+        with tempfile.TemporaryDirectory() as parent:
+            folder = Path(parent) / "folder"
+            write_speech(
+                bundle(model, hidden=hidden), folder, eos=END_OF_SPEECH, bos=BEGIN, pad=PAD, context_length=LENGTH
+            )
+            found = spoken(folder, sounds, prompts, count)
+        equal = sum(shared(a, b) for a, b in zip(found, expected, strict=True))
+        title = f"like Whisper (NNX), the decoder gets {what}, float32"
+        yield Row(title, RUNNER, f"{equal} of {sum(map(len, expected))} tokens of JAX, 2 sounds")
+
+
+def spoken(folder: Path, sounds: np.ndarray, prompts: Sequence[Sequence[int]], count: int) -> list[list[int]]:
+    """The greedy continuations of prompts of one length for the features of sounds."""
+    model, inputs = genai.Model(str(folder)), genai.NamedTensors()
+    parameters, length = genai.GeneratorParams(model), len(prompts[0]) + count
+    # No text ends before its length, so that all tokens are compared.
+    parameters.set_search_options(max_length=length, min_length=length, do_sample=False, batch_size=len(prompts))
+    generator = genai.Generator(model, parameters)
+    inputs["audio_features"] = sounds
+    generator.set_inputs(inputs)
+    generator.append_tokens(np.array(prompts, np.int32))
+    while not generator.is_done():
+        generator.generate_next_token()
+    return [[int(token) for token in generator.get_sequence(i)][-count:] for i in range(len(prompts))]
+
+
 # -- times ----------------------------------------------------------------------------------------
 
 
@@ -180,6 +215,7 @@ def main() -> None:
     parser.add_argument("--keep-speeds", action="store_true", help="keep the speeds of the page, on a busy machine")
     options = parser.parse_args()
     rows = [row for make in DECODERS for row in compared(make(), options.tokens)]
+    rows += speech(60)
     keep_speeds = options.keep_speeds or options.rivals is None
     if not keep_speeds:
         rows += timed(options.rivals)

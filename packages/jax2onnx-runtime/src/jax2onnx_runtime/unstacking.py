@@ -51,12 +51,12 @@ class Unstacked:
     stacks: Mapping[str, Stack]
 
 
-def unstacked(model: ir.Model, among: Collection[str] | None = None) -> Unstacked | None:
+def unstacked(model: ir.Model, among: Collection[str] | None = None, *, growing: bool = False) -> Unstacked | None:
     """A copy of a model in which stacked states are states of their own; None where there are none.
 
     A state is taken apart along an axis if
 
-    1. the axis has a known number of entries, and the state does not grow;
+    1. the axis has a known number of entries, and the state does not grow, or `growing` states are taken apart, too;
     2. all nodes that read it take its shape, or single entries along the axis, at constant places: by Gather, or by Split or Slice
        with the axis of size 1 taken away;
     3. its new value is the Concat, along that axis, of as many values with the axis put in.
@@ -66,16 +66,18 @@ def unstacked(model: ir.Model, among: Collection[str] | None = None) -> Unstacke
     Args:
       model: the model, which stays as it is.
       among: the states that may be taken apart; all by default.
+      growing: whether states that grow are taken apart.
     """
     chosen = [pair for pair in read_states(model) if among is None or pair.input in among]
-    if not any(_level(*_values(model.graph, pair)) for pair in chosen if pair.grows is None):
+    chosen = [pair for pair in chosen if growing or pair.grows is None]
+    if not any(_level(*_values(model.graph, pair)) for pair in chosen):
         return None
     copy = model.clone()
     stacks, pairs = {}, []
     for pair in read_states(copy):
         part: Part = pair.input
-        if pair.grows is None and pair in chosen:
-            part, found = _taken_apart(copy.graph, *_values(copy.graph, pair))
+        if pair in chosen:
+            part, found = _taken_apart(copy.graph, *_values(copy.graph, pair), pair.grows)
             pairs += found
         else:
             pairs.append(pair)
@@ -171,14 +173,14 @@ def _squeezed(values: Sequence[tuple[ir.Value, int]], axis: int) -> list[tuple[i
     return found
 
 
-def _taken_apart(graph: ir.Graph, before: ir.Value, after: ir.Value) -> tuple[Part, list[StatePair]]:
+def _taken_apart(graph: ir.Graph, before: ir.Value, after: ir.Value, grows: int | None) -> tuple[Part, list[StatePair]]:
     """The states that a state becomes, and their pairs."""
     level = _level(before, after)
     old, new = str(before.name), str(after.name)
     taken = {value.name for node in graph for value in node.outputs} | {value.name for value in graph.inputs}
     count = 0 if level is None else len(level.entries)
     if level is None or any(f"{name}.{i}" in taken for name in (old, new) for i in range(count)):
-        return old, [StatePair(old, new)]
+        return old, [StatePair(old, new, grows)]
     inputs = [_input(before, i, level.axis) for i in range(count)]
     place = graph.inputs.index(before)
     graph.inputs[place : place + 1] = inputs
@@ -191,7 +193,8 @@ def _taken_apart(graph: ir.Graph, before: ir.Value, after: ir.Value) -> tuple[Pa
     outputs = [_output(graph, value, f"{new}.{i}", values[:i]) for i, value in enumerate(values)]
     place = graph.outputs.index(after)
     graph.outputs[place : place + 1] = outputs
-    found = [_taken_apart(graph, *pair) for pair in zip(inputs, outputs, strict=True)]
+    rest = None if grows is None else grows - int(level.axis < grows)
+    found = [_taken_apart(graph, *pair, rest) for pair in zip(inputs, outputs, strict=True)]
     return Stack(level.axis, tuple(part for part, _ in found)), [pair for _, pairs in found for pair in pairs]
 
 
