@@ -107,6 +107,28 @@ def test_fewer_bits(folder):
     assert Runner(folder).texts(PROMPTS[:1], 8) == [text]
 
 
+def test_weights_of_four_bits_and_half_precision(folder):
+    write(written_decoders.grown(), folder, quantize="int4", dtype="float16", **TOKENS)
+    graph = onnx.load(folder / "model.onnx").graph
+    types = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    products = [node for node in graph.node if node.op_type == "MatMulNBits"]
+    assert [types[node.input[2]] for node in products] == [onnx.TensorProto.FLOAT16] * 5
+    assert Runner(folder).types["past_key_values.0.key"] == "tensor(float16)"
+    found = Runner(folder).texts(PROMPTS[:1], 8)
+    write(written_decoders.grown(), folder.with_name("int4"), quantize="int4", **TOKENS)
+    assert found == Runner(folder.with_name("int4")).texts(PROMPTS[:1], 8)
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+@pytest.mark.parametrize("by_loop", [False, True])
+def test_caches_of_all_layers_in_one_array(by_loop, is_written, folder):
+    write(written_decoders.stacked(by_loop=by_loop, is_written=is_written), folder, **TOKENS)
+    assert Runner(folder).model["decoder"]["num_hidden_layers"] == 2
+    assert ("Scan" in operators(folder)) == by_loop
+    assert ("Split" in operators(folder)) == by_loop
+    assert Runner(folder).texts(PROMPTS, 20) == [reference(prompt, 20) for prompt in PROMPTS]
+
+
 def test_a_program_in_fewer_bits_can_be_written_too(folder):
     write(written_decoders.grown().quantize("float16"), folder, **TOKENS)
     assert Runner(folder).texts(PROMPTS, 8) == [reference(prompt, 8) for prompt in PROMPTS]
