@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
@@ -12,7 +12,7 @@ from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim
 from jax2onnx_graph.metadata import LAYOUTS_KEY, SYMBOLS_KEY, StatePair, read_states
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.passes import optimise
-from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import given_inputs
 from jax2onnx_runtime.bundles.links import Link
@@ -41,9 +41,9 @@ class Crossing:
       features: the features of a head, or of the hidden states.
     """
 
-    inputs: dict[str, str]
-    outputs: dict[str, str]
-    perms: dict[str, Sequence[int]]
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    perms: Mapping[str, Sequence[int]]
     layers: int
     heads: int
     features: int
@@ -184,4 +184,4 @@ def _no_hidden_states(editor: GraphEditor, features: ir.Value) -> ir.Value:
     assert features.dtype is not None, "the inputs of a finished model have types"
     at, batch = editor.after(features), (dims_of(features) or ())[0]
     sizes = at.op.Concat(at.op.Shape(features, start=0, end=1), at.ints([_PLACES, 1]), axis=0)
-    return at.op.Expand(at.constant(0, features.dtype.numpy()), sizes, dims=[batch, _PLACES, 1])
+    return at.op.Expand(at.constant(0, features.dtype.numpy()), sizes, dims=labelled([batch, _PLACES, 1]))

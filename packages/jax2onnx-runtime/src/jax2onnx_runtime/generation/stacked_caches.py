@@ -8,7 +8,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.metadata import StatePair, read_states, write_states
 from jax2onnx_graph.opsets import opset_of
-from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.targets import Target
 
 from jax2onnx_runtime.unstacking import unstacked
@@ -55,7 +55,7 @@ def _separated(editor: GraphEditor, pair: StatePair) -> Iterator[StatePair]:
     place = graph.inputs.index(before)
     graph.inputs[place : place + 1] = inputs
     at = editor.after(before)
-    joined = at.op.Concat(*(at.unsqueeze(value, [axis]) for value in inputs), axis=axis, dims=dims)
+    joined = at.op.Concat(*(at.unsqueeze(value, [axis]) for value in inputs), axis=axis, dims=labelled(dims))
     editor.replace_value(before, joined)
     behind = editor.after(after)
     sizes = behind.ints([1] * count)
