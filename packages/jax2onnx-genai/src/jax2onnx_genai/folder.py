@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jax2onnx_graph.options import check_flag
 from jax2onnx_runtime.folders import ExportedProgram, FolderOption, complete_folder
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def write(
     program: ExportedProgram, folder: str | os.PathLike[str], *, tokenizer: str | os.PathLike[str] | None = None,
     eos: int | Sequence[int] | None = None, bos: int | None = None, pad: int | None = None, context_length: int | None = None,
     quantize: Mode | None = None, dtype: str | None = None, roles: Roles | None = None, external_data: bool | None = None,
+    last_logits: bool = False,
 ) -> list[Path]:  # fmt: skip
     """Write a folder that onnxruntime-genai runs: the model, its configuration, and the files of the tokenizer.
 
@@ -45,6 +47,8 @@ def write(
       dtype: "float16" for weights, caches and logits in half precision.
       roles: which inputs and outputs are the tokens, positions, mask and logits, where their names do not tell.
       external_data: whether the weights go to a file beside the model; by default by their size.
+      last_logits: whether a prompt gets the logits of its last token alone, which takes less time and memory; the runner's speculative
+        decoding needs all.
 
     Returns:
       The files.
@@ -61,10 +65,12 @@ def write(
     from jax2onnx_genai._configuration import configuration
     from jax2onnx_genai._grouped_queries import group_queries
     from jax2onnx_genai._in_place import check_in_place
+    from jax2onnx_genai._last_logits import keep_last_logits
     from jax2onnx_genai._options import HALF, check_dtype, checked_length, in_fewer_bits, special_tokens
     from jax2onnx_genai._tokenizer import TokenizerFiles
 
     check_dtype(dtype)
+    check_flag("last_logits", last_logits)
     portable = program.portable()
     model = with_separate_caches(portable.model, portable.target)
     is_half = not {quantize, dtype}.isdisjoint(HALF)
@@ -73,6 +79,8 @@ def write(
     decoder = decoder_interface(model, decoder_signature(model, roles), portable.target, fuse=fuse)
     if decoder.is_shared:
         check_in_place(decoder.model)
+    if last_logits:
+        keep_last_logits(decoder, portable.target)
     files = None if tokenizer is None else TokenizerFiles.of(Path(tokenizer), decoder.vocabulary)
     tokens = special_tokens(files, eos, bos, pad, decoder.vocabulary)
     length = checked_length(context_length, files, decoder.capacity)
@@ -99,6 +107,7 @@ class GenaiWriter:
         FolderOption("context_length", int, "The most tokens of a prompt and its continuation."),
         FolderOption("dtype", str, "The type of weights and caches.", choices=("float32", "float16")),
         FolderOption("quantize", str, "The model in fewer bits: int4, int8."),
+        FolderOption("last_logits", bool, "Logits of the last token of a prompt alone."),
     )
 
     def write(self, program: ExportedProgram, folder: str | os.PathLike[str], **options: Any) -> list[Path]:
