@@ -36,12 +36,10 @@ class Attention(nnx.Module):
 
 
 class Layer(nnx.Module):
-    """A layer of the encoder, or of the decoder, which attends to what the encoder found, too."""
+    """A layer of the encoder."""
 
-    def __init__(self, rngs: nnx.Rngs, *, crosses: bool) -> None:
+    def __init__(self, rngs: nnx.Rngs) -> None:
         self.attention, self.attention_norm = Attention(rngs), nnx.LayerNorm(WIDTH, rngs=rngs)
-        self.cross = Attention(rngs) if crosses else None
-        self.cross_norm = nnx.LayerNorm(WIDTH, rngs=rngs) if crosses else None
         self.norm, self.up = nnx.LayerNorm(WIDTH, rngs=rngs), nnx.Linear(WIDTH, 4 * WIDTH, rngs=rngs)
         self.down = nnx.Linear(4 * WIDTH, WIDTH, rngs=rngs)
 
@@ -50,14 +48,22 @@ class Layer(nnx.Module):
         return x + self.down(nnx.gelu(self.up(self.norm(x)), approximate=False))
 
 
+class CrossLayer(Layer):
+    """A layer of the decoder, which attends to what the encoder found, too."""
+
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        super().__init__(rngs)
+        self.cross, self.cross_norm = Attention(rngs), nnx.LayerNorm(WIDTH, rngs=rngs)
+
+
 class Whisper(nnx.Module):
     """The encoder of sound and the decoder of text."""
 
     def __init__(self, rngs: nnx.Rngs) -> None:
         self.first = nnx.Conv(MELS, WIDTH, (3,), padding=1, rngs=rngs)
         self.second = nnx.Conv(WIDTH, WIDTH, (3,), strides=2, padding=1, rngs=rngs)
-        self.encoder = nnx.List([Layer(rngs, crosses=False) for _ in range(LAYERS)])
-        self.decoder = nnx.List([Layer(rngs, crosses=True) for _ in range(LAYERS)])
+        self.encoder = nnx.List([Layer(rngs) for _ in range(LAYERS)])
+        self.decoder = nnx.List([CrossLayer(rngs) for _ in range(LAYERS)])
         self.encoder_norm, self.decoder_norm = nnx.LayerNorm(WIDTH, rngs=rngs), nnx.LayerNorm(WIDTH, rngs=rngs)
         # Large enough, and the head no transposed table, so that greedy texts do not repeat one word.
         drawn = nnx.initializers.normal(1.0)
