@@ -220,7 +220,8 @@ def ray(session: nox.Session) -> None:
 
 # What each script of tests-integration/runners needs besides the packages of this repository.
 RUNNERS = {
-    "genai": ["onnxruntime-genai==0.18.*", "google-tunix"],
+    "genai": ["onnxruntime-genai==0.18.*", "google-tunix>=0.1.7", "qwix>=0.1.8"],
+    "samplers": ["google-tunix>=0.1.7"],
     "transformersjs": ["tokenizers>=0.21"],
     "optimum_onnx": ["optimum-onnx[onnxruntime]>=0.1", "pillow", "torchvision"],
 }
@@ -234,7 +235,8 @@ def runners(session: nox.Session, runner: str) -> None:
     if runner == "transformersjs":
         npm_packages(session, TRANSFORMERS_JS, "--ignore-scripts")  # of which one fetches what only GPUs need
         npm_packages(session, BROWSER)
-    install_workspace(session, *RUNNERS[runner])
+    # Without EXAMPLES, whose versions are others than tunix takes.
+    install(session, *editable(), "onnxruntime>=1.24", *RUNNERS[runner])
     # The models of onnxruntime-genai's builder, where `rivals` has written them.
     rivals = session.cache_dir / "rivals"
     options = [f"--rivals={rivals}"] if runner == "genai" and rivals.exists() else []

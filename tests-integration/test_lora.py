@@ -242,3 +242,85 @@ def test_a_function_without_adapters_says_how_to_choose() -> None:
 def test_a_type_of_variables_that_means_nothing() -> None:
     with pytest.raises(errors.OptionError, match="means no weight that the program uses"):
         to_onnx(decoder(4, 1), [("B", WIDTH), ("B", WIDTH)]).with_adapters(nnx.Cache)
+
+
+# Layers in a loop, whose weights are stacked.
+
+
+class Layers(nnx.Module):
+    """Three layers as one, with matrices [3, …], which a loop goes through; the adapter's random numbers are of a seed."""
+
+    def __init__(self, rank: int, seed: int) -> None:
+        @nnx.split_rngs(splits=3)
+        @nnx.vmap(in_axes=(0,), out_axes=0)
+        def made(rngs: nnx.Rngs) -> nnx.LoRALinear:
+            return nnx.LoRALinear(16, 16, lora_rank=rank, rngs=rngs)
+
+        self.layers = made(nnx.Rngs(0))
+        rng = np.random.default_rng(seed)
+        drawn = jax.tree_util.tree_map(lambda x: jnp.asarray(rng.normal(size=x.shape) / 4, x.dtype), matrices(self))
+        nnx.update(self, drawn)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        @nnx.scan(in_axes=(nnx.Carry, 0), out_axes=nnx.Carry)
+        def through(x: jax.Array, layer: nnx.LoRALinear) -> jax.Array:
+            return jnp.tanh(layer(x))
+
+        return jnp.asarray(through(x, self.layers))
+
+
+STACKED = ("layers.lora.lora_a", "layers.lora.lora_b")
+
+
+@pytest.fixture(scope="module")
+def looped() -> OnnxProgram:
+    return to_onnx(Layers(4, seed=1), [("B", "T", 16)])
+
+
+@pytest.mark.parametrize("choice", [(nnx.LoRAParam,), ("*.lora_b",), ()])
+def test_adapters_of_layers_in_a_loop(choice: tuple[Any, ...], looped: OnnxProgram, tmp_path: Path) -> None:
+    program = looped.with_adapters(*choice)
+    (pair,) = program.adapters.pairs
+    assert (pair.a, pair.b, pair.axes) == (*STACKED, {STACKED[0]: 2, STACKED[1]: 1})
+    assert program.verify() < 1e-5
+    x = np.random.default_rng(0).normal(size=(2, 5, 16)).astype(np.float32)
+    for rank in (1, 7):
+        other = Layers(rank, seed=rank)
+        path = program.adapters.save(tmp_path / f"{rank}.onnx_adapter", matrices(other))
+        np.testing.assert_allclose(program.adapters.use(path)(x), other(jnp.asarray(x)), atol=1e-5)
+    bare = Layers(4, seed=1)
+    nnx.update(bare, jax.tree_util.tree_map(jnp.zeros_like, matrices(bare)))
+    np.testing.assert_allclose(program(x), bare(jnp.asarray(x)), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "reason"),
+    [
+        ((2, 16, 3), (2, 3, 16), r"lora_a is float32\[2, 16, 3\], the model takes \[3, 16, R\]"),
+        ((16, 3), (3, 16), r"lora_b is float32\[3, 16\], the model takes \[3, R, 16\]"),
+        ((3, 16, 3), (3, 2, 16), r"lora_a has rank 3, layers.lora.lora_b has rank 2"),
+        ((3, 8, 3), (3, 3, 16), r"lora_a is float32\[3, 8, 3\]"),
+    ],
+)
+def test_an_adapter_of_another_base_is_refused(a: Any, b: Any, reason: str, looped: OnnxProgram) -> None:
+    given = {name: np.ones(shape, np.float32) for name, shape in zip(STACKED, (a, b), strict=True)}
+    with pytest.raises(errors.WeightsError, match=reason):
+        looped.with_adapters().adapters.use(given)
+
+
+def test_matrices_of_all_layers_that_something_else_reads_are_none_of_an_adapter() -> None:
+    weights = {"w": jnp.ones((3, 8, 8)), "a": jnp.ones((3, 8, 2)), "b": jnp.ones((3, 2, 8))}
+
+    def through(x: jax.Array, layer: jax.Array) -> tuple[jax.Array, jax.Array]:
+        y, _ = jax.lax.scan(lambda x, p: (x @ p["w"] + x @ p["a"] @ p["b"], None), x, weights)
+        return y, weights["a"][layer]
+
+    with pytest.raises(
+        errors.OptionError, match=r"weights\.a is no matrix of an adapter.* reads the matrices of all layers at once"
+    ):
+        to_onnx(through, [("B", 8), ((), "int32")]).with_adapters("weights.a")
+
+
+def test_adapters_in_a_loop_are_not_merged(looped: OnnxProgram) -> None:
+    with pytest.raises(errors.OptionError, match="it is used in a loop or a branch"):
+        looped.merge_adapters()

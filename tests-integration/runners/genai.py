@@ -19,14 +19,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import onnxruntime_genai as genai
+from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
-from jax2onnx_genai import write
+from jax2onnx_genai import write, write_speech
 from jax2onnx_runtime.quantization import Mode
+from speech_models import BEGIN, FRAMES, LENGTH, MELS, Whisper, bundle, continued
+from speech_models import END as END_OF_SPEECH
 from table import Row
 from table import write as write_rows
-from tunix_decoders import CAPACITY, DECODERS, PAD, WORDS, Decoder
+from tunix_decoders import CAPACITY, DECODERS, PAD, WORDS, Decoder, adapted, qwen
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
@@ -38,12 +42,16 @@ PRECISIONS: dict[str, dict[str, Any]] = {"float32": {}, "float16": {"dtype": "fl
 STEPS, ROUNDS, PROMPT = 60, 3, 256
 
 
-def texts(folder: Path, prompts: Sequence[Sequence[int]], count: int) -> list[list[int]]:
+def texts(folder: Path, prompts: Sequence[Sequence[int]], count: int, adapter: Path | None = None) -> list[list[int]]:
     """The greedy continuations of prompts by onnxruntime-genai, the shorter ones filled up at the right."""
     model, width = genai.Model(str(folder)), max(map(len, prompts))
     parameters = genai.GeneratorParams(model)
     parameters.set_search_options(max_length=width + count, do_sample=False, batch_size=len(prompts))
     generator = genai.Generator(model, parameters)
+    if adapter is not None:
+        adapters = genai.Adapters(model)
+        adapters.load(str(adapter), "adapter")
+        generator.set_active_adapter(adapters, "adapter")
     padded = np.array([[*prompt, *[PAD] * (width - len(prompt))] for prompt in prompts], np.int32)
     generator.append_tokens(padded if len(prompts) > 1 else padded[0])
     while not generator.is_done():
@@ -101,6 +109,58 @@ def compared(decoder: Decoder, count: int) -> Iterator[Row]:
         number, total = len(found), sum(map(len, expected))
         several = f", {number} texts of different lengths" if number > 1 else ""
         yield Row(f"{decoder.name}, {precision}", RUNNER, f"{equal} of {total} tokens {what}{several}")
+
+
+def with_adapters(count: int) -> Iterator[Row]:
+    """A row for a folder with LoRA adapters of two ranks, read by the runner from files, and without one."""
+    exported = adapted(qwen(), 4)
+    program, prompt = exported.program().with_adapters(nnx.LoRAParam), PROMPTS[0]
+    found, expected = [], []
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent) / "folder"
+        write(program, folder, eos=END, pad=PAD, context_length=CAPACITY)
+        for decoder in (qwen(), exported, adapted(qwen(), 7)):
+            weights = nnx.state(decoder.module, nnx.LoRAParam)
+            file = Path(parent) / "adapter.onnx_adapter" if jax.tree.leaves(weights) else None
+            if file is not None:
+                program.adapters.save(file, weights, rename=lambda name: name.removeprefix("self.module."))
+            found.append(ended(texts(folder, [prompt], count, file)[0]))
+            expected.append(ended(decoder.continued(prompt, count)))
+    equal = sum(shared(a, b) for a, b in zip(found, expected, strict=True))
+    title = "Qwen 3 (tunix), without and with LoRA adapters of rank 4 and 7 (qwix), float32"
+    yield Row(title, RUNNER, f"{equal} of {sum(map(len, expected))} tokens of JAX")
+
+
+def speech(count: int) -> Iterator[Row]:
+    """A row for each way in which an encoder of speech hands over what it found, two sounds at once."""
+    model, prompts = Whisper(nnx.Rngs(0)), [[BEGIN, 5, 7], [BEGIN, 9, 3]]
+    sounds = np.random.default_rng(0).standard_normal((2, MELS, FRAMES), dtype=np.float32)
+    expected = continued(model, sounds, prompts, count)
+    for hidden, what in ((False, "keys and values"), (True, "hidden states")):
+        with tempfile.TemporaryDirectory() as parent:
+            folder = Path(parent) / "folder"
+            write_speech(
+                bundle(model, hidden=hidden), folder, eos=END_OF_SPEECH, bos=BEGIN, pad=PAD, context_length=LENGTH
+            )
+            found = spoken(folder, sounds, prompts, count)
+        equal = sum(shared(a, b) for a, b in zip(found, expected, strict=True))
+        title = f"like Whisper (NNX), the decoder gets {what}, float32"
+        yield Row(title, RUNNER, f"{equal} of {sum(map(len, expected))} tokens of JAX, 2 sounds")
+
+
+def spoken(folder: Path, sounds: np.ndarray, prompts: Sequence[Sequence[int]], count: int) -> list[list[int]]:
+    """The greedy continuations of prompts of one length for the features of sounds."""
+    model, inputs = genai.Model(str(folder)), genai.NamedTensors()
+    parameters, length = genai.GeneratorParams(model), len(prompts[0]) + count
+    # No text ends before its length, so that all tokens are compared.
+    parameters.set_search_options(max_length=length, min_length=length, do_sample=False, batch_size=len(prompts))
+    generator = genai.Generator(model, parameters)
+    inputs["audio_features"] = sounds
+    generator.set_inputs(inputs)
+    generator.append_tokens(np.array(prompts, np.int32))
+    while not generator.is_done():
+        generator.generate_next_token()
+    return [[int(token) for token in generator.get_sequence(i)][-count:] for i in range(len(prompts))]
 
 
 # -- times ----------------------------------------------------------------------------------------
@@ -177,11 +237,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rivals", type=Path, help="the folder of rival_decoders.py")
     parser.add_argument("--tokens", type=int, default=200)
+    parser.add_argument("--keep-speeds", action="store_true", help="keep the speeds of the page, on a busy machine")
     options = parser.parse_args()
     rows = [row for make in DECODERS for row in compared(make(), options.tokens)]
-    if options.rivals is not None:
+    rows += [*with_adapters(options.tokens), *speech(60)]
+    keep_speeds = options.keep_speeds or options.rivals is None
+    if not keep_speeds:
         rows += timed(options.rivals)
-    write_rows("onnxruntime-genai", rows)
+    write_rows("onnxruntime-genai", rows, keep_speeds=keep_speeds)
 
 
 if __name__ == "__main__":

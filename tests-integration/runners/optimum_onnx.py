@@ -72,11 +72,13 @@ def generated(folder: str, given: Any) -> tuple[np.ndarray, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=400, help="of the decoder's training")
+    parser.add_argument("--keep-speeds", action="store_true", help="keep the speeds of the page, on a busy machine")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
-        write("Optimum", list(rows(directory, build(directory, steps=options.steps))))
+        made = list(rows(directory, build(directory, steps=options.steps)))
+        write("Optimum", made, keep_speeds=options.keep_speeds)
 
 
 if __name__ == "__main__":

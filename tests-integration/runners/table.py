@@ -32,19 +32,36 @@ class Row:
         return f"| {self.model} | {self.runner} | {self.equal} | {self.speed} |"
 
 
-def write(runner: str, rows: Sequence[Row]) -> None:
+def write(runner: str, rows: Sequence[Row], *, keep_speeds: bool = False) -> None:
     """Print the rows, and write them into the page in the place of the older ones of the same runner.
 
     Args:
       runner: the beginning of the rows' `runner`, its name without a version.
       rows: the rows.
+      keep_speeds: whether the page keeps the speeds that it has, also those of models that are not among the rows.
     """
-    lines = [str(row) for row in rows]
-    print("\n".join(lines))
+    print("\n".join(map(str, rows)))
     before, _, below = PAGE.read_text().partition(_HEAD)
     table, blank, after = below.partition("\n\n")
-    others = [line for line in table.splitlines() if line and not line.split("|")[2].strip().startswith(runner)]
-    ordered = sorted(
-        [*others, *lines], key=lambda line: line.split("|")[2].casefold()
-    )  # keeps the order within a runner
+    lines_of = {_key(line): line for line in table.splitlines() if line}
+    others = [line for (of, _), line in lines_of.items() if not of.startswith(runner)]
+    kept: list[str] = []
+    if keep_speeds:
+        own = {key: line for key, line in lines_of.items() if key[0].startswith(runner)}
+        rows = [dataclasses.replace(row, speed=_speed(own.get((row.runner, row.model), ""))) for row in rows]
+        made = {row.model for row in rows}
+        kept = [line for (_, model), line in own.items() if model not in made]
+    lines = [*others, *map(str, rows), *kept]
+    ordered = sorted(lines, key=lambda line: _key(line)[0].casefold())  # keeps the order within a runner
     PAGE.write_text(before + _HEAD + "\n".join(ordered) + ("\n" if not after else blank) + after)
+
+
+def _key(line: str) -> tuple[str, str]:
+    """The runner and the model of a line of the table."""
+    model, runner = (cell.strip() for cell in line.split("|")[1:3])
+    return runner, model
+
+
+def _speed(line: str) -> str:
+    """The speed in a line of the table, "" for no line."""
+    return line.split("|")[4].strip() if line else ""

@@ -66,6 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=400, help="of the decoder's training")
     parser.add_argument("--folder", type=Path, help="where the models go, by default into a temporary folder")
+    parser.add_argument("--keep-speeds", action="store_true", help="keep the speeds of the page, on a busy machine")
     options = parser.parse_args()
     if shutil.which("node") is None or not (HERE / "node_modules").is_dir():
         sys.exit(f"Node.js or the packages of {HERE} are missing: npm ci --ignore-scripts --prefix {HERE}")
@@ -82,7 +83,7 @@ def main() -> None:
             )
         else:
             rows += run("chromium", directory, examples)
-        write("transformers.js", rows)
+        write("transformers.js", rows, keep_speeds=options.keep_speeds)
 
 
 if __name__ == "__main__":

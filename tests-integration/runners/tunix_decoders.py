@@ -12,7 +12,7 @@ import numpy as np
 from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
 
-__all__ = ["CAPACITY", "DECODERS", "PAD", "WORDS", "Decoder"]
+__all__ = ["CAPACITY", "DECODERS", "PAD", "WORDS", "Decoder", "adapted", "qwen"]
 
 LAYERS, WORDS, WIDTH, HEADS, KEY_HEADS, FEATURES, WINDOW = 2, 512, 64, 4, 2, 16, 24
 CAPACITY, PAD = 320, 0
@@ -59,12 +59,13 @@ class Decoder:
         shape = (1, CAPACITY, KEY_HEADS, FEATURES)
         empty = {"k": jnp.zeros(shape), "v": jnp.zeros(shape), "end_index": jnp.zeros((1,), jnp.int32)}
         cache: Any = {f"layer_{i}": empty for i in range(LAYERS)}
-        step = jax.jit(lambda *given: self.module(*given))
+        # Modules of qwix write attributes when they are called.
+        step = nnx.jit(lambda module, *given: module(*given))
         text, tokens = list[int](), np.array([prompt], np.int32)
         for start in [0, *range(len(prompt), len(prompt) + count - 1)]:
             positions = start + np.arange(tokens.shape[1], dtype=np.int32)
             mask = np.arange(CAPACITY) <= positions[:, None]
-            logits, cache = step(tokens, positions[None], cache, mask[None])
+            logits, cache = step(self.module, tokens, positions[None], cache, mask[None])
             tokens = np.array(logits[:, -1:]).argmax(-1).astype(np.int32)
             text.append(int(tokens[0, 0]))
         return text
@@ -106,6 +107,22 @@ def gemma() -> Decoder:
 
     config = ModelConfig(**SIZES, num_embed=WORDS, sliding_window_size=WINDOW, param_dtype=jnp.float32)
     return Decoder("Gemma 3 (tunix), one token at a time", drawn(Gemma3(config, rngs=nnx.Rngs(0))), 1)
+
+
+def adapted(decoder: Decoder, rank: int) -> Decoder:
+    """The decoder with LoRA adapters that qwix put in, of random numbers."""
+    import qwix
+
+    where = ".*(q_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
+    ids = np.zeros((1, 3), np.int32)
+    lora = qwix.LoraProvider(module_path=where, rank=rank, alpha=2.0 * rank)
+    module = qwix.apply_lora_to_model(
+        decoder.module, lora, ids, ids, None, np.ones((1, 3, 3), np.bool_), rngs=nnx.Rngs(0)
+    )
+    rng = np.random.default_rng(rank)
+    state = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=x.shape) / 4, x.dtype), nnx.state(module, nnx.LoRAParam))
+    nnx.update(module, state)
+    return dataclasses.replace(decoder, module=module)
 
 
 DECODERS: Sequence[Callable[[], Decoder]] = (qwen, llama, gemma)

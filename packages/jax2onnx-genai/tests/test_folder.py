@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 import written_decoders
 from jax2onnx_core import to_onnx
@@ -105,6 +107,80 @@ def test_fewer_bits(folder):
         past, tokens = past + count, logits[:, -1:].argmax(-1).astype(np.int32)
         text.append(int(tokens[0, 0]))
     assert Runner(folder).texts(PROMPTS[:1], 8) == [text]
+
+
+def test_weights_of_four_bits_and_half_precision(folder):
+    write(written_decoders.grown(), folder, quantize="int4", dtype="float16", **TOKENS)
+    graph = onnx.load(folder / "model.onnx").graph
+    types = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    products = [node for node in graph.node if node.op_type == "MatMulNBits"]
+    assert [types[node.input[2]] for node in products] == [onnx.TensorProto.FLOAT16] * 5
+    assert Runner(folder).types["past_key_values.0.key"] == "tensor(float16)"
+    found = Runner(folder).texts(PROMPTS[:1], 8)
+    write(written_decoders.grown(), folder.with_name("int4"), quantize="int4", **TOKENS)
+    assert found == Runner(folder.with_name("int4")).texts(PROMPTS[:1], 8)
+
+
+@pytest.mark.parametrize("name", [*WITH_PADDING, "grown_heads_first", "written_without_mask"])
+@pytest.mark.parametrize("options", [{}, {"dtype": "float16"}])
+def test_logits_of_the_last_tokens_alone(name, options, folder):
+    write(vars(written_decoders)[name](), folder, last_logits=True, **options, **TOKENS)
+    model = onnx.load(folder / "model.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    assert [d.dim_param or d.dim_value for d in model.graph.output[0].type.tensor_type.shape.dim] == ["B", 1, 40]
+    prompts = PROMPTS if name in WITH_PADDING else PROMPTS[:1]
+    assert Runner(folder).texts(prompts, 8) == [reference(prompt, 8) for prompt in prompts]
+
+
+TABLE = np.random.default_rng(0).standard_normal((12, 8)).astype(np.float32)
+# Logits of hidden states [B, T, 8], and how many operators take the row of the last token alone.
+HEADS = {
+    "a table of words": lambda x: x @ TABLE.T,
+    "a table with a bias": lambda x: x @ TABLE.T + jnp.arange(12.0),
+    "limited logits": lambda x: 30 * jnp.tanh((x @ TABLE.T) / 30),
+    "a product by itself": lambda x: jnp.einsum("btd,vd->btv", x, TABLE),
+    "probabilities": lambda x: jax.nn.log_softmax(x @ TABLE.T),
+    "logits of several tokens": lambda x: jnp.cumsum(x @ TABLE.T, axis=1),
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_the_last_token_is_taken_before_what_computes_its_logits(name, folder):
+    def step(tokens, keys, values):
+        x = jnp.asarray(TABLE)[tokens]
+        new = x.reshape(*tokens.shape, 2, 4)
+        return HEADS[name](x), jnp.concatenate([keys, new], 1), jnp.concatenate([values, new], 1)
+
+    kept = ("B", "S", 2, 4)
+    program = to_onnx(step, [(("B", "T"), "int32"), kept, kept], states={1: 1, 2: 2}, constraints=["S >= 0"])
+    write(program, folder, last_logits=True, **{**TOKENS, "eos": 1})
+    model = onnx.load(folder / "model.onnx")
+    order = [node.op_type for node in model.graph.node]
+    if name not in ("probabilities", "logits of several tokens"):
+        product = next(op for op in order if op in ("MatMul", "Gemm"))
+        assert order.index("GatherND") < order.index(product)
+    tokens = np.array([[3, 5, 2], [7, 0, 0]], np.int32)
+    mask = np.array([[1, 1, 1], [1, 0, 0]], np.int32)
+    empty = np.zeros((2, 2, 0, 4), np.float32)
+    feeds = {
+        "input_ids": tokens,
+        "attention_mask": mask,
+        "past_key_values.0.key": empty,
+        "past_key_values.0.value": empty,
+    }
+    (found,) = ort.InferenceSession(folder / "model.onnx").run(["logits"], feeds)
+    whole = np.asarray(HEADS[name](jnp.asarray(TABLE)[tokens]))
+    np.testing.assert_allclose(found, np.stack([whole[0, 2:3], whole[1, :1]]), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+@pytest.mark.parametrize("by_loop", [False, True])
+def test_caches_of_all_layers_in_one_array(by_loop, is_written, folder):
+    write(written_decoders.stacked(by_loop=by_loop, is_written=is_written), folder, **TOKENS)
+    assert Runner(folder).model["decoder"]["num_hidden_layers"] == 2
+    assert ("Scan" in operators(folder)) == by_loop
+    assert ("Split" in operators(folder)) == by_loop
+    assert Runner(folder).texts(PROMPTS, 20) == [reference(prompt, 20) for prompt in PROMPTS]
 
 
 def test_a_program_in_fewer_bits_can_be_written_too(folder):
@@ -269,6 +345,7 @@ def test_a_folder_without_a_tokenizer_is_an_error(folder, tmp_path):
         ({"context_length": None}, "context_length: give the most tokens"),
         ({"context_length": 0}, "context_length is a number of tokens, not 0"),
         ({"dtype": "float8"}, "dtype is 'float16'"),
+        ({"last_logits": "yes"}, "last_logits"),
         ({"quantize": "int3"}, "There is no mode 'int3'"),
         ({"roles": {"tokens": "none"}}, "tokens = 'none'"),
     ],

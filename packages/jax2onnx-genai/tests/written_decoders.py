@@ -200,6 +200,56 @@ def one_token() -> Any:
     return written().specialize(T=1)
 
 
+def _by_loop(
+    tokens: jax.Array, positions: jax.Array, mask: jax.Array, caches: Any, extend: Any
+) -> tuple[jax.Array, Any]:
+    """As `decoded`, by a `lax.scan` over weights and caches of all layers."""
+    layers, outs, table, head = WEIGHTS
+    stacked = jax.tree.map(
+        lambda *x: jnp.stack(x), *[{**layer, "out": o} for layer, o in zip(layers, outs, strict=True)]
+    )
+
+    def body(x: jax.Array, given: Any) -> Any:
+        layer, cache = given
+        h = x / jnp.sqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6)
+        query, key, value = (jnp.einsum("btd,dnh->btnh", h, layer[name]) for name in ("query", "key", "value"))
+        new = {"key": extend(cache["key"], rotated(key, positions)), "value": extend(cache["value"], value)}
+        y = jax.nn.dot_product_attention(rotated(query, positions), new["key"], new["value"], mask=mask)
+        return x + y.reshape(*tokens.shape, -1) @ layer["out"], new
+
+    x, kept = jax.lax.scan(body, table[tokens], (stacked, caches))
+    return x @ head, kept
+
+
+@functools.cache
+def stacked(*, by_loop: bool, is_written: bool) -> Any:
+    """Caches of all layers in one array: [L, B, S, K, H] that grow, or [L, B, C, K, H] that are written at a place.
+
+    Args:
+      by_loop: whether a `lax.scan` goes through the layers, or they take and give entries of the array.
+      is_written: whether the caches have a capacity.
+    """
+
+    def step(tokens, positions, mask, cache, place):
+        def extend(old, x):
+            if is_written:
+                return jax.lax.dynamic_update_slice(old, x, (0, place, 0, 0))
+            return jnp.concatenate([old, x], 1)
+
+        if by_loop:
+            logits, new = _by_loop(tokens, positions, mask, cache, extend)
+        else:
+            layers = [{name: x[i] for name, x in cache.items()} for i in range(LAYERS)]
+            logits, kept = decoded(tokens, positions, mask, layers, extend)
+            new = {name: jnp.stack([layer[name] for layer in kept]) for name in cache}
+        return {"logits": logits, "cache": new, "place": place + tokens.shape[1]}
+
+    length, keys, constraint = ("C", "C", "C >= T") if is_written else ("S", "S + T", "S >= 0")
+    kept, tokens = (LAYERS, "B", length, KEY_HEADS, FEATURES), (("B", "T"), "int32")
+    inputs = [tokens, tokens, (("B", 1, "T", keys), "bool"), {"key": kept, "value": kept}, ((), "int32")]
+    return to_onnx(step, inputs, constraints=[constraint], states={"cache": "cache", "place": "place"})
+
+
 # -- the runner ---------------------------------------------------------------------------------------
 
 

@@ -10,18 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.options import check_flag
 from jax2onnx_runtime.folders import ExportedProgram, FolderOption, complete_folder
 
 if TYPE_CHECKING:
     from jax2onnx_runtime.generation.signature import Roles
     from jax2onnx_runtime.quantization import Mode
 
-    from jax2onnx_genai._tokenizer import SpecialTokens, TokenizerFiles
-
 __all__ = ["GenaiWriter", "write", "writer"]
 
-_HALF = ("float16", "bfloat16")
 _MODEL, _CONFIGURATION = "model.onnx", "genai_config.json"
 
 
@@ -29,6 +26,7 @@ def write(
     program: ExportedProgram, folder: str | os.PathLike[str], *, tokenizer: str | os.PathLike[str] | None = None,
     eos: int | Sequence[int] | None = None, bos: int | None = None, pad: int | None = None, context_length: int | None = None,
     quantize: Mode | None = None, dtype: str | None = None, roles: Roles | None = None, external_data: bool | None = None,
+    last_logits: bool = False,
 ) -> list[Path]:  # fmt: skip
     """Write a folder that onnxruntime-genai runs: the model, its configuration, and the files of the tokenizer.
 
@@ -49,6 +47,8 @@ def write(
       dtype: "float16" for weights, caches and logits in half precision.
       roles: which inputs and outputs are the tokens, positions, mask and logits, where their names do not tell.
       external_data: whether the weights go to a file beside the model; by default by their size.
+      last_logits: whether a prompt gets the logits of its last token alone, which takes less time and memory; the runner's speculative
+        decoding needs all.
 
     Returns:
       The files.
@@ -60,29 +60,31 @@ def write(
     from jax2onnx_graph.saving.writing import save_model, save_text
     from jax2onnx_runtime.generation.decoder_interface import decoder_interface
     from jax2onnx_runtime.generation.signature import decoder_signature
-    from jax2onnx_runtime.quantization import Quantization
+    from jax2onnx_runtime.generation.stacked_caches import with_separate_caches
 
     from jax2onnx_genai._configuration import configuration
     from jax2onnx_genai._grouped_queries import group_queries
     from jax2onnx_genai._in_place import check_in_place
+    from jax2onnx_genai._last_logits import keep_last_logits
+    from jax2onnx_genai._options import HALF, check_dtype, checked_length, in_fewer_bits, special_tokens
     from jax2onnx_genai._tokenizer import TokenizerFiles
 
-    _check_dtype(dtype)
+    check_dtype(dtype)
+    check_flag("last_logits", last_logits)
     portable = program.portable()
-    model = portable.model.clone()
-    is_half = not {quantize, dtype}.isdisjoint(_HALF)
+    model = with_separate_caches(portable.model, portable.target)
+    is_half = not {quantize, dtype}.isdisjoint(HALF)
     # ONNX Runtime's own operator for attention is not converted to half precision.
     fuse = None if is_half else functools.partial(group_queries, portable.target)
     decoder = decoder_interface(model, decoder_signature(model, roles), portable.target, fuse=fuse)
     if decoder.is_shared:
         check_in_place(decoder.model)
+    if last_logits:
+        keep_last_logits(decoder, portable.target)
     files = None if tokenizer is None else TokenizerFiles.of(Path(tokenizer), decoder.vocabulary)
-    tokens = _special_tokens(files, eos, bos, pad, decoder.vocabulary)
-    length = _context_length(context_length, files, decoder.capacity)
-    for mode in (quantize, dtype):
-        if mode is not None:
-            request = Quantization(mode, keep_io_types=mode not in _HALF)  # type: ignore[arg-type]  # it checks
-            model = portable.runtime.quantize(model, request, portable.target)
+    tokens = special_tokens(files, eos, bos, pad, decoder.vocabulary)
+    length = checked_length(context_length, files, decoder.capacity)
+    model = in_fewer_bits(model, portable, (quantize, dtype))
     decoder = dataclasses.replace(decoder, model=model)
     with complete_folder(folder) as part:
         save_model(model, part / _MODEL, external_data)
@@ -91,42 +93,6 @@ def write(
             shutil.copyfile(file, part / file.name)
         names = sorted(file.name for file in part.iterdir())
     return [Path(folder) / name for name in names]
-
-
-def _check_dtype(dtype: str | None) -> None:
-    if dtype not in (None, "float32", "float16"):
-        raise OptionError(f"dtype is 'float16', or None for that of the program; not {dtype!r}.")
-
-
-def _special_tokens(
-    files: TokenizerFiles | None, eos: int | Sequence[int] | None, bos: int | None, pad: int | None, vocabulary: int
-) -> SpecialTokens:
-    """The special tokens, those that are given before those of the files."""
-    from jax2onnx_genai._tokenizer import SpecialTokens
-
-    found = SpecialTokens() if files is None else files.special_tokens()
-    ends = found.eos if eos is None else [eos] if isinstance(eos, int) else list(eos)
-    tokens = SpecialTokens(found.bos if bos is None else bos, ends, found.pad if pad is None else pad)
-    if not tokens.eos:
-        raise OptionError("eos: give the id of the token that ends a text; no file of a tokenizer says which it is.")
-    for name, ids in (("eos", tokens.eos), ("bos", [tokens.bos]), ("pad", [tokens.pad])):
-        for number in ids:
-            if number is not None and not (isinstance(number, int) and 0 <= number < vocabulary):
-                raise OptionError(f"{name}={number!r} is no id of the {vocabulary} tokens of the model.")
-    return tokens
-
-
-def _context_length(given: int | None, files: TokenizerFiles | None, capacity: int | None) -> int:
-    length = given
-    if length is None:
-        length = capacity if capacity is not None or files is None else files.context_length()
-    if length is None:
-        raise OptionError("context_length: give the most tokens of a prompt and its continuation; no file says it.")
-    if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-        raise OptionError(f"context_length is a number of tokens, not {length!r}.")
-    if capacity is not None and length > capacity:
-        raise OptionError(f"context_length={length}, but the caches of the model have {capacity} places.")
-    return length
 
 
 class GenaiWriter:
@@ -141,6 +107,7 @@ class GenaiWriter:
         FolderOption("context_length", int, "The most tokens of a prompt and its continuation."),
         FolderOption("dtype", str, "The type of weights and caches.", choices=("float32", "float16")),
         FolderOption("quantize", str, "The model in fewer bits: int4, int8."),
+        FolderOption("last_logits", bool, "Logits of the last token of a prompt alone."),
     )
 
     def write(self, program: ExportedProgram, folder: str | os.PathLike[str], **options: Any) -> list[Path]:

@@ -15,7 +15,7 @@ from jax2onnx_onnxruntime.loading import load
 from jax2onnx_onnxruntime.runtime import OrtRuntime
 from jax2onnx_onnxruntime.target import OnnxRuntime
 from jax2onnx_runtime.accuracy import accuracy
-from jax2onnx_runtime.quantization import Quantization
+from jax2onnx_runtime.quantization import Quantization, WeightMemory
 from onnx_ir.passes.common import ShapeInferencePass
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>'
@@ -235,3 +235,30 @@ def test_the_root_logger_stays_as_the_application_left_it():
     before = list(logging.getLogger().handlers), logging.getLogger().level
     quantize(model("y = MatMul(x, w)", w=normal(32, 16)), Quantization("int4"))
     assert (logging.getLogger().handlers, logging.getLogger().level) == before
+
+
+WIDE = "float[N,64] x"
+
+
+@pytest.mark.parametrize("mode", ["int4", "int8"])
+def test_a_weight_of_two_models_is_quantised_once_for_both(mode):
+    memory, w = WeightMemory(), normal(64, 16)
+    first, second = (
+        quantize(model(f"h = MatMul(x, w) y = {op}(h)", x=WIDE, w=w.copy()), Quantization(mode, memory=memory))
+        for op in ("Tanh", "Exp")
+    )
+    blocks = [graph.initializers["w.blocks"].const_value for graph in (first.graph, second.graph)]
+    assert blocks[0] is blocks[1]
+    other = quantize(model("y = MatMul(x, w)", x=WIDE, w=-w), Quantization(mode, memory=memory))
+    assert not np.array_equal(other.graph.initializers["w.blocks"].const_value.numpy(), blocks[0].numpy())
+    coarse = quantize(model("y = MatMul(x, w)", x=WIDE, w=w), Quantization(mode, block_size=64, memory=memory))
+    assert coarse.graph.initializers["w.scales"].shape != first.graph.initializers["w.scales"].shape
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(1.0, ir.DataType.FLOAT16), (1e-5, ir.DataType.FLOAT)])
+def test_products_with_blocks_are_half_unless_a_scale_loses_digits(size, dtype):
+    original = quantize(model("h = MatMul(x, w) y = Relu(h)", x=WIDE, w=normal(64, 16) * size), Quantization("int4"))
+    quantised = quantize(original, Quantization("float16"))
+    (product,) = (node for node in quantised.graph if node.op_type == "MatMulNBits")
+    assert product.inputs[0].dtype == product.inputs[2].dtype == dtype
+    assert snr(original, quantised, x=normal(3, 64)) > 40

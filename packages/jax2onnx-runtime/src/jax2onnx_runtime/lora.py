@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -143,8 +144,8 @@ class AdapterInputs:
     def _misfit(self, name: str, axis: int, array: Array) -> tuple[str, int | None]:
         """The fault of a matrix, and its rank where it has one."""
         wanted = self._sizes(name)
-        rank = _rank(array, axis)
-        if rank is None or array.size != rank * wanted[1 - axis]:
+        rank = _rank(array, axis, wanted)
+        if rank is None or array.size != math.prod(_with_rank(wanted, axis, rank)):
             shown = ", ".join("R" if i == axis else str(size) for i, size in enumerate(wanted))
             return f"{name} is {array.dtype}{list(array.shape)}, the model takes [{shown}] for a rank R", None
         if not _is_float(array.dtype):
@@ -160,8 +161,8 @@ class AdapterInputs:
         """A matrix in the type of the model; one with several axes in the place of the one that is not the rank is reshaped."""
         axis = next(pair.axes[name] for pair in self.pairs if name in pair.axes)
         array = np.asarray(array)
-        rank, size = _rank(array, axis) or 0, self._sizes(name)[1 - axis]
-        shape = (rank, size) if axis == 0 else (size, rank)
+        sizes = self._sizes(name)
+        shape = _with_rank(sizes, axis, _rank(array, axis, sizes) or 0)
         return np.ascontiguousarray(array.reshape(shape).astype(self._empty(name).dtype))
 
     def _advice(self) -> str:
@@ -172,11 +173,17 @@ class AdapterInputs:
         )
 
 
-def _rank(array: Array, axis: int) -> int | None:
-    """The length of the axis of the rank: the first, or the last; None for what is no matrix."""
-    if array.ndim < 2:
+def _rank(array: Array, axis: int, sizes: Sequence[int]) -> int | None:
+    """The length of the axis of the rank, the first or the last one behind the layers; None for what is no matrix of each layer."""
+    layers = len(sizes) - 2
+    if array.ndim < len(sizes) or list(array.shape[:layers]) != [*sizes[:layers]]:
         return None
-    return int(array.shape[0] if axis == 0 else array.shape[-1])
+    return int(array.shape[layers] if axis == layers else array.shape[-1])
+
+
+def _with_rank(sizes: Sequence[int], axis: int, rank: int) -> list[int]:
+    """The sizes of an input of adapters for a rank."""
+    return [rank if i == axis else size for i, size in enumerate(sizes)]
 
 
 def _is_float(dtype: Dtype) -> bool:

@@ -27,7 +27,7 @@ from jax2onnx_runtime.feeds import symbol_space
 from jax2onnx_runtime.lora import Adapters
 from jax2onnx_runtime.mixed_bits import MixedBits, read_mixed_bits
 from jax2onnx_runtime.pytrees import PyTree
-from jax2onnx_runtime.quantization import Mode, Quantization
+from jax2onnx_runtime.quantization import Mode, Quantization, WeightMemory
 from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times, sizes_text
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.session import ModelSession, StateSizes
@@ -286,6 +286,7 @@ class PortableProgram:
     def quantize(
         self, mode: Mode, *, block_size: int | None = None, exclude: Sequence[str] = (),
         calibration: Iterable[object] | None = None, keep_io_types: bool = True, tolerance: float | None = None,
+        memory: WeightMemory | None = None,
     ) -> PortableProgram:  # fmt: skip
         """The program in fewer bits, made by the quantizers of its target; this one stays as it is.
 
@@ -297,13 +298,14 @@ class PortableProgram:
           keep_io_types: whether inputs and outputs stay float32 in half precision.
           tolerance: for "int4" and "int8", the share of noise that an output may have: weights get more bits until the calibration holds
             it. `bits` tells which.
+          memory: one for several programs, whose common weights are then quantised into blocks once.
 
         Raises:
           OptionError, TargetError: an option is wrong, nothing can be quantised, or the target has no quantizer.
           RuntimeInputError: the calibration data do not fit the inputs.
         """
         feeds = None if calibration is None else [self._arguments(given) for given in calibration]
-        request = Quantization(mode, block_size, exclude, feeds, keep_io_types, tolerance)
+        request = Quantization(mode, block_size, exclude, feeds, keep_io_types, tolerance, memory=memory)
         model = self.runtime.quantize(self.model, request, self.target)
         return dataclasses.replace(
             self,

@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Literal, get_args
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Literal, TypeVar, cast, get_args
 
+from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.options import check_flag, check_list
+from jax2onnx_graph.saving.contents import Contents
 
-__all__ = ["Mode", "Quantization"]
+__all__ = ["Mode", "Quantization", "WeightMemory"]
 
 #: "int4", "int8": weights in blocks; "dynamic_int8": products of integers, activations scaled as they come;
 #: "static_int8": the same with scales from calibration; "float16", "bfloat16": weights and activations in half precision;
 #: "int4_qdq", "float8": weights behind DequantizeLinear, in standard operators.
 Mode = Literal["int4", "int8", "dynamic_int8", "static_int8", "float16", "bfloat16", "int4_qdq", "float8"]
 
+T = TypeVar("T")
+
 _BLOCKED = ("int4", "int8")
 _HALF = ("float16", "bfloat16")
 _BLOCK_SIZES = (16, 32, 64, 128, 256)
 _BLOCK_SIZE = 32
+
+
+class WeightMemory:
+    """What was made of weights, each once however many models have it."""
+
+    def __init__(self) -> None:
+        self._contents = Contents()
+        self._made: dict[Hashable, object] = {}
+
+    def get(self, tensor: ir.TensorProtocol, how: Hashable, make: Callable[[], T]) -> T:
+        """What was made of a weight with the same numbers, type and shape in the same way, or else of this one.
+
+        Args:
+          tensor: the weight.
+          how: the way, such as the bits and the block size; the type of what is made follows from it.
+          make: makes it.
+        """
+        key = self._contents.of(tensor), tensor.dtype, tuple(tensor.shape.numpy()), how
+        if key not in self._made:
+            self._made[key] = make()
+        return cast("T", self._made[key])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +60,7 @@ class Quantization:
       keep_io_types: whether inputs and outputs stay float32 in half precision.
       tolerance: the largest share of noise in an output, for weights in blocks: what hurts most has more bits until it is held.
       bits: the bits of each weight by name, where they were chosen before.
+      memory: what was made of the weights of other models, and is taken for equal ones.
 
     Raises:
       OptionError: the mode is unknown, or an option is not one of its.
@@ -47,6 +73,7 @@ class Quantization:
     keep_io_types: bool = True
     tolerance: float | None = None
     bits: Mapping[str, int] | None = None
+    memory: WeightMemory | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):

@@ -1,21 +1,24 @@
-"""Low-rank products in a graph: `x @ a @ b`, scaled at any place, with constant matrices `a` and `b`."""
+"""Low-rank products in a graph: `x @ a @ b`, scaled at any place, with constant matrices `a` and `b`, also those of all layers of a loop."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.values import constant_tensor, dims_of, known
+from jax2onnx_graph.lora.stacks import entry_of, stacks_among
 from jax2onnx_graph.rewrite.patterns import is_floating, scalar
 
-__all__ = ["BaseProduct", "LowRankPair", "LowRankProduct", "chosen_pairs", "low_rank_pairs"]
+__all__ = ["BaseProduct", "LowRankPair", "LowRankProduct", "chosen_pairs", "is_stacked", "low_rank_pairs"]
 
 _LISTED = 6
 #: How a weight is read: each value that is a copy of it, and the nodes that read these.
 _Use = tuple[ir.Node, int]
+#: The constant that a value is a copy or an entry of.
+_Matrix = Callable[[ir.Value | None], ir.Value | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,9 +63,9 @@ class LowRankPair:
     """Two constant matrices whose common axis is nothing but summed over, so that it may have any length.
 
     Attributes:
-      a: the matrix that is multiplied first, an initializer.
+      a: the matrix that is multiplied first, an initializer, or the matrices of all layers of a loop [L, …].
       b: the other one.
-      a_axis: the axis of `a` that they have in common.
+      a_axis: the axis of `a` that they have in common, of the two of a matrix.
       b_axis: the same of `b`.
       between: the values between the two products that have the axis, and which of their axes it is.
       flattenings: the Reshapes between them, which make one axis of all but the last, and whose result no node needs so.
@@ -94,7 +97,7 @@ class _NotLowRankError(Exception):
 
 def low_rank_pairs(model: ir.Model) -> list[LowRankPair]:
     """The pairs of low rank in a model that are added to the product of the same activation with another weight."""
-    found = (pair for pair in map(_pair_or_reason, _matrices(model)) if isinstance(pair, LowRankPair))
+    found = (pair for pair in _pairs_or_reasons(model).values() if isinstance(pair, LowRankPair))
     return [pair for pair in found if pair.is_low and all(isinstance(p.base, BaseProduct) for p in pair.products)]
 
 
@@ -106,16 +109,13 @@ def chosen_pairs(model: ir.Model, patterns: Sequence[str]) -> list[LowRankPair]:
     Raises:
       OptionError: a pattern fits no weight, or one that is in no pair.
     """
-    matrices = {value.name or "": value for value in _matrices(model)}
-    pairs = {name: _pair_or_reason(value) for name, value in matrices.items()}
+    pairs = _pairs_or_reasons(model)
     seconds = {p.b.name: p for p in pairs.values() if isinstance(p, LowRankPair)}
     found: dict[str, LowRankPair] = {}
     for pattern in patterns:
-        names = [name for name in matrices if fnmatchcase(name, pattern)]
+        names = [name for name in pairs if fnmatchcase(name, pattern)]
         if not names:
-            shown = ", ".join(
-                [pair.a.name or "" for pair in low_rank_pairs(model)][:_LISTED] or list(matrices)[:_LISTED]
-            )
+            shown = ", ".join([pair.a.name or "" for pair in low_rank_pairs(model)][:_LISTED] or list(pairs)[:_LISTED])
             raise OptionError(f"The pattern {pattern!r} of adapters fits no matrix of the model; it has {shown}, …")
         for name in names:
             pair = seconds.get(name) or pairs[name]
@@ -124,37 +124,46 @@ def chosen_pairs(model: ir.Model, patterns: Sequence[str]) -> list[LowRankPair]:
                     f"{name} is no matrix of an adapter, by which a result is multiplied and, after that, by another one: {pair}."
                 )
             found[pair.a.name or ""] = pair
-    return [found[name] for name in matrices if name in found]
+    return [found[name] for name in pairs if name in found]
 
 
-def _matrices(model: ir.Model) -> list[ir.Value]:
-    """The constant matrices of floating-point numbers."""
-    return [value for value in model.graph.initializers.values() if _is_weight(value)]
+def _pairs_or_reasons(model: ir.Model) -> dict[str, LowRankPair | str]:
+    """The pair whose first matrix each constant matrix is, or why it is none, by its name."""
+    matrices = [value for value in model.graph.initializers.values() if _is_weight(value)]
+    stacks = stacks_among(value for value in matrices if is_stacked(value))
+    return {value.name or "": _pair_or_reason(value, stacks) for value in matrices}
 
 
 def _is_weight(value: ir.Value) -> bool:
-    is_constant = value.is_initializer() and constant_tensor(value) is not None
-    return is_constant and is_floating(value) and len(_shape(value)) == 2
+    """Whether a value is a constant matrix of floating-point numbers, or such matrices of the layers of a loop."""
+    tensor = constant_tensor(value) if value.is_initializer() and is_floating(value) else None
+    return tensor is not None and (len(tensor.shape) == 2 or is_stacked(value))
+
+
+def is_stacked(value: ir.Value) -> bool:
+    """Whether a constant [L, …] is the matrices of all layers of a loop."""
+    tensor = constant_tensor(value)
+    return tensor is not None and len(tensor.shape) == 3 and any(entry_of(*use) is not None for use in value.uses())
 
 
 def _shape(value: ir.Value) -> tuple[int, ...]:
+    """The sizes of a matrix, or of each of those of a loop."""
     tensor = constant_tensor(value)
     assert tensor is not None, "it is a constant"
-    return tuple(tensor.shape.numpy())
+    return tuple(tensor.shape.numpy())[-2:]
 
 
-def _pair_or_reason(a: ir.Value) -> LowRankPair | str:
+def _pair_or_reason(a: ir.Value, stacks: Mapping[ir.Value, ir.Value]) -> LowRankPair | str:
     """The pair whose first matrix a constant is, or why it is none."""
     try:
-        return _pair(a)
+        return _pair(a, _Walk(stacks))
     except _NotLowRankError as error:
         return str(error)
 
 
-def _pair(a: ir.Value) -> LowRankPair:
-    walk = _Walk()
+def _pair(a: ir.Value, walk: _Walk) -> LowRankPair:
     for node, index in walk.uses(a):
-        walk.follow(_first_product(node, index))
+        walk.follow(walk.first_product(node, index))
     seconds = {end.matrix for end in walk.ends}
     if len(seconds) != 1 or len({end.matrix_axis for end in walk.ends}) != 1:
         raise _NotLowRankError("it is used with several others" if seconds else "nothing reads it")
@@ -169,7 +178,7 @@ def _pair(a: ir.Value) -> LowRankPair:
         raise _NotLowRankError("it is multiplied by itself")
     a_axis = axes.pop()
     sizes = _shape(a)[1 - a_axis], _shape(b)[1 - b_axis]
-    products = [LowRankProduct(end.activation, *_added(end, sizes)) for end in walk.ends]
+    products = [LowRankProduct(end.activation, *_added(end, sizes, walk.matrix)) for end in walk.ends]
     return LowRankPair(a, b, a_axis, b_axis, tuple(walk.between), tuple(walk.flattenings), products)
 
 
@@ -195,9 +204,14 @@ class _End:
 
 
 class _Walk:
-    """Follows the axis of the rank through a graph."""
+    """Follows the axis of the rank through a graph.
 
-    def __init__(self) -> None:
+    Args:
+      stacks: the values in bodies of loops that are entries of a constant, by entry.
+    """
+
+    def __init__(self, stacks: Mapping[ir.Value, ir.Value]) -> None:
+        self._stacks = stacks
         self.between: dict[tuple[ir.Value, int], None] = {}
         self.flattenings: list[ir.Node] = []
         self.ends: list[_End] = []
@@ -207,10 +221,32 @@ class _Walk:
         if matrix.is_graph_output():
             raise _NotLowRankError("the model returns it")
         for node, index in matrix.uses():
-            if _is(node, "Cast", "Identity"):
-                yield from self.uses(node.outputs[0])
+            entry = entry_of(node, index)
+            if entry is not None or _is(node, "Cast", "Identity"):
+                yield from self.uses(node.outputs[0] if entry is None else entry)
+            elif len(dims_of(matrix) or ()) != 2:
+                raise _NotLowRankError(f"{node.op_type} reads the matrices of all layers at once")
             else:
                 yield node, index
+
+    def matrix(self, value: ir.Value | None) -> ir.Value | None:
+        """The constant that a value is a copy or an entry of, in whatever type; the value behind the copies where there is none."""
+        origin = _origin(value)
+        stack = None if origin is None else self._stacks.get(origin)
+        return origin if stack is None else stack
+
+    def first_product(self, node: ir.Node, index: int) -> _Path:
+        """The way behind the product of the first matrix."""
+        other = _other(node, index)
+        if not _is_product(node) or other is None or (_is(node, "Gemm") and len(node.inputs) > 2):
+            raise _NotLowRankError(f"it is read by {node.op_type}, not by a product with an activation")
+        if constant_tensor(self.matrix(other)) is not None:
+            raise _NotLowRankError("it is multiplied by another constant")
+        result = node.outputs[0]
+        if index == 0 and len(dims_of(other) or ()) != 2:
+            raise _NotLowRankError("it is the left factor of a product")
+        last = len(dims_of(result) or ()) - 1
+        return _Path(result, 0 if index == 0 else last, other, _alpha(node))
 
     def follow(self, path: _Path) -> None:
         """Follow the axis to the products in which it is summed over."""
@@ -233,7 +269,7 @@ class _Walk:
                 self.ends.append(self._end(node, index, path))
 
     def _end(self, node: ir.Node, index: int, path: _Path) -> _End:
-        matrix = _origin(_other(node, index))
+        matrix = self.matrix(_other(node, index))
         if matrix is None or not _is_weight(matrix) or not _is_product(node):
             raise _NotLowRankError(f"a result of it is read by {node.op_type}, not by a product with a matrix")
         if _summed_axis(node, index) != path.axis or (index == 1 and len(dims_of(path.value) or ()) != 2):
@@ -241,19 +277,6 @@ class _Walk:
                 "the axis that it has in common with the next matrix is not the one that is summed over"
             )
         return _End(node, matrix, 1 - _rank_axis(node, 1 - index), path.activation, path.scale * _alpha(node))
-
-
-def _first_product(node: ir.Node, index: int) -> _Path:
-    other = _other(node, index)
-    if not _is_product(node) or other is None or (_is(node, "Gemm") and len(node.inputs) > 2):
-        raise _NotLowRankError(f"it is read by {node.op_type}, not by a product with an activation")
-    if constant_tensor(_origin(other)) is not None:
-        raise _NotLowRankError("it is multiplied by another constant")
-    result = node.outputs[0]
-    if index == 0 and len(dims_of(other) or ()) != 2:
-        raise _NotLowRankError("it is the left factor of a product")
-    last = len(dims_of(result) or ()) - 1
-    return _Path(result, 0 if index == 0 else last, other, _alpha(node))
 
 
 def _is_flattening(node: ir.Node, index: int, axis: int) -> bool:
@@ -340,7 +363,7 @@ def _rows(value: ir.Value | None) -> ir.Value | None:
 # What the products are added to.
 
 
-def _added(end: _End, sizes: tuple[int, int]) -> tuple[float, BaseProduct | str]:
+def _added(end: _End, sizes: tuple[int, int], matrix: _Matrix) -> tuple[float, BaseProduct | str]:
     """The scale of a pair's product, and what it is added to, the product of a weight of these sizes."""
     value, scale = end.node.outputs[0], end.scale
     if _is(end.node, "Gemm") and len(end.node.inputs) > 2:
@@ -352,7 +375,7 @@ def _added(end: _End, sizes: tuple[int, int]) -> tuple[float, BaseProduct | str]
         node, index = uses[0]
         factor = scalar(_other(node, index)) if _is(node, "Mul") or (_is(node, "Div") and index == 0) else None
         if _is(node, "Add"):
-            return scale, _base(node, index, end.activation, sizes)
+            return scale, _base(node, index, end.activation, sizes, matrix)
         if factor:
             scale = scale * factor if node.op_type == "Mul" else scale / factor
         elif not _is(node, "Cast", "Identity", "Reshape") or index:
@@ -360,7 +383,9 @@ def _added(end: _End, sizes: tuple[int, int]) -> tuple[float, BaseProduct | str]
         value = node.outputs[0]
 
 
-def _base(total: ir.Node, index: int, activation: ir.Value, sizes: tuple[int, int]) -> BaseProduct | str:
+def _base(
+    total: ir.Node, index: int, activation: ir.Value, sizes: tuple[int, int], matrix: _Matrix
+) -> BaseProduct | str:
     """The product with another weight in the other operand of a sum, under biases and further sums."""
     rest = _other(total, index)
     assert rest is not None
@@ -368,7 +393,7 @@ def _base(total: ir.Node, index: int, activation: ir.Value, sizes: tuple[int, in
         node = value.producer()
         if node is None or not _is_product(node):
             continue
-        weight = _origin(node.inputs[1])
+        weight = matrix(node.inputs[1])
         if weight is None or not _is_weight(weight):
             continue
         same_rows = _rows(node.inputs[0]) is _rows(activation) and not _is_transposed(node, 0) and _alpha(node) == 1.0

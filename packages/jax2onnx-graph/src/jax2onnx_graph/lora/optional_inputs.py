@@ -11,8 +11,9 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.values import dims_of
-from jax2onnx_graph.lora.finding import LowRankPair, chosen_pairs, low_rank_pairs
+from jax2onnx_graph.lora.finding import LowRankPair, chosen_pairs, is_stacked, low_rank_pairs
 from jax2onnx_graph.lora.pairs import AdapterPair, read_adapters, write_adapters
+from jax2onnx_graph.lora.stacks import entry_of
 from jax2onnx_graph.traversal import all_values
 
 __all__ = ["adapter_pairs", "exported_matrices", "with_optional_adapters"]
@@ -88,14 +89,16 @@ class _Symbols:
 
 def _opened(graph: ir.Graph, pair: LowRankPair, symbol: str) -> AdapterPair:
     """Make the matrices of a pair optional inputs of the graph."""
-    described = AdapterPair(pair.a.name or "", pair.b.name or "", symbol, pair.a_axis, pair.b_axis, pair.rank)
-    for matrix, axis in ((pair.a, pair.a_axis), (pair.b, pair.b_axis)):
+    stacked = [int(is_stacked(matrix)) for matrix in (pair.a, pair.b)]
+    axes = [axis + stack for axis, stack in zip((pair.a_axis, pair.b_axis), stacked, strict=True)]
+    described = AdapterPair(pair.a.name or "", pair.b.name or "", symbol, axes[0], axes[1], pair.rank)
+    for matrix, axis in zip((pair.a, pair.b), axes, strict=True):
         tensor = matrix.const_value
         assert tensor is not None, "it is a constant"
+        for copied, its_axis in _copies(matrix, axis):
+            _relabel(copied, its_axis, symbol)
         sizes = [0 if i == axis else size for i, size in enumerate(tensor.shape.numpy())]
         matrix.const_value = ir.Tensor(np.zeros(sizes, tensor.dtype.numpy()), tensor.dtype, name=matrix.name)
-        for copied in _copies(matrix):
-            _relabel(copied, axis, symbol)
         graph.inputs.append(matrix)
     for flattening in pair.flattenings:
         _unflatten(flattening)
@@ -114,12 +117,15 @@ def _unflatten(flattening: ir.Node) -> None:
         result.shape = ir.Shape([*(dims_of(before) or ())[:-1], *(dims_of(result) or ())[-1:]])
 
 
-def _copies(value: ir.Value) -> Iterable[ir.Value]:
-    """A matrix, and what is the same in another type."""
-    yield value
-    for node, _ in value.uses():
-        if node.op_type in ("Cast", "Identity") and not node.domain:
-            yield from _copies(node.outputs[0])
+def _copies(value: ir.Value, axis: int) -> Iterable[tuple[ir.Value, int]]:
+    """A matrix, what is the same in another type, and the entries of matrices of all layers, each with the axis that an axis is in it."""
+    yield value, axis
+    for node, index in value.uses():
+        entry = entry_of(node, index)
+        if entry is not None:
+            yield from _copies(entry, axis - 1)
+        elif node.op_type in ("Cast", "Identity") and not node.domain:
+            yield from _copies(node.outputs[0], axis)
 
 
 def _relabel(value: ir.Value, axis: int, symbol: str) -> None:

@@ -22,7 +22,7 @@ class AdapterPair:
       a: the input for the matrix that is multiplied first.
       b: the input for the other one.
       rank: the symbol of their rank, of this pair alone.
-      a_axis: the axis of `a` that is the rank.
+      a_axis: the axis of `a` that is the rank: of its two, or of the three of the matrices of all layers of a loop [L, …].
       b_axis: the axis of `b` that is the rank.
       exported: the rank that they had in the exported function.
     """

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 from jax2onnx_core import Context, Dim, Value
 from jax2onnx_core.jaxprs import Dims, is_static
-from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.build.grouped import grouped_product, sorted_groups, split_rows
 from jax2onnx_graph.forms import Threshold

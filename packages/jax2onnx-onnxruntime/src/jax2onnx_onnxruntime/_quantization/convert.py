@@ -23,18 +23,24 @@ from jax2onnx_onnxruntime._quantization.weights import BlockedWeights, blocked_w
 
 __all__ = ["quantize"]
 
-#: Makes the quantised model of a prepared one, but for the nodes with these names.
-_Quantizer = Callable[[ir.Model, Quantization, frozenset[str]], ir.Model]
+#: Makes the quantised model of a prepared one, but for the nodes with these names, for a target.
+_Quantizer = Callable[[ir.Model, Quantization, frozenset[str], Target], ir.Model]
+
+
+def _anywhere(quantizer: Callable[[ir.Model, Quantization, frozenset[str]], ir.Model]) -> _Quantizer:
+    """A quantizer that does the same for all targets."""
+    return lambda model, request, excluded, _: quantizer(model, request, excluded)
+
 
 _QUANTIZERS: Mapping[Mode, _Quantizer] = {
-    "int4": blocked_weights,
-    "int8": blocked_weights,
-    "dynamic_int8": dynamic_integers,
-    "static_int8": static_integers,
+    "int4": _anywhere(blocked_weights),
+    "int8": _anywhere(blocked_weights),
+    "dynamic_int8": _anywhere(dynamic_integers),
+    "static_int8": _anywhere(static_integers),
     "float16": half_precision,
     "bfloat16": half_precision,
-    "int4_qdq": dequantised_weights,
-    "float8": dequantised_weights,
+    "int4_qdq": _anywhere(dequantised_weights),
+    "float8": _anywhere(dequantised_weights),
 }
 
 
@@ -51,7 +57,7 @@ def quantize(model: ir.Model, request: Quantization, target: Target) -> ir.Model
     copy = prepared(model, plain_products=not to_half)
     excluded = excluded_nodes(copy, request)
     try:
-        result = _QUANTIZERS[request.mode](copy, request, excluded)
+        result = _QUANTIZERS[request.mode](copy, request, excluded, target)
     except TargetError:
         raise
     except Exception as error:

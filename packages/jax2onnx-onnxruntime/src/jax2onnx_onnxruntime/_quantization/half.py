@@ -6,8 +6,9 @@ that subgraphs share. What a processor lacks kernels for is left to the passes t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.facts.dtypes import type_name
@@ -15,6 +16,7 @@ from jax2onnx_graph.facts.operators import ValueUse, facts_of, operators_where, 
 from jax2onnx_graph.facts.values import constant_tensor
 from jax2onnx_graph.metadata import note_reason
 from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import HAS_SUBGRAPHS
 from jax2onnx_runtime.quantization import Mode, Quantization
 
@@ -35,18 +37,20 @@ _IN_FLOAT32 = frozenset({
 })  # fmt: skip
 
 
-def half_precision(model: ir.Model, request: Quantization, excluded: frozenset[str]) -> ir.Model:
+def half_precision(model: ir.Model, request: Quantization, excluded: frozenset[str], target: Target) -> ir.Model:
     """The model with float32 made half precision, except in what `excluded` names.
 
     1. Weights and results are half; a value is cast where a reader needs the other type, once.
     2. Sums over many numbers, softmax, recurrent layers and what else loses too much are computed in float32, and so is
        what has a constant that the type cannot hold, such as a mask of -3e38 or an epsilon of 1e-12.
     3. What is computed of integers alone, as positions and their angles, is in float32 until it meets other numbers.
-    4. Inputs and outputs stay float32 unless the request says otherwise.
+    4. Operators of ONNX Runtime's own are half where the target says so: products with weights in blocks, unless a scale is so
+       small that it loses digits.
+    5. Inputs and outputs stay float32 unless the request says otherwise.
     """
     dtype = _TYPES[request.mode]
     editor = GraphEditor(model.graph, opset=model.opset_imports[""])
-    conversion = _Conversion(dtype, excluded)
+    conversion = _Conversion(dtype, excluded, lambda name: target.supports(name, dtype.numpy(), editor.opset))
     if not request.keep_io_types:
         conversion.retype(model.graph.inputs)
     conversion.convert(editor)
@@ -60,11 +64,12 @@ class _Conversion:
     Attributes:
       dtype: the type of half precision.
       excluded: the names of nodes that stay as they are.
+      has_kernel: whether an operator, with its domain, is computed in half precision.
       exact: the float32 values that are computed of integers and constants alone.
     """
 
-    def __init__(self, dtype: ir.DataType, excluded: frozenset[str]) -> None:
-        self.dtype, self.excluded = dtype, excluded
+    def __init__(self, dtype: ir.DataType, excluded: frozenset[str], has_kernel: Callable[[str], bool]) -> None:
+        self.dtype, self.excluded, self.has_kernel = dtype, excluded, has_kernel
         self.exact: set[ir.Value] = set()
         self._cast: dict[tuple[ir.Graph | ir.Function, ir.Value, ir.DataType], ir.Value] = {}
 
@@ -108,7 +113,9 @@ class _Conversion:
     # What stays in float32.
 
     def _stays(self, node: ir.Node) -> bool:
-        if node.domain or node.op_type in _IN_FLOAT32 or node.name in self.excluded:
+        if node.domain:
+            return node.name in self.excluded or not self._is_half(node)
+        if node.op_type in _IN_FLOAT32 or node.name in self.excluded:
             return True
         operands = [value for value in node.inputs if value is not None and value.dtype in (_FLOAT, self.dtype)]
         computed = [value for value in operands if constant_tensor(value) is None]
@@ -117,6 +124,17 @@ class _Conversion:
         if computed and _is_plain(node) and all(value in self.exact for value in computed):
             return True
         return not all(map(self._holds, operands))
+
+    def _is_half(self, node: ir.Node) -> bool:
+        """Whether a node of another domain is computed in half precision, with constants that lose no digits."""
+        if not self.has_kernel(f"{node.domain}.{node.op_type}"):
+            return False
+        tensors = [tensor for value in node.inputs if (tensor := constant_tensor(value)) and tensor.dtype == _FLOAT]
+        least = ml_dtypes.finfo(self.dtype.numpy()).smallest_normal
+        arrays = [np.abs(tensor.numpy()) for tensor in tensors]
+        return all(bool(((array == 0) | (array >= least)).all()) for array in arrays) and all(
+            map(self._holds, filter(None, node.inputs))
+        )
 
     def _holds(self, value: ir.Value) -> bool:
         """Whether half precision has the numbers of a constant: none overflows, and no single one vanishes."""

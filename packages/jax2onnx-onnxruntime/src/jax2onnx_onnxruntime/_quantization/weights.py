@@ -14,7 +14,7 @@ from jax2onnx_graph.progress import steps
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_runtime.mixed_bits import FULL_PRECISION
-from jax2onnx_runtime.quantization import Quantization
+from jax2onnx_runtime.quantization import Quantization, WeightMemory
 
 from jax2onnx_onnxruntime._compat import block_quantizer
 from jax2onnx_onnxruntime._quantization.joined_products import JoinedProductsPass
@@ -55,18 +55,27 @@ class BlockedWeights:
 
     Args:
       block_size: how many weights of a column share a scale.
+      memory: what was made of the weights of other models.
     """
 
-    def __init__(self, block_size: int) -> None:
-        self._block_size = block_size
+    def __init__(self, block_size: int, memory: WeightMemory | None = None) -> None:
+        self._block_size, self._memory = block_size, memory
         self._made: dict[tuple[str, int], QuantisedWeight] = {}
 
     def get(self, weight: ir.Value, bits: int) -> QuantisedWeight:
         """A weight in so many bits; ONNX Runtime's quantizer gets one at a time, so that models may be larger than 2 GiB."""
         key = weight.name or "", bits
         if key not in self._made:
-            self._made[key] = _quantised(weight, bits, self._block_size)
+            self._made[key] = self._quantised(weight, bits)
         return self._made[key]
+
+    def _quantised(self, weight: ir.Value, bits: int) -> QuantisedWeight:
+        tensor = constant_tensor(weight)
+        assert tensor is not None
+        if self._memory is None:
+            return _quantised(tensor, bits, self._block_size)
+        how = "blocks", bits, self._block_size
+        return self._memory.get(tensor, how, lambda: _quantised(tensor, bits, self._block_size))
 
 
 def blocked_weights(
@@ -74,7 +83,7 @@ def blocked_weights(
 ) -> ir.Model:
     """The model with `MatMulNBits` in place of each MatMul with a weight, one for all weights of an activation."""
     model.opset_imports["com.microsoft"] = 1
-    weights = weights or BlockedWeights(request.weights_per_scale)
+    weights = weights or BlockedWeights(request.weights_per_scale, request.memory)
     for graph_pass in (_BlockedProducts(request, excluded, weights), JoinedProductsPass()):
         graph_pass(model)
     return model
@@ -121,9 +130,7 @@ class _BlockedProducts(GraphPass):
         return None if weight is None or self._bits.get(weight.name or "") == FULL_PRECISION else weight
 
 
-def _quantised(weight: ir.Value, bits: int, block_size: int) -> QuantisedWeight:
-    tensor = constant_tensor(weight)
-    assert tensor is not None
+def _quantised(tensor: ir.TensorProtocol, bits: int, block_size: int) -> QuantisedWeight:
     rows, columns = tensor.shape.numpy()
     model = onnx.parser.parse_model(
         f'<ir_version: 10, opset_import: ["" : 20]> g (float[1,{rows}] x) => (float[1,{columns}] y) {{ y = MatMul(x, w) }}'

@@ -27,7 +27,7 @@ from jax2onnx_runtime.bundles.links import Link, check_common_states, read_links
 from jax2onnx_runtime.bundles.manifest import ARRAYS, MANIFEST, described, files_of, interface_of, made, target_of
 from jax2onnx_runtime.bundles.session import BundleSession, Loadable
 from jax2onnx_runtime.portable import PortableProgram, unpickled
-from jax2onnx_runtime.quantization import Mode
+from jax2onnx_runtime.quantization import Mode, WeightMemory
 from jax2onnx_runtime.runtimes import Runtime
 from jax2onnx_runtime.session import StateSizes
 from jax2onnx_runtime.sizes import Sizes
@@ -235,11 +235,12 @@ class Bundle(Mapping[str, PortableProgram]):
             if name not in self.programs:
                 raise OptionError(f"There is no program {name!r}; the programs are {', '.join(self.programs)}.")
         found: dict[str, PortableProgram] = {}
+        memory = WeightMemory()
         for name, program in self.programs.items():
             calls = (calibration or {}).get(name)
             try:
                 found[name] = program if name not in chosen else program.quantize(
-                    mode, block_size=block_size, exclude=exclude, calibration=calls, keep_io_types=keep_io_types
+                    mode, block_size=block_size, exclude=exclude, calibration=calls, keep_io_types=keep_io_types, memory=memory,
                 )  # fmt: skip
             except Jax2OnnxError as error:
                 raise type(error)(f"The program {name!r}: {error}") from error

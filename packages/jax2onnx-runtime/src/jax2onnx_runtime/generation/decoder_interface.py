@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.attributes import attribute_values
@@ -64,8 +64,9 @@ class DecoderInterface:
 
 
 def decoder_interface(
-    model: ir.Model, signature: DecoderSignature, target: Target, *, fuse: Callable[[ir.Model], None] | None = None
-) -> DecoderInterface:
+    model: ir.Model, signature: DecoderSignature, target: Target, *, fuse: Callable[[ir.Model], None] | None = None,
+    beside: Collection[str] = (),
+) -> DecoderInterface:  # fmt: skip
     """The decoder with other inputs and outputs; the model is changed.
 
     Args:
@@ -73,12 +74,13 @@ def decoder_interface(
       signature: its inputs and outputs.
       target: what the model was made for.
       fuse: makes operators of a runner's own of the finished interface, before transposes move.
+      beside: inputs that stay as they are, and come last: what a runner has from an encoder.
 
     Raises:
       OptionError: its inputs or states are none that runners have.
     """
     inputs = {value.name: value for value in model.graph.inputs}
-    tokens = _checked_tokens(inputs[signature.tokens], signature)
+    tokens = _checked_tokens(inputs[signature.tokens], signature, beside)
     caches, counters = states_of(model, signature)
     layers = layers_of(caches)
     logits = next(value for value in model.graph.outputs if value.name == signature.logits)
@@ -104,7 +106,7 @@ def decoder_interface(
     )  # fmt: skip
 
 
-def _checked_tokens(tokens: ir.Value, signature: DecoderSignature) -> ir.Value:
+def _checked_tokens(tokens: ir.Value, signature: DecoderSignature, beside: Collection[str]) -> ir.Value:
     dims = dims_of(tokens) or ()
     if len(dims) != 2 or tokens.dtype not in (ir.DataType.INT32, ir.DataType.INT64):
         raise OptionError(
@@ -116,9 +118,9 @@ def _checked_tokens(tokens: ir.Value, signature: DecoderSignature) -> ir.Value:
             f"The tokens {tokens.name}: {type_text(tokens)} are always {dims[1]}; the runner feeds a whole prompt, and then one token "
             "after the other: export with a symbol, such as (('B', 'T'), 'int32')."
         )
-    if signature.others:
+    if unknown := [name for name in signature.others if name not in beside]:
         raise OptionError(
-            f"The runner feeds the tokens, their positions, a mask and caches, but not {', '.join(signature.others)}: "
+            f"The runner feeds the tokens, their positions, a mask and caches, but not {', '.join(unknown)}: "
             "export a function without them; or say what they are by roles={'positions': …, 'mask': …}."
         )
     return tokens
@@ -174,7 +176,10 @@ class _Rewriter:
             self._editor.replace_value(old, self._mask(steps, old, kept[0][1]))
         new_logits = self._logits(logits)
         given = [self._tokens, steps.mask, *([] if steps.positions is None else [steps.positions])]
-        self._exchange([*given, *(past for _, past, _ in kept)], [new_logits, *(present for _, _, present in kept)])
+        beside = [self._inputs[name] for name in signature.others]
+        self._exchange(
+            [*given, *(past for _, past, _ in kept), *beside], [new_logits, *(present for _, _, present in kept)]
+        )
         self._tokens.name, new_logits.name = TOKENS, LOGITS
         for name, past, present in kept:
             past.name, present.name = f"{PAST}.{name}", f"{PRESENT}.{name}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 
 import ml_dtypes
@@ -122,8 +123,13 @@ class MaskForm:
         full = [size if axis != _ONE else int(dim) for axis, dim, size in zip(self.axes, self.dims, shape, strict=True)]
         return np.broadcast_to(self._typed(kept).reshape(shape), full)
 
+    @functools.cached_property
+    def _is_bias(self) -> bool:
+        # Asked once: NumPy takes longer for the name of a type than for all else of a mask.
+        return "int" not in self.dtype.name and self.dtype != np.bool_ and self.adds
+
     def _typed(self, visible: Array) -> Array:
-        if "int" not in self.dtype.name and self.dtype != np.bool_ and self.adds:
+        if self._is_bias:
             return np.where(visible, self.dtype.type(0), ml_dtypes.finfo(self.dtype).min).astype(self.dtype)
         return visible.astype(self.dtype)
 

@@ -1,0 +1,27 @@
+"""Matrices of all layers of a loop: constants [L, …] whose entries a `Scan` hands to its body one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from jax2onnx_graph._ir import ir
+
+__all__ = ["entry_of", "stacks_among"]
+
+
+def entry_of(node: ir.Node, index: int) -> ir.Value | None:
+    """The value in the body of a `Scan` that is an entry along the first axis of its operand; None for other nodes and operands."""
+    if node.op_type != "Scan" or node.domain:
+        return None
+    first = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
+    axes = node.attributes["scan_input_axes"].as_ints() if "scan_input_axes" in node.attributes else ()
+    if index < first or (axes and axes[index - first] != 0):
+        return None
+    body: ir.Value = node.attributes["body"].as_graph().inputs[index]
+    return body
+
+
+def stacks_among(values: Iterable[ir.Value]) -> dict[ir.Value, ir.Value]:
+    """Entry → the value that has it, for the entries of some values."""
+    pairs = ((entry_of(node, index), value) for value in values for node, index in value.uses())
+    return {entry: value for entry, value in pairs if entry is not None}
