@@ -22,8 +22,8 @@ from jax2onnx_runtime.generation.decoder import Rows
 from jax2onnx_runtime.generation.results import Stop
 from jax2onnx_runtime.runnable import RunnableModel
 from jax2onnx_runtime.runtimes import reference_runtime
-from jax2onnx_runtime.session import StateSizes
 from jax2onnx_runtime.stages import NamedSteps
+from jax2onnx_runtime.state_values import StateSizes
 from jax2onnx_runtime.states import RuntimeOptions
 
 PARAMS = d.make_params()

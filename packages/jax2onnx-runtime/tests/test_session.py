@@ -14,8 +14,9 @@ from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.metadata import StatePair, write_states
 from jax2onnx_runtime.lora import AdapterInputs
 from jax2onnx_runtime.runtimes import reference_runtime
-from jax2onnx_runtime.session import ModelSession, StateSizes, open_session
+from jax2onnx_runtime.session import ModelSession, open_session
 from jax2onnx_runtime.sizes import SymbolSpace
+from jax2onnx_runtime.state_values import StateSizes
 from jax2onnx_runtime.states import RuntimeOptions
 
 Open = Callable[..., ModelSession]

@@ -15,9 +15,10 @@ from jax2onnx_runtime.feeds import symbol_space
 from jax2onnx_runtime.generation.signature import Roles, decoder_signature
 from jax2onnx_runtime.runnable import RunnableModel
 from jax2onnx_runtime.runtimes import Runtime
-from jax2onnx_runtime.session import ModelSession, StateSizes
+from jax2onnx_runtime.session import ModelSession
 from jax2onnx_runtime.sizes import Sizes
 from jax2onnx_runtime.stages import NamedSteps
+from jax2onnx_runtime.state_values import StateSizes
 from jax2onnx_runtime.states import RuntimeOptions
 
 __all__ = ["first_sizes", "open_decoder"]

@@ -30,9 +30,10 @@ from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.quantization import Mode, Quantization, WeightMemory
 from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times, sizes_text
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
-from jax2onnx_runtime.session import ModelSession, StateSizes
+from jax2onnx_runtime.session import ModelSession
 from jax2onnx_runtime.sizes import Sizes, SymbolSpace
 from jax2onnx_runtime.stages import Stages
+from jax2onnx_runtime.state_values import StateSizes
 from jax2onnx_runtime.states import RuntimeOptions
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from jax2onnx_runtime.bisection import Bisection, Intermediate, bisect
 from jax2onnx_runtime.comparison import OutputError, output_error
 from jax2onnx_runtime.lora import AdapterInputs
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
-from jax2onnx_runtime.session import ModelSession, StateSizes, StepInterface, open_session
+from jax2onnx_runtime.session import ModelSession, StepInterface, open_session
 from jax2onnx_runtime.sizes import SymbolSpace
+from jax2onnx_runtime.state_values import StateSizes
 from jax2onnx_runtime.states import RuntimeOptions
 from jax2onnx_runtime.unstacking import open_unstacked
 

@@ -24,9 +24,10 @@ from jax2onnx_runtime.feeds import symbol_space
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.runnable import RunnableModel
 from jax2onnx_runtime.runtimes import Runtime
-from jax2onnx_runtime.session import ModelSession, StateSizes
+from jax2onnx_runtime.session import ModelSession
 from jax2onnx_runtime.sizes import Sizes
 from jax2onnx_runtime.splitting import split_model
+from jax2onnx_runtime.state_values import StateSizes
 from jax2onnx_runtime.states import RuntimeOptions
 
 __all__ = ["NamedSteps", "Stage", "Stages", "StagesSession"]

@@ -27,7 +27,8 @@ from jax2onnx_runtime.mixed_bits import read_mixed_bits
 from jax2onnx_runtime.portable import Measurements, PortableProgram, StoredResult, expected_run
 from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times, sizes_text
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
-from jax2onnx_runtime.session import ModelSession, StateSizes
+from jax2onnx_runtime.session import ModelSession
+from jax2onnx_runtime.state_values import StateSizes
 from jax2onnx_runtime.states import RuntimeOptions
 
 from jax2onnx_core.jax_types import PyTree

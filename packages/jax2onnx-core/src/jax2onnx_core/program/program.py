@@ -38,9 +38,10 @@ from jax2onnx_runtime.profiles import ShapeProfile, SymbolRange, shape_profile
 from jax2onnx_runtime.quantization import Mode, Quantization
 from jax2onnx_runtime.runnable import ExpectedRun
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
-from jax2onnx_runtime.session import ModelSession, StateSizes
+from jax2onnx_runtime.session import ModelSession
 from jax2onnx_runtime.sizes import Ranges, Sizes, SymbolSpace
 from jax2onnx_runtime.stages import Stages
+from jax2onnx_runtime.state_values import StateSizes
 from jax2onnx_runtime.states import RuntimeOptions
 
 from jax2onnx_core.frontend._tracing import Traced

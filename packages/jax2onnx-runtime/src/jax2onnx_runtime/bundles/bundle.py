@@ -29,8 +29,8 @@ from jax2onnx_runtime.bundles.session import BundleSession, Loadable
 from jax2onnx_runtime.portable import PortableProgram, unpickled
 from jax2onnx_runtime.quantization import Mode, WeightMemory
 from jax2onnx_runtime.runtimes import Runtime
-from jax2onnx_runtime.session import StateSizes
 from jax2onnx_runtime.sizes import Sizes
+from jax2onnx_runtime.state_values import StateSizes
 from jax2onnx_runtime.states import RuntimeOptions
 from jax2onnx_runtime.unstacking import Stack, unstacked
 

@@ -21,7 +21,8 @@ from jax2onnx_runtime.feeds import symbol_space
 from jax2onnx_runtime.lora import AdapterInputs
 from jax2onnx_runtime.portable import PortableProgram
 from jax2onnx_runtime.pytrees import PyTree
-from jax2onnx_runtime.session import Lock, ModelSession, StateSizes, open_session
+from jax2onnx_runtime.session import ModelSession, open_session
+from jax2onnx_runtime.state_values import Lock, StateSizes
 from jax2onnx_runtime.states import RuntimeOptions, StatefulModel
 from jax2onnx_runtime.unstacking import StackedStates, Unstacked
 
