@@ -39,6 +39,7 @@ def tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text(), str(file))
 
 
+@cache
 def modules(package: Path) -> list[Path]:
     """The modules of a package; the files of its templates are those of other packages."""
     return sorted(file for file in package.rglob("*.py") if "template" not in file.relative_to(package).parts)
@@ -222,6 +223,7 @@ def test_rooms_are_passed_in_one_direction(package: str) -> None:
     TopologicalSorter(rooms).prepare()  # raises CycleError
 
 
+@cache
 def public_names(name: str) -> set[str]:
     """The names in `__all__` of a module of this repository, and its submodules."""
     file = next(file for package in SOURCES.values() for file in modules(package) if module_name(package, file) == name)

@@ -40,14 +40,14 @@ def decoder(rank: int, seed: int) -> Decoder:
     nnx.update(
         model,
         jax.tree_util.tree_map(
-            lambda x: jnp.asarray(rng.normal(size=x.shape) / 8, jnp.float32), nnx.state(model, nnx.LoRAParam)
+            lambda x: jnp.asarray((rng.normal(size=x.shape) / 8).astype(np.float32)), nnx.state(model, nnx.LoRAParam)
         ),
     )
     base = np.random.default_rng(99)
     nnx.update(
         model,
         jax.tree_util.tree_map(
-            lambda x: jnp.asarray(base.normal(size=x.shape) / 8, jnp.float32),
+            lambda x: jnp.asarray((base.normal(size=x.shape) / 8).astype(np.float32)),
             nnx.state(model, nnx.All(nnx.Param, nnx.Not(nnx.LoRAParam))),
         ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -88,8 +89,8 @@ def test_names_do_not_depend_on_the_seed_of_hashes():
     code = "from jax2onnx_core import to_onnx; print(to_onnx(lambda x: x, [{frozenset('abcdef'): (3,)}]).input_names)"
     outputs = {
         subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)}, capture_output=True,
-            text=True, check=True, cwd=Path(__file__).parent,
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True, text=True, check=True, cwd=Path(__file__).parent,
         ).stdout
         for seed in ("1", "2")
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -306,7 +307,7 @@ def test_core_without_plugins_says_what_is_missing():
     )
     result = subprocess.run(
         [sys.executable, "-c", code],
-        env={"JAX2ONNX_PLUGINS": "", "PATH": ""},
+        env={**os.environ, "JAX2ONNX_PLUGINS": "", "PATH": ""},
         capture_output=True,
         text=True,
         check=True,
