@@ -358,11 +358,16 @@ def usual_sizes(space: SymbolSpace) -> list[dict[str, int]]:
     Raises:
       SymbolError: no such sizes fit the constraints.
     """
-    tried = (find_sizes(space, {name: range(size, 2 * size + 8) for name in space.names}) for size in _USUAL)
+    tried = (find_sizes(space, dict.fromkeys(space.names, _from(size))) for size in _USUAL)
     found = [sizes for sizes in tried if sizes is not None]
     if not found:
         raise SymbolError(f"No small sizes of {', '.join(space.names)} fit the constraints; give them: sizes=[…].")
     return [sizes for number, sizes in enumerate(found) if sizes not in found[:number]]
+
+
+def _from(size: int) -> list[int]:
+    """Sizes from this one on: the next, and the next multiples of numbers of which constraints want multiples."""
+    return sorted({*range(size, size + 4), *(-(-size // factor) * factor for factor in (5, 6, 10, 12, 16, 32))})
 
 
 def cpu_count() -> int:
