@@ -470,6 +470,19 @@ def recurrences(session: nox.Session) -> None:
     session.run("python", str(ROOT / "tools" / "recurrence_table.py"), *session.posargs)
 
 
+# The libraries whose models are surveyed; transformers 5 has no Flax models.
+SURVEYED = ["google-tunix>=0.1.6", "transformers>=4.57,<5", "keras-hub>=0.32", "equimo>=1.1"]
+
+
+@nox.session(python=OLDEST_PYTHON, tags=["nightly"])
+def survey(session: nox.Session) -> None:
+    """Attention, rotations and norms that are one operator each in models of libraries; writes the table of docs/fusions.md."""
+    # Without EXAMPLES, whose versions are others than tunix takes.
+    install(session, *editable(), "onnxruntime>=1.24", *SURVEYED)
+    environment = {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    session.run("python", str(ROOT / "tools" / "fusion_survey.py"), *session.posargs, env=environment)
+
+
 # PyTorch is installed by pip, which takes a build without CUDA where one is at hand.
 RIVALS = ["torch==2.13.0", "transformers>=5.23,<6", "onnxruntime-genai==0.18.*", "onnxscript"]
 
