@@ -61,6 +61,8 @@ _MASKINGS: dict[str, _Function] = {
     "added, selected": lambda x, a, b, z, c, d: jnp.where(b, x + _added(a, c), d),
     "selected, added": lambda x, a, b, z, c, d: jnp.where(b, x, c) + _added(a, d),
     "selected, far away": lambda x, a, b, z, c, d: jnp.where(a, x - 2.4e4, c),
+    "one sum of mask and bias": lambda x, a, b, z, c, d: x + (_added(a, c) + z),
+    "one sum of two masks": lambda x, a, b, z, c, d: x + (_added(a, c) + _added(b, d)),
     "inverted": lambda x, a, b, z, c, d: jnp.where(~a, c, x) - z,
 }
 _NUMBERS = (-1e4, -1e9, -1e30, 0.7 * _LOWEST, _LOWEST)
@@ -82,7 +84,7 @@ def _masked_attentions() -> list[tuple[str, float, float]]:
         for masking in ("selected twice", "added, selected", "selected, added")
         for c, d in itertools.permutations(_NUMBERS, 2)
     ]
-    return [*same[::2], *two[::6]]
+    return [*same[::2], *two[::6], ("one sum of mask and bias", _LOWEST, _LOWEST)]
 
 
 @pytest.mark.parametrize(("masking", "c", "d"), _masked_attentions())
@@ -94,7 +96,9 @@ def test_masks_of_attention(masking: str, c: float, d: float) -> None:
         _assert_same(program, attention, (scale * _QUERY, *operands[1:]))
 
 
-@pytest.mark.parametrize("masking", ["selected", "bias, selected", "selected twice", "added twice"])
+@pytest.mark.parametrize(
+    "masking", ["selected", "bias, selected", "selected twice", "added twice", "one sum of mask and bias"]
+)
 def test_usual_masks_are_one_operator(masking: str) -> None:
     attention = _attention(masking, _LOWEST, _LOWEST)
     program = _exported(attention, (_QUERY, _KEY, _VALUE, _PADDED, _CAUSAL, _BIAS))

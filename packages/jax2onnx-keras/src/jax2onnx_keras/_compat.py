@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import jax
+import jax.numpy as jnp
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_lax.padding import Pairs
 
@@ -22,6 +24,7 @@ __all__ = [
     "stateless",
     "structure",
     "transposed_padding",
+    "zeroes_hidden_rows",
 ]
 
 
@@ -90,3 +93,12 @@ def hides_causal_mask() -> bool:
     from keras.layers import MultiHeadAttention
 
     return "use_causal_mask" in inspect.signature(MultiHeadAttention._compute_attention).parameters
+
+
+@functools.cache
+def zeroes_hidden_rows() -> bool:
+    """Whether a masked softmax is 0 in a row whose mask hides everything; in some versions it is the same number everywhere."""
+    from keras.layers import Softmax
+
+    with jax.ensure_compile_time_eval():
+        return not Softmax().call(jnp.zeros((1, 2)), mask=jnp.zeros((1, 2), bool)).any()

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax2onnx_core import Composites, Replacement, bind_composite
 from jax2onnx_lax.nn.attention import attention_call
 
+from jax2onnx_keras._compat import zeroes_hidden_rows
 from jax2onnx_keras._layer import of_one_type
 
 if TYPE_CHECKING:
@@ -37,10 +38,9 @@ def compute_attention(
         return None
     if {query.ndim, key.ndim, value.ndim} != {4} or not of_one_type(query, key, value):
         return None
-    mask = None
-    if attention_mask is not None:
-        mask = attention_mask.astype(bool)
-        mask = jnp.expand_dims(mask, -3) if mask.ndim == 3 else mask
+    mask = None if attention_mask is None else _mask(attention_mask)
+    if mask is not None and use_causal_mask:
+        mask, use_causal_mask = mask & _causal(query, key), False
     scale = float(query.shape[-1]) ** -0.5
     call = attention_call(
         query, key, value, None, mask, scale=scale, is_causal=use_causal_mask, softmax_in_float32=False
@@ -50,13 +50,26 @@ def compute_attention(
 
     def original() -> jax.Array:
         logits = jnp.einsum("btnh,bsnh->bnts", query * scale, key)
-        visible = [m for m in (mask, _causal(query, key) if use_causal_mask else None) if m is not None]
-        for m in visible:
-            logits = jnp.where(m, logits, -1e9)
+        seen = _causal(query, key) if use_causal_mask else mask
+        logits = logits if seen is None else jnp.where(seen, logits, -1e9)
         return jnp.einsum("bnts,bsnh->btnh", jax.nn.softmax(logits), value)
 
-    return Replacement((bind_composite("nn.attention", call, original), None))
+    result = bind_composite("nn.attention", call, original)
+    if mask is not None and zeroes_hidden_rows():
+        result = result * _sees_a_key(mask).astype(result.dtype)
+    return Replacement((result, None))
+
+
+def _mask(given: jax.Array) -> jax.Array:
+    """The mask as booleans [B, N or 1, T, S], as `Softmax` of Keras reads numbers."""
+    mask = given if given.dtype == bool else given > 0.5
+    return jnp.expand_dims(mask, [-3] if mask.ndim == 3 else list(range(4 - mask.ndim)))
 
 
 def _causal(query: jax.Array, key: jax.Array) -> jax.Array:
     return jnp.tril(jnp.ones((query.shape[1], key.shape[1]), bool))
+
+
+def _sees_a_key(mask: jax.Array) -> jax.Array:
+    """Whether a query sees a key, [B, T, N or 1, 1]: "nn.attention" averages all values where it sees none."""
+    return jnp.swapaxes(mask.any(-1), 1, 2)[..., None]

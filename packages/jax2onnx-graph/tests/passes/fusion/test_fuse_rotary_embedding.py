@@ -73,6 +73,16 @@ def test_a_rotated_half_with_doubled_angles(fused, where):
     assert "Neg" not in operators
 
 
+@pytest.mark.parametrize(("repeats", "is_formed"), [("1, 1, 1, 2", True), ("1, 1, 2, 1", False)])
+def test_angles_that_are_repeated(fused, repeats, is_formed):
+    body = f"""times = Constant<value = int64[4] {{{repeats}}}>() d = Concat<axis = 3>(s, c) cc = Tile(c, times) ss = Tile(s, times)
+        n = Neg(x2) r = Concat<axis = 3>(n, x1) p = Mul(x, cc) q = Mul(ss, r) y = Add(p, q)"""
+    if not is_formed:
+        body = body.replace("Tile(c,", "Tile(d,").replace("Tile(s,", "Tile(d,")
+    operators = fused(FuseRotaryEmbedding(), ANGLES + SLICES + body, "float[B,3,2,4] x", "float[B,3,2,4] y")
+    assert ("RotaryEmbedding" in operators) is is_formed
+
+
 def test_doubled_angles_in_a_table(fused):
     """One token of each of three positions, rows of [cos a, cos b, cos a, cos b]."""
     body = """cc = Constant<value = float[1,3,1,4] {0.5, 0.25, 0.5, 0.25, 0.1, 0.2, 0.1, 0.2, 0.3, 0.4, 0.3, 0.4}>()

@@ -280,6 +280,10 @@ class Halves:
         if maker.op_type == "Concat":
             is_doubled = len(maker.inputs) == 2 and maker.inputs[0] is maker.inputs[1]
             return maker.inputs[0] if is_doubled and maker.attributes["axis"].as_int() in (-1, last) else None
+        if maker.op_type == "Tile":
+            repeats = known(maker.inputs[1])
+            is_doubled = repeats is not None and repeats.tolist() == [*[1] * last, 2]
+            return maker.inputs[0] if is_doubled else None
         if maker.op_type in ("Split", "Slice"):
             return _looked_up(maker, value, last)
         return maker if _keeps_features(maker, last) and self.of(maker.inputs[0]) is not None else None

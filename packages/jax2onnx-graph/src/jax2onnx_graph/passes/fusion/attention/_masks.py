@@ -6,6 +6,7 @@ __all__ = ["MASKED", "Mask", "Masks"]
 
 import dataclasses
 from collections.abc import Hashable, Sequence
+from typing import TypeGuard
 
 import numpy as np
 
@@ -26,6 +27,7 @@ MASKED = float(-0.7 * np.finfo(np.float32).max)
 _ABSORBING = -1e30
 
 _HIDING = 1e3  # a number in the computation of a bias that hides keys, not one of ordinary size
+_VIEWS = ("Unsqueeze", "Reshape", "Transpose", "Expand", "Cast")
 _ELEMENTWISE = frozenset({
     "Add", "Cast", "Expand", "Identity", "Mul", "Neg", "Reshape", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where",
 })  # fmt: skip
@@ -215,21 +217,42 @@ def _arranged(builder: InsertionPoint, part: _Part) -> ir.Value:
 
 
 def _above_limit(builder: InsertionPoint, bias: ir.Value) -> ir.Value:
-    """A bias that is a large negative number where it hides a key, or a view of one: with a number that leaves room for a logit."""
-    node = operation(bias, "Where", "Unsqueeze", "Reshape", "Transpose", "Expand", "Cast")
-    if node is None or node.inputs[0] is None:
+    """A bias that is a large negative number where it hides a key: with a number that leaves room for a logit.
+
+    Where it is a sum or has several such numbers, keys that it hides may differ: of several numbers none is replaced. Twice the one
+    number is -inf, and so is twice the other.
+    """
+    return _raised(builder, bias) if len(_low_numbers(bias)) == 1 else bias
+
+
+def _low_numbers(bias: ir.Value | None) -> set[float]:
+    """The numbers below `MASKED` that a bias selects, or its addends."""
+    node = operation(bias, *_VIEWS, "Where", "Add")
+    if node is None:
+        return set()
+    if node.op_type == "Where":
+        return {number for value in node.inputs[1:] if _is_low(number := scalar(value, BROADCAST))}
+    return set().union(*map(_low_numbers, node.inputs[: 2 if node.op_type == "Add" else 1]))
+
+
+def _is_low(number: float | None) -> TypeGuard[float]:
+    return number is not None and -np.inf < number < MASKED
+
+
+def _raised(builder: InsertionPoint, bias: ir.Value) -> ir.Value:
+    """The bias with `MASKED` in the place of lower numbers."""
+    node = operation(bias, *_VIEWS, "Where", "Add")
+    if node is None or bias.dtype != ir.DataType.FLOAT:
         return bias
-    dims = labelled(dims_of(bias) or ())
-    if node.op_type != "Where":
-        inner = _above_limit(builder, node.inputs[0])
-        return bias if inner is node.inputs[0] else builder.variant(node, [inner, *node.inputs[1:]], dims=dims)
-    numbers = [scalar(value, BROADCAST) for value in node.inputs[1:]]
-    low = [number is not None and -np.inf < number < MASKED for number in numbers]
-    if not any(low) or bias.dtype != ir.DataType.FLOAT:
-        return bias
-    limit = builder.constant(MASKED, np.float32)
-    branches = [limit if is_low else value for value, is_low in zip(node.inputs[1:], low, strict=True)]
-    return builder.variant(node, [node.inputs[0], *branches], dims=dims)
+    inputs = list(node.inputs)
+    if node.op_type == "Where":
+        limit = builder.constant(MASKED, np.float32)
+        inputs[1:] = [limit if _is_low(scalar(value, BROADCAST)) else value for value in inputs[1:]]
+    else:
+        end = 2 if node.op_type == "Add" else 1
+        inputs[:end] = [value if value is None else _raised(builder, value) for value in inputs[:end]]
+    is_same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
+    return bias if is_same else builder.variant(node, inputs, dims=labelled(dims_of(bias) or ()))
 
 
 def _in_full(
