@@ -105,6 +105,20 @@ def test_usual_masks_are_one_operator(masking: str) -> None:
     assert _operators(program).count("Attention") == 1
 
 
+def test_values_that_one_product_over_all_tokens_makes_are_operands_of_attention() -> None:
+    """Its rows are tokens of all texts, an axis of symbolic size that is taken apart behind it."""
+    weights = _normal(6, 2, 4)
+
+    def attention(q: jax.Array, k: jax.Array, x: jax.Array) -> jax.Array:
+        v = jnp.einsum("bsd,dnh->bsnh", x, weights)
+        return jnp.einsum("bnts,bsnh->btnh", jax.nn.softmax(jnp.einsum("btnh,bsnh->bnts", q, k)), v)
+
+    heads = ("B", "T", 2, 4)
+    program = to_onnx(attention, [heads, heads, ("B", "T", 6)])
+    assert _operators(program).count("Attention") == 1
+    program.verify()
+
+
 def test_layers_with_other_groups_of_heads_share_a_mask() -> None:
     def layer(q: jax.Array, k: jax.Array, mask: jax.Array) -> jax.Array:
         logits = jnp.where(mask, jnp.einsum("btkgh,bskh->bkgts", q, k), _LOWEST)

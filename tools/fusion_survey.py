@@ -26,7 +26,7 @@ PAGE = ROOT / "docs" / "fusions.md"
 BEGIN, END = "<!-- survey: written by nox -s survey -->\n", "<!-- end of survey -->"
 
 #: The operators that are counted in each column; a target's own forms of one count as it.
-OPERATORS = Counts(
+OPERATORS = (
     frozenset({"Attention", "MultiHeadAttention", "GroupQueryAttention"}),
     frozenset({"RotaryEmbedding"}),
     frozenset({"LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"}),

@@ -241,12 +241,11 @@ def _transformers() -> Iterator[Surveyed]:
 
 
 def _transformers_model(cls: str, options: Mapping[str, Any], kind: str) -> Export:
-    import transformers
-
+    library: Any = importlib.import_module("transformers")
     words = {} if kind == "image" else {"vocab_size": WORDS}
-    config = getattr(transformers, f"{cls}Config")(**words, **options)
+    config = getattr(library, f"{cls}Config")(**words, **options)
     sizes = {"input_shape": (1, 8, 32)} if kind == "speech" else {}
-    model = getattr(transformers, f"Flax{cls}Model")(config, seed=0, **sizes)
+    model = getattr(library, f"Flax{cls}Model")(config, seed=0, **sizes)
     return _CALLS[kind](model)
 
 
@@ -373,13 +372,13 @@ def _keras_hub() -> Iterator[Surveyed]:
 
 def _keras_model(cls: str, options: Mapping[str, Any], kind: str) -> Export:
     import keras
-    import keras_hub
 
+    library: Any = importlib.import_module("keras_hub.models")
     keras.utils.set_random_seed(0)
     sizes = {"num_layers": LAYERS, "hidden_dim": WIDTH}
     if kind != "image":
         sizes |= {"vocabulary_size": WORDS, "intermediate_dim": INNER}
-    model = getattr(keras_hub.models, f"{cls}Backbone")(**{**sizes, **options})
+    model = getattr(library, f"{cls}Backbone")(**{**sizes, **options})
     if kind == "image":
         return Export(model, [("B", 16, 16, 3)])
     prefixes = ("encoder_", "decoder_") if kind == "two texts" else ("",)
@@ -403,9 +402,8 @@ def _equimo() -> Iterator[Surveyed]:
 
 
 def _equimo_vit(**options: Any) -> Export:
-    import equimo.models
-
-    model = equimo.models.VisionTransformer(
+    library: Any = importlib.import_module("equimo.models")
+    model = library.VisionTransformer(
         img_size=16, in_channels=3, dim=WIDTH, patch_size=8, num_heads=HEADS, depths=[LAYERS], num_classes=5,
         key=jax.random.key(0), **options,
     )  # fmt: skip

@@ -253,7 +253,10 @@ def _logit_nodes(node: ir.Node) -> Iterator[tuple[ir.Value | None, _LogitNode]]:
 
 
 def _operand(value: ir.Value | None, last_multiple: Callable[[ir.Value], _Multiple | None]) -> Operand:
-    """An operand, back to the tensor that it is made of by the nodes that `last_multiple` reads."""
+    """An operand, back to the tensor that it is made of by the nodes that `last_multiple` reads.
+
+    A view that takes an axis of symbolic size apart mixes axes, and then it is the operand that the others begin with.
+    """
     path: list[tuple[ir.Node, float]] = []
     while value is not None and (found := last_multiple(value)) is not None:
         value, node, number = found
@@ -262,8 +265,13 @@ def _operand(value: ir.Value | None, last_multiple: Callable[[ir.Value], _Multip
     axes, factor = axes_of(value), math.prod(number for _, number in path)
     candidates, cost = [Candidate(value, axes, factor, 0)], 0
     for node, number in reversed(path):
-        axes, factor = axes if node.op_type in ("Mul", "Div") else through(node, axes), factor / number
-        cost += cost_of(node.op_type) if is_read_once(node.outputs[0]) else 0
+        factor = factor / number
+        try:
+            axes = axes if node.op_type in ("Mul", "Div") else through(node, axes)
+        except UnreadableError:
+            candidates, cost, axes = [], 0, axes_of(node.outputs[0])
+        else:
+            cost += cost_of(node.op_type) if is_read_once(node.outputs[0]) else 0
         candidates.append(Candidate(node.outputs[0], axes, factor, cost))
     return Operand(candidates)
 
