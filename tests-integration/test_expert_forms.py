@@ -154,6 +154,15 @@ def test_products_with_gathered_matrices(equation):
     assert_equal(program, function, x, np.array([1, 0, 7, 1, 2], np.int32))
 
 
+def test_matrices_that_are_an_input_of_another_type():
+    def function(x: jax.Array, table: jax.Array, numbers: jax.Array) -> jax.Array:
+        return jnp.einsum("td,tdf->tf", x, jnp.take(table, numbers, axis=0, mode="clip"))
+
+    program = to_onnx(function, [("T", WIDTH), ((EXPERTS, WIDTH, HIDDEN), jnp.float16), (("T",), np.int32)])
+    assert chooses(program), program.report()
+    assert_equal(program, function, tokens(), WEIGHTS.up.astype(np.float16), np.array([1, 0, 7, 1, 2], np.int32))
+
+
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
 def test_half_precision(dtype):
     half = Weights(*(jnp.asarray(one, dtype) for one in (WEIGHTS.router, WEIGHTS.gate, WEIGHTS.up, WEIGHTS.down)))

@@ -11,6 +11,7 @@ from jax2onnx_core import Context, Dim, Value
 from jax2onnx_core.jaxprs import Dims, is_static
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.build.grouped import grouped_product, sorted_groups, split_rows
+from jax2onnx_graph.facts.values import constant_tensor
 from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.rewrite.patterns import operation
 
@@ -113,6 +114,8 @@ def gathered_product(
     inner, columns = (math.prod(table[a] for a in own) for own in (axes.matrix, axes.columns))
     free = [dims[a] for a in axes.free]
     matrices = ctx.reshape(ctx.transpose(gathered.table, (0, *axes.matrix, *axes.columns)), (count, inner, columns))
+    if constant_tensor(matrices) is None:
+        matrices = ctx.cast(matrices, dtype)
     rows = _rows(ctx, gathered, ctx.cast(data, dtype), axes, (math.prod(free), inner))
     numbers = ctx.reshape(_from_zero(ctx, gathered.numbers, count), (math.prod(gathered.dims),))
     runs = sorted_groups(ctx.builder, numbers, count)
