@@ -456,6 +456,13 @@ def bench(session: nox.Session) -> None:
     session.run("python", str(ROOT / "tools" / "bench.py"), *session.posargs)
 
 
+@nox.session
+def experts(session: nox.Session) -> None:
+    """Mixtures of experts as several authors write them, timed beside JAX; writes its table of docs/guide/experts.md."""
+    install_workspace(session)
+    session.run("python", str(ROOT / "tools" / "bench_experts.py"), "--update", *session.posargs)
+
+
 @nox.session(tags=["nightly"])
 def control(session: nox.Session) -> None:
     """A control transformer as one dynamic model and two static ones, timed; writes its table of docs/guide/states.md."""
