@@ -177,7 +177,7 @@ RELEASE_STEPS = [
     Step("The primitive in a model.", "python use.py", ("use.py", USE)),
     Step("Its types, strictly, and its layout.", "cd jax2onnx-acme && mypy --strict && ruff check && ruff format --check"),
     Step("A second build gives the same bytes.",
-         "python -m build -q --wheel -o again jax2onnx-acme > again.log && cmp again/*.whl jax2onnx-acme/dist/*.whl && echo the same"),
+         "python -m build --wheel -o again jax2onnx-acme &> again.log && cmp again/*.whl jax2onnx-acme/dist/*.whl && echo the same"),
     Step("A pair of keys. The private one stays with you.",
          "openssl ecparam -name prime256v1 -genkey -noout -out key.pem && openssl ec -in key.pem -pubout -out release.pub 2> key.log"),
     Step("A signed model.",
