@@ -221,7 +221,7 @@ def ray(session: nox.Session) -> None:
 # What each script of tests-integration/runners needs besides the packages of this repository.
 RUNNERS = {
     "genai": ["onnxruntime-genai==0.18.*", "google-tunix>=0.1.7", "qwix>=0.1.8"],
-    "samplers": ["google-tunix>=0.1.7"],
+    "tunix_samplers": ["google-tunix>=0.1.7"],
     "transformersjs": ["tokenizers>=0.21"],
     "optimum_onnx": ["optimum-onnx[onnxruntime]>=0.1", "pillow", "torchvision"],
 }
