@@ -117,8 +117,8 @@ def run_tests(session: nox.Session, selected: list[str], *further: str) -> None:
     """Run the selected tests on all cores, with the session's further arguments of pytest and requirements."""
     install_workspace(session, *TESTED, *further)
     # `pytest_progress` of tools/ says how far the tests are, and counts skips by reason; pytest lists failures.
-    # With `pytest_missing`, a test that is skipped because a package is missing fails. `pytest_contexts` saves time.
-    plugins = ["-p", "pytest_progress", "-p", "pytest_missing", "-p", "pytest_contexts"]
+    # With `pytest_missing`, a test that is skipped because a package is missing fails.
+    plugins = ["-p", "pytest_progress", "-p", "pytest_missing"]
     shown = ["-q", "-rfEX", "-o", "console_output_style=classic"]
     command = ["python", "-m", "pytest", *plugins, *shown, "-n", WORKERS, "--dist=worksteal", *selected]
     session.run(*command, *session.posargs, env=test_environment(session))
