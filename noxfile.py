@@ -117,8 +117,8 @@ def run_tests(session: nox.Session, selected: list[str], *further: str) -> None:
     """Run the selected tests on all cores, with the session's further arguments of pytest and requirements."""
     install_workspace(session, *TESTED, *further)
     # `pytest_progress` of tools/ says how far the tests are, and counts skips by reason; pytest lists failures.
-    # With `pytest_missing`, a test that is skipped because a package is missing fails. `pytest_contexts` saves time.
-    plugins = ["-p", "pytest_progress", "-p", "pytest_missing", "-p", "pytest_contexts"]
+    # With `pytest_missing`, a test that is skipped because a package is missing fails.
+    plugins = ["-p", "pytest_progress", "-p", "pytest_missing"]
     shown = ["-q", "-rfEX", "-o", "console_output_style=classic"]
     command = ["python", "-m", "pytest", *plugins, *shown, "-n", WORKERS, "--dist=worksteal", *selected]
     session.run(*command, *session.posargs, env=test_environment(session))
@@ -221,7 +221,7 @@ def ray(session: nox.Session) -> None:
 # What each script of tests-integration/runners needs besides the packages of this repository.
 RUNNERS = {
     "genai": ["onnxruntime-genai==0.18.*", "google-tunix>=0.1.7", "qwix>=0.1.8"],
-    "samplers": ["google-tunix>=0.1.7"],
+    "tunix_samplers": ["google-tunix>=0.1.7"],
     "transformersjs": ["tokenizers>=0.21"],
     "optimum_onnx": ["optimum-onnx[onnxruntime]>=0.1", "pillow", "torchvision"],
 }
@@ -454,6 +454,13 @@ def bench(session: nox.Session) -> None:
     """Benchmarks: start-up, conversion time against model size and tracing, memory of saving; prints ratios."""
     install_workspace(session)
     session.run("python", str(ROOT / "tools" / "bench.py"), *session.posargs)
+
+
+@nox.session
+def experts(session: nox.Session) -> None:
+    """Mixtures of experts as several authors write them, timed beside JAX; writes its table of docs/guide/experts.md."""
+    install_workspace(session)
+    session.run("python", str(ROOT / "tools" / "bench_experts.py"), "--update", *session.posargs)
 
 
 @nox.session(tags=["nightly"])

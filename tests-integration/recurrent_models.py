@@ -151,7 +151,7 @@ def gated_delta_net(n: Sizes) -> Family:
     shape = (n.heads, n.features)
     rows = (*(shape,) * 3, (n.heads,), (n.heads,))
     width = 3 * n.heads * n.features
-    return Family(rows, ((WIDTH - 1, width), (*shape, n.features)), step, convolved=3, grouped=True)
+    return Family(rows, ((WIDTH - 1, width), (*shape, n.features)), step, convolved=3)
 
 
 def rwkv4(n: Sizes) -> Family:

@@ -17,7 +17,7 @@ FORMS = {form.name: form for form in forms(WEIGHTS)}
 
 #: Forms that select or gather, of which no promise is needed.
 UNCONDITIONAL = [
-    "`where` in a loop", "`lax.switch` under `vmap`", "gpt-oss: gathered weights", "gathered weights, `vmap` over tokens",
+    "`lax.switch` under `vmap`", "gpt-oss: gathered weights", "gathered weights, `vmap` over tokens",
 ]  # fmt: skip
 #: Forms whose gates are zero for most experts. (Others are in `test_experts`.)
 PROMISED = [
@@ -117,11 +117,11 @@ def gathered(x: jax.Array, numbers: jax.Array, mode: str | None = None) -> jax.A
     return jnp.einsum("td,tdf->tf", x, up)
 
 
-@pytest.mark.parametrize("mode", [None, "clip", "fill", "wrap"])
+@pytest.mark.parametrize("mode", [None, "clip", "fill"])
 def test_numbers_of_matrices_out_of_range(mode):
     function = functools.partial(gathered, mode=mode)
     program = to_onnx(function, [("T", WIDTH), (("T",), np.int32)])
-    assert chooses(program) == (mode in ("clip", "wrap")), program.report()
+    assert chooses(program) == (mode != "fill"), program.report()
     for numbers in ([0, 7, 7, 3, 0], [-1, 8, 99, -9, 2]):
         assert_equal(program, function, tokens(), np.array(numbers, np.int32))
 
@@ -152,6 +152,15 @@ def test_products_with_gathered_matrices(equation):
     shape = [{"t": TOKENS, "s": 3, "d": WIDTH}[axis] for axis in left]
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     assert_equal(program, function, x, np.array([1, 0, 7, 1, 2], np.int32))
+
+
+def test_matrices_that_are_an_input_of_another_type():
+    def function(x: jax.Array, table: jax.Array, numbers: jax.Array) -> jax.Array:
+        return jnp.einsum("td,tdf->tf", x, jnp.take(table, numbers, axis=0, mode="clip"))
+
+    program = to_onnx(function, [("T", WIDTH), ((EXPERTS, WIDTH, HIDDEN), jnp.float16), (("T",), np.int32)])
+    assert chooses(program), program.report()
+    assert_equal(program, function, tokens(), WEIGHTS.up.astype(np.float16), np.array([1, 0, 7, 1, 2], np.int32))
 
 
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])

@@ -304,7 +304,6 @@ def index(registry: Registry) -> Iterator[str]:
     yield "|---|---|---|"
     for name, why in sorted(registry.unsupported.items()):
         yield f"| `{name}` | {why.reason} | {why.advice} |"
-    yield from documented_cases()
     known = limitations()
     if known:
         yield "\n## Limitations\n"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from jax2onnx_runtime.bundles.bundle import Bundle
 from written_speech import BEGIN, END, FRAMES, MELS, PAD, PLACES, WIDTH, SpeechRunner, reference
 
 PROMPTS = [[BEGIN, 5, 7], [BEGIN, 9, 3]]
-TOKENS = {"eos": END, "bos": BEGIN, "pad": PAD, "context_length": PLACES}
+write = functools.partial(write_speech, eos=END, bos=BEGIN, pad=PAD, context_length=PLACES)
 ALL = ["hidden_grown", "cross_written"]
 # Of such numbers that the texts depend on them.
 SOUND = (
@@ -33,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ALL)
 def test_texts_are_those_of_jax(name, folder):
-    files = write_speech(vars(written_speech)[name](), folder, **TOKENS)
+    files = write(vars(written_speech)[name](), folder)
     assert [file.name for file in files] == ["decoder.onnx", "encoder.onnx", "genai_config.json"]
     expected = reference(SOUND, PROMPTS, 12)
     assert SpeechRunner(folder).texts(SOUND.swapaxes(1, 2), PROMPTS, 12) == expected
@@ -44,7 +45,7 @@ def test_texts_are_those_of_jax(name, folder):
     "options", [{"dtype": "float16"}, {"quantize": "int4"}, {"quantize": "int4", "dtype": "float16"}]
 )
 def test_fewer_bits(options, folder):
-    write_speech(written_speech.cross_written(), folder, **TOKENS, **options)
+    write(written_speech.cross_written(), folder, **options)
     found = SpeechRunner(folder).texts(SOUND.swapaxes(1, 2), PROMPTS, 4)
     if "quantize" not in options:
         assert found == reference(SOUND, PROMPTS, 4)
@@ -56,7 +57,7 @@ def test_fewer_bits(options, folder):
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_models_are_valid_and_have_the_axes_of_the_runner(name, folder):
-    write_speech(vars(written_speech)[name](), folder, **TOKENS)
+    write(vars(written_speech)[name](), folder)
     for file in ("encoder.onnx", "decoder.onnx"):
         onnx.checker.check_model(folder / file, full_check=True)
     inputs = [value.name for value in onnx.load(folder / "decoder.onnx").graph.input]
@@ -67,7 +68,7 @@ def test_the_models_are_valid_and_have_the_axes_of_the_runner(name, folder):
 
 
 def test_the_configuration(folder):
-    write_speech(written_speech.cross_written(), folder, **TOKENS)
+    write(written_speech.cross_written(), folder)
     content = json.loads((folder / "genai_config.json").read_text())
     assert content["model"]["type"] == "whisper"
     assert content["model"]["encoder"]["hidden_size"] == 1
@@ -79,7 +80,7 @@ def test_the_configuration(folder):
 
 def refused(bundle, folder, match, **options):
     with pytest.raises(OptionError, match=match):
-        write_speech(bundle, folder, **{**TOKENS, **options})
+        write(bundle, folder, **options)
     assert not folder.exists()
 
 

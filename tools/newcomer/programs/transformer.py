@@ -13,8 +13,9 @@ class Block(nnx.Module):
         self.down = nnx.Linear(4 * width, width, rngs=rngs)
 
     def __call__(self, x, present):
-        x = x + self.attention(self.norms[0](x), mask=present[:, None, None, :])
-        return x + self.down(nnx.gelu(self.up(self.norms[1](x))))
+        before, between = self.norms
+        x = x + self.attention(before(x), mask=present[:, None, None, :])
+        return x + self.down(nnx.gelu(self.up(between(x))))
 
 
 block = Block(32, 4, nnx.Rngs(0))

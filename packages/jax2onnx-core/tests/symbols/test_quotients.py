@@ -82,13 +82,13 @@ def test_a_residual_network_of_symbolic_height_and_width():
     program = to_onnx(residual, [(1, "H", "W", 2)])
     for height, width in ((8, 8), (9, 7), (1, 13)):
         x = np.random.default_rng(0).standard_normal((1, height, width, 2)).astype(np.float32)
-        np.testing.assert_allclose(program(x), residual(x), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(program(x), residual(jnp.asarray(x)), rtol=1e-5, atol=1e-5)
 
 
 def test_sizes_that_agree_for_multiples():
     program = to_onnx(doubled, [(1, "H", "W", 2)], constraints=["mod(H, 4) == 0", "mod(W, 8) == 0"])
     x = np.random.default_rng(0).standard_normal((1, 12, 8, 2)).astype(np.float32)
-    np.testing.assert_allclose(program(x), doubled(x), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(program(x), doubled(jnp.asarray(x)), rtol=1e-5, atol=1e-5)
 
 
 def test_sizes_that_agree_for_multiples_only():

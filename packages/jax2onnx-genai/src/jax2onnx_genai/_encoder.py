@@ -53,7 +53,8 @@ def crossing(encoder: ir.Model, links: Sequence[Link]) -> Crossing:
     """What the links between two programs hand over.
 
     Raises:
-      OptionError: the encoder takes no features alone, or what it hands over is neither the hidden states [B, 1500, D] nor keys and values [B, 1500, N, H] of each layer.
+      OptionError: the encoder takes no features alone, or what it hands over is neither the hidden states [B, 1500, D] nor keys and
+        values [B, 1500, N, H] of each layer.
     """
     results = {value.name: value for value in encoder.graph.outputs}
     values = [results[link.output] for link in links]

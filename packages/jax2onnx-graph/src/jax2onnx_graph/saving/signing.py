@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -183,5 +184,11 @@ def _data_files(model: ir.Model) -> list[str]:
     return sorted({os.fspath(tensor.location) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)})
 
 
+_CHANGED = re.compile(r"Hash mismatch for \\?'(.+?)\\?'")
+
+
 def _reason(error: BaseException) -> str:
+    """The sentence of an error; of files that were changed, the names without the bytes of their digests."""
+    if changed := _CHANGED.findall(str(error)):
+        return f"Hash mismatch for {', '.join(map(repr, changed))}."
     return f"{str(error) or type(error).__name__}".rstrip(".") + "."

@@ -17,6 +17,7 @@ X = "float[N,4,5] x"
         ("float[4] b", "r = Unsqueeze(b, last) e = Expand(r, shape) y = Mul(x, e)", "Mul(x, Unsqueeze(b, [1]))"),
         ("float[5] b", "r = Reshape(b, row) e = Expand(r, shape) y = Max(x, e)", "Max(x, b)"),
         ("float b", "e = Expand(b, shape) c = Less(x, e) y = Where(c, x, e)", "Where(Less(x, b), x, b)"),
+        ("float[5] b", "c = Less(x, x) e = Where(c, b, b) y = Add(x, e)", "Add(x, b)"),
         ("float[5] b", "f = Expand(b, four) e = Expand(f, shape) y = Relu(e)", "Relu(Expand(b, {}))"),
     ],
 )  # fmt: skip

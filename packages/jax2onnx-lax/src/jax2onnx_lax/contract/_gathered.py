@@ -11,6 +11,7 @@ from jax2onnx_core import Context, Dim, Value
 from jax2onnx_core.jaxprs import Dims, is_static
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.build.grouped import grouped_product, sorted_groups, split_rows
+from jax2onnx_graph.facts.values import constant_tensor
 from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.rewrite.patterns import operation
 
@@ -109,14 +110,16 @@ def gathered_product(
     axes = _axes(gathered.rank, len(table), len(dims), [*batch, *summed], inside)
     if axes is None:
         ctx.decline("gathered matrices are multiplied elementwise")
-    _check(ctx, gathered, table)
+    count = _checked(ctx, gathered, table)
     inner, columns = (math.prod(table[a] for a in own) for own in (axes.matrix, axes.columns))
     free = [dims[a] for a in axes.free]
-    matrices = ctx.reshape(ctx.transpose(gathered.table, (0, *axes.matrix, *axes.columns)), (table[0], inner, columns))
+    matrices = ctx.reshape(ctx.transpose(gathered.table, (0, *axes.matrix, *axes.columns)), (count, inner, columns))
+    if constant_tensor(matrices) is None:
+        matrices = ctx.cast(matrices, dtype)
     rows = _rows(ctx, gathered, ctx.cast(data, dtype), axes, (math.prod(free), inner))
-    numbers = ctx.reshape(ctx.cast(gathered.numbers, np.int64), (math.prod(gathered.dims),))
-    runs = sorted_groups(ctx.builder, numbers, int(table[0]))
-    ordered = split_rows(ctx.builder, ctx.op.Gather(rows, runs.order, axis=0), runs.lengths, int(table[0]))
+    numbers = ctx.reshape(_from_zero(ctx, gathered.numbers, count), (math.prod(gathered.dims),))
+    runs = sorted_groups(ctx.builder, numbers, count)
+    ordered = split_rows(ctx.builder, ctx.op.Gather(rows, runs.order, axis=0), runs.lengths, count)
     products = grouped_product(ctx.builder, ordered, matrices, runs.lengths)
     joined = ctx.op.Concat(*products, axis=0, dims=(*ctx.known_dims(rows)[:-1], columns))
     product = ctx.op.Gather(joined, runs.places, axis=0)
@@ -127,15 +130,23 @@ def gathered_product(
     return ctx.op.ReduceSum(whole, ctx.ints([own for _, own in summed]), keepdims=0) if summed else whole, rest
 
 
-def _check(ctx: Context, gathered: GatheredMatrices, table: Dims) -> None:
-    """Decline where a copy of a matrix for each row is the better form, or it is not known which matrices there are."""
-    if not all(map(is_static, table)) or not 1 < table[0] <= _MOST_MATRICES or 0 in table:
+def _checked(ctx: Context, gathered: GatheredMatrices, table: Dims) -> int:
+    """How many matrices there are; declines where a copy of a matrix for each row is the better form, or not all is known of them."""
+    sizes = [dim for dim in table if isinstance(dim, int)]
+    if len(sizes) != len(table) or not 1 < sizes[0] <= _MOST_MATRICES or 0 in sizes:
         ctx.decline("there are too many gathered matrices for one product each, or their sizes are not known")
-    if not is_in_range(ctx, gathered.numbers, 0, table[0] - 1):
+    if not is_in_range(ctx, gathered.numbers, -sizes[0], sizes[0] - 1):
         ctx.decline("the numbers of gathered matrices may be out of range")
-    copied = math.prod(table[1:]) * _least_rows(gathered.dims)
-    if copied <= (8 + table[0]) * ctx.threshold(Threshold.OPERATOR_CALL):
+    copied = math.prod(sizes[1:]) * _least_rows(gathered.dims)
+    if copied <= (8 + sizes[0]) * ctx.threshold(Threshold.OPERATOR_CALL):
         ctx.decline("gathered matrices are so small that copying them takes less time than sorting rows")
+    return sizes[0]
+
+
+def _from_zero(ctx: Context, numbers: Value, count: int) -> Value:
+    """Numbers as int64, negative ones, which Gather counts from the last matrix on, counted from the first."""
+    wide = ctx.cast(numbers, np.int64)
+    return wide if is_in_range(ctx, numbers, 0, count - 1) else ctx.op.Mod(wide, ctx.constant(count, like=wide))
 
 
 def _least_rows(dims: Dims) -> int:

@@ -68,7 +68,7 @@ cases = [
          expect=["Transpose -> Conv -> Transpose", "Transpose -> Conv"]),
     Case("dilated_kernel", _conv(rhs_dilation=(2, 3)), [(2, 4, 9, 9), (6, 4, 3, 2)], _covers, "Conv"),
     Case("depthwise", _conv(padding="SAME", feature_group_count=4), [(2, 4, 9, 9), (8, 1, 3, 3)], _covers, "Conv"),
-    Case("depthwise_along_time", _conv(padding=[(3, 0)], feature_group_count=4), [(2, 4, "T"), (4, 1, 4)], _covers,
+    Case("depthwise_along_time", _conv((1,), [(3, 0)], feature_group_count=4), [(2, 4, "T"), (4, 1, 4)], _covers,
          expect_graph(counts={"Conv": 1})),
     Case("batch_groups", _conv(batch_group_count=2), [(4, 3, 5, 5), (6, 3, 2, 2)], _covers,
          expect="Reshape -> Transpose -> Reshape -> Conv"),

@@ -54,6 +54,17 @@ def _tied(i: jax.Array) -> jax.Array:
 _covers = ("dot_general",)
 _exact_matmul = "MatMul"
 
+
+def _gathered(equation: str, *, columns: int = 192) -> Fn:
+    """A product with matrices that are taken from a table of four by number."""
+
+    def product(x: jax.Array, numbers: jax.Array) -> jax.Array:
+        table = jnp.sin(jnp.arange(4 * 64 * columns, dtype=x.dtype)).reshape(4, 64, columns)
+        return jnp.einsum(equation, x, table[numbers])
+
+    return product
+
+
 cases = [
     Case("dense", lambda x: x @ _W.astype(x.dtype), [("B", 8)], _covers, "MatMul:Bx6"),
     Case("dense_of_rank_4", lambda x: x @ _W.astype(x.dtype), [("B", "T", 3, 8)], _covers, "MatMul:BxTx3x6"),
@@ -114,6 +125,12 @@ cases = [
          expect=at_most(20, Gather=4, MatMul=4)),
     Case("gradient", jax.grad(_loss), [(8, 3), (5, 8)], _covers, expect=at_most(10, Gemm=1, MatMul=1)),
     Case("vmap", jax.vmap(_dot(((0,), (0,))), in_axes=(1, None)), [(8, 5), (8, 3)], _covers, expect="Gemm"),
+    Case("gathered_matrices", _gathered("td,tkdf->tkf"), [("T", 64), (("T", 2), np.int32)], _covers,
+         expect_graph(counts={"Split": 1, "MatMul": 4})),
+    Case("gathered_matrices_summed", _gathered("tkd,tkdf->tf"), [("T", 2, 64), (("T", 2), np.int32)], _covers,
+         expect_graph(counts={"Split": 1, "MatMul": 4})),
+    Case("gathered_matrices_that_are_small", _gathered("td,tdf->tf", columns=5), [("T", 64), (("T",), np.int32)], _covers,
+         expect_graph(counts={"Split": 0, "MatMul": 1})),
     Case("ragged", _ragged, [(10, 4), (3, 4, 5), np.array([4, 0, 5], np.int32)], ("ragged_dot_general",),
          expect_graph("Split -> MatMul -> Concat", counts={"MatMul": 3})),
     Case("ragged_contraction", _ragged_contraction, [(10, 4), (10, 5), np.array([4, 0, 5], np.int32)],

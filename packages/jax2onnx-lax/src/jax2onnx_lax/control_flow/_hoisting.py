@@ -88,10 +88,12 @@ def adds_weighted_products(jaxpr: Jaxpr, num_consts: int, num_carry: int, states
     old, new = inner.invars[num_consts : num_consts + num_carry], inner.outvars[:num_carry]
     terms = [_terms(inner.eqns, [old[k]], [new[k]]) for k in states]
     on_states = _dependents(inner.eqns, [old[k] for k in states])
-    return bool(terms) and all(len(one) == 1 and _are_weighted(inner.eqns, *one, on_states) for one in terms)
+    return bool(terms) and all(
+        len(one) == 1 and all(_is_weighted(inner.eqns, term, on_states) for term in one) for one in terms
+    )
 
 
-def _are_weighted(equations: Sequence[Equation], term: Var, on_states: Collection[Var]) -> bool:
+def _is_weighted(equations: Sequence[Equation], term: Var, on_states: Collection[Var]) -> bool:
     """Whether a variable is the elementwise product of a matrix product and something, and no larger than that."""
     made_by = {var: eqn for eqn in equations for var in eqn.outvars}
     if term in on_states or term not in made_by or made_by[term].primitive.name != "mul":

@@ -104,9 +104,31 @@ def _complex_carry(x: jax.Array) -> _Pair:
     return last.real, last.imag
 
 
+def _over_rows(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Rows are read and written at the counter."""
+
+    def body(t: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        state, rows = carry
+        state = jnp.tanh(state + x[t])
+        return state, rows.at[t].set(2 * state)
+
+    return lax.fori_loop(0, x.shape[0], body, (jnp.zeros_like(x[0]), jnp.zeros_like(x)))
+
+
+def _numbered(x: jax.Array) -> jax.Array:
+    """Weighted products that a loop numbers from 1 on."""
+    gates, weights = jnp.cos(x[:, :7]), jnp.sin(jnp.arange(7 * 8 * 8, dtype=x.dtype)).reshape(7, 8, 8)
+    return lax.fori_loop(1, 6, lambda i, total: total + gates[:, i, None] * (x @ weights[i]), x)
+
+
 cases = [
+    Case("fori_over_symbol", lambda x: lax.fori_loop(0, x.shape[0], lambda i, v: v + i, x), [("N", 3)],
+         covers=("scan", "jax.lax.fori_loop")),
+    Case("fori_over_rows", _over_rows, [("N", 3)], covers=("scan", "jax.lax.fori_loop"), expect=expect_graph(absent=["Loop", "ScatterND"])),
     Case("fori_static", lambda x: lax.fori_loop(2, 6, lambda i, v: v * i, x), [("N", 3)], covers=("scan",),
          expect=expect_graph(counts={"Loop": 1})),
+    Case("fori_of_numbered_products", _numbered, [("N", 8)], covers=("scan",),
+         expect=expect_graph(counts={"Scan": 1, "Loop": 0})),
     Case("fori_grad", jax.grad(lambda x: lax.fori_loop(0, 4, lambda i, v: jnp.sin(v), x).sum()), [("N", 3)],
          covers=("scan",), expect=["Shape -> Concat -> Expand -> Scan", "Loop -> Scan"]),
     Case("scan", _of_a_cosine, [("T", 3)], covers=("scan",), expect=expect_graph(counts={"Scan": 1, "Loop": 0})),

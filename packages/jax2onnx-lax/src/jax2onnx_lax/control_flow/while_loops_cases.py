@@ -45,6 +45,4 @@ cases = [
     *(Case(f"while_of_{n}_iterations",
            lambda x, n=n: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, jnp.sin(s[1]), s[1]), (3 - n, x, x)), [("N", 3)],
            covers=("while",), expect=expect_graph(counts={"Sin": n}, absent=["Loop"])) for n in (0, 1)),
-    Case("fori_over_symbol", lambda x: lax.fori_loop(0, x.shape[0], lambda i, v: v + i, x), [("N", 3)],
-         covers=("scan",)),
 ]  # fmt: skip

@@ -129,6 +129,8 @@ cases = [
     Case("select_by_scalar", lax.select_n, [((), np.bool_), _X, _X], covers=("select_n",), expect="Where"),
     Case("select_among_3", lax.select_n, [(_X, np.int32), _X, _X, _X], covers=("select_n",), values="special",
          expect=["LessOrEqual -> Where -> Where", "LessOrEqual -> Where"]),
+    Case("select_among_the_same", lambda which, x: lax.select_n(which, x, x, x) + 1, [(_X, np.int32), _X], covers=("select_n",),
+         expect="Add"),
     Case("select_the_only", lambda which, x: lax.select_n(which, x) + 1, [(_X, np.int32), _X], covers=("select_n",),
          expect="Add"),
     Case("clamp", lambda x: lax.clamp(-0.5, x, 1.5), [_X], covers=("clamp",), values="special", expect="Clip"),

@@ -69,7 +69,8 @@ def route(
     ids.shape = chosen_gates.shape
     flat = at.op.Reshape(ids, at.ints([-1]), dims=labelled((count,)))
     if places is not None:
-        return _route_places(at, flat, experts, places, at.op.GatherElements(gates, ids, axis=1, dims=rows))
+        own_gates = at.op.GatherElements(gates, ids, axis=1, dims=rows)
+        return Routing(own_gates, *_place_pairs(at, flat, experts, places, count))
     runs = sorted_groups(at, flat, experts)
     each = at.constant(sparsity.bound, like=flat) if is_fixed else at.op.Squeeze(chosen, at.ints([0]))
     owners = at.op.Div(runs.order, each)
@@ -77,13 +78,14 @@ def route(
     return Routing(at.op.GatherElements(gates, ids, axis=1, dims=rows), pairs, runs.places)
 
 
-def _route_places(at: InsertionPoint, flat: ir.Value, experts: int, places: int, gates: ir.Value) -> Routing:
-    """The same for the numbers of places, those of the first expert first."""
+def _place_pairs(
+    at: InsertionPoint, flat: ir.Value, experts: int, places: int, count: LabelledDim
+) -> tuple[PairIndices, ir.Value]:
+    """The pairs of places and experts for the numbers of places, those of the first expert first, and the place of each among them."""
     size = at.constant(places, like=flat)
     runs = sorted_groups(at, at.op.Div(flat, size), experts)
     own = at.op.Gather(flat, runs.order, axis=0)
-    pairs = PairIndices(at.op.Mod(own, size), runs.numbers, runs.lengths, at.known_dims(flat)[0], own)
-    return Routing(gates, pairs, runs.places)
+    return PairIndices(at.op.Mod(own, size), runs.numbers, runs.lengths, count, own), runs.places
 
 
 def _most(at: InsertionPoint, counts: ir.Value, tokens: LabelledDim) -> ir.Value:

@@ -131,9 +131,8 @@ class SelectExpertTerms(NodePass[_Found]):
         routing = route(at, _gates(at, chain, count), len(chain.terms), match.sparsity, count)
         made = _made(editor, at, match, routing)
         others = match.regions[0].others(chain.terms[0].made, _roles(match.sizes)).values()
-        first, tokens = chain.terms[0], range(len(match.sizes.tokens))
-        if chain.stack is not None:
-            tokens = chain.stack.gate_axes[:-1]
+        first = chain.terms[0]
+        tokens = range(len(match.sizes.tokens)) if chain.stack is None else chain.stack.gate_axes[:-1]
         if chain.numbers is not None:
             by_token = at.op.Gather(made, routing.places, axis=0)
             result = in_shape_of(at, by_token, node.outputs[0], chain.numbers, tokens)

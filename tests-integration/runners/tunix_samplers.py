@@ -1,6 +1,6 @@
 """`session.generate` beside the samplers of the library tunix: greedy texts, and the distributions that tokens are drawn from.
 
-Usage: python tests-integration/runners/samplers.py [--tokens 60]
+Usage: python tests-integration/runners/tunix_samplers.py [--tokens 60]
 """
 
 from __future__ import annotations
