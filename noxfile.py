@@ -102,13 +102,14 @@ def test_environment(session: nox.Session) -> dict[str, str]:
     )
     if str(jaxlib).startswith("0.10."):  # later versions have no choice of emitters
         flags.append("--xla_cpu_use_fusion_emitters=false")
+    cache = session.cache_dir.resolve()  # some tests change the directory
     return {
         "KERAS_BACKEND": "jax",
         "XLA_FLAGS": " ".join(flags),
-        "JAX_COMPILATION_CACHE_DIR": str(session.cache_dir / "programs"),
+        "JAX_COMPILATION_CACHE_DIR": str(cache / "programs"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "PYTHONDONTWRITEBYTECODE": "",
-        "PYTHONPYCACHEPREFIX": str(session.cache_dir / "bytecode"),
+        "PYTHONPYCACHEPREFIX": str(cache / "bytecode"),
         "PYTHONPATH": str(ROOT / "tools"),
     }
 
