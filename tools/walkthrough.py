@@ -164,7 +164,7 @@ STEPS = [
     Step("It is a package with tests; they pass, and it is found like any other plugin.",
          'pip install -q -e "jax2onnx-acme[test]" && (cd jax2onnx-acme && python -m pytest -q) && jax2onnx plugins'),
     Step("Ready to be published: the wheel and the source distribution, checked but not uploaded.",
-         "pip install -q build twine && python -m build jax2onnx-acme > build.log && twine check jax2onnx-acme/dist/*"),
+         "pip install -q build twine && python -m build jax2onnx-acme > build.log 2>&1 && twine check jax2onnx-acme/dist/*"),
 ]  # fmt: skip
 
 
