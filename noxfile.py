@@ -436,7 +436,7 @@ def docs(session: nox.Session) -> None:
     # ruff lays the signatures out
     install_workspace(session, "mkdocs-material>=9.6", "mkdocstrings[python]>=0.30", RUFF)
     for table in ("coverage_table.py", "gallery.py"):
-        session.run("python", str(ROOT / "tools" / table))
+        session.run("python", str(ROOT / "tools" / table), env={"KERAS_BACKEND": "jax"})
     session.run("python", "-m", "pytest", "-q", str(ROOT / "tools" / "check_docs.py"))
     site = ["build", "-q", "--strict", "-f", str(ROOT / "mkdocs.yml")]
     session.run("mkdocs", *site, env={"NO_MKDOCS_2_WARNING": "1"})
