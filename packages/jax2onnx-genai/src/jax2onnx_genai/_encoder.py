@@ -30,7 +30,7 @@ _PLACES = _FRAMES // 2
 
 @dataclasses.dataclass(frozen=True)
 class Crossing:
-    """What a decoder takes from an encoder: keys and values of each layer, or the hidden states of which it computes them.
+    """The values that a decoder takes from an encoder: keys and values of each layer, or the hidden states of which it computes them.
 
     Attributes:
       inputs: the names in the folder of the decoder's inputs, by those that they have.
@@ -50,7 +50,7 @@ class Crossing:
 
 
 def crossing(encoder: ir.Model, links: Sequence[Link]) -> Crossing:
-    """What the links between two programs hand over.
+    """Read from the links between two programs how the encoder hands its results to the decoder.
 
     Raises:
       OptionError: the encoder takes no features alone, or what it hands over is neither the hidden states [B, 1500, D] nor keys and

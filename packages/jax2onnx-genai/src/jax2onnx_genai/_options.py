@@ -1,4 +1,4 @@
-"""What all writers of folders do with their options."""
+"""Options that all writers of folders share, and how they are applied."""
 
 from __future__ import annotations
 

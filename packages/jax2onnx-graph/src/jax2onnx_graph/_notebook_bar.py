@@ -31,7 +31,7 @@ class Display(Protocol):
 
 
 def notebook_display() -> Display | None:
-    """What displays outputs of a cell, in the main thread of a kernel; None anywhere else."""
+    """IPython's function that displays outputs of a cell, in the main thread of a kernel; None anywhere else."""
     if "IPython" not in sys.modules or threading.current_thread() is not threading.main_thread():
         return None
     shell = sys.modules["IPython"].get_ipython()

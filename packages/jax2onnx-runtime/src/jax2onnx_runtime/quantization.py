@@ -28,14 +28,14 @@ _BLOCK_SIZE = 32
 
 
 class WeightMemory:
-    """What was made of weights, each once however many models have it."""
+    """Results computed from weights, each once however many models have the weight."""
 
     def __init__(self) -> None:
         self._contents = Contents()
         self._made: dict[Hashable, object] = {}
 
     def get(self, tensor: ir.TensorProtocol, how: Hashable, make: Callable[[], T]) -> T:
-        """What was made of a weight with the same numbers, type and shape in the same way, or else of this one.
+        """Return the result for a weight with the same numbers, type and shape, made in the same way; make it where there is none.
 
         Args:
           tensor: the weight.

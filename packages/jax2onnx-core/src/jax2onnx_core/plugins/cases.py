@@ -145,7 +145,7 @@ class Case:
 
     @property
     def expectations(self) -> list[ExpectGraph]:
-        """What `expect` says: its paths as one expectation, which is exact, and those of `expect_graph`."""
+        """The expectations of `expect`: its paths as one, which is exact, and those made by `expect_graph`."""
         given = [self.expect] if isinstance(self.expect, str | ExpectGraph) else self.expect
         paths = [one for one in given if isinstance(one, str)]
         exact = [expect_graph(*paths, match="exact")] if paths else []

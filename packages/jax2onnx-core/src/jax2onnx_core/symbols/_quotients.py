@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from jax2onnx_graph.facts.dims import Dim, Factor, is_static
 
 from jax2onnx_core import _compat
@@ -57,14 +55,9 @@ def normal_form(dim: Dim) -> Dim:
 
 
 def _has_quotient(dim: Dim) -> bool:
-    return not is_static(dim) and any(operation in ("floordiv", "mod") for operation, _ in _operations(dim))
-
-
-def _operations(dim: Dim) -> Iterator[tuple[str, Sequence[Dim]]]:
-    """The operations, with their operands, in an expression, but not those in the operands."""
-    if not is_static(dim):
-        for _, factors in _compat.dim_expression(dim):
-            yield from (factor for factor, _ in factors if not isinstance(factor, str))
+    """Whether a factor of an expression is a quotient or a remainder."""
+    factors = [] if is_static(dim) else [factor for _, term in _compat.dim_expression(dim) for factor, _ in term]
+    return any(not isinstance(factor, str) and factor[0] in ("floordiv", "mod") for factor in factors)
 
 
 def _factor(factor: Factor, like: Dim) -> Dim:

@@ -212,7 +212,7 @@ def _split(jaxpr: Jaxpr, num_consts: int, num_carry: int) -> _Split:
 
 
 def _terms(equations: Sequence[Equation], carry: Sequence[Var], new_carry: Sequence[Var]) -> set[Var]:
-    """What each step adds to a value of the carry."""
+    """The variables that a step adds to values of the carry."""
     made_by = {var: eqn for eqn in equations for var in eqn.outvars}
     pairs = [(old, made_by.get(new)) for old, new in zip(carry, new_carry, strict=True) if not is_literal(new)]
     adds = [(old, eqn) for old, eqn in pairs if eqn is not None and eqn.primitive.name in ("add", "add_any")]

@@ -27,7 +27,7 @@ from jax2onnx_graph.passes.fusion.experts._sparsity import Holds, Sparsity, spar
 from jax2onnx_graph.passes.fusion.experts.select_experts import NOT_FINITE, SelectExperts
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
-from jax2onnx_graph.rewrite.patterns import is_read_once, operation, permutation_of, scalar
+from jax2onnx_graph.rewrite.patterns import is_read_once, operation, permutation_of, scalar, without_axis
 
 __all__ = ["SelectExpertTerms"]
 
@@ -228,7 +228,7 @@ def _read_stack(node: ir.Node) -> _Chain | None:
 
 
 def _stacked(mixture: Mixture) -> list[tuple[ir.Value, ir.Node]]:
-    """What each expert makes, [tokens…, features], and the view that gives it an axis of experts; empty where it is not stacked."""
+    """The result of each expert, [tokens…, features], and the view that gives it an axis of experts; empty where they are not stacked."""
     made, perm = mixture.made, [*range(len(dims_of(mixture.made) or ()))]
     if (moved := operation(made, "Transpose")) is not None and moved.inputs[0] is not None and is_read_once(made):
         made, perm = moved.inputs[0], [*permutation_of(moved)]
@@ -245,12 +245,9 @@ def _stacked(mixture: Mixture) -> list[tuple[ir.Value, ir.Node]]:
 
 
 def _unstacked(value: ir.Value | None, axis: int) -> tuple[ir.Value, ir.Node] | None:
-    """What a view adds an axis of size 1 to, and the view; None where it is something else."""
-    view, dims = operation(value, "Unsqueeze", "Reshape"), dims_of(value)
-    source = None if view is None else view.inputs[0]
-    if view is None or source is None or dims is None or dims[axis] != 1 or not is_read_once(source):
-        return None
-    return (source, view) if same_dims(dims_of(source), (*dims[:axis], *dims[axis + 1 :])) else None
+    """The tensor to which a view adds an axis of size 1, and the view; None where the value is something else."""
+    source, view = without_axis(value, axis), operation(value, "Unsqueeze", "Reshape")
+    return None if source is None or view is None or not is_read_once(source) else (source, view)
 
 
 def _read_switch(node: ir.Node) -> _Chain | None:
@@ -275,7 +272,7 @@ def _read_switch(node: ir.Node) -> _Chain | None:
 
 
 def _before_expand(value: ir.Value | None) -> ir.Value | None:
-    """What an Expand expands, without a change of rank."""
+    """The operand of an Expand that keeps the rank; any other value itself."""
     expand = operation(value, "Expand")
     if expand is None or len(dims_of(expand.inputs[0]) or ()) != len(dims_of(value) or ()):
         return value
