@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import inspect
 import sys
 import threading
@@ -12,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax2onnx_core import Call, Composites, Replacement, Rules, hookimpl, to_onnx
-from jax2onnx_core.frontend.activation import activation_window
+from jax2onnx_core.frontend.activation import _own_code, activation_window
+from jax2onnx_core.frontend.claims import JaxFunctions
 
 
 @pytest.fixture
@@ -306,6 +308,45 @@ def test_threads_do_not_see_each_others_windows(library, plugin):
     first.join()
     assert not failures
     assert library.bump.__code__ is code
+
+
+def test_windows_of_threads_that_open_and_close_at_any_time():
+    composites, errors = Composites(), []
+    # The function is JAX's own and public: a change of its code is one by which any layer would compute something else.
+    composites.call("jax.lax:fori_loop", name="x.y")(lambda *args: None)
+    code = jax.lax.fori_loop.__code__
+
+    def trace(_):
+        try:
+            for _ in range(200):
+                with activation_window(composites.specs, "threads") as declined:
+                    traced = jax.make_jaxpr(lambda x: jax.lax.fori_loop(0, 3, lambda _, x: -x, x))(jnp.ones(3))
+                assert not declined
+                assert "while" in str(traced) or "scan" in str(traced)
+        except BaseException as error:  # noqa: BLE001 (asserted on below, in the thread that pytest watches)
+            errors.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            list(pool.map(trace, range(3)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert not errors
+    assert jax.lax.fori_loop.__code__ is code
+
+
+def test_a_window_of_another_thread_that_closes_is_no_change_of_jax():
+    composites = Composites()
+    composites.call("jax.lax:fori_loop", name="x.y")(lambda *args: None)
+    with activation_window(composites.specs, object()):
+        known_in_window = JaxFunctions(_own_code)
+    assert known_in_window.change() is None
+    known_outside = JaxFunctions(_own_code)
+    with activation_window(composites.specs, object()):
+        assert known_in_window.change() is None
+        assert known_outside.change() is None
 
 
 def test_a_target_that_does_not_exist_is_left_out():

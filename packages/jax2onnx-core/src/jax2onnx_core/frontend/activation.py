@@ -108,8 +108,8 @@ def named_modules(modules: Mapping[str, object]) -> Iterator[None]:
 
 @contextmanager
 def _patched(functions: Iterable[FunctionType]) -> Iterator[None]:
-    patches = [_patch_of(function) for function in functions]
-    with _lock:
+    with _lock:  # it guards the making of patches, too: a function has one
+        patches = [_patch_of(function) for function in functions]
         for patch in patches:
             patch.enter()
     try:

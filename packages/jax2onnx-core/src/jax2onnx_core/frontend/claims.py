@@ -364,7 +364,7 @@ class Claim:
 
 
 class JaxFunctions:
-    """The public functions of JAX with the code that they have now.
+    """The public functions of JAX with the code of their own that they have now.
 
     Libraries that quantise layers, or add adapters to them, put other code into JAX's functions while a model is called, by which any
     layer then computes something else.
@@ -375,12 +375,13 @@ class JaxFunctions:
 
     def __init__(self, own_code: OwnCode) -> None:
         self._own_code = own_code
-        self._codes = [(function, function.__code__) for function in _jax_functions()]
+        # Not `__code__`: a window of another thread may have put its own there, and may take it away at any time.
+        self._codes = [(function, own_code(function)) for function in _jax_functions()]
 
     def change(self) -> str | None:
         """A sentence about a function that has other code than before; None where none has."""
         for function, code in self._codes:
-            if function.__code__ is not code and self._own_code(function) is not code:
+            if self._own_code(function) is not code:
                 return f"the code of jax's {function.__name__} was replaced, by which layers compute"
         return None
 
