@@ -375,13 +375,13 @@ class JaxFunctions:
 
     def __init__(self, own_code: OwnCode) -> None:
         self._own_code = own_code
-        # Not `__code__`: a window of another thread may have put its own there, and may take it away at any time.
-        self._codes = [(function, own_code(function)) for function in _jax_functions()]
+        # `__code__` may be that of another thread's window, which takes it away at any time, so it alone says nothing.
+        self._codes = [(function, function.__code__, own_code(function)) for function in _jax_functions()]
 
     def change(self) -> str | None:
         """A sentence about a function that has other code than before; None where none has."""
-        for function, code in self._codes:
-            if self._own_code(function) is not code:
+        for function, code, own in self._codes:
+            if function.__code__ is not code and self._own_code(function) is not own:
                 return f"the code of jax's {function.__name__} was replaced, by which layers compute"
         return None
 
