@@ -45,6 +45,8 @@ __all__ = ["Measurements", "PortableProgram", "Reporter", "StoredResult", "expec
 #: names of inputs) and its result (what the function returned, or arrays by the names of outputs).
 StoredResult = ExpectedRun | tuple[object, object]
 
+_PROFILED_RUNS = 10
+
 
 @dataclasses.dataclass
 class Measurements:
@@ -61,6 +63,26 @@ class Measurements:
     accuracy: Accuracy | None = None
     times: dict[str, float] = dataclasses.field(default_factory=dict)
     timed_at: str = ""
+
+    def profile(self, model: RunnableModel, feeds: Mapping[str, Array]) -> dict[str, float]:
+        """Measure how long each node takes on these inputs: the median of ten runs; the seconds by node."""
+        self.times = own_times(model.model, model.times(feeds, _PROFILED_RUNS))
+        self.timed_at = sizes_text(model.model, feeds)
+        return self.times
+
+    def verify(
+        self, model: RunnableModel, runs: Iterable[ExpectedRun], rtol: float | None, atol: float | None
+    ) -> float:
+        """Compare the outputs with those that they should have; the largest difference, 0 without any runs.
+
+        Raises:
+          VerificationError: an output differs; it is the last of those that are kept.
+        """
+        self.verified.clear()
+        for error in model.verify(runs, rtol=rtol, atol=atol):
+            self.verified.append(error)
+            error.check()
+        return max((error.largest for error in self.verified), default=0.0)
 
 
 class Reporter(Protocol):
@@ -227,10 +249,7 @@ class PortableProgram:
         Raises:
           TargetError: the runtime is not installed, or does not tell.
         """
-        feeds = self.feeds(*args, **kwargs)
-        self.measurements.times = own_times(self.model, self._runnable.times(feeds, 10))
-        self.measurements.timed_at = sizes_text(self.model, feeds)
-        return self.measurements.times
+        return self.measurements.profile(self._runnable, self.feeds(*args, **kwargs))
 
     # -- comparing -------------------------------------------------------------------------------
 
@@ -268,13 +287,10 @@ class PortableProgram:
                 "This program came without its function, so that there is nothing to compare with. Store results where it was "
                 "exported, stored = program.stored_results(), and give them here: verify(results=stored)."
             )
-        self.measurements.verified.clear()
-        for error in self._runnable.verify(self.expected(results), rtol=rtol, atol=atol):
-            self.measurements.verified.append(error)
-            error.check()
+        largest = self.measurements.verify(self._runnable, self.expected(results), rtol, atol)
         if not self.measurements.verified:
             raise OptionError("There is nothing to compare with: no results were given.")
-        return max(error.largest for error in self.measurements.verified)
+        return largest
 
     def accuracy(self, results: Iterable[StoredResult]) -> Accuracy:
         """How far the outputs are from results that were stored, as of a model in fewer bits; see `verify`."""

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.errors import RuntimeInputError, WeightsError
+from jax2onnx_graph.errors import OptionError, RuntimeInputError, WeightsError
+from jax2onnx_graph.metadata import ModelMetadata
+from jax2onnx_graph.options import check_mapping
 from jax2onnx_graph.saving.signing import Signer
 from jax2onnx_graph.saving.writing import save_model, save_text
 from jax2onnx_graph.targets import Target
@@ -22,12 +24,14 @@ from jax2onnx_report.findings import Findings
 from jax2onnx_report.reporter import ModelReporter
 from jax2onnx_runtime.benchmarks import Contender, model_contender
 from jax2onnx_runtime.bisection import Bisection, Intermediate
+from jax2onnx_runtime.bundles.bundle import Bundle, Program
 from jax2onnx_runtime.lora import Adapters
 from jax2onnx_runtime.mixed_bits import read_mixed_bits
 from jax2onnx_runtime.portable import Measurements, PortableProgram, StoredResult, expected_run
-from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, own_times, sizes_text
+from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.session import ModelSession
+from jax2onnx_runtime.sizes import Ranges, Sizes
 from jax2onnx_runtime.state_values import StateSizes
 from jax2onnx_runtime.states import RuntimeOptions
 
@@ -39,9 +43,7 @@ from jax2onnx_core.program.verification import Arguments, Run
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["CallableModel"]
-
-_PROFILED_RUNS = 10
+__all__ = ["CallableModel", "given_run"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -88,6 +90,23 @@ class CallableModel:
         self.check_complete("saved")
         return save_model(self.model, path, external_data, threshold=threshold, data_file=data_file, sign=sign)
 
+    def save_variants(
+        self, directory: str | os.PathLike[str], specialize: Callable[..., Program],
+        variants: Mapping[str, Mapping[str, int]],
+    ) -> list[Path]:  # fmt: skip
+        """Save what `specialize` makes of the model for the sizes of each variant; the paths of the models."""
+        self.check_complete("saved")
+        folder = Bundle({name: specialize(**sizes) for name, sizes in variants.items()}).save(directory)
+        return [folder / f"{name}.onnx" for name in variants]
+
+    def described(self, metadata: ModelMetadata) -> ir.Model:
+        """A copy of the model that says of itself what `metadata` says."""
+        if not isinstance(metadata, ModelMetadata):
+            raise OptionError(f"with_metadata takes a ModelMetadata(name=…, version=…), not {metadata!r:.80}.")
+        described = self.model.clone()
+        metadata.write(described)
+        return described
+
     def summary(self) -> str:
         """The summary of the model, as text."""
         return self._reporter().summary(self.model, self.measurements)
@@ -124,15 +143,11 @@ class CallableModel:
     def _runnable(self) -> RunnableModel:
         return RunnableModel(self.model, self.runtime)
 
-    def runnable(self, done: str = "run") -> RunnableModel:
-        """The model for its runtime. Raises WeightsError if it cannot be `done`, because weights are absent."""
-        self.check_complete(done)
-        return self._runnable
-
     @functools.cached_property
     def loaded(self) -> LoadedModel:
         """The loaded model: named arrays → outputs in order."""
-        return self.runnable().loaded
+        self.check_complete("run")
+        return self._runnable.loaded
 
     def call(self, args: Sequence[object], kwargs: Mapping[str, object]) -> PyTree:
         """Run the model on the arguments of a call; the result of the function."""
@@ -152,10 +167,7 @@ class CallableModel:
         if self.model.graph.inputs and not (args or kwargs):
             run = next(self.interface.random_runs(self.model, None, {}, 0))
             args, kwargs = run.args, run.kwargs
-        feeds = self.interface.feeds(args, kwargs)
-        self.measurements.times = own_times(self.model, self._runnable.times(feeds, _PROFILED_RUNS))
-        self.measurements.timed_at = sizes_text(self.model, feeds)
-        return self.measurements.times
+        return self.measurements.profile(self._runnable, self.interface.feeds(args, kwargs))
 
     def session(
         self, initial: Mapping[int | str, PyTree] | None, sizes: StateSizes, options: RuntimeOptions
@@ -167,8 +179,9 @@ class CallableModel:
           sizes: the sizes of states.
           options: how the runtime is to run the model.
         """
-        runnable, interface = self.runnable(), self.interface
-        return runnable.open_session(
+        self.check_complete("run")
+        interface = self.interface
+        return self._runnable.open_session(
             interface.step_interface(), interface.space(), initial=interface.first_states(initial or {}),
             held=interface.held_states(), sizes=sizes, options=options,
         )  # fmt: skip
@@ -187,9 +200,15 @@ class CallableModel:
         def feeds(run: Run) -> Mapping[str, Array]:
             return {**self.interface.feeds(run.args, run.kwargs), **further}
 
-        return model_contender(name, self.runnable("measured"), feeds, threads=threads)
+        self.check_complete("measured")
+        return model_contender(name, self._runnable, feeds, threads=threads)
 
-    # -- comparing ----------------------------------------------------------------
+    # -- comparing ---------------------------------------------------------------------------
+
+    def verify(self, runs: Iterable[ExpectedRun], rtol: float | None, atol: float | None) -> float:
+        """Compare the outputs with those that they should have; the largest difference."""
+        self.check_complete("verified")
+        return self.measurements.verify(self._runnable, runs, rtol, atol)
 
     def bisect(
         self, runs: Iterable[Run], expected: Callable[[Run], tuple[Sequence[Intermediate], Sequence[Array]]],
@@ -252,3 +271,15 @@ class CallableModel:
                 raise RuntimeInputError(
                     f"The inputs are {', '.join(names)}, but arrays were given for {', '.join(map(str, given))}."
                 )
+
+
+def given_run(
+    args: Sequence[object], kwargs: Mapping[str, object] | None, sizes: Sequence[Sizes] | None, ranges: Ranges | None
+) -> Run | None:
+    """The run on given arguments; None if there are none, so that random ones are to be taken."""
+    check_mapping("kwargs", kwargs, "keyword arguments to their values, {'scale': 2.0}")
+    if not (args or kwargs):
+        return None
+    if sizes is not None or ranges is not None:
+        raise OptionError("bisect takes either arguments, or sizes and ranges for random ones.")
+    return Run("the given inputs", args, kwargs or {})

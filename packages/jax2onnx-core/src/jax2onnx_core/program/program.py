@@ -1,4 +1,4 @@
-"""`OnnxProgram`: the exported model with everything one wants to do with it; `QuantizedProgram`: the same in fewer bits."""
+"""`OnnxProgram`: the exported model with everything one wants to do with it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,11 @@ from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import given_inputs
 from jax2onnx_graph.weights.absent import AbsentTensor, WeightType
 from jax2onnx_graph.weights.binding import GivenWeights, Rename, bound_model, needed_weights
-from jax2onnx_runtime.accuracy import Accuracy, accuracy
+from jax2onnx_runtime.accuracy import Accuracy
 from jax2onnx_runtime.benchmarks import Benchmark, Contender, benchmark, usual_sizes
 from jax2onnx_runtime.bisection import Bisection
-from jax2onnx_runtime.bundles.bundle import Bundle
 from jax2onnx_runtime.comparison import OutputError
 from jax2onnx_runtime.lora import Adapters
-from jax2onnx_runtime.mixed_bits import MixedBits, read_mixed_bits
 from jax2onnx_runtime.portable import Measurements, PortableProgram, StoredResult
 from jax2onnx_runtime.profiles import ShapeProfile, SymbolRange, shape_profile
 from jax2onnx_runtime.quantization import Mode, Quantization
@@ -49,7 +47,8 @@ from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.layouts import Layouts
 from jax2onnx_core.jax_types import Function, PyTree, PyTreeDef
 from jax2onnx_core.lowering._log import LoweringLog
-from jax2onnx_core.program._callable_model import CallableModel
+from jax2onnx_core.program._callable_model import CallableModel, given_run
+from jax2onnx_core.program._quantized import QuantizedProgram, quantized
 from jax2onnx_core.program._reference import ReferenceFunction
 from jax2onnx_core.program.interface import Interface
 from jax2onnx_core.program.verification import Arguments, Run
@@ -300,7 +299,7 @@ class OnnxProgram:
 
     def with_metadata(self, metadata: ModelMetadata) -> OnnxProgram:
         """The program whose model says of itself what `metadata` says: a name, a version, a text, entries of your own."""
-        return dataclasses.replace(self, model=_described(self.model, metadata), metadata=metadata)
+        return dataclasses.replace(self, model=self._callable.described(metadata), metadata=metadata)
 
     def with_model(self, model: ir.Model) -> OnnxProgram:
         """The program around another model with the same inputs and outputs, such as one that was read from a file."""
@@ -347,8 +346,7 @@ class OnnxProgram:
         `save_variants("out", full={"T": 6, "S": 0}, incremental={"T": 1, "S": 5})` writes `full.onnx`,
         `incremental.onnx` and their weights.
         """
-        self._callable.check_complete("saved")
-        return _saved_variants(directory, {name: self.specialize(**values) for name, values in variants.items()})
+        return self._callable.save_variants(directory, self.specialize, variants)
 
     def split(self, *, max_bytes: int | None = None, at: Sequence[str] | None = None) -> Stages:
         """Cut the program between modules into stages, each a model with its part of the weights; see `split_model`.
@@ -521,21 +519,13 @@ class OnnxProgram:
         if results is not None:
             if any(given is not None for given in (sizes, inputs, kwargs, ranges)):
                 raise OptionError("verify takes either results, or what the function is called with.")
-            return self._compared(self.expected(results), rtol, atol)
+            return self._callable.verify(self.expected(results), rtol, atol)
         runs = self.random_calls(sizes, {} if ranges is None else ranges, seed)
         if inputs is not None or kwargs is not None:
             if sizes is not None or ranges is not None:
                 raise OptionError("verify takes either inputs and kwargs, or sizes and ranges for random ones.")
             runs = iter([Run("the given inputs", inputs or (), kwargs or {})])
-        return self._compared(map(self._expected, runs), rtol, atol)
-
-    def _compared(self, runs: Iterable[ExpectedRun], rtol: float | None, atol: float | None) -> float:
-        model, verified = self._callable.runnable("verified"), self.verified
-        verified.clear()
-        for error in model.verify(runs, rtol=rtol, atol=atol):
-            verified.append(error)
-            error.check()
-        return max((error.largest for error in verified), default=0.0)
+        return self._callable.verify(map(self._expected, runs), rtol, atol)
 
     def stored_results(
         self, calls: Iterable[object] | None = None, *, sizes: Sequence[Sizes] | None = None, ranges: Ranges | None = None,
@@ -596,7 +586,7 @@ class OnnxProgram:
         """
         check_tolerance("rtol", rtol)
         check_tolerance("atol", atol)
-        given = _given_run(args, kwargs, sizes, ranges)
+        given = given_run(args, kwargs, sizes, ranges)
         self._callable.check_complete("bisected")
         runs = self.random_calls(sizes, ranges or {}, seed) if given is None else [given]
         expected = functools.partial(self.reference.intermediates, given=self.given)
@@ -673,308 +663,10 @@ class OnnxProgram:
         """
         self._callable.check_complete("quantized")
         feeds = self._callable.calibration(calibration, [] if tolerance is None else self.random_calls(None, {}, 0))
-        return _quantized(self, Quantization(mode, block_size, exclude, feeds, keep_io_types, tolerance))
-
-
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class QuantizedProgram:
-    """A program in fewer bits, which is called like the one that it was made from.
-
-    Attributes:
-      original: the program in full precision.
-      model: the `onnx_ir.Model` in fewer bits.
-      request: how it was quantised.
-      metadata: what the model was told to say of itself, where that differs from the original.
-      measurements: what `verify` and `profile` found.
-    """
-
-    original: OnnxProgram | QuantizedProgram
-    model: ir.Model
-    request: Quantization
-    metadata: ModelMetadata | None = None
-    measurements: Measurements = dataclasses.field(default_factory=Measurements)
-
-    @functools.cached_property
-    def interface(self) -> Interface:
-        """The interface of the original, with inputs in half precision where the model takes that."""
-        return self.original.interface.with_element_types(self.model)
-
-    @functools.cached_property
-    def _callable(self) -> CallableModel:
-        return CallableModel(self.model, self.interface, self.runtime, self.target, self.log, self.measurements)
-
-    @property
-    def runtime(self) -> Runtime:
-        """The runtime that runs the model here."""
-        return self.original.runtime
-
-    @property
-    def target(self) -> Target:
-        """The target that the model is made for."""
-        return self.original.target
-
-    @property
-    def reference(self) -> ReferenceFunction:
-        """The exported function."""
-        return self.original.reference
-
-    @property
-    def given(self) -> GivenWeights | None:
-        """The weights that were given because they were absent."""
-        return self.original.given
-
-    @property
-    def log(self) -> LoweringLog:
-        """The record of how each operation was lowered."""
-        return self.original.log
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return self.portable().__reduce__()
-
-    def __copy__(self) -> QuantizedProgram:
-        return dataclasses.replace(self)
-
-    def __deepcopy__(self, memo: dict[int, object]) -> QuantizedProgram:
-        return dataclasses.replace(self, model=self.model.clone(), measurements=copy.deepcopy(self.measurements, memo))
-
-    def portable(self) -> PortableProgram:
-        """The program without the one in full precision; see `OnnxProgram.portable`."""
-        return self._callable.portable()
-
-    @property
-    def model_proto(self) -> onnx.ModelProto:
-        """The model as a protobuf message (a copy; at most 2 GiB)."""
-        return self._callable.proto()
-
-    @property
-    def opset(self) -> int:
-        """The version of the standard operators that the model declares."""
-        return opset_of(self.model)
-
-    @property
-    def input_names(self) -> list[str]:
-        """The names of the model's inputs, in order."""
-        return self.original.input_names
-
-    @property
-    def output_names(self) -> list[str]:
-        """The names of the model's outputs, in order."""
-        return self.original.output_names
-
-    @property
-    def constraints(self) -> list[str]:
-        """The constraints of the original."""
-        return self.original.constraints
-
-    def specialize(self, **values: int) -> QuantizedProgram:
-        """The program with these symbols fixed to numbers, quantised likewise, with the same bits in each weight."""
-        request, chosen = self.request, self.bits
-        if chosen is not None:
-            bits = {weight.name: weight.bits for weight in chosen.weights}
-            request = dataclasses.replace(request, tolerance=None, calibration=None, bits=bits)
-        return _quantized(self.original.specialize(**values), request)
-
-    @property
-    def bits(self) -> MixedBits | None:
-        """How many bits each weight got so that the tolerance is held, and why; None without a tolerance."""
-        return read_mixed_bits(self.model)
-
-    def with_metadata(self, metadata: ModelMetadata) -> QuantizedProgram:
-        """The program whose model says of itself what `metadata` says: a name, a version, a text, entries of your own."""
-        return dataclasses.replace(self, model=_described(self.model, metadata), metadata=metadata)
-
-    # -- saving and reporting ------------------------------------------------------------------
-
-    def save(
-        self, path: str | os.PathLike[str], *, external_data: bool | None = None, threshold: int = 1024,
-        data_file: str | None = None, sign: str | os.PathLike[str] | Signer | None = None,
-    ) -> Path:  # fmt: skip
-        """Write the model to a file, atomically; see `save_model`."""
-        return self._callable.save(path, external_data, threshold, data_file, sign)
-
-    def save_variants(self, directory: str | os.PathLike[str], **variants: Mapping[str, int]) -> list[Path]:
-        """Save specializations of this program that share one file of weights; see `OnnxProgram.save_variants`."""
-        return _saved_variants(directory, {name: self.specialize(**values) for name, values in variants.items()})
-
-    def split(self, *, max_bytes: int | None = None, at: Sequence[str] | None = None) -> Stages:
-        """Cut the program between modules into stages; see `OnnxProgram.split`."""
-        return Stages.of(self.model, self.runtime, max_bytes=max_bytes, at=at)
-
-    def __repr__(self) -> str:
-        return self._callable.summary()
-
-    def _repr_html_(self) -> str:
-        return self._callable.cell()
-
-    def report(self) -> str:
-        """A readable summary; see `OnnxProgram.report`."""
-        return self._callable.report()
-
-    def save_report(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report as an HTML page; see `OnnxProgram.save_report`."""
-        return self._callable.save_report(path)
-
-    @property
-    def accuracy(self) -> Accuracy | None:
-        """The accuracy that the last verification found."""
-        return self.measurements.accuracy
-
-    @property
-    def verified(self) -> list[OutputError]:
-        """Empty: `verify` tells the accuracy."""
-        return self.measurements.verified
-
-    @property
-    def times(self) -> dict[str, float]:
-        """Seconds by the names of nodes, of the last `profile`."""
-        return self.measurements.times
-
-    # -- running -----------------------------------------------------------------------------
-
-    @property
-    def loaded(self) -> LoadedModel:
-        """The loaded model: named arrays → outputs in order."""
-        return self._callable.loaded
-
-    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
-        """Run the model on the arguments of the exported function."""
-        return self._callable.call(args, kwargs)
-
-    @functools.cached_property
-    def adapters(self) -> Adapters:
-        """The LoRA adapters that the model takes; see `OnnxProgram.with_adapters`, which comes before quantising."""
-        return self._callable.adapters()
-
-    def feeds(self, *args: PyTree, **kwargs: PyTree) -> dict[str, Array]:
-        """The model's inputs for these arguments, in half precision where the model takes that."""
-        return self.interface.feeds(args, kwargs)
-
-    def results(self, outputs: Sequence[Array]) -> PyTree:
-        """The result of the function where the model has these outputs."""
-        return self.interface.results(outputs)
-
-    def random_calls(self, sizes: Sequence[Sizes] | None, ranges: Ranges, seed: int) -> Iterator[Run]:
-        """Calls with random arguments, at several sizes; see `verify`."""
-        return self.original.random_calls(sizes, ranges, seed)
-
-    def profile(self, *args: object, **kwargs: object) -> dict[str, float]:
-        """Measure how long each node takes; see `OnnxProgram.profile`."""
-        return self._callable.profile(args, kwargs)
-
-    def session(
-        self, *, initial: Mapping[int | str, PyTree] | None = None, sizes: Sizes | None = None,
-        window: Sizes | None = None, limits: Sizes | None = None, threads: int | None = None,
-        providers: Sequence[object] | None = None, session_options: object = None, graph_optimization_level: str | None = None,
-    ) -> ModelSession:  # fmt: skip
-        """Load the model to run it step by step; see `OnnxProgram.session`."""
-        options = RuntimeOptions(threads, providers, session_options, graph_optimization_level)
-        return self._callable.session(initial, StateSizes(sizes or {}, window or {}, limits or {}), options)
-
-    # -- comparing with full precision -----------------------------------------------------------
-
-    def verify(
-        self, data: Iterable[object] | None = None, *, sizes: Sequence[Sizes] | None = None, ranges: Ranges | None = None,
-        seed: int = 0, loss: Callable[..., float] | None = None,
-    ) -> Accuracy:  # fmt: skip
-        """The differences from the program in full precision.
-
-        Args:
-          data: the arguments of calls, as for calibration; by default random ones, which tell little of a trained model.
-          sizes: symbols → numbers, one mapping per run with random arguments.
-          ranges: input name → `(low, high)` of its random numbers.
-          seed: that of the random arguments.
-          loss: `loss(result, *args)`, of which the mean over the calls is reported for both programs.
-
-        Raises:
-          OptionError: there are no calls.
-        """
-        if loss is not None and not callable(loss):
-            raise OptionError(f"loss is a function of a result and the arguments, not {loss!r:.80}.")
-        random = () if data is not None else self.random_calls(sizes, ranges or {}, seed)
-        calls = ((run.args, run.kwargs) for run in random) if data is None else self._callable.calls(data)
-        losses: list[tuple[float, float]] = []
-
-        def outputs() -> Iterator[tuple[Sequence[Array], Sequence[Array]]]:
-            for args, kwargs in calls:
-                wanted = self.original.loaded(self.original.feeds(*args, **kwargs))
-                found = self.loaded(self.feeds(*args, **kwargs))
-                if loss is not None:
-                    losses.append(
-                        (_number(loss(self.results(wanted), *args)), _number(loss(self.results(found), *args)))
-                    )
-                yield wanted, found
-
-        self.measurements.accuracy = found = accuracy(self.output_names, outputs(), losses)
-        return found
-
-    def bisect(
-        self, *args: object, kwargs: Mapping[str, object] | None = None, sizes: Sequence[Sizes] | None = None,
-        ranges: Ranges | None = None, seed: int = 0, rtol: float | None = None, atol: float | None = None,
-    ) -> Bisection:  # fmt: skip
-        """Compare what is computed inside the model with what the function computes; see `OnnxProgram.bisect`."""
-        given = _given_run(args, kwargs, sizes, ranges)
-        runs = self.random_calls(sizes, ranges or {}, seed) if given is None else [given]
-        return self._callable.bisect(runs, lambda run: self.reference.intermediates(run, self.given), rtol, atol)
-
-    def contender(self, name: str = "", threads: int | None = None) -> Contender[Run]:
-        """The model in its runtime as a contender in a benchmark; see `OnnxProgram.benchmark`, which has it beside."""
-        return self._callable.contender(name, threads)
-
-    def quantize(
-        self, mode: Mode, *, block_size: int | None = None, exclude: Sequence[str] = (),
-        calibration: Iterable[object] | None = None, keep_io_types: bool = True, tolerance: float | None = None,
-    ) -> QuantizedProgram:  # fmt: skip
-        """The program in still fewer bits; see `OnnxProgram.quantize`."""
-        feeds = self._callable.calibration(calibration, [] if tolerance is None else self.random_calls(None, {}, 0))
-        return _quantized(self, Quantization(mode, block_size, exclude, feeds, keep_io_types, tolerance))
-
-
-def _saved_variants(
-    directory: str | os.PathLike[str], variants: Mapping[str, OnnxProgram | QuantizedProgram]
-) -> list[Path]:
-    """Save programs as a bundle; the paths of their models."""
-    folder = Bundle(variants).save(directory)
-    return [folder / f"{name}.onnx" for name in variants]
-
-
-def _number(loss: object) -> float:
-    """The number that the user's `loss` returned."""
-    try:
-        return float(loss)  # type: ignore[arg-type]
-    except (TypeError, ValueError) as error:
-        raise OptionError(f"loss returns a number for each call, not {loss!r:.80}.") from error
+        return quantized(self, Quantization(mode, block_size, exclude, feeds, keep_io_types, tolerance))
 
 
 def _with_weights(program: OnnxProgram, given: GivenWeights) -> OnnxProgram:
     """The program with weights that were checked."""
     model = bound_model(program.model, given)
     return dataclasses.replace(program, model=model, given=given, measurements=Measurements())
-
-
-def _quantized(original: OnnxProgram | QuantizedProgram, request: Quantization) -> QuantizedProgram:
-    """A program in fewer bits, whose model says of itself what the original says."""
-    model = original.runtime.quantize(original.model, request, original.target)
-    return QuantizedProgram(
-        original, model if original.metadata is None else _described(model, original.metadata), request
-    )
-
-
-def _described(model: ir.Model, metadata: ModelMetadata) -> ir.Model:
-    """A copy of the model that says of itself what `metadata` says."""
-    if not isinstance(metadata, ModelMetadata):
-        raise OptionError(f"with_metadata takes a ModelMetadata(name=…, version=…), not {metadata!r:.80}.")
-    described = model.clone()
-    metadata.write(described)
-    return described
-
-
-def _given_run(
-    args: Sequence[object], kwargs: Mapping[str, object] | None, sizes: Sequence[Sizes] | None, ranges: Ranges | None
-) -> Run | None:
-    """The run on given arguments; None if there are none, so that random ones are to be taken."""
-    check_mapping("kwargs", kwargs, "keyword arguments to their values, {'scale': 2.0}")
-    if not (args or kwargs):
-        return None
-    if sizes is not None or ranges is not None:
-        raise OptionError("bisect takes either arguments, or sizes and ranges for random ones.")
-    return Run("the given inputs", args, kwargs or {})
