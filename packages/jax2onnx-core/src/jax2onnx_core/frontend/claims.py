@@ -13,212 +13,24 @@ anew was there when the plugin was written.
 
 from __future__ import annotations
 
-import collections
-import dataclasses
-import dis
 import functools
-import importlib.metadata
 import inspect
-import re
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import jax
 
-from jax2onnx_core.frontend.python_functions import closed_over
+from jax2onnx_core.frontend._library_code import functions_of, home_of, is_behaviour, root_of, root_of_module
+from jax2onnx_core.frontend._uses import Binding, OwnCode, Uses, is_field, self_use, uses_of_function
 from jax2onnx_core.jax_types import Function
 
 __all__ = ["Binding", "Claim", "JaxFunctions", "Uses", "claim_of"]
 
-#: The code of a function as its library wrote it, though a window may have put other code in place.
-OwnCode = Callable[[types.FunctionType], types.CodeType]
-
-_ABSENT = object()
 #: Attribute access itself goes through these.
 _ACCESS = ("__getattribute__", "__getattr__", "__setattr__", "__delattr__")
 #: What makes, describes or names an object takes no part in its calls.
 _ASIDE = {"__init__", "__new__", "__post_init__", "__class__", "__name__", "__repr__", "__str__"}
-#: Instructions that end a statement, and those that make a text of a value.
-_ENDS = ("POP_TOP", "RETURN_VALUE")
-_TEXT = ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE")
-#: JAX and what it requires, and Python's own modules.
-_BENEATH = {
-    "jax",
-    "jaxlib",
-    "numpy",
-    "scipy",
-    "ml_dtypes",
-    "opt_einsum",
-    "typing_extensions",
-    *sys.stdlib_module_names,
-} - {"unittest", "__main__"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Binding:
-    """Look up a name in a namespace.
-
-    Attributes:
-      namespace: that of a module or a class.
-      place: the name of the module or class.
-      name: the name in it.
-      value: the function, class, module or descriptor there.
-    """
-
-    namespace: Mapping[str, object]
-    place: str
-    name: str
-    value: object
-
-    def is_kept(self) -> bool:
-        """Whether the namespace still holds it."""
-        return self.namespace.get(self.name, _ABSENT) is self.value
-
-
-@dataclasses.dataclass(frozen=True)
-class _SelfUse:
-    """How a function uses its first parameter.
-
-    Attributes:
-      attributes: those that it reads of it.
-      receivers: names of what it may hand it to; None if that may be anything that it names.
-    """
-
-    attributes: frozenset[str] = frozenset()
-    receivers: frozenset[str] | None = frozenset()
-
-    def may_reach(self, name: str) -> bool:
-        return self.receivers is None or name in self.receivers
-
-
-class Uses:
-    """All that a function uses, found by following its code.
-
-    Attributes:
-      attributes: names of the attributes of its object, if it is a method.
-      bindings: the functions, classes and modules that were found, with their places.
-
-    Args:
-      function: where to begin.
-      owner: the class whose method it is, or None.
-      library: the package that the function is of; functions of others are not followed.
-      own_code: the code of functions as they were written.
-    """
-
-    def __init__(self, function: types.FunctionType, owner: type | None, library: str, own_code: OwnCode) -> None:
-        self.attributes: set[str] = set()
-        self.bindings: dict[tuple[int, str], Binding] = {}
-        self._places = {function.__qualname__: {_root(function)}}
-        self._owner, self._own_code = owner, own_code
-        self._library = library
-        self._walked: set[tuple[types.CodeType, bool]] = set()
-        self._codes: dict[types.FunctionType, types.CodeType] = {}
-        self._waiting: list[tuple[types.FunctionType, bool]] = [(function, owner is not None)]
-        self._only_module = function.__globals__["__name__"] if self._library in _BENEATH else None
-        while self._waiting:
-            self._walk(*self._waiting.pop())
-
-    def _walk(self, function: types.FunctionType, has_object: bool) -> None:
-        code = self._own_code(function)
-        if (code, has_object) in self._walked:
-            return
-        self._walked.add((code, has_object))
-        self._codes[function] = code
-        names = _names(code)
-        use = _self_use(code) if has_object else _SelfUse()
-        for name in use.attributes:
-            self._attribute(name)
-        if use.receivers is None or use.receivers:
-            texts = {c for c in _constants(code) if isinstance(c, str) and c.isidentifier()}
-            for name in names | texts:
-                self._attribute(name)
-        for name in names & function.__globals__.keys():
-            self._global(function.__globals__, function.__globals__["__name__"], name, names, use)
-        for name, value in closed_over(function).items():
-            if callable(value):
-                self._found(value, f"{function.__qualname__}.{name}", use.may_reach(name))
-
-    def _attribute(self, name: str) -> None:
-        """Follow an attribute of the object."""
-        if self._owner is None or name in self.attributes:
-            return
-        self.attributes.add(name)
-        for cls in self._owner.__mro__[:-1]:
-            if name in vars(cls):
-                value = vars(cls)[name]
-                if _is_behaviour(value) and not _is_field(self._owner, name):
-                    self._bind(vars(cls), cls.__qualname__, name, value, has_object=True)
-                return
-
-    def _global(
-        self, namespace: Mapping[str, object], place: str, name: str, names: Iterable[str], use: _SelfUse
-    ) -> None:
-        value = namespace[name]
-        if isinstance(value, types.ModuleType):
-            self._module(namespace, place, name, names, use)
-        elif isinstance(value, type):
-            self._bind(namespace, place, name, value, has_object=use.may_reach(name))
-            if _module_root(value.__module__) == self._library and self._only_module is None:
-                for used in {"__init__", "__new__", "__call__", "__post_init__", *names} & vars(value).keys():
-                    if _is_behaviour(vars(value)[used]):
-                        self._bind(
-                            vars(value),
-                            value.__qualname__,
-                            used,
-                            vars(value)[used],
-                            has_object=use.may_reach(used) or use.may_reach(name),
-                        )
-        elif callable(value):
-            self._bind(namespace, place, name, value, has_object=use.may_reach(name))
-
-    def _module(
-        self, namespace: Mapping[str, object], place: str, name: str, names: Iterable[str], use: _SelfUse
-    ) -> None:
-        module = namespace[name]
-        assert isinstance(module, types.ModuleType)
-        key = id(namespace), name
-        if key not in self.bindings:
-            self.bindings[key] = Binding(namespace, place, name, module)
-            self._places.setdefault(f"{place}.{name}", set()).add(_module_root(module.__name__))
-        for used in names:
-            if used in vars(module) and (id(vars(module)), used) not in self.bindings:
-                self._global(vars(module), module.__name__, used, names, use)
-
-    def _bind(self, namespace: Mapping[str, object], place: str, name: str, value: object, has_object: bool) -> None:
-        self.bindings.setdefault((id(namespace), name), Binding(namespace, place, name, value))
-        self._found(value, f"{place}.{name}", has_object)
-
-    def _found(self, value: object, place: str, has_object: bool) -> None:
-        """Follow the functions behind something callable, or note that it is foreign."""
-        functions = list(_functions(value))
-        roots = {_root(function) for function in functions} or {_module_root(_home(value))}
-        self._places.setdefault(place, set()).update(roots)
-        for function in functions:
-            inside = self._only_module in (None, function.__globals__["__name__"])
-            if _root(function) == self._library and inside:
-                self._waiting.append((function, has_object))
-
-    def replaced(self) -> str | None:
-        """The place of something that is not the library's, or not what it was when this was made; None if there is none."""
-        if self.foreign:
-            return self.foreign[0]
-        for binding in self.bindings.values():
-            if not binding.is_kept():
-                return f"{binding.place}.{binding.name}"
-        changed = (f for f, code in self._codes.items() if f.__code__ is not code and self._own_code(f) is not code)
-        return next((f"the code of {function.__qualname__}" for function in changed), None)
-
-    def is_outdated(self) -> bool:
-        """Whether something foreign was found, as while a function was patched, and a name holds something else since."""
-        return bool(self.foreign) and not all(binding.is_kept() for binding in self.bindings.values())
-
-    @functools.cached_property
-    def foreign(self) -> list[str]:
-        """The places of what is neither of the library nor of something that it requires."""
-        known = {self._library, *_BENEATH}
-        unknown = {place: roots - known for place, roots in self._places.items() if roots - known}
-        return [place for place, roots in unknown.items() if roots - _requirements(self._library)]
 
 
 class Claim:
@@ -234,15 +46,17 @@ class Claim:
     def __init__(self, target: str, function: types.FunctionType, fn: Function, own_code: OwnCode) -> None:
         self._target, self._function = target, function
         self._owner = _owner_of(target)
-        self._library = library = _module_root(target.partition(":")[0])
-        self._uses = _uses_of_function(function, self._owner, library, own_code)
-        reader = _uses_of_function(fn, self._owner, _root(fn), own_code) if isinstance(fn, types.FunctionType) else None
+        self._library = library = root_of_module(target.partition(":")[0])
+        self._uses = uses_of_function(function, self._owner, library, own_code)
+        reader = (
+            uses_of_function(fn, self._owner, root_of(fn), own_code) if isinstance(fn, types.FunctionType) else None
+        )
         self._read = reader.attributes if reader is not None else set()
         used = {*self._uses.attributes, *self._read, *_ACCESS} - _ASIDE - {function.__name__}
         self._used = frozenset(used)
         self._methods = frozenset(name for name in used if self._owner is not None and _is_method(self._owner, name))
         self._own_code = own_code
-        self._knows_library = not isinstance(fn, types.FunctionType) or _root(fn) != self._library
+        self._knows_library = not isinstance(fn, types.FunctionType) or root_of(fn) != self._library
 
     @property
     def owner(self) -> type | None:
@@ -300,22 +114,22 @@ class Claim:
 
     def _part_change(self, part: object, seen: set[int]) -> str | None:
         mro = type(part).__mro__
-        base = next((cls for cls in mro if _module_root(cls.__module__) == self._library), None)
+        base = next((cls for cls in mro if root_of_module(cls.__module__) == self._library), None)
         if base is None:
             return None
         methods = {name for name in (self._function.__name__, "__call__") if _is_method(base, name)}
         used, direct = set(methods), set[str]()
         for name in methods:
-            for function in list(_functions(inspect.getattr_static(base, name)))[-1:]:
-                uses = _uses_of_function(function, base, self._library, self._own_code)
+            for function in list(functions_of(inspect.getattr_static(base, name)))[-1:]:
+                uses = uses_of_function(function, base, self._library, self._own_code)
                 replaced = uses.replaced()
                 if replaced is not None:
                     return self._sentence(f"{replaced} was replaced")
                 used |= uses.attributes
-                direct |= _self_use(self._own_code(function)).attributes
+                direct |= self_use(self._own_code(function)).attributes
         for cls in mro[: mro.index(base)]:
             for name in sorted(used & vars(cls).keys()):
-                if _is_behaviour(vars(cls)[name]) and not _is_field(base, name):
+                if is_behaviour(vars(cls)[name]) and not is_field(base, name):
                     return self._sentence(f"{cls.__qualname__} overrides {name}")
         for name in sorted(used & _fields(part).keys()):
             if _is_method(base, name) and not _is_the_library_s(vars(part)[name], inspect.getattr_static(base, name)):
@@ -346,17 +160,17 @@ class Claim:
     def _is_changed(self, name: str, value: object) -> bool:
         """Whether an attribute's definition in another class means something else to the function than to the composite."""
         assert self._owner is not None
-        if _is_field(self._owner, name) and not _is_property(value):
+        if is_field(self._owner, name) and not _is_property(value):
             return False
-        if _is_property(value) and _module_root(_home(value)) == self._library and not any(_functions(value)):
+        if _is_property(value) and root_of_module(home_of(value)) == self._library and not any(functions_of(value)):
             return False  # the library's own descriptor, which a hook of the library puts into each class
-        if not _is_behaviour(value) and not _is_method(self._owner, name):
+        if not is_behaviour(value) and not _is_method(self._owner, name):
             return False
         return not (_is_property(value) and name in self._read)
 
     def _is_known(self, cls: type, name: str) -> bool:
         """Whether a definition is that of the library's own subclass, and the plugin was written for the library from outside."""
-        roots = {_module_root(cls.__module__), *map(_root, _functions(vars(cls)[name]))}
+        roots = {root_of_module(cls.__module__), *map(root_of, functions_of(vars(cls)[name]))}
         return self._knows_library and roots == {self._library}
 
     def _sentence(self, change: str) -> str:
@@ -394,20 +208,8 @@ def _jax_functions() -> list[types.FunctionType]:
     return list(found)
 
 
-_UsesKey = tuple[types.FunctionType, type | None, str, OwnCode]
 _ClaimKey = tuple[str, types.FunctionType, Function, OwnCode]
-
-#: What a function used when it was met first: later changes show against that.
-_met_uses: dict[_UsesKey, Uses] = {}
 _met_claims: dict[_ClaimKey, Claim] = {}
-
-
-def _uses_of_function(function: types.FunctionType, owner: type | None, library: str, own_code: OwnCode) -> Uses:
-    key = function, owner, library, own_code
-    uses = _met_uses.get(key)
-    if uses is None or uses.is_outdated():
-        uses = _met_uses[key] = Uses(*key)
-    return uses
 
 
 def claim_of(target: str, function: types.FunctionType, fn: Function, own_code: OwnCode) -> Claim:
@@ -427,11 +229,6 @@ def claim_of(target: str, function: types.FunctionType, fn: Function, own_code: 
     return claim
 
 
-def _is_behaviour(value: object) -> bool:
-    """Whether an attribute of a class is a method, a property or another descriptor, or something callable, not data."""
-    return not isinstance(value, types.MemberDescriptorType) and (callable(value) or hasattr(type(value), "__get__"))
-
-
 def _fields(held: object) -> Mapping[str, object]:
     """The attributes that an object itself holds."""
     return vars(held) if type(held).__dictoffset__ else {}
@@ -439,25 +236,20 @@ def _fields(held: object) -> Mapping[str, object]:
 
 def _is_property(value: object) -> bool:
     """Whether a class's attribute computes the attribute of an object: a property, or another descriptor that is no method."""
-    return _is_behaviour(value) and not callable(value) and not isinstance(value, classmethod | functools.partialmethod)
-
-
-def _is_field(owner: type, name: str) -> bool:
-    """Whether an attribute is a field of a dataclass, whose value each object has."""
-    return name in inspect.getattr_static(owner, "__dataclass_fields__", {})
+    return is_behaviour(value) and not callable(value) and not isinstance(value, classmethod | functools.partialmethod)
 
 
 def _is_method(owner: type, name: str) -> bool:
     found = inspect.getattr_static(owner, name, None)
-    return found is not None and _is_behaviour(found) and not _is_field(owner, name)
+    return found is not None and is_behaviour(found) and not is_field(owner, name)
 
 
 def _is_the_library_s(value: object, method: object) -> bool:
     """Whether what an object holds in place of a method is the method, perhaps wrapped by the library's constructor."""
-    inside, own = list(_functions(value)), list(_functions(method))
+    inside, own = list(functions_of(value)), list(functions_of(method))
     names = {function.__name__ for function in own}
-    roots = {_root(function) for function in own}
-    return bool(inside) and all(f.__name__ in names and _root(f) in roots for f in inside)
+    roots = {root_of(function) for function in own}
+    return bool(inside) and all(f.__name__ in names and root_of(f) in roots for f in inside)
 
 
 def _owner_of(target: str) -> type | None:
@@ -469,125 +261,3 @@ def _owner_of(target: str) -> type | None:
         found = vars(found)[name]
         owner = found if isinstance(found, type) else owner
     return owner
-
-
-def _functions(value: object) -> Iterator[types.FunctionType]:
-    """The Python functions that something callable, or a descriptor, is made of."""
-    seen: set[int] = set()
-    waiting = [value]
-    while waiting:
-        found = waiting.pop()
-        if found is None or id(found) in seen:
-            continue
-        seen.add(id(found))
-        if isinstance(found, types.FunctionType):
-            yield found
-        waiting += _parts(found)
-
-
-def _parts(value: object) -> list[object]:
-    if isinstance(value, property):
-        return [value.fget, value.fset, value.fdel]
-    if isinstance(value, staticmethod | classmethod | types.MethodType):
-        return [value.__func__]
-    if isinstance(value, functools.partial | functools.partialmethod | functools.cached_property):
-        return [value.func]
-    if isinstance(value, type) or not _is_behaviour(value):
-        return []
-    wrapped = inspect.getattr_static(value, "__wrapped__", None)
-    if isinstance(wrapped, types.FunctionType) or wrapped is None:
-        held = vars(value).values() if type(value).__dictoffset__ and wrapped is None else ()
-        return [wrapped, *(v for v in held if isinstance(v, types.FunctionType))]
-    return [inspect.unwrap(value)] if callable(value) else []
-
-
-def _home(value: object) -> str:
-    """The module of something callable in which there is no Python function."""
-    named = value if isinstance(value, type | types.BuiltinFunctionType) else type(value)
-    return named.__module__ or "builtins"
-
-
-def _root(function: types.FunctionType) -> str:
-    """The package that a function's code belongs to, whatever a wrapper has copied to it."""
-    root = _module_root(str(function.__globals__.get("__name__", "builtins")))
-    return "collections" if root.startswith("namedtuple_") else root
-
-
-@functools.cache
-def _requirements(library: str) -> frozenset[str]:
-    """The packages of the distributions that a library's own distribution requires."""
-    packages: dict[str, set[str]] = collections.defaultdict(set)
-    for package, distributions in importlib.metadata.packages_distributions().items():
-        for distribution in distributions:
-            packages[_normal(distribution)].add(package)
-    own = [name for name, held in packages.items() if library in held]
-    required = [r for name in own for r in importlib.metadata.requires(name) or () if "extra ==" not in r]
-    names = [match.group() for r in required if (match := re.match(r"[\w.-]+", r))]
-    return frozenset(package for name in names for package in packages[_normal(name)])
-
-
-def _normal(distribution: str) -> str:
-    return re.sub(r"[-_.]+", "-", distribution).lower()
-
-
-def _module_root(module: str) -> str:
-    return module.partition(".")[0]
-
-
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """A code object and those of the functions inside of it."""
-    yield code
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            yield from _codes(const)
-
-
-@functools.cache
-def _names(code: types.CodeType) -> frozenset[str]:
-    """The names of globals and attributes in a code object."""
-    return frozenset(name for inner in _codes(code) for name in inner.co_names)
-
-
-def _constants(code: types.CodeType) -> Iterator[object]:
-    return (const for inner in _codes(code) for const in inner.co_consts)
-
-
-@functools.cache
-def _self_use(code: types.CodeType) -> _SelfUse:
-    """How a function uses its first parameter; one without takes whatever it is given with `*args`."""
-    if not code.co_argcount:
-        return _SelfUse(receivers=None)
-    attributes: set[str] = set()
-    receivers: set[str] | None = set()
-    for inner in _codes(code):
-        read, handed_to = _uses_of(inner, code.co_varnames[0])
-        attributes |= read
-        receivers = None if receivers is None or handed_to is None else receivers | handed_to
-    return _SelfUse(frozenset(attributes), None if receivers is None else frozenset(receivers))
-
-
-def _uses_of(code: types.CodeType, variable: str) -> tuple[set[str], set[str] | None]:
-    """The attributes that code reads of a variable, and the names loaded in the statements that hand it on."""
-    instructions = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")]
-    attributes: set[str] = set()
-    receivers: set[str] | None = set()
-    loaded: set[str] = set()
-    for instruction, following in zip(instructions, [*instructions[1:], instructions[-1]], strict=True):
-        operation, argument = instruction.opname, instruction.argval
-        if operation in _ENDS or operation.startswith("STORE_"):
-            loaded = set()
-        elif operation in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
-            loaded.add(str(argument))
-            if argument == "super":
-                attributes |= set(code.co_names)
-        elif operation.startswith("LOAD_") and operation not in ("LOAD_CONST", "LOAD_CLOSURE"):
-            pair = isinstance(argument, tuple)
-            if argument == variable and following.opname in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR"):
-                attributes.add(str(following.argval))
-            elif argument == variable or (pair and variable in argument):
-                kept = following.opname.startswith("STORE_")
-                if following.opname not in _TEXT:
-                    receivers = None if receivers is None or kept else receivers | loaded | {variable}
-            elif isinstance(argument, str):
-                loaded.add(argument)
-    return attributes, receivers
