@@ -64,6 +64,21 @@ def test_a_wrong_rule_is_found_with_its_line_and_its_distribution():
     assert "Compared before it: 1, all close. After it: 1, of which 1 differ." in text
 
 
+def test_a_call_that_computes_something_else_than_its_trace_is_found():
+    factor = [2.0]
+    program = to_onnx(lambda x: jnp.tanh(x) * factor[0], [(3, 4)])
+    assert program.bisect(X).first is None
+    factor[0] = 3.0
+    with pytest.raises(VerificationError):
+        program.verify(inputs=[X])
+    found = program.bisect(X)
+    assert [value.source.operation for value in found.differing] == ["the call of the function"]
+    assert str(found).startswith(
+        "All 2 values are what the traced equations give, at the given inputs, but for the output 'output' these give something else "
+        "than a call of the function: "
+    )
+
+
 def test_random_arguments_find_it_too():
     assert to_onnx(stack, [("B", 4)], plugins=with_rule(wrong_tanh)).bisect(sizes=[{"B": 2}]).where == "B = 2"
 

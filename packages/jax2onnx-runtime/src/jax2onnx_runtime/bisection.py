@@ -41,6 +41,7 @@ class EquationSource:
 
 _RESULT = EquationSource("result")
 _WHOLE = EquationSource("the model as a whole")
+_CALL = EquationSource("the call of the function")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,8 +79,9 @@ class ComparedValue:
 
     Attributes:
       name: that of the value in the model.
-      source: the equation whose result it is; the operation is "result" for an output that no equation computes, and "the model
-        as a whole" for one that is right only while the values are looked at.
+      source: the equation whose result it is; the operation is "result" for an output that no equation computes, "the model
+        as a whole" for one that is right only while the values are looked at, and "the call of the function" for one that is what
+        the traced equations give, but not what the function returns.
       operator: the operator that computes the value; empty for an input or a constant.
       dtype, shape: those that it should have.
       is_close: whether all elements are equal within the tolerance; NaN equals NaN.
@@ -134,6 +136,24 @@ class Bisection:
         """The first of them; None where nothing differs."""
         return next(iter(self.differing), None)
 
+    def with_call(
+        self, names: Sequence[str], got: Sequence[Array], want: Sequence[Array], *, rtol: float | None, atol: float | None
+    ) -> Bisection:  # fmt: skip
+        """The same with those outputs, in addition, for which the traced equations give something else than a call of the function.
+
+        Args:
+          names: the names of the outputs.
+          got: what the traced equations give.
+          want: what the function returned.
+          rtol: the relative tolerance; by default that of each output's dtype.
+          atol: the absolute tolerance; by default `rtol` times the largest number of the output.
+        """
+        outputs = (
+            _compared(Intermediate(name, _CALL, array), "", output, 0.0, rtol, atol)
+            for name, output, array in zip(names, got, want, strict=True)
+        )
+        return dataclasses.replace(self, values=[*self.values, *(value for value in outputs if not value.is_close)])
+
     def by_error(self) -> list[ComparedValue]:
         """The values that are not equal, those with the most noise first."""
         return sorted((value for value in self if value.error.largest), key=lambda value: value.error.snr)
@@ -156,6 +176,12 @@ class Bisection:
             yield (
                 f"All {self.values.index(first)} values agree, at {self.where}, but {first.name!r} does not while nobody looks at "
                 f"the others: {first.detail}. The runtime makes one operator of several then, and that one computes something else."
+            )
+        elif first.source is _CALL:
+            yield (
+                f"All {self.values.index(first)} values are what the traced equations give, at {self.where}, but for the output {first.name!r} "
+                f"these give something else than a call of the function: {first.detail}. That is so where the function "
+                "branches on a size or a setting, or depends on what another call has changed."
             )
         else:
             before = self.values.index(first)

@@ -19,11 +19,11 @@ from jax2onnx_graph.options import check_mapping
 from jax2onnx_graph.saving.signing import Signer
 from jax2onnx_graph.saving.writing import save_model, save_text
 from jax2onnx_graph.targets import Target
-from jax2onnx_graph.weights.binding import needed_weights
+from jax2onnx_graph.weights.binding import GivenWeights, needed_weights
 from jax2onnx_report.findings import Findings
 from jax2onnx_report.reporter import ModelReporter
 from jax2onnx_runtime.benchmarks import Contender, model_contender
-from jax2onnx_runtime.bisection import Bisection, Intermediate
+from jax2onnx_runtime.bisection import Bisection
 from jax2onnx_runtime.bundles.bundle import Bundle, Program
 from jax2onnx_runtime.lora import Adapters
 from jax2onnx_runtime.mixed_bits import read_mixed_bits
@@ -37,6 +37,7 @@ from jax2onnx_runtime.states import RuntimeOptions
 
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.lowering._log import LoweringLog
+from jax2onnx_core.program._reference import ReferenceFunction
 from jax2onnx_core.program.interface import Interface
 from jax2onnx_core.program.verification import Arguments, Run
 
@@ -211,14 +212,15 @@ class CallableModel:
         return self.measurements.verify(self._runnable, runs, rtol, atol)
 
     def bisect(
-        self, runs: Iterable[Run], expected: Callable[[Run], tuple[Sequence[Intermediate], Sequence[Array]]],
-        rtol: float | None, atol: float | None, *, further: Mapping[str, Array] = MappingProxyType({}),
+        self, runs: Iterable[Run], reference: ReferenceFunction, given: GivenWeights | None, rtol: float | None,
+        atol: float | None, *, further: Mapping[str, Array] = MappingProxyType({}),
     ) -> Bisection:  # fmt: skip
         """Compare values inside the model with those of the function.
 
         Args:
           runs: the arguments, at least of one run.
-          expected: the values inside the model that the function computes in a run, and the outputs.
+          reference: the function.
+          given: its weights that were absent.
           rtol: the relative tolerance; by default that of each value's dtype.
           atol: the absolute tolerance; by default `rtol` times the largest number of the value.
           further: arrays for optional inputs.
@@ -228,8 +230,11 @@ class CallableModel:
         """
         for run in runs:
             feeds = {**self.interface.feeds(run.args, run.kwargs), **further}
-            intermediates, outputs = expected(run)
+            intermediates, outputs = reference.intermediates(run, given)
             found = self._runnable.bisect(ExpectedRun(run.where, feeds, outputs), intermediates, rtol=rtol, atol=atol)
+            if found.first is None:
+                called = reference.outputs(run, given)
+                found = found.with_call(self.interface.output_names, outputs, called, rtol=rtol, atol=atol)
             if found.first is not None:
                 break
         return found

@@ -317,7 +317,7 @@ class QuantizedProgram:
         """Compare what is computed inside the model with what the function computes; see `OnnxProgram.bisect`."""
         given = given_run(args, kwargs, sizes, ranges)
         runs = self.random_calls(sizes, ranges or {}, seed) if given is None else [given]
-        return self._callable.bisect(runs, lambda run: self.reference.intermediates(run, self.given), rtol, atol)
+        return self._callable.bisect(runs, self.reference, self.given, rtol, atol)
 
     def contender(self, name: str = "", threads: int | None = None) -> Contender[Run]:
         """The model in its runtime as a contender in a benchmark; see `OnnxProgram.benchmark`, which has it beside."""
