@@ -16,7 +16,7 @@ from jax2onnx_graph.opsets import check_opset
 from jax2onnx_graph.options import check_flag, check_list, check_mapping
 from jax2onnx_graph.targets import find_target
 
-from jax2onnx_core.frontend._adapters import adapt_callable
+from jax2onnx_core.frontend._adapters import AdaptedCallable, adapt_callable
 from jax2onnx_core.frontend._specialized_tracing import SpecializedFunction, trace_inputs
 from jax2onnx_core.frontend._state_shapes import StateShapes
 from jax2onnx_core.frontend._tracing import NEW_STATE
@@ -113,10 +113,7 @@ def to_onnx(
     x64 = jax.config.jax_enable_x64 if x64 is None else x64
 
     hints = functools.partial(supplier_hints, suppliers=registry.suppliers, installed=found.distributions.values())
-    adapted = adapt_callable(fn, registry.adapters, hints)
-    if states is not None and not isinstance(states, Mapping):  # variables of model objects
-        adapted = adapted.with_states(states, [*(kwargs or {}), *parameter_names(adapted.called)])
-        states = {adapted.state_keyword: NEW_STATE}
+    adapted, states = _with_states(adapt_callable(fn, registry.adapters, hints), states, kwargs or {})
     with jax.enable_x64(x64):
         parsed = parse_inputs(
             adapted.called, inputs, kwargs or {}, constraints or (), map(str, output_names or ()), adapted.state_inputs,
@@ -125,14 +122,9 @@ def to_onnx(
         parsed = parsed.renamed(input_names, output_names or ()).with_layouts(input_layouts)
         with _hinting(hints(adapted.classes)):
             function = trace_inputs(adapted, parsed, registry, specialize)
-
-    traced = function.traced
     if output_names is not None:
-        check_names("output_names", output_names, traced.out_names)
-    pairs: Sequence[StatePair] = ()
-    if states is not None:
-        leaves = input_leaves(function.inputs), output_leaves(traced, function.inputs, output_names)
-        pairs = pair_states(states, *leaves, definitely_le)
+        check_names("output_names", output_names, function.traced.out_names)
+    pairs = _state_pairs(function, states, output_names)
     _warn(function, constraints or ())
     options = LoweringOptions(
         fn, adapted, found, made_for, opset=opset, x64=x64, provenance=provenance,
@@ -140,6 +132,26 @@ def to_onnx(
         output_layouts=output_layouts, states=pairs,
     )  # fmt: skip
     return lower_program(options, function)
+
+
+def _with_states(
+    adapted: AdaptedCallable, states: object, kwargs: Mapping[str, object]
+) -> tuple[AdaptedCallable, Mapping[int | str, int | str] | None]:
+    """The callable, and its states as arguments → results; variables of model objects are an argument and a result from here on."""
+    if states is None or isinstance(states, Mapping):
+        return adapted, states
+    adapted = adapted.with_states(states, [*kwargs, *parameter_names(adapted.called)])
+    return adapted, {adapted.state_keyword: NEW_STATE}
+
+
+def _state_pairs(
+    function: SpecializedFunction, states: Mapping[int | str, int | str] | None, output_names: Sequence[str] | None
+) -> Sequence[StatePair]:
+    """The pairs of inputs and outputs that are states."""
+    if states is None:
+        return ()
+    leaves = input_leaves(function.inputs), output_leaves(function.traced, function.inputs, output_names)
+    return pair_states(states, *leaves, definitely_le)
 
 
 def _shapes(given: object, states: object, keyword: str) -> StateShapes:
