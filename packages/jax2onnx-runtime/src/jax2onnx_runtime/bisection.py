@@ -181,7 +181,8 @@ class Bisection:
             yield (
                 f"All {self.values.index(first)} values are what the traced equations give, at {self.where}, but for the output {first.name!r} "
                 f"these give something else than a call of the function: {first.detail}. That is so where the function "
-                "branches on a size or a setting, or depends on what another call has changed."
+                "branches on a size or a setting, or depends on what another call has changed, or where its result hangs on the last digits, which XLA "
+                "rounds otherwise when it compiles operations together."
             )
         else:
             before = self.values.index(first)
