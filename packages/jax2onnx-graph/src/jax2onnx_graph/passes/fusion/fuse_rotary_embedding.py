@@ -13,6 +13,7 @@ from jax2onnx_graph.passes.fusion._rotations import (
     Halves,
     LookedUp,
     Rotation,
+    Unrepeated,
     rotation_of_halves,
     rotation_of_pairs,
 )
@@ -33,7 +34,8 @@ class FuseRotaryEmbedding(NodePass[Rotation]):
     2. So is `x · concat(c, c) + concat(−x₂, x₁) · concat(s, s)`.
     3. `stack(x₁·c − x₂·s, x₁·s + x₂·c)`, x₁ and x₂ the features with even and with odd numbers, is its
        interleaved form.
-    4. For x [B, N, T, H] it is the 4-D form.
+    4. So is `x · repeat(c, 2) + stack(−x₂, x₁) · repeat(s, 2)`.
+    5. For x [B, N, T, H] it is the 4-D form.
     """
 
     produces = frozenset({"RotaryEmbedding"})
@@ -62,7 +64,7 @@ class _Writer:
 
     def __init__(self, editor: GraphEditor, halves: Halves) -> None:
         self._editor, self._halves = editor, halves
-        self._made: dict[ir.Value, ir.Value] = {}
+        self._made: dict[tuple[ir.Value, bool], ir.Value] = {}
         self._caches: dict[object, ir.Value] = {}
 
     def write(self, node: ir.Node, found: Rotation) -> None:
@@ -70,7 +72,9 @@ class _Writer:
         dims, editor, axis = labelled(found.features.dims), self._editor, found.heads_axis
         features, heads = dims[3], dims[axis]
         assert is_static(features) and is_static(heads)
-        angles = [self._half(node, value) if found.is_doubled else value for value in (found.cos, found.sin)]
+        angles = [found.cos, found.sin]
+        if found.is_doubled:
+            angles = [self._half(node, value, found.features.interleaved) for value in angles]
         builder = editor.before(node)
         merged = axis == 2  # [B, T, N · H]; with heads first the 4-D form takes the operand as it is
         shape = (*dims[:2], heads * features) if merged else dims
@@ -89,28 +93,32 @@ class _Writer:
         last = [features // 2, 2] if is_stacked else [features]
         editor.put(node, "Reshape", [rotated, builder.ints([0, 0, heads if merged else 0, *last])])
 
-    def _half(self, node: ir.Node, value: ir.Value) -> ir.Value:
-        """The first half of the features of `value`, whose second half equals it, made before `node`."""
-        if value not in self._made:
-            self._made[value] = self._new_half(node, value)
-        return self._made[value]
+    def _half(self, node: ir.Node, value: ir.Value, pairs: bool) -> ir.Value:
+        """The first half of the features of `value`, or every second one (`pairs`), which the others equal, made before `node`."""
+        if (value, pairs) not in self._made:
+            self._made[value, pairs] = self._new_half(node, value, pairs)
+        return self._made[value, pairs]
 
-    def _new_half(self, node: ir.Node, value: ir.Value) -> ir.Value:
-        half = self._halves.of(value)
+    def _new_half(self, node: ir.Node, value: ir.Value, pairs: bool) -> ir.Value:
+        half = self._halves.of(value, pairs=pairs)
         assert half is not None, "the formula was read only where the halves are equal"
         if isinstance(half, ir.Value):
             return half
-        if not isinstance(half, (ir.Node, LookedUp)):
+        if not isinstance(half, (ir.Node, LookedUp, Unrepeated)):
             return self._editor.constant(half)
-        dims = labelled(dims_of(value) or ())
+        builder, dims = self._editor.before(node), labelled(dims_of(value) or ())
         size = dims[-1]
         assert is_static(size)
+        dims = (*dims[:-1], size // 2)
+        if isinstance(half, Unrepeated):
+            op_type, argument = half.view
+            return builder.op(op_type, half.value, builder.ints(argument), dims=dims)
         if isinstance(half, LookedUp):
             operands = [self._editor.constant(half.table), *half.gather.inputs[1:]]
-            return self._editor.before(node).variant(half.gather, operands, dims=(*dims[:-1], size // 2))
+            return builder.variant(half.gather, operands, dims=dims)
         assert half.inputs[0] is not None
-        inner = self._half(node, half.inputs[0])
-        return self._editor.before(node).variant(half, [inner, *half.inputs[1:]], dims=(*dims[:-1], size // 2))
+        inner = self._half(node, half.inputs[0], pairs)
+        return builder.variant(half, [inner, *half.inputs[1:]], dims=dims)
 
     def _cache(self, builder: InsertionPoint, angles: ir.Value, axis: int, features: Features) -> ir.Value:
         """Angles without the axis of the heads, as [B, T, H / 2]."""

@@ -52,6 +52,7 @@ class _Attention:
       mask: the float mask; None for none.
       attributes: those of the operator.
       dims: the dimensions of its result.
+      merged: whether it has the 3-D form.
       result: how this replaces the last product.
     """
 
@@ -59,6 +60,7 @@ class _Attention:
     mask: Mask | None
     attributes: dict[str, Attribute]
     dims: Dims
+    merged: bool
     result: Replacement
 
 
@@ -76,8 +78,10 @@ class FuseAttention(NodePass[_Attention]):
        infinity, such a row is NaN in the formula, and zero in some runtimes.) Numbers above −10⁹ do not hide a key
        beside every logit. Several masks and biases are one mask only where that leaves such rows as they are: see
        `Masks.of`.
-    5. c · tanh(logits / c) is its soft cap.
-    6. In half precision it is computed in single precision, as logits often are.
+    5. A mask that also sets probabilities to 0 behind the softmax, by `Where(mask, p, 0)` or as a factor, is a mask whose rows
+       without any allowed key are 0: the result is multiplied by whether there is one.
+    6. c · tanh(logits / c) is its soft cap.
+    7. In half precision it is computed in single precision, as logits often are.
     """
 
     produces = frozenset({"Attention"})
@@ -111,6 +115,8 @@ class FuseAttention(NodePass[_Attention]):
         inputs = [_operand(builder, operand) for operand in match.operands]
         mask = [] if match.mask is None else [self._masks.value(builder, match.mask, inputs[:2])]
         (result,) = builder.emit("Attention", [*inputs, *mask], "", 1, None, match.dims, match.attributes)
+        if match.mask is not None and match.mask.again:
+            result = builder.op.Mul(result, self._masks.seen(builder, match.mask, merged=match.merged))
         put_result(editor, match.result, builder.cast(result, dtype.numpy()))
 
 
@@ -121,11 +127,12 @@ def _attention(node: ir.Node, formula: AttentionFormula, masks: Masks) -> _Atten
       UnreadableError: it cannot; the message says why.
     """
     roles = roles_of(formula)
-    form = _cheapest_form(formula, roles)
+    mask = masks.of(formula.addends, roles, formula.again)
+    is_by_head = mask is not None and mask.again and mask.varies_with_heads
+    form = _cheapest_form(formula, roles, (False,) if is_by_head else (True, False))
     scale = formula.scale * math.prod(operand.candidate.factor for operand in form.operands)
     if not scale > 0:
         raise UnreadableError("the scale is not positive")
-    mask = masks.of(formula.addends, roles)
     axes, features = roles.result(merged=form.merged), size_of(roles.features)
     assert isinstance(features, int), "the roles were told only where the number of features is known"
     attributes: dict[str, Attribute] = {
@@ -135,17 +142,17 @@ def _attention(node: ir.Node, formula: AttentionFormula, masks: Masks) -> _Atten
         "softcap": formula.cap or None,
     }
     dims = labelled(list(map(size_of, axes)))
-    return _Attention(form.operands, mask, attributes, dims, replacement(node, formula.result, axes))
+    return _Attention(form.operands, mask, attributes, dims, form.merged, replacement(node, formula.result, axes))
 
 
-def _cheapest_form(formula: AttentionFormula, roles: Roles) -> _Form:
-    """The form with fewer transposes, the 3-D one where both have as many.
+def _cheapest_form(formula: AttentionFormula, roles: Roles, allowed: Sequence[bool]) -> _Form:
+    """The form with fewer transposes of those `allowed`, the 3-D one (True) where both have as many.
 
     Raises:
       UnreadableError: the operands cannot be arranged for either.
     """
     forms, reasons = list[_Form](), list[UnreadableError]()
-    for merged in (True, False):
+    for merged in allowed:
         pairs = zip((formula.query, formula.key, formula.value), roles.operands(merged=merged), strict=True)
         try:
             forms.append(_Form(merged, [cheapest(operand.candidates, target) for operand, target in pairs]))
