@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["Features", "Halves", "LookedUp", "Rotation", "Unrepeated", "rotation_of_halves", "rotation_of_pairs"]
+__all__ = [
+    "Features",
+    "Halves",
+    "LookedUp",
+    "Rotation",
+    "Unrepeated",
+    "angle_of_turn",
+    "rotation_of_halves",
+    "rotation_of_pairs",
+]
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -20,6 +29,10 @@ from jax2onnx_graph.rewrite.permutations import moves_only_ones
 _TABLE = 1 << 22  # elements of a constant that is compared or halved
 _POINTWISE = frozenset({"Cos", "Sin", "Cast", "Neg"})
 
+_OF_ANGLES = (
+    "Cast", "Concat", "Expand", "Gather", "Mul", "Neg", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+)  # fmt: skip
+
 _OTHER_ANGLES = "the cosines and sines vary along the heads, or the number of heads is not known"
 
 
@@ -28,8 +41,8 @@ class Features:
     """The tensor whose pairs of features are rotated.
 
     Attributes:
-      source: [·, ·, ·, H], or [·, ·, ·, H / 2, 2] with the pairs along the last axis.
-      dims: the dimensions [·, ·, ·, H].
+      source: [·, ·, ·, H] or [·, ·, H], or with the pairs along a further axis: [·, ·, ·, H / 2, 2].
+      dims: the dimensions [·, ·, ·, H] or [·, ·, H].
       interleaved: whether a pair is two neighbouring features, not one of each half.
     """
 
@@ -46,14 +59,16 @@ class Rotation:
       cos, sin: the cosines and sines of the angles, [..., H / 2], or [..., H] where `is_doubled`.
       is_doubled: whether these hold each angle twice: once for each half of the features, or side by side where neighbouring
         features are rotated.
-      heads_axis: the axis of the heads, 1 or 2.
+      heads_axis: the axis of the heads, 1 or 2; None where there is no such axis, but one head: x is [·, ·, H].
+      batched: whether there is an axis of the batch; without it, the angles are those of x [·, heads, H].
     """
 
     features: Features
     cos: ir.Value
     sin: ir.Value
     is_doubled: bool
-    heads_axis: int
+    heads_axis: int | None
+    batched: bool = True
 
 
 def rotation_of_pairs(node: ir.Node) -> Rotation | Declined | None:
@@ -90,17 +105,49 @@ def rotation_of_halves(node: ir.Node, halves: Halves) -> Rotation | Declined | N
     return None
 
 
+def angle_of_turn(node: ir.Node) -> ir.Value | None:
+    """The angles a of x · cos(a) ± y · sin(a), in whatever order and shape, which `node` adds or subtracts."""
+    for (_, one), (_, other) in _factorings(node.inputs):
+        cosine, sine = _trigonometric(one), _trigonometric(other)
+        if cosine is not None and sine is not None and {cosine.op_type, sine.op_type} == {"Cos", "Sin"}:
+            return cosine.inputs[0] if cosine.inputs[0] is sine.inputs[0] else None
+    return None
+
+
+def _trigonometric(value: ir.Value | None, depth: int = 8) -> ir.Node | None:
+    """The cosine or sine of which `value` is a view, a part or a multiple."""
+    node = operation(value, "Cos", "Sin", *_OF_ANGLES)
+    if node is None or not depth or node.op_type in ("Cos", "Sin"):
+        return node
+    operands = node.inputs if node.op_type in ("Mul", "Concat") else node.inputs[:1]
+    return next((found for x in operands if (found := _trigonometric(x, depth - 1)) is not None), None)
+
+
 def _rotation(
     node: ir.Node, features: Features, cos: ir.Value, sin: ir.Value, *, is_doubled: bool
 ) -> Rotation | Declined:
     """The rotation that ends at `node`, where `RotaryEmbedding` can take its operands."""
-    dims = features.dims
-    if len(dims) != 4:
+    dims, batched = features.dims, True
+    if len(dims) not in (3, 4):
         return Declined(f"the rotated tensor has {len(dims)} axes, not batch, sequence, heads and features", node)
-    width = dims[3] if is_doubled or not isinstance(dims[3], int) else dims[3] // 2
-    axes = {_heads_axis(dims, dims_of(angles), width) for angles in (cos, sin)}
+    width = dims[-1] if is_doubled or not isinstance(dims[-1], int) else dims[-1] // 2
+    pair = [dims_of(angles) for angles in (cos, sin)]
+    if len(dims) == 3 and all(_is_of_one_head(dims, angles, width) for angles in pair):
+        return Rotation(features, cos, sin, is_doubled, None)
+    if len(dims) == 3:
+        dims, batched = (1, *dims), False
+    axes = {_heads_axis(dims, angles, width) for angles in pair}
     axis = axes.pop() if len(axes) == 1 else None
-    return Declined(_OTHER_ANGLES, node) if axis is None else Rotation(features, cos, sin, is_doubled, axis)
+    if axis is None or (axis == 1 and not batched):
+        return Declined(_OTHER_ANGLES, node)
+    return Rotation(dataclasses.replace(features, dims=dims), cos, sin, is_doubled, axis, batched)
+
+
+def _is_of_one_head(dims: Sequence[LabelledDim], angles: Sequence[LabelledDim] | None, width: LabelledDim) -> bool:
+    """Whether angles [..., width], aligned at the right, are those of x [B, T, H]: they vary along T, and may along B."""
+    if not angles or len(angles) not in (2, 3) or angles[-1] != width or not same_dim(angles[-2], dims[1]):
+        return False
+    return len(angles) == 2 or angles[0] == 1 or same_dim(angles[0], dims[0])
 
 
 def _heads_axis(dims: Sequence[LabelledDim], angles: Sequence[LabelledDim] | None, width: LabelledDim) -> int | None:
@@ -133,10 +180,10 @@ def _unstacked(value: ir.Value | None) -> ir.Value | None:
 
 def _rotated(real: ir.Value | None, imaginary: ir.Value | None) -> tuple[Features, ir.Value, ir.Value] | None:
     """(features, c, s) where `real` is x₁·c − x₂·s and `imaginary` is x₂·c + x₁·s."""
-    difference, total = operation(real, "Sub"), operation(imaginary, "Add")
-    if difference is None or total is None:
+    total = operation(imaginary, "Add")
+    if total is None:
         return None
-    for (first, cos), (second, sin) in _factorings(difference.inputs):
+    for (first, cos), (second, sin) in _differences(real):
         features = _parts(first, second)
         if features is None:
             continue
@@ -214,14 +261,34 @@ def _operands(values: Sequence[ir.Value | None]) -> tuple[ir.Value | None, ir.Va
     return values[0], values[1]
 
 
-def _factorings(
-    values: Sequence[ir.Value | None],
-) -> Iterator[tuple[tuple[ir.Value, ir.Value], tuple[ir.Value, ir.Value]]]:
+#: The two factors of a product.
+_Factors = tuple[ir.Value, ir.Value]
+
+
+def _factorings(values: Sequence[ir.Value | None]) -> Iterator[tuple[_Factors, _Factors]]:
     """Two products in all orders of their factors: ((factor, other factor) of the first, the same of the second)."""
     nodes = [operation(value, "Mul") for value in values]
     sides = [[(a, b), (b, a)] for node in nodes if node is not None for a, b in [node.inputs] if a and b]
     if len(sides) == 2:
         yield from ((one, other) for one in sides[0] for other in sides[1])
+
+
+def _differences(value: ir.Value | None) -> Iterator[tuple[_Factors, _Factors]]:
+    """Two products whose difference `value` is, in all orders of their factors: a · b − c · d, or a · b + (−c) · d."""
+    node = operation(value, "Sub", "Add")
+    if node is None:
+        return
+    if node.op_type == "Sub":
+        yield from _factorings(node.inputs)
+        return
+    for plus, minus in (_operands(node.inputs), _operands(node.inputs[::-1])):
+        for one, (negative, factor) in _factorings((plus, minus)):
+            negation = operation(negative, "Neg")
+            if negation is not None and negation.inputs[0] is not None:
+                yield one, (negation.inputs[0], factor)
+        negation = operation(minus, "Neg")
+        if negation is not None:
+            yield from _factorings((plus, negation.inputs[0]))
 
 
 def _is_product(value: ir.Value | None, one: ir.Value, other: ir.Value) -> bool:
@@ -253,9 +320,9 @@ def _parts(first: ir.Value, second: ir.Value) -> Features | None:
     dims = dims_of(source)
     if source is None or source is not other.inputs[0] or not dims or not isinstance(dims[-1], int):
         return None
-    if one.op_type == "Gather" and len(dims) == 5 and dims[4] == 2 and isinstance(dims[3], int):
-        is_pair = (_gathered(one), _gathered(other)) == (0, 1)
-        return Features(source, (*dims[:3], 2 * dims[3]), True) if is_pair else None
+    if one.op_type == "Gather" and len(dims) in (4, 5) and dims[-1] == 2 and isinstance(pairs := dims[-2], int):
+        is_pair = (_gathered(one, len(dims)), _gathered(other, len(dims))) == (0, 1)
+        return Features(source, (*dims[:-2], 2 * pairs), True) if is_pair else None
     extent = dims[-1]
     if extent % 2:
         return None
@@ -264,10 +331,10 @@ def _parts(first: ir.Value, second: ir.Value) -> Features | None:
     return Features(source, dims, taken != halves) if taken in (halves, alternate) else None
 
 
-def _gathered(node: ir.Node) -> int | None:
-    """The index that a Gather takes along the last of five axes; None if it is not one constant number."""
+def _gathered(node: ir.Node, rank: int) -> int | None:
+    """The index that a Gather takes along the last of `rank` axes; None if it is not one constant number."""
     index = known(node.inputs[1])
-    if index is None or index.ndim or node.attributes.get_int("axis", 0) not in (4, -1):
+    if index is None or index.ndim or node.attributes.get_int("axis", 0) not in (rank - 1, -1):
         return None
     return int(index)
 

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["BROADCAST", "FLOATS", "Addend", "AttentionFormula", "Operand", "attention_formula"]
+__all__ = [
+    "BROADCAST",
+    "FLOATS",
+    "Addend",
+    "AttentionFormula",
+    "Operand",
+    "attention_formula",
+    "is_readable_logit",
+    "is_readable_probability",
+]
 
 import dataclasses
 import math
@@ -188,9 +197,9 @@ def _softmax_before(value: ir.Value | None) -> _Softmax | None:
             return None
         if node.op_type in ("Softmax", "Div"):
             return _softmax(node, views)
-        masked = _masked_probabilities(node)
-        if masked is None and not (_is_view(node) or _is_cast(node)):
+        if not is_readable_probability(node):
             return None
+        masked = _masked_probabilities(node)
         value, views = node.inputs[0] if masked is None else masked.value, (node, *views)
     return None
 
@@ -251,6 +260,16 @@ def _softmax(node: ir.Node, views: tuple[ir.Node, ...]) -> _Softmax | None:
     if not all(is_read_once(each.outputs[0]) for each in (node, *views)):
         return _Softmax(logits, axis, views, "the probabilities have a second reader")
     return _Softmax(logits, axis, views, "the logits have a second reader" if others else "")
+
+
+def is_readable_probability(node: ir.Node) -> bool:
+    """Whether a node between the softmax and the last product is read as a part of attention."""
+    return _is_view(node) or _is_cast(node) or _masked_probabilities(node) is not None
+
+
+def is_readable_logit(node: ir.Node) -> bool:
+    """Whether a node between the first product and the softmax is read as a part of attention."""
+    return next(_logit_nodes(node), None) is not None
 
 
 def _is_view(node: ir.Node) -> bool:

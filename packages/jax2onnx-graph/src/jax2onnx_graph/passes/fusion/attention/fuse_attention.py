@@ -18,6 +18,7 @@ from jax2onnx_graph.passes.fusion.attention._arrangement import Arrangement, che
 from jax2onnx_graph.passes.fusion.attention._axes import size_of
 from jax2onnx_graph.passes.fusion.attention._formula import FLOATS, AttentionFormula, attention_formula
 from jax2onnx_graph.passes.fusion.attention._masks import Mask, Masks
+from jax2onnx_graph.passes.fusion.attention._obstacles import obstacle
 from jax2onnx_graph.passes.fusion.attention._result import Replacement, put_result, replacement
 from jax2onnx_graph.passes.fusion.attention._roles import Roles, roles_of
 from jax2onnx_graph.passes.fusion.fuse_softmax import FuseSoftmax
@@ -98,7 +99,8 @@ class FuseAttention(NodePass[_Attention]):
     def match(self, node: ir.Node, editor: GraphEditor) -> _Attention | Declined | None:
         formula = attention_formula(node) if is_floating(node.outputs[0]) else None
         if not isinstance(formula, AttentionFormula):
-            return formula
+            reason = "" if formula is not None else obstacle(node) if is_floating(node.outputs[0]) else ""
+            return Declined(reason, node) if reason else formula
         dtype = node.outputs[0].dtype
         if dtype is None or dtype not in FLOATS:
             return Declined(f"it would be computed in float32, not in {dtype and dtype.numpy()}", node)
