@@ -203,7 +203,8 @@ def _half_turned(value: ir.Value) -> Features | None:
     negated = operation(turn.inputs[0], "Neg")
     if negated is None or negated.inputs[0] is None or turn.inputs[1] is None:
         return None
-    return _parts(turn.inputs[1], negated.inputs[0])
+    features = _parts(turn.inputs[1], negated.inputs[0])
+    return None if features is None or features.interleaved else features
 
 
 def _pairwise_turned(value: ir.Value) -> Features | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["FuseRotaryEmbedding"]
 
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import is_static
@@ -66,7 +66,7 @@ class FuseRotaryEmbedding(NodePass[Rotation]):
         self._writer.write(node, match)
 
 
-def _turns_that_stay(editor: GraphEditor, told: Set[ir.Node]) -> list[Declined]:
+def _turns_that_stay(editor: GraphEditor, told: AbstractSet[ir.Node]) -> list[Declined]:
     """The sums x · cos(a) ± y · sin(a) that are left, one of each angles, unless they are parts of a formula that the user is told of.
 
     Args:
@@ -93,7 +93,7 @@ def _turns_that_stay(editor: GraphEditor, told: Set[ir.Node]) -> list[Declined]:
     return [Declined(_NO_TURN, node) for node in found.values()]
 
 
-def _is_used(user: ir.Node, living: Set[ir.Node], editor: GraphEditor) -> bool:
+def _is_used(user: ir.Node, living: AbstractSet[ir.Node], editor: GraphEditor) -> bool:
     """Whether a reader of a value is needed itself; one in a loop or branch is taken to be."""
     return user in living or user.graph is not editor.graph
 

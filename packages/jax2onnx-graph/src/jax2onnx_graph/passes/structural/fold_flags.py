@@ -96,8 +96,13 @@ def _compared(node: ir.Node) -> tuple[ir.Value | None, Callable[[float], bool]] 
     for index, value in enumerate(node.inputs):
         number = _number(other_operand(node, value))
         if number is not None:
-            return value, (lambda x: compare(x, number)) if index == 0 else (lambda x: compare(number, x))
+            return value, _test(compare, number, first=index == 0)
     return None
+
+
+def _test(compare: Callable[[float, float], bool], number: float, *, first: bool) -> Callable[[float], bool]:
+    """How a number compares with `number`, as the first operand or the second."""
+    return lambda x: compare(x, number) if first else compare(number, x)
 
 
 def _number(value: ir.Value | None) -> float | None:

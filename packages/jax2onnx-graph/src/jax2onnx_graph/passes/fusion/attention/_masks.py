@@ -6,7 +6,7 @@ __all__ = ["MASKED", "Mask", "Masks"]
 
 import dataclasses
 from collections.abc import Hashable, Sequence
-from typing import TypeGuard
+from typing import Literal, TypeGuard
 
 import numpy as np
 
@@ -66,6 +66,12 @@ class Mask:
     again: bool = False
 
     @property
+    def deciding(self) -> Mask:
+        """The part of it that decides whether a query sees a key: without biases of ordinary numbers."""
+        parts = [part for part in self.parts if part.addend.hidden is not None or not _is_ordinary(part.addend)]
+        return dataclasses.replace(self, key=(self.key, "deciding"), parts=parts)
+
+    @property
     def varies_with_heads(self) -> bool:
         """Whether heads have masks or biases of their own."""
         return any(len(axes) > 2 and axes[-3] != 1 for axes in map(_dims_of_part, self.parts))
@@ -123,18 +129,18 @@ class Masks:
             self._values[mask.key] = _in_full(builder, _summed(builder, mask), operands, mask.lengths)
         return self._values[mask.key]
 
-    def seen(self, builder: InsertionPoint, mask: Mask, *, merged: bool) -> ir.Value:
-        """1 where a query sees a key, else 0: [·, T, 1] if `merged`, else [·, ·, T, 1], once `value` has made the mask."""
-        key = (mask.key, "seen", merged)
+    def seen(self, builder: InsertionPoint, mask: Mask, layout: Literal["BNT", "BTN", "BT"]) -> ir.Value:
+        """1 where a query sees a key, else 0: [B, N, T, 1], [B, T, N, 1] or [B, T, 1], with 1 for what makes no difference."""
+        key = (mask.key, "seen", layout)
         if key not in self._values:
-            total = self._values[mask.key]
+            total = _summed(builder, mask.deciding)
+            total = builder.unsqueeze(total, range(4 - len(builder.known_dims(total))))
             limit = max(part.addend.hidden for part in mask.parts if part.addend.hidden is not None)
             above = builder.op.Greater(total, builder.constant(max(limit, _ABSORBING), np.float32))
-            seen = builder.op.ReduceMax(
-                builder.cast(above, np.float32), builder.ints([3]), keepdims=1,
-                dims=labelled((*(dims_of(total) or ())[:3], 1)),
-            )  # fmt: skip
-            self._values[key] = builder.squeeze(seen, [1]) if merged else seen
+            dims = labelled((*(dims_of(total) or ())[:3], 1))
+            seen = builder.op.ReduceMax(builder.cast(above, np.float32), builder.ints([3]), keepdims=1, dims=dims)
+            seen = builder.op.Transpose(seen, perm=[0, 2, 1, 3]) if layout == "BTN" else seen
+            self._values[key] = builder.squeeze(seen, [1]) if layout == "BT" else seen
         return self._values[key]
 
 
@@ -160,10 +166,15 @@ def _check_again(addends: Sequence[Addend], again: Addend, roles: Roles) -> None
         raise UnreadableError(
             "a bias that hides keys is added to the logits, and a mask is applied to the probabilities"
         )
-    if number <= _ABSORBING and not all(_is_computed(bias.candidates[-1].value) for bias in biases):
+    if number <= _ABSORBING and not all(map(_is_ordinary, biases)):
         raise UnreadableError(
             "a bias that may be as large as the number of masked keys stands before a mask of the probabilities"
         )
+
+
+def _is_ordinary(bias: Addend) -> bool:
+    """Whether all numbers of a bias are certainly of ordinary size."""
+    return _is_computed(bias.candidates[-1].value)
 
 
 def _is_computed(bias: ir.Value | None, depth: int = 16) -> bool:

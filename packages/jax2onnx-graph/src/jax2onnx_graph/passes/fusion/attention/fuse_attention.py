@@ -7,6 +7,7 @@ __all__ = ["FuseAttention"]
 import dataclasses
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -53,7 +54,8 @@ class _Attention:
       mask: the float mask; None for none.
       attributes: those of the operator.
       dims: the dimensions of its result.
-      merged: whether it has the 3-D form.
+      layout: "BNT" for the 4-D form, "BT" for the 3-D one, "BTN" for that with an axis of heads put into its result, since heads have
+        masks of their own behind the softmax.
       result: how this replaces the last product.
     """
 
@@ -61,7 +63,7 @@ class _Attention:
     mask: Mask | None
     attributes: dict[str, Attribute]
     dims: Dims
-    merged: bool
+    layout: Literal["BNT", "BTN", "BT"]
     result: Replacement
 
 
@@ -118,7 +120,13 @@ class FuseAttention(NodePass[_Attention]):
         mask = [] if match.mask is None else [self._masks.value(builder, match.mask, inputs[:2])]
         (result,) = builder.emit("Attention", [*inputs, *mask], "", 1, None, match.dims, match.attributes)
         if match.mask is not None and match.mask.again:
-            result = builder.op.Mul(result, self._masks.seen(builder, match.mask, merged=match.merged))
+            if match.layout == "BTN":
+                batch, length, width = match.dims
+                heads = match.attributes["q_num_heads"]
+                assert isinstance(heads, int) and isinstance(width, int)
+                apart = (batch, length, heads, width // heads)
+                result = builder.op.Reshape(result, builder.ints([0, 0, *apart[2:]]), dims=apart)
+            result = builder.op.Mul(result, self._masks.seen(builder, match.mask, match.layout))
         put_result(editor, match.result, builder.cast(result, dtype.numpy()))
 
 
@@ -130,11 +138,12 @@ def _attention(node: ir.Node, formula: AttentionFormula, masks: Masks) -> _Atten
     """
     roles = roles_of(formula)
     mask = masks.of(formula.addends, roles, formula.again)
-    is_by_head = mask is not None and mask.again and mask.varies_with_heads
-    form = _cheapest_form(formula, roles, (False,) if is_by_head else (True, False))
+    form = _cheapest_form(formula, roles)
     scale = formula.scale * math.prod(operand.candidate.factor for operand in form.operands)
     if not scale > 0:
         raise UnreadableError("the scale is not positive")
+    is_by_head = mask is not None and mask.again and mask.deciding.varies_with_heads
+    layout: Literal["BNT", "BTN", "BT"] = "BNT" if not form.merged else "BTN" if is_by_head else "BT"
     axes, features = roles.result(merged=form.merged), size_of(roles.features)
     assert isinstance(features, int), "the roles were told only where the number of features is known"
     attributes: dict[str, Attribute] = {
@@ -143,18 +152,19 @@ def _attention(node: ir.Node, formula: AttentionFormula, masks: Masks) -> _Atten
         "scale": None if math.isclose(scale, features**-0.5, rel_tol=1e-6) else scale,
         "softcap": formula.cap or None,
     }
+    shown = roles.split_result() if layout == "BTN" else axes
     dims = labelled(list(map(size_of, axes)))
-    return _Attention(form.operands, mask, attributes, dims, form.merged, replacement(node, formula.result, axes))
+    return _Attention(form.operands, mask, attributes, dims, layout, replacement(node, formula.result, shown))
 
 
-def _cheapest_form(formula: AttentionFormula, roles: Roles, allowed: Sequence[bool]) -> _Form:
-    """The form with fewer transposes of those `allowed`, the 3-D one (True) where both have as many.
+def _cheapest_form(formula: AttentionFormula, roles: Roles) -> _Form:
+    """The form with fewer transposes, the 3-D one where both have as many.
 
     Raises:
       UnreadableError: the operands cannot be arranged for either.
     """
     forms, reasons = list[_Form](), list[UnreadableError]()
-    for merged in allowed:
+    for merged in (True, False):
         pairs = zip((formula.query, formula.key, formula.value), roles.operands(merged=merged), strict=True)
         try:
             forms.append(_Form(merged, [cheapest(operand.candidates, target) for operand, target in pairs]))
