@@ -67,7 +67,7 @@ class FuseRotaryEmbedding(NodePass[Rotation]):
 
 
 def _turns_that_stay(editor: GraphEditor, told: AbstractSet[ir.Node]) -> list[Declined]:
-    """The sums x · cos(a) ± y · sin(a) that are left, one of each angles, unless they are parts of a formula that the user is told of.
+    """The sums x · cos(a) ± y · sin(a) of at least three axes that are left, one of each angles, except parts of a formula that is told.
 
     Args:
       editor: the graph, once rotations are operators.
@@ -87,7 +87,8 @@ def _turns_that_stay(editor: GraphEditor, told: AbstractSet[ir.Node]) -> list[De
         living.add(node)
         if any(user in known_of for user in users) and node.op_type in _PARTS:
             known_of.add(node)
-        angles = angle_of_turn(node) if node.op_type in ("Add", "Sub") and node not in known_of else None
+        is_left = node.op_type in ("Add", "Sub") and node not in known_of and len(dims_of(node.outputs[0]) or ()) > 2
+        angles = angle_of_turn(node) if is_left else None
         if angles is not None:
             found[angles] = node
     return [Declined(_NO_TURN, node) for node in found.values()]

@@ -44,8 +44,8 @@ BROADCAST = 1 << 24
 #: The element types of attention.
 FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
-#: By element type, the number from which on a logit of ordinary size beside it keeps no weight; half precision has none larger.
-_SURELY_MASKED = {ir.DataType.FLOAT: -1e9, ir.DataType.BFLOAT16: -1e9, ir.DataType.FLOAT16: -4e4}
+#: By element type, the number from which on a logit of ordinary size beside it keeps no weight; half precision has none larger, and bfloat16 rounds −10⁹.
+_SURELY_MASKED = {ir.DataType.FLOAT: -1e9, ir.DataType.BFLOAT16: -9.9e8, ir.DataType.FLOAT16: -4e4}
 #: (x, node, number): `node` makes of x its view, or its product with the number.
 _Multiple = tuple[ir.Value | None, ir.Node, float]
 
@@ -431,6 +431,8 @@ def _behind(nodes: Sequence[ir.Node], axes: Axes) -> tuple[Axes, Addend | None]:
         candidates = _aligned(masked.mask, node, axes)
         cast = _bits_of(masked.mask) if masked.multiplied else None
         if cast is not None:
+            if candidates[0].value is not cast.outputs[0]:
+                raise UnreadableError("a view of the mask that is applied to the probabilities mixes axes")
             source = _operand(cast.inputs[0], _view_of).candidates
             for own, other in zip(source[-1].axes, candidates[0].axes, strict=True):
                 unify(other, own)

@@ -99,13 +99,16 @@ class FuseAttention(NodePass[_Attention]):
         super().rewrite_graph(editor)
 
     def match(self, node: ir.Node, editor: GraphEditor) -> _Attention | Declined | None:
-        formula = attention_formula(node) if is_floating(node.outputs[0]) else None
-        if not isinstance(formula, AttentionFormula):
-            reason = "" if formula is not None else obstacle(node) if is_floating(node.outputs[0]) else ""
-            return Declined(reason, node) if reason else formula
-        dtype = node.outputs[0].dtype
+        if not is_floating(node.outputs[0]):
+            return None
+        formula, dtype = attention_formula(node), node.outputs[0].dtype
+        reason = obstacle(node) if formula is None else ""
+        if not isinstance(formula, AttentionFormula) and not reason:
+            return formula
         if dtype is None or dtype not in FLOATS:
             return Declined(f"it would be computed in float32, not in {dtype and dtype.numpy()}", node)
+        if not isinstance(formula, AttentionFormula):
+            return formula or Declined(reason, node)
         if formula.cap and formula.addends and not editor.target.guarantees("Attention", _FLOAT32, "masked"):
             return Declined("the target gives masked keys a weight where the logits are capped", node)
         try:
