@@ -55,7 +55,7 @@ class FuseSoftmax(NodePass[_Softmax]):
             return Declined(no_operator(op_type, x), node)
         if not editor.guarantees(op_type, x, "inf"):
             return Declined(f"the target's {op_type} does not give the limit for infinite logits", node)
-        if found.axis != -1 and not _is_faster(editor, x, found.axis):
+        if node.op_type == "Div" and found.axis != -1 and not _is_faster(editor, x, found.axis):
             return Declined("the target prefers the formula over an axis that is not the last", node)
         return found
 
@@ -81,9 +81,8 @@ def softmax_operand(node: ir.Node) -> tuple[ir.Value, int] | None:
 
 def _softmax_of_shifted(node: ir.Node) -> _Softmax | None:
     """The softmax `node` of x minus its maximum as that of x."""
-    axis = node.attributes.get_int("axis", -1) - (
-        len(dims_of(node.outputs[0]) or ()) if node.attributes.get_int("axis", -1) >= 0 else 0
-    )
+    axis, rank = node.attributes.get_int("axis", -1), len(dims_of(node.outputs[0]) or ())
+    axis = axis - rank if axis >= 0 else axis
     x = _shifted(node.inputs[0], axis)
     return None if x is None else _Softmax("Softmax", x, axis)
 
