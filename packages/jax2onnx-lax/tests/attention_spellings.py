@@ -36,6 +36,7 @@ class Spelling:
       cap: a soft cap, or None.
       softmax: how the softmax is written.
       dtype: the element type of query, keys and values.
+      again: how the mask is applied to the weights, too: "" (not), "selected" or "multiplied".
     """
 
     heads: tuple[int, int]
@@ -51,6 +52,7 @@ class Spelling:
     cap: float | None
     softmax: str
     dtype: str
+    again: str
 
     def __str__(self) -> str:
         return "-".join(str(value) for value in dataclasses.astuple(self))
@@ -68,7 +70,7 @@ def random_spelling(seed: int) -> Spelling:
         rng.shuffle(axes)
     repeats = ["repeat", "broadcast", "reshaped", "stacked"]
     dtype = rng.choice(["float32"] * 4 + ["bfloat16", "float16"])
-    return Spelling(
+    spelling = Spelling(
         heads=heads,
         q_layout=rng.choice(["BTNH", "BTNH", "BNTH", "BTD"]),
         kv_layout=rng.choice(["BSKH", "BSKH", "BKSH", "BSD"]),
@@ -82,7 +84,14 @@ def random_spelling(seed: int) -> Spelling:
         cap=rng.choice([None, None, None, 5.0]),
         softmax=rng.choice(["nn", "nn", "exp"]),
         dtype=dtype,
+        again="",
     )
+    # A mask that adds its number, or a bias of any numbers, may hide keys that the mask behind the softmax does not.
+    may_be_again = spelling.mask and not spelling.number.startswith("added") and spelling.bias in ("", "alibi")
+    # A mask of fixed sizes is a constant, and as numbers another one.
+    is_one_tensor = spelling.number != "inf" and spelling.mask not in ("causal", "window")
+    ways = ["selected", "multiplied"] if is_one_tensor else ["selected"]
+    return dataclasses.replace(spelling, again=rng.choice(["", *ways]) if may_be_again else "")
 
 
 def extra_inputs(spelling: Spelling, sizes: dict[str, Any]) -> list[tuple[str, tuple[Any, ...]]]:
@@ -112,6 +121,8 @@ def attention(spelling: Spelling, q: jax.Array, k: jax.Array, v: jax.Array, *ext
     logits = logits if bias is None else logits + bias
     logits = logits if mask is None else _masked(spelling, logits, mask)
     weights = _softmax(spelling, logits).astype(v.dtype)
+    if mask is not None and spelling.again:
+        weights = jnp.where(mask, weights, 0) if spelling.again == "selected" else weights * mask
     result = spelling.out_layout.replace("D", "NH").replace("N", head_axes)
     out = _product(weights, spelling.logits, v, keys, result)
     return _with_merged_axes(out, result, spelling.out_layout, head_axes)

@@ -203,7 +203,32 @@ SOFTMAXES = [
         "return nn.softmax({operand:x|-x|x * 3|x + x}, {axis:-1|1|0|(1, 2)})",
         forms=["Softmax"],
     ),
-    Formula("softmax where", {"x": "B C", "m": "bool B C"}, "return nn.softmax(x, {axis:-1|0}, where={mask:m|~m})"),
+    Formula(
+        "softmax where",
+        {"x": "B C", "m": "bool B C"},
+        "return nn.softmax(x, {axis:-1|0}, where={mask:m|~m})",
+        forms=["Softmax"],
+        passes=["FuseSoftmax"],
+    ),
+    Formula(
+        "softmax of a selection",
+        {"x": "B C", "m": "bool B C"},
+        """
+        low = jnp.where({mask:m|~m}, x, {low:-jnp.inf|-1e9|0})
+        e = jnp.exp(low {minus:-|+} jnp.max(low, -1, keepdims=True))
+        total = jnp.sum(jnp.where({inner:m|~m|m[:, ::-1]}, {term:e|2 * e}, {rest:0|1}), -1, keepdims=True)
+        return {last:e / total|jnp.where(m, e / total, 0)}
+        """,
+        forms=["Softmax"],
+        passes=["FuseSoftmax"],
+    ),
+    Formula(
+        "softmax of what is shifted",
+        {"x": "B T C"},
+        "return nn.softmax(x {minus:-|+} jnp.{top:max|min|mean}(x, {axis:-1|1}, keepdims=True), {axis2:-1|1})",
+        forms=["Softmax"],
+        passes=["FuseSoftmax"],
+    ),
     Formula(
         "softmax without a shift",
         {"x": "B C"},
@@ -240,6 +265,20 @@ ATTENTIONS = [
         masked = jnp.where({mask:m|~m|z > 0|m[:, :, :1]|m[:1]}, {shown:biased|2 * biased|biased + 1}, {hidden:-1e30|-1e4|-1e9|-jnp.inf|0.0|jnp.nan|1e30|-3e38})
         p = nn.softmax(masked, {axis:-1|-2|1})
         return jnp.einsum('{values:bnts,bsnh->btnh|bnts,bsnh->bnth|bnts,bsnh->bth|bnst,btnh->bsnh}', p, v)
+        """,
+        forms=["Attention"],
+        passes=["FuseAttention"],
+        values=_ORDINARY,
+        excuses=_MASKED,
+    ),
+    Formula(
+        "attention whose mask is applied again",
+        {**_ATTENTION, "m": "bool B 1 T S", "z": "N T S"},
+        """
+        logits = jnp.einsum('btnh,bsnh->bnts', q, k) * 0.5 {bias:|+ z|+ jnp.where(m, 0, -1e9)}
+        p = nn.softmax(jnp.where(m, logits, {hidden:-1e9|-1e30|-jnp.inf|-1e4|-3e38}) {scale:|* 0.5|* 4.0|* -1.0}, {axis:-1|-2})
+        again = {again:jnp.where(m, p, 0)|jnp.where(~m, 0, p)|p * m|jnp.where(~m, p, 0)|jnp.where(m, p, 1e-3)|jnp.where(m, p, jnp.nan)|jnp.where(m[:, :, ::-1], p, 0)|jnp.where(m[:1], p, 0)|jnp.where(z > 0, p, 0)|jnp.where(m, 2 * p, 0)|p * (m + 1)}
+        return jnp.einsum('bnts,bsnh->btnh', again, v)
         """,
         forms=["Attention"],
         passes=["FuseAttention"],
@@ -392,6 +431,28 @@ ROTATIONS = [
         """
         a, b = x[..., {even:::2|1::2|:4}], x[..., {odd:1::2|::2|4:}]
         return jnp.stack([a * c {minus:-|+} b * s, {right:a * s + b * c|a * s - b * c|b * s + a * c}], {axis:-1|-2}).reshape(x.shape)
+        """,
+        forms=["RotaryEmbedding"],
+        passes=["FuseRotaryEmbedding"],
+    ),
+    Formula(
+        "rotary pairs with repeated angles",
+        {"x": "B T N 8", "c": "1 T 1 4", "s": "1 T 1 4"},
+        """
+        cc = jnp.repeat(c, 2, -1)
+        ss = {sines:jnp.repeat(s, 2, -1)|jnp.concatenate([s, s], -1)|jnp.repeat(-s, 2, -1)|jnp.repeat(c, 2, -1)|jnp.stack([s, -s], -1).reshape(cc.shape)}
+        turned = jnp.stack({turned:[-x[..., 1::2], x[..., ::2]]|[x[..., 1::2], -x[..., ::2]]|[-x[..., ::2], x[..., 1::2]]|[-x[..., 4:], x[..., :4]]|[x[..., 1::2], x[..., ::2]]}, {axis:-1|-2}).reshape(x.shape)
+        return {whole:x|turned|-x} * cc {plus:+|-} turned * ss
+        """,
+        forms=["RotaryEmbedding"],
+        passes=["FuseRotaryEmbedding"],
+    ),
+    Formula(
+        "rotary of one head",
+        {"x": "B T 8", "c": "T 4", "s": "T 4"},
+        """
+        a, b = jnp.split(x, 2, -1)
+        return jnp.concatenate([a * c + {second:-b|b|-a} * s, b * c {plus:+|-} a * {s:s|c|s[::-1]}], -1)
         """,
         forms=["RotaryEmbedding"],
         passes=["FuseRotaryEmbedding"],
@@ -583,6 +644,15 @@ IMAGES = [
 ]
 
 INDICES = [
+    Formula(
+        "mask as numbers",
+        {"x": "B T S", "m": "bool B T S", "o": "bool T S"},
+        """
+        flag = {number:m.astype(x.dtype)|jnp.where(m, 2, 1)|jnp.where(m, -1.0, jnp.nan)|m.astype('int32')} * {other:o|1|o.astype('int32') + 1}
+        return jnp.where(flag {compare:>|<|==|>=|!=|<=} {than:0|1|0.5|-1|jnp.nan}, x, {rest:-x|0})
+        """,
+        passes=["FoldFlags"],
+    ),
     Formula(
         "cumulative",
         {"x": "B T"},

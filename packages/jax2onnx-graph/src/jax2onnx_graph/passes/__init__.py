@@ -33,6 +33,7 @@ from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import Eli
 from jax2onnx_graph.passes.structural.expand_functions import ExpandFunctions
 from jax2onnx_graph.passes.structural.fold_casts import FoldCasts
 from jax2onnx_graph.passes.structural.fold_constants import FoldConstants
+from jax2onnx_graph.passes.structural.fold_flags import FoldFlags
 from jax2onnx_graph.passes.structural.fold_neutral import FoldNeutral
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.passes.structural.fold_weight_sums import FoldWeightSums
@@ -104,6 +105,7 @@ def default_passes() -> list[PassFactory]:
         FoldNeutral,
         FoldWeightSums,
         FoldWhere,
+        FoldFlags,
         FuseMod,
         FuseRelu,
         FuseSilu,

@@ -59,6 +59,50 @@ def test_no_rotary_embedding_before_opset_23(fused):
     )
 
 
+TURNED = """n = Neg(x2) end = Constant<value = int64[1] {4}>() flat = Constant<value = int64[4] {0, 0, 2, 4}>()
+    n5 = Unsqueeze(n, end) e5 = Unsqueeze(x1, end) w = Concat<axis = 4>(n5, e5) r = Reshape(w, flat) """
+PAIRED = "p = Mul(x, cc) q = Mul(r, cc) y = Add(p, q)"
+
+
+@pytest.mark.parametrize("parts", [ALTERNATE, PAIRS])
+@pytest.mark.parametrize("repeat", ["stacked", "expanded", "angles"])
+def test_neighbours_with_angles_that_are_repeated(fused, parts, repeat):
+    body = {
+        "stacked": "c5 = Unsqueeze(c, end) s5 = Unsqueeze(s, end) cw = Concat<axis = 4>(c5, c5) sw = Concat<axis = 4>(s5, s5)",
+        "expanded": """wide = Constant<value = int64[5] {1, 1, 1, 1, 2}>() c5 = Unsqueeze(c, end) s5 = Unsqueeze(s, end)
+            cw = Expand(c5, wide) sw = Expand(s5, wide)""",
+        "angles": "a4 = Unsqueeze(a, heads) a5 = Unsqueeze(a4, end) aw = Concat<axis = 4>(a5, a5)",
+    }[repeat]
+    one = " both = Constant<value = int64[4] {0, 0, 1, 4}>() cc = Reshape(cw, both) ss = Reshape(sw, both) "
+    if repeat == "angles":
+        one = " both = Constant<value = int64[4] {0, 0, 1, 4}>() ar = Reshape(aw, both) cc = Cos(ar) ss = Sin(ar) "
+    end = "p = Mul(x, cc) q = Mul(ss, r) y = Add(p, q)"
+    operators = fused(FuseRotaryEmbedding(), ANGLES + parts + TURNED + body + one + end, *TOKENS)
+    assert "RotaryEmbedding" in operators
+    assert "Neg" not in operators
+
+
+@pytest.mark.parametrize("order", ["u = Add(p, q)", "u = Add(q, p)"])
+@pytest.mark.parametrize("minus", ["q = Mul(n, s)", "q1 = Mul(x2, s) q = Neg(q1)"])
+def test_a_difference_that_is_a_sum(fused, order, minus):
+    products = f"n = Neg(x2) p = Mul(x1, c) {minus} {order} r = Mul(c, x2) t = Mul(x1, s) v = Add(r, t) "
+    operators = fused(FuseRotaryEmbedding(), ANGLES + SPLIT + products + SIDE_BY_SIDE, *TOKENS)
+    assert "RotaryEmbedding" in operators
+    assert "Mul" not in operators
+
+
+@pytest.mark.parametrize(("size", "heads"), [("B,T,4", ""), ("T,2,4", "heads")])
+def test_one_head_or_one_example(fused, size, heads):
+    angles = f"""all = Constant<value = int64[1] {{0}}>() h = Constant<value = int64[2] {{2, 2}}>()
+        first = Constant<value = int64[1] {{1}}>()
+        x0 = ReduceSum(x, {'first' if heads else 'all'}) c0, s0 = Split<axis = 2>(x0, h) c = Cos(c0) s = Sin(c0)
+        x1, x2 = Split<axis = 2>(x, h) """
+    body = angles + PRODUCTS + " y = Concat<axis = 2>(u, v)"
+    operators = fused(FuseRotaryEmbedding(), body, f"float[{size}] x", f"float[{size}] y")
+    assert "RotaryEmbedding" in operators
+    assert "Mul" not in operators
+
+
 @pytest.mark.parametrize("where", ["angles", "cosines", "behind an axis"])
 def test_a_rotated_half_with_doubled_angles(fused, where):
     double = {
@@ -175,7 +219,22 @@ TABLE = """cc = Constant<value = float[4] {0.5, 0.25, 0.5, 0.125}>() n = Neg(x2)
         (
             THREE_AXES,
             ("float[B,T,4] x", "float[B,T,4] y"),
-            "the rotated tensor has 3 axes, not batch, sequence, heads and features",
+            "the cosines and sines vary along the heads, or the number of heads is not known",
+        ),
+        (
+            THREE_AXES.replace("axis = 2", "axis = 1"),
+            ("float[T,4] x", "float[T,4] y"),
+            "the rotated tensor has 2 axes, not batch, sequence, heads and features",
+        ),
+        (
+            CONSTANTS + ALTERNATE + TURNED + TABLE.partition("n = ")[0] + PAIRED,
+            ("float[B,1,2,4] x", "float[B,1,2,4] y"),
+            "the neighbouring elements of the cosines or sines are not known to be equal",
+        ),
+        (
+            WHOLE.replace("t = Mul(x1, s)", "t = Mul(x2, s)"),
+            TOKENS,
+            "what the sines multiply is not known to be the other element of each pair that the cosines multiply",
         ),
         (
             CONSTANTS + SLICES + TABLE,

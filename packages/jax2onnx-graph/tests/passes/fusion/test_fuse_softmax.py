@@ -26,6 +26,35 @@ def test_softmax_behind_a_maximum_that_keeps_nan(fused):
     assert fused(FuseSoftmax(), text + QUOTIENT) == ["Softmax"]
 
 
+SELECTED = """
+    c = Constant<value = float {0}>() low = Constant<value = float {-inf}>() last = Constant<value = int64[1] {-1}>() k = Less(c, x)
+    w = Where(k, x, low) m = ReduceMax<keepdims = 1>(w, last) s = Sub(w, m) e = Exp(s) v = Where(k, e, c)
+    t = ReduceSum<keepdims = 1>(v, last) p = Div(e, t) y = Where(k, p, c)
+"""
+
+
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:divide by zero")  # rows that hide everything
+@pytest.mark.parametrize(
+    ("old", "new", "is_formed"),
+    [
+        ("", "", True),
+        ("v = Where(k, e, c)", "n = Not(k) v = Where(n, e, c)", False),
+        ("low = Constant<value = float {-inf}>", "low = Constant<value = float {-100}>", False),
+        ("v = Where(k, e, c)", "one = Constant<value = float {1}>() v = Where(k, e, one)", False),
+    ],
+)
+def test_softmax_of_what_a_mask_selects(fused, old, new, is_formed):
+    """The sum leaves out what is hidden, and is 0 where everything is."""
+    assert ("Softmax" in fused(FuseSoftmax(), SELECTED.replace(old, new))) is is_formed
+
+
+def test_softmax_of_logits_without_their_maximum(fused):
+    end = "m = ReduceMax<keepdims = 1>(x, last) s = Sub(x, m) y = Softmax<axis = -1>(s)"
+    body = "last = Constant<value = int64[1] {-1}>() " + end
+    assert fused(FuseSoftmax(), body) == ["Softmax"]
+    assert "Sub" in fused(FuseSoftmax(), body.replace("axis = -1", "axis = 0"))
+
+
 def test_softmax_without_the_maximum_stays(fused):
     body = "last = Constant<value = int64[1] {-1}>() e = Exp(x) t = ReduceSum(e, last) y = Div(e, t)"
     assert "Softmax" not in fused(FuseSoftmax(), body)

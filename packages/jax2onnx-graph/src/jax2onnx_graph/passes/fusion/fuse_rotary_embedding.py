@@ -4,6 +4,8 @@ from __future__ import annotations
 
 __all__ = ["FuseRotaryEmbedding"]
 
+from collections.abc import Set as AbstractSet
+
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import is_static
 from jax2onnx_graph.facts.values import dims_of, same_dim
@@ -13,6 +15,8 @@ from jax2onnx_graph.passes.fusion._rotations import (
     Halves,
     LookedUp,
     Rotation,
+    Unrepeated,
+    angle_of_turn,
     rotation_of_halves,
     rotation_of_pairs,
 )
@@ -20,6 +24,9 @@ from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import Eli
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
+
+_PARTS = frozenset({"Add", "Sub", "Concat", "Unsqueeze", "Reshape"})
+_NO_TURN = "what the sines multiply is not known to be the other element of each pair that the cosines multiply"
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
@@ -33,7 +40,8 @@ class FuseRotaryEmbedding(NodePass[Rotation]):
     2. So is `x · concat(c, c) + concat(−x₂, x₁) · concat(s, s)`.
     3. `stack(x₁·c − x₂·s, x₁·s + x₂·c)`, x₁ and x₂ the features with even and with odd numbers, is its
        interleaved form.
-    4. For x [B, N, T, H] it is the 4-D form.
+    4. So is `x · repeat(c, 2) + stack(−x₂, x₁) · repeat(s, 2)`.
+    5. For x [B, N, T, H] it is the 4-D form. x [B, T, H] is one head, x [T, N, H] a batch of one.
     """
 
     produces = frozenset({"RotaryEmbedding"})
@@ -44,6 +52,7 @@ class FuseRotaryEmbedding(NodePass[Rotation]):
         self._halves = Halves()
         self._writer = _Writer(editor, self._halves)
         super().rewrite_graph(editor)
+        self.declined.extend(_turns_that_stay(editor, {declined.node for declined in self.declined}))
 
     def match(self, node: ir.Node, editor: GraphEditor) -> Rotation | Declined | None:
         found = rotation_of_pairs(node) if node.op_type == "Concat" else rotation_of_halves(node, self._halves)
@@ -57,26 +66,62 @@ class FuseRotaryEmbedding(NodePass[Rotation]):
         self._writer.write(node, match)
 
 
+def _turns_that_stay(editor: GraphEditor, told: AbstractSet[ir.Node]) -> list[Declined]:
+    """The sums x · cos(a) ± y · sin(a) of at least three axes that are left, one of each angles, except parts of a formula that is told.
+
+    Args:
+      editor: the graph, once rotations are operators.
+      told: the nodes of which a reason is known.
+    """
+    nodes = list(editor.nodes())
+    if not any(node.op_type == "Sin" for node in nodes):
+        return []
+    living, known_of = set[ir.Node](), set(told)
+    found: dict[ir.Value, ir.Node] = {}
+    for node in reversed(nodes):
+        users = [user for output in node.outputs for user, _ in output.uses()]
+        if node.domain or not (
+            any(o.is_graph_output() for o in node.outputs) or any(_is_used(u, living, editor) for u in users)
+        ):
+            continue
+        living.add(node)
+        if any(user in known_of for user in users) and node.op_type in _PARTS:
+            known_of.add(node)
+        is_left = node.op_type in ("Add", "Sub") and node not in known_of and len(dims_of(node.outputs[0]) or ()) > 2
+        angles = angle_of_turn(node) if is_left else None
+        if angles is not None:
+            found[angles] = node
+    return [Declined(_NO_TURN, node) for node in found.values()]
+
+
+def _is_used(user: ir.Node, living: AbstractSet[ir.Node], editor: GraphEditor) -> bool:
+    """Whether a reader of a value is needed itself; one in a loop or branch is taken to be."""
+    return user in living or user.graph is not editor.graph
+
+
 class _Writer:
     """Puts `RotaryEmbedding` into one graph; rotations by the same angles share the operands made of these."""
 
     def __init__(self, editor: GraphEditor, halves: Halves) -> None:
         self._editor, self._halves = editor, halves
-        self._made: dict[ir.Value, ir.Value] = {}
+        self._made: dict[tuple[ir.Value, bool], ir.Value] = {}
         self._caches: dict[object, ir.Value] = {}
 
     def write(self, node: ir.Node, found: Rotation) -> None:
         """Put `RotaryEmbedding` in the place of `node`."""
         dims, editor, axis = labelled(found.features.dims), self._editor, found.heads_axis
-        features, heads = dims[3], dims[axis]
+        features, heads = dims[-1], 1 if axis is None else dims[axis]
         assert is_static(features) and is_static(heads)
-        angles = [self._half(node, value) if found.is_doubled else value for value in (found.cos, found.sin)]
+        angles = [found.cos, found.sin]
+        if found.is_doubled:
+            angles = [self._half(node, value, found.features.interleaved) for value in angles]
         builder = editor.before(node)
-        merged = axis == 2  # [B, T, N · H]; with heads first the 4-D form takes the operand as it is
+        merged = axis != 1  # [B, T, N · H]; with heads first the 4-D form takes the operand as it is
         shape = (*dims[:2], heads * features) if merged else dims
+        length = 0 if found.batched else -1
         source = found.features.source
-        if len(builder.known_dims(source)) != len(shape):
-            target = [0, 0, heads * features] if merged else [0, 0, 0, features]
+        if not found.batched or len(builder.known_dims(source)) != len(shape):
+            target = [0 if found.batched else 1, length, heads * features] if merged else [0, 0, 0, features]
             source = builder.op.Reshape(source, builder.ints(target), dims=shape)
         rotated = builder.op.RotaryEmbedding(
             source,
@@ -85,40 +130,46 @@ class _Writer:
             interleaved=1 if found.features.interleaved else None,
             num_heads=heads if merged else None,
         )
-        is_stacked = len(dims_of(node.outputs[0]) or ()) == 5
+        rows = [length] if not found.batched else [0, 0]
+        rows += [] if axis is None else [heads if merged else 0]
+        is_stacked = len(dims_of(node.outputs[0]) or ()) > len(rows) + 1
         last = [features // 2, 2] if is_stacked else [features]
-        editor.put(node, "Reshape", [rotated, builder.ints([0, 0, heads if merged else 0, *last])])
+        editor.put(node, "Reshape", [rotated, builder.ints([*rows, *last])])
 
-    def _half(self, node: ir.Node, value: ir.Value) -> ir.Value:
-        """The first half of the features of `value`, whose second half equals it, made before `node`."""
-        if value not in self._made:
-            self._made[value] = self._new_half(node, value)
-        return self._made[value]
+    def _half(self, node: ir.Node, value: ir.Value, pairs: bool) -> ir.Value:
+        """The first half of the features of `value`, or every second one (`pairs`), which the others equal, made before `node`."""
+        if (value, pairs) not in self._made:
+            self._made[value, pairs] = self._new_half(node, value, pairs)
+        return self._made[value, pairs]
 
-    def _new_half(self, node: ir.Node, value: ir.Value) -> ir.Value:
-        half = self._halves.of(value)
+    def _new_half(self, node: ir.Node, value: ir.Value, pairs: bool) -> ir.Value:
+        half = self._halves.of(value, pairs=pairs)
         assert half is not None, "the formula was read only where the halves are equal"
         if isinstance(half, ir.Value):
             return half
-        if not isinstance(half, (ir.Node, LookedUp)):
+        if not isinstance(half, (ir.Node, LookedUp, Unrepeated)):
             return self._editor.constant(half)
-        dims = labelled(dims_of(value) or ())
+        builder, dims = self._editor.before(node), labelled(dims_of(value) or ())
         size = dims[-1]
         assert is_static(size)
+        dims = (*dims[:-1], size // 2)
+        if isinstance(half, Unrepeated):
+            op_type, argument = half.view
+            return builder.op(op_type, half.value, builder.ints(argument), dims=dims)
         if isinstance(half, LookedUp):
             operands = [self._editor.constant(half.table), *half.gather.inputs[1:]]
-            return self._editor.before(node).variant(half.gather, operands, dims=(*dims[:-1], size // 2))
+            return builder.variant(half.gather, operands, dims=dims)
         assert half.inputs[0] is not None
-        inner = self._half(node, half.inputs[0])
-        return self._editor.before(node).variant(half, [inner, *half.inputs[1:]], dims=(*dims[:-1], size // 2))
+        inner = self._half(node, half.inputs[0], pairs)
+        return builder.variant(half, [inner, *half.inputs[1:]], dims=dims)
 
-    def _cache(self, builder: InsertionPoint, angles: ir.Value, axis: int, features: Features) -> ir.Value:
+    def _cache(self, builder: InsertionPoint, angles: ir.Value, axis: int | None, features: Features) -> ir.Value:
         """Angles without the axis of the heads, as [B, T, H / 2]."""
         batch = features.dims[0]
         key = (angles, axis, str(batch))
         if key not in self._caches:
             value, rank = angles, len(dims_of(angles) or ())
-            if rank >= 5 - axis:
+            if axis is not None and rank >= 5 - axis:
                 value = builder.squeeze(value, [rank - 4 + axis])
             value = builder.unsqueeze(value, range(3 - len(builder.known_dims(value))))
             if not same_dim((dims_of(value) or ())[0], batch):

@@ -17,6 +17,11 @@ PLAIN_END = (
 EINSUM_END = """p = Softmax<axis = -1>(l) vt = Transpose<perm = [0,2,3,1]>(v) pt = Transpose<perm = [0,1,3,2]>(p)
     o = MatMul(vt, pt) y = Transpose<perm = [0,3,1,2]>(o)"""
 HEADS = ("float[B,T,2,4] x", "float[B,T,2,4] y")
+MASK_OF_SUMS = """
+    last = Constant<value = int64[1] {-1}>() m2 = Constant<value = int64[1] {-2}>() heads = Constant<value = int64[1] {1}>()
+    h = Constant<value = int64[2] {2, 3}>() r = ReduceSum<keepdims = 0>(x, h)
+    rows = Unsqueeze(r, last) cols = Unsqueeze(r, m2) g = Greater(rows, cols) f = Unsqueeze(g, heads)
+"""
 
 
 @pytest.mark.parametrize("end", [PLAIN_END, EINSUM_END])
@@ -63,12 +68,7 @@ def test_attention_of_one_query_whose_transposes_are_reshapes(fused):
 @pytest.mark.parametrize("where", ["l = Where(f, b, low)", "n = Not(f) l = Where(n, low, b)"])
 def test_attention_with_a_mask_that_hides_whole_rows(fused, where):
     """The query with the least sum sees no key."""
-    mask = """
-        last = Constant<value = int64[1] {-1}>() m2 = Constant<value = int64[1] {-2}>() heads = Constant<value = int64[1] {1}>()
-        h = Constant<value = int64[2] {2, 3}>() r = ReduceSum<keepdims = 0>(x, h)
-        rows = Unsqueeze(r, last) cols = Unsqueeze(r, m2) g = Greater(rows, cols) f = Unsqueeze(g, heads)
-    """
-    body = QKV + mask + "a = MatMul(qt, kt) b = Mul(a, s) " + where + " " + PLAIN_END
+    body = QKV + MASK_OF_SUMS + "a = MatMul(qt, kt) b = Mul(a, s) " + where + " " + PLAIN_END
     operators = fused(FuseAttention(), body, *HEADS)
     assert "Attention" in operators
     assert "Softmax" not in operators
@@ -215,11 +215,106 @@ def test_reasons(declined, body, reason):
 BIAS = "b = Constant<value = float[1,1,5,5] {" + ", ".join(["0.5"] * 12 + ["0.25"] * 13) + "}>() "
 
 
+LESS = "z = Constant<value = float {0.3}>() m = Less(b, z) "
+
+
+def test_attention_whose_logits_are_scaled_behind_mask_and_bias(fused):
+    logits = "a = MatMul(qt, kt) f = Add(a, b) g = Where(m, f, low) l = Mul(g, big) "
+    operators = fused(FuseAttention(), QKV + BIAS + LESS + logits + PLAIN_END, "float[B,5,2,4] x", "float[B,5,2,4] y")
+    assert "Attention" in operators
+    assert "Softmax" not in operators
+
+
+AGAIN = PLAIN_END.replace("p = Softmax<axis = -1>(l)", "o0 = Constant<value = float {0}>() w = Softmax<axis = -1>(l)")
+SELECTED, INVERTED, MULTIPLIED = (
+    "p = Where(f, w, o0)",
+    "n = Not(f) p = Where(n, o0, w)",
+    "c = Cast<to = 1>(f) p = Mul(c, w)",
+)
+
+
+def _again(again: str, number: str = "-1000000000.0", bias: str = "") -> str:
+    logits = (
+        f"hide = Constant<value = float {{{number}}}>() a = MatMul(qt, kt) as = Mul(a, s) {bias or 'b = Mul(as, one)'}"
+    )
+    return f"{QKV}{MASK_OF_SUMS}{logits} l = Where(f, b, hide) {AGAIN.replace('vt =', again + ' vt =')}"
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")  # the softmax of rows of minus infinity
+@pytest.mark.parametrize("number", ["-1000000000.0", "-inf", "-3.4e38"])
+@pytest.mark.parametrize("again", [SELECTED, INVERTED, MULTIPLIED])
+def test_attention_whose_mask_is_applied_again_behind_the_softmax(fused, declined, again, number):
+    """The query with the least sum sees no key, and gets 0."""
+    if again == MULTIPLIED and number == "-inf":
+        reasons = declined(FuseAttention(), _again(again, number), *HEADS)
+        assert reasons == ["the probabilities of a row without a key that is seen are NaN, times 0"]
+        return
+    operators = fused(FuseAttention(), _again(again, number), *HEADS)
+    assert "Attention" in operators
+    assert "Softmax" not in operators
+
+
+def test_attention_whose_mask_of_each_head_is_applied_again(fused):
+    body = _again(SELECTED).replace(
+        MASK_OF_SUMS, "zero = Constant<value = float {0}>() f0 = MatMul(qt, kt) f = Greater(f0, zero) "
+    )
+    assert "Attention" in fused(FuseAttention(), body, *HEADS)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (
+            _again("n = Not(f) p = Where(n, w, o0)"),
+            "the mask that is applied to the probabilities is not the one of the logits",
+        ),
+        (
+            _again(f"{SELECTED.replace('p =', 'p1 =')} p = Where(f, p1, o0)"),
+            "two masks are applied to the probabilities",
+        ),
+        (
+            _again(SELECTED).replace("l = Where(f, b, hide)", "l = Mul(b, one)"),
+            "a mask is applied to the probabilities, and none to the logits",
+        ),
+        (
+            _again(SELECTED).replace(
+                "l = Where(f, b, hide)", "n = Not(f) l1 = Where(n, b, hide) l = Where(f, l1, hide)"
+            ),
+            "one mask is applied to the probabilities, and several to the logits",
+        ),
+        (
+            _again(SELECTED, bias="fz = Constant<value = float {0}>() z = Where(f, fz, low) b = Add(as, z)"),
+            "a bias that hides keys is added to the logits, and a mask is applied to the probabilities",
+        ),
+        (
+            _again(SELECTED, "-inf", bias="z = Unsqueeze(rows, heads) b = Add(as, z)"),
+            "a bias that may be as large as the number of masked keys stands before a mask of the probabilities",
+        ),
+        (_again("p1 = Neg(w) p = Where(f, p1, o0)"), "Neg stands between the softmax and the product with the values"),
+    ],
+)
+def test_reasons_of_a_mask_behind_the_softmax(declined, body, reason):
+    assert declined(FuseAttention(), body, *HEADS) == [reason]
+
+
 @pytest.mark.parametrize(
     ("logits", "reason"),
     [
-        ("a = MatMul(qt, kt) f = Add(a, b) l = Mul(f, s) ", "the logits are scaled after a mask or bias"),
-        ("a = MatMul(qt, kt) f = Add(a, b) l = Tanh(f) ", "the logits are scaled after a mask or bias"),
+        ("a = MatMul(qt, kt) f = Add(a, b) l = Tanh(f) ", "the logits are capped after a mask or bias"),
+        (
+            "n = Constant<value = float {-2}>() a = MatMul(qt, kt) f = Add(a, b) l = Mul(f, n) ",
+            "the logits are scaled by a number that is not positive, after a mask or bias",
+        ),
+        (
+            f"{LESS}t = Constant<value = float {{0.01}}>() a = MatMul(qt, kt) f = Where(m, a, low) l = Mul(f, t) ",
+            "masked logits are scaled to -1e+07",
+        ),
+        (
+            f"{LESS}t = Constant<value = float {{-100000}}>() a = MatMul(qt, kt) l = Where(m, a, t) ",
+            "masked logits become -100000, which leaves a key some weight beside large negative logits",
+        ),
+        ("a = MatMul(qt, kt) l = Mul(a, b) ", "the logits are multiplied by a tensor, not by a number"),
+        ("a = MatMul(qt, kt) l = Sigmoid(a) ", "Sigmoid stands between the product of query and key and the softmax"),
         ("a = MatMul(qt, kt) f = Tanh(a) l = Tanh(f) ", "the logits are capped twice"),
         (
             "n = Constant<value = float {-2}>() a = MatMul(qt, kt) f = Tanh(a) l = Mul(f, n) ",

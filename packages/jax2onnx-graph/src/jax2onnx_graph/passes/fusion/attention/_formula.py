@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["BROADCAST", "FLOATS", "Addend", "AttentionFormula", "Operand", "attention_formula"]
+__all__ = [
+    "BROADCAST",
+    "FLOATS",
+    "Addend",
+    "AttentionFormula",
+    "Operand",
+    "attention_formula",
+    "is_readable_logit",
+    "is_readable_probability",
+]
 
 import dataclasses
 import math
@@ -28,15 +37,15 @@ from jax2onnx_graph.passes.fusion.attention._axes import (
 )
 from jax2onnx_graph.passes.fusion.fuse_softmax import softmax_operand
 from jax2onnx_graph.rewrite.pass_base import Declined
-from jax2onnx_graph.rewrite.patterns import is_read_once, other_operand, scalar
+from jax2onnx_graph.rewrite.patterns import is_read_once, operation, other_operand, scalar
 
 #: Elements of a constant that may be one number, repeated for all logits.
 BROADCAST = 1 << 24
 #: The element types of attention.
 FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
-#: By element type, the number from which on a logit of ordinary size beside it keeps no weight; half precision has none larger.
-_SURELY_MASKED = {ir.DataType.FLOAT: -1e9, ir.DataType.BFLOAT16: -1e9, ir.DataType.FLOAT16: -4e4}
+#: By element type, the number from which on a logit of ordinary size beside it keeps no weight; half precision has none larger, and bfloat16 rounds −10⁹.
+_SURELY_MASKED = {ir.DataType.FLOAT: -1e9, ir.DataType.BFLOAT16: -9.9e8, ir.DataType.FLOAT16: -4e4}
 #: (x, node, number): `node` makes of x its view, or its product with the number.
 _Multiple = tuple[ir.Value | None, ir.Node, float]
 
@@ -70,11 +79,13 @@ class Addend:
       candidates: the bias, or the mask that is True where a logit stays, and the tensors that it is a view of.
       hidden: the number that masked logits become; None for a bias.
       inverted: whether the mask is False where a logit stays, or the bias is taken off.
+      factor: by how much the bias is multiplied.
     """
 
     candidates: list[Candidate]
     hidden: float | None = None
     inverted: bool = False
+    factor: float = 1.0
 
 
 @dataclasses.dataclass
@@ -88,6 +99,7 @@ class AttentionFormula:
       keys: the axes S over which the softmax goes.
       features: the axes H that are contracted with the key.
       result: the axes of the last product.
+      again: the mask by which probabilities are set to 0 after the softmax, or multiplied where its `hidden` is 0; None for none.
     """
 
     query: Operand
@@ -99,6 +111,7 @@ class AttentionFormula:
     keys: tuple[Axis, ...]
     features: tuple[Axis, ...]
     result: Axes
+    again: Addend | None = None
 
 
 @dataclasses.dataclass
@@ -184,10 +197,54 @@ def _softmax_before(value: ir.Value | None) -> _Softmax | None:
             return None
         if node.op_type in ("Softmax", "Div"):
             return _softmax(node, views)
-        if not (_is_view(node) or _is_cast(node)):
+        if not is_readable_probability(node):
             return None
-        value, views = node.inputs[0], (node, *views)
+        masked = _masked_probabilities(node)
+        value, views = node.inputs[0] if masked is None else masked.value, (node, *views)
     return None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Again:
+    """A mask behind a softmax.
+
+    Attributes:
+      value: the probabilities before it.
+      mask: the mask that is True where a probability stays.
+      inverted: whether the mask is False there.
+      multiplied: whether it is a factor of 0 or 1, which leaves NaN, and not a selection.
+    """
+
+    value: ir.Value | None
+    mask: ir.Value
+    inverted: bool
+    multiplied: bool
+
+
+def _masked_probabilities(node: ir.Node) -> _Again | None:
+    """The mask by which `node` sets probabilities to 0: `Where(mask, p, 0)`, or p times the mask as numbers."""
+    if node.domain or node.op_type not in ("Where", "Mul"):
+        return None
+    if node.op_type == "Where":
+        mask, is_negated = _unnegated(node.inputs[0])
+        for inverted, index in ((False, 2), (True, 1)):
+            if mask is not None and scalar(node.inputs[index], BROADCAST) == 0:
+                return _Again(node.inputs[3 - index], mask, inverted ^ is_negated, multiplied=False)
+        return None
+    for factor in node.inputs:
+        if factor is not None and _bits_of(factor) is not None:
+            return _Again(other_operand(node, factor), factor, inverted=False, multiplied=True)
+    return None
+
+
+def _bits_of(value: ir.Value | None) -> ir.Node | None:
+    """The Cast of booleans to numbers that `value` is a view of."""
+    node = None if value is None else value.producer()
+    while node is not None and _is_view(node):
+        node = None if node.inputs[0] is None else node.inputs[0].producer()
+    is_cast = node is not None and not node.domain and node.op_type == "Cast"
+    source = node.inputs[0] if node is not None and is_cast else None
+    return node if source is not None and source.dtype == ir.DataType.BOOL else None
 
 
 def _softmax(node: ir.Node, views: tuple[ir.Node, ...]) -> _Softmax | None:
@@ -203,6 +260,16 @@ def _softmax(node: ir.Node, views: tuple[ir.Node, ...]) -> _Softmax | None:
     if not all(is_read_once(each.outputs[0]) for each in (node, *views)):
         return _Softmax(logits, axis, views, "the probabilities have a second reader")
     return _Softmax(logits, axis, views, "the logits have a second reader" if others else "")
+
+
+def is_readable_probability(node: ir.Node) -> bool:
+    """Whether a node between the softmax and the last product is read as a part of attention."""
+    return _is_view(node) or _is_cast(node) or _masked_probabilities(node) is not None
+
+
+def is_readable_logit(node: ir.Node) -> bool:
+    """Whether a node between the first product and the softmax is read as a part of attention."""
+    return next(_logit_nodes(node), None) is not None
 
 
 def _is_view(node: ir.Node) -> bool:
@@ -246,10 +313,15 @@ def _logit_nodes(node: ir.Node) -> Iterator[tuple[ir.Value | None, _LogitNode]]:
     elif node.op_type == "Where":
         for inverted, index in ((False, 2), (True, 1)):
             hidden = scalar(node.inputs[index], BROADCAST)
-            if hidden is not None and hidden <= _SURELY_MASKED.get(
-                node.outputs[0].dtype or ir.DataType.UNDEFINED, -np.inf
-            ):
-                yield node.inputs[3 - index], _LogitNode(node, "mask", node.inputs[0], hidden, inverted)
+            if hidden is not None and _is_hiding(hidden, node.outputs[0]):
+                mask, is_negated = _unnegated(node.inputs[0])
+                yield node.inputs[3 - index], _LogitNode(node, "mask", mask, hidden, inverted ^ is_negated)
+
+
+def _unnegated(mask: ir.Value | None) -> tuple[ir.Value | None, bool]:
+    """(mask, False), or (m, True) where `mask` is not m."""
+    negation = operation(mask, "Not")
+    return (mask, False) if negation is None else (negation.inputs[0], True)
 
 
 def _operand(value: ir.Value | None, last_multiple: Callable[[ir.Value], _Multiple | None]) -> Operand:
@@ -328,8 +400,7 @@ def _formula(node: ir.Node, index: int, softmax: _Softmax, logits: _Logits) -> A
     axes, features = product_axes(logits.product, left.axes(), right.axes())
     scale, cap, addends, axes = _followed(logits.nodes, axes, _factor(logits.product))
     keys = axes[softmax.axis]
-    for view in softmax.views:
-        axes = through(view, axes)
+    axes, again = _behind(softmax.views, axes)
     value = _operand(node.inputs[1 - index], _multiple)
     both = (value.axes(), axes) if index else (axes, value.axes())
     result, contracted = product_axes(node, *both)
@@ -344,7 +415,30 @@ def _formula(node: ir.Node, index: int, softmax: _Softmax, logits: _Logits) -> A
     if not set(keys) <= set(key.root()) or not set(keys) <= set(value.root()) or set(keys) & set(query.root()):
         raise UnreadableError("the axis of the softmax is not one of key and value alone")
     value.candidates = [candidate for candidate in value.candidates if math.isclose(candidate.factor, 1)]
-    return AttentionFormula(query, key, value, addends, scale, cap, keys, features, resolved(result))
+    return AttentionFormula(query, key, value, addends, scale, cap, keys, features, resolved(result), again)
+
+
+def _behind(nodes: Sequence[ir.Node], axes: Axes) -> tuple[Axes, Addend | None]:
+    """The axes of the probabilities after these nodes, and the mask that is applied to them on the way."""
+    found: Addend | None = None
+    for node in nodes:
+        masked = _masked_probabilities(node)
+        if masked is None:
+            axes = through(node, axes)
+            continue
+        if found is not None:
+            raise UnreadableError("two masks are applied to the probabilities")
+        candidates = _aligned(masked.mask, node, axes)
+        cast = _bits_of(masked.mask) if masked.multiplied else None
+        if cast is not None:
+            if candidates[0].value is not cast.outputs[0]:
+                raise UnreadableError("a view of the mask that is applied to the probabilities mixes axes")
+            source = _operand(cast.inputs[0], _view_of).candidates
+            for own, other in zip(source[-1].axes, candidates[0].axes, strict=True):
+                unify(other, own)
+            candidates = source
+        found = Addend(candidates, 0.0 if masked.multiplied else None, masked.inverted)
+    return axes, found
 
 
 def _factor(product: ir.Node) -> float:
@@ -362,9 +456,10 @@ def _followed(nodes: Sequence[_LogitNode], axes: Axes, scale: float) -> tuple[fl
     for each in nodes:
         if each.kind == "view":
             axes = through(each.node, axes)
-        elif each.kind in ("factor", "tanh") and addends:
-            raise UnreadableError("the logits are scaled after a mask or bias")
+        elif each.kind == "tanh" and addends:
+            raise UnreadableError("the logits are capped after a mask or bias")
         elif each.kind == "factor":
+            addends = [_scaled_addend(addend, each) for addend in addends]
             inner, cap = (inner, cap * each.number) if cap else (inner * each.number, 0.0)
         elif each.kind == "tanh":
             if cap:
@@ -377,6 +472,30 @@ def _followed(nodes: Sequence[_LogitNode], axes: Axes, scale: float) -> tuple[fl
     if cap < 0:
         raise UnreadableError("the soft cap is negative")
     return inner * cap if cap else inner, cap, addends, axes
+
+
+def _scaled_addend(addend: Addend, factor: _LogitNode) -> Addend:
+    """An addend of logits that are multiplied by a number afterwards.
+
+    Raises:
+      UnreadableError: the number is not positive, or masked logits become another number by it that hides no key, or is infinite.
+    """
+    number = factor.number
+    if not number > 0:
+        raise UnreadableError("the logits are scaled by a number that is not positive, after a mask or bias")
+    if addend.hidden is None:
+        return dataclasses.replace(addend, factor=addend.factor * number)
+    hidden = addend.hidden * number
+    if not _is_hiding(hidden, factor.node.outputs[0]) or (
+        np.isfinite(addend.hidden) and hidden < np.finfo(np.float32).min
+    ):
+        raise UnreadableError(f"masked logits are scaled to {hidden:g}")
+    return dataclasses.replace(addend, hidden=hidden)
+
+
+def _is_hiding(number: float, logits: ir.Value) -> bool:
+    """Whether a key whose logit is this number keeps no weight beside logits of ordinary size."""
+    return number <= _SURELY_MASKED.get(logits.dtype or ir.DataType.UNDEFINED, -np.inf)
 
 
 def _aligned(value: ir.Value, node: ir.Node, axes: Axes) -> list[Candidate]:

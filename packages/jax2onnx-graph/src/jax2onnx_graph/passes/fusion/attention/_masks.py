@@ -6,16 +6,16 @@ __all__ = ["MASKED", "Mask", "Masks"]
 
 import dataclasses
 from collections.abc import Hashable, Sequence
-from typing import TypeGuard
+from typing import Literal, TypeGuard
 
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.values import LabelledDim, dims_of
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
 from jax2onnx_graph.passes.fusion._reasons import UnreadableError
 from jax2onnx_graph.passes.fusion.attention._arrangement import Arrangement, cheapest, moved
 from jax2onnx_graph.passes.fusion.attention._axes import Axes, Axis, atoms, axes_in, size_of
-from jax2onnx_graph.passes.fusion.attention._formula import BROADCAST, Addend
+from jax2onnx_graph.passes.fusion.attention._formula import BROADCAST, FLOATS, Addend
 from jax2onnx_graph.passes.fusion.attention._roles import Roles
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
 from jax2onnx_graph.rewrite.patterns import operation, scalar
@@ -57,11 +57,24 @@ class Mask:
       key: equal for masks that are equal tensors.
       parts: the addends, in order.
       lengths: T and S.
+      again: whether the one mask among the addends sets the probabilities to 0 after the softmax, too.
     """
 
     key: Hashable
     parts: Sequence[_Part]
     lengths: tuple[LabelledDim, LabelledDim]
+    again: bool = False
+
+    @property
+    def deciding(self) -> Mask:
+        """The part of it that decides whether a query sees a key: without biases of ordinary numbers."""
+        parts = [part for part in self.parts if part.addend.hidden is not None or not _is_ordinary(part.addend)]
+        return dataclasses.replace(self, key=(self.key, "deciding"), parts=parts)
+
+    @property
+    def varies_with_heads(self) -> bool:
+        """Whether heads have masks or biases of their own."""
+        return any(len(axes) > 2 and axes[-3] != 1 for axes in map(_dims_of_part, self.parts))
 
     @property
     def is_of_one_number(self) -> bool:
@@ -78,8 +91,11 @@ class Masks:
         self._masks: dict[Hashable, Mask] = {}
         self._values: dict[Hashable, ir.Value] = {}
 
-    def of(self, addends: Sequence[Addend], roles: Roles) -> Mask | None:
+    def of(self, addends: Sequence[Addend], roles: Roles, again: Addend | None = None) -> Mask | None:
         """The sum of the addends, whose axes have these roles; None where there are none.
+
+        `again` is the mask that is applied to the probabilities, which has to be the one among the addends. In a row with a key
+        that is seen, it sets to 0 what is 0 already, since the softmax of hidden logits is; in other rows all probabilities become 0.
 
         Masks that replace logits by one number may replace them by any other that hides a key: in a row without a key
         that is seen, all are equal. Beside other numbers and biases that are added later, or are masks themselves, a
@@ -89,13 +105,16 @@ class Masks:
         Raises:
           UnreadableError: a mask cannot be arranged like that.
         """
+        if again is not None:
+            _check_again(addends, again, roles)
         if not addends:
             return None
         _check_numbers(addends)
         lengths = size_of(roles.queries), size_of(roles.keys)
-        key = (*(_key(addend, roles) for addend in addends), *map(str, lengths))
+        key = (*(_key(addend, roles) for addend in addends), *map(str, lengths), again is not None)
         if key not in self._masks:
-            self._masks[key] = Mask(key, [_part(addend, roles) for addend in addends], lengths)
+            parts = [_part(addend, roles) for addend in addends]
+            self._masks[key] = Mask(key, parts, lengths, again is not None)
         return self._masks[key]
 
     def value(self, builder: InsertionPoint, mask: Mask, operands: Sequence[ir.Value]) -> ir.Value:
@@ -110,6 +129,72 @@ class Masks:
             self._values[mask.key] = _in_full(builder, _summed(builder, mask), operands, mask.lengths)
         return self._values[mask.key]
 
+    def seen(self, builder: InsertionPoint, mask: Mask, layout: Literal["BNT", "BTN", "BT"]) -> ir.Value:
+        """1 where a query sees a key, else 0: [B, N, T, 1], [B, T, N, 1] or [B, T, 1], with 1 for what makes no difference."""
+        key = (mask.key, "seen", layout)
+        if key not in self._values:
+            total = _summed(builder, mask.deciding)
+            total = builder.unsqueeze(total, range(4 - len(builder.known_dims(total))))
+            limit = max(part.addend.hidden for part in mask.parts if part.addend.hidden is not None)
+            above = builder.op.Greater(total, builder.constant(max(limit, _ABSORBING), np.float32))
+            dims = labelled((*(dims_of(total) or ())[:3], 1))
+            seen = builder.op.ReduceMax(builder.cast(above, np.float32), builder.ints([3]), keepdims=1, dims=dims)
+            seen = builder.op.Transpose(seen, perm=[0, 2, 1, 3]) if layout == "BTN" else seen
+            self._values[key] = builder.squeeze(seen, [1]) if layout == "BT" else seen
+        return self._values[key]
+
+
+def _check_again(addends: Sequence[Addend], again: Addend, roles: Roles) -> None:
+    """Check that a mask that is applied to the probabilities is the one before the softmax.
+
+    Raises:
+      UnreadableError: it is not, or a row in which it hides no key may hide all by a bias.
+    """
+    masks = [addend for addend in addends if addend.hidden is not None]
+    if not masks:
+        raise UnreadableError("a mask is applied to the probabilities, and none to the logits")
+    if len(masks) > 1:
+        raise UnreadableError("one mask is applied to the probabilities, and several to the logits")
+    number = masks[0].hidden
+    assert number is not None
+    if _key(masks[0], roles) != _key(dataclasses.replace(again, hidden=number), roles):
+        raise UnreadableError("the mask that is applied to the probabilities is not the one of the logits")
+    if number == -np.inf and again.hidden is not None:
+        raise UnreadableError("the probabilities of a row without a key that is seen are NaN, times 0")
+    biases = [addend for addend in addends if addend.hidden is None]
+    if any(_hides(bias.candidates[-1].value) for bias in biases):
+        raise UnreadableError(
+            "a bias that hides keys is added to the logits, and a mask is applied to the probabilities"
+        )
+    if number <= _ABSORBING and not all(map(_is_ordinary, biases)):
+        raise UnreadableError(
+            "a bias that may be as large as the number of masked keys stands before a mask of the probabilities"
+        )
+
+
+def _is_ordinary(bias: Addend) -> bool:
+    """Whether all numbers of a bias are certainly of ordinary size."""
+    return _is_computed(bias.candidates[-1].value)
+
+
+def _is_computed(bias: ir.Value | None, depth: int = 16) -> bool:
+    """Whether a bias is computed of finite numbers: of positions, weights or products, and not of an input alone."""
+    node = None if bias is None else bias.producer()
+    if node is None:
+        array = None if bias is None else known(bias, BROADCAST)
+        return array is not None and bool(np.isfinite(array).all()) and float(np.abs(array).max(initial=0)) < _HIDING**2
+    if node.domain or not depth or node.op_type not in _ELEMENTWISE:
+        return node.op_type in ("MatMul", "Gemm", "Range", "CumSum", "Constant") and not node.domain
+    if node.op_type == "Cast" and node.inputs[0] is not None and node.inputs[0].dtype not in FLOATS:
+        return True
+    return all(_is_computed(value, depth - 1) for value in node.inputs[: 1 if node.op_type in _VIEWS else None])
+
+
+def _dims_of_part(part: _Part) -> tuple[LabelledDim, ...]:
+    """The dimensions of a part once it is arranged."""
+    moves = part.arrangement.moves
+    return moves[-1].dims if moves else dims_of(part.arrangement.candidate.value) or ()
+
 
 def _check_numbers(addends: Sequence[Addend]) -> None:
     """Check that these masks and biases are one float mask.
@@ -118,6 +203,8 @@ def _check_numbers(addends: Sequence[Addend]) -> None:
       UnreadableError: they are not.
     """
     numbers = [addend.hidden for addend in addends]
+    if any(addend.factor > 1 and _hides(addend.candidates[-1].value) for addend in addends):
+        raise UnreadableError("a bias that hides keys is multiplied, and may become infinite")
     masks = {number for number in numbers if number is not None}
     if any(number > _ABSORBING for number in masks):
         if len(masks) > 1:
@@ -145,7 +232,7 @@ def _key(addend: Addend, roles: Roles) -> Hashable:
     root = addend.candidates[0]
     own = tuple(tuple(names.get(axis) for axis in atoms(group)) for group in root.axes)
     heads = tuple(str(axis.size) for axis in (*roles.heads, *roles.group))
-    return root.value, own, heads, addend.hidden, addend.inverted
+    return root.value, own, heads, addend.hidden, addend.inverted, addend.factor
 
 
 def _groups(roles: Roles) -> Axes:
@@ -194,16 +281,22 @@ def _summed(builder: InsertionPoint, mask: Mask) -> ir.Value:
         value, addend = _arranged(builder, part), part.addend
         if addend.hidden is None:
             value = builder.cast(value, np.float32)
-            value = builder.op.Neg(value) if addend.inverted else value
+            factor = -addend.factor if addend.inverted else addend.factor
+            value = value if factor == 1 else builder.op.Neg(value) if factor == -1 else _times(builder, value, factor)
             total = value if total is None else builder.op.Add(total, value)
         else:
-            is_any = mask.is_of_one_number or addend.hidden > _ABSORBING
+            is_any = mask.is_of_one_number or mask.again or addend.hidden > _ABSORBING
             number = MASKED if is_any else max(addend.hidden, MASKED)
-            hidden = builder.constant(-np.inf if addend.hidden == -np.inf else number, np.float32)
+            stays_infinite = addend.hidden == -np.inf and not mask.again
+            hidden = builder.constant(-np.inf if stays_infinite else number, np.float32)
             allowed = builder.constant(0, np.float32) if total is None else total
             total = builder.op.Where(value, *((hidden, allowed) if addend.inverted else (allowed, hidden)))
     assert total is not None
     return total
+
+
+def _times(builder: InsertionPoint, value: ir.Value, factor: float) -> ir.Value:
+    return builder.op.Mul(value, builder.constant(factor, np.float32))
 
 
 def _arranged(builder: InsertionPoint, part: _Part) -> ir.Value:

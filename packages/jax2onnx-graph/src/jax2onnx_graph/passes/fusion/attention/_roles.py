@@ -67,6 +67,10 @@ class Roles:
             return (self.batch, self.queries, (*inner, *self.width))
         return (self.batch, inner, self.queries, self.width)
 
+    def split_result(self) -> Axes:
+        """The result of the 3-D form with an axis of the heads: [B, T, heads, ·]."""
+        return (self.batch, self.queries, (*self.heads, *self.group), self.width)
+
 
 def _count(axes: Sequence[Axis]) -> int:
     return math.prod(axis.size for axis in axes if isinstance(axis.size, int))

@@ -7,6 +7,7 @@ __all__ = ["FuseAttention"]
 import dataclasses
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from jax2onnx_graph.passes.fusion.attention._arrangement import Arrangement, che
 from jax2onnx_graph.passes.fusion.attention._axes import size_of
 from jax2onnx_graph.passes.fusion.attention._formula import FLOATS, AttentionFormula, attention_formula
 from jax2onnx_graph.passes.fusion.attention._masks import Mask, Masks
+from jax2onnx_graph.passes.fusion.attention._obstacles import obstacle
 from jax2onnx_graph.passes.fusion.attention._result import Replacement, put_result, replacement
 from jax2onnx_graph.passes.fusion.attention._roles import Roles, roles_of
 from jax2onnx_graph.passes.fusion.fuse_softmax import FuseSoftmax
@@ -52,6 +54,8 @@ class _Attention:
       mask: the float mask; None for none.
       attributes: those of the operator.
       dims: the dimensions of its result.
+      layout: "BNT" for the 4-D form, "BT" for the 3-D one, "BTN" for that with an axis of heads put into its result, since heads have
+        masks of their own behind the softmax.
       result: how this replaces the last product.
     """
 
@@ -59,6 +63,7 @@ class _Attention:
     mask: Mask | None
     attributes: dict[str, Attribute]
     dims: Dims
+    layout: Literal["BNT", "BTN", "BT"]
     result: Replacement
 
 
@@ -76,8 +81,10 @@ class FuseAttention(NodePass[_Attention]):
        infinity, such a row is NaN in the formula, and zero in some runtimes.) Numbers above −10⁹ do not hide a key
        beside every logit. Several masks and biases are one mask only where that leaves such rows as they are: see
        `Masks.of`.
-    5. c · tanh(logits / c) is its soft cap.
-    6. In half precision it is computed in single precision, as logits often are.
+    5. A mask that also sets probabilities to 0 behind the softmax, by `Where(mask, p, 0)` or as a factor, is a mask whose rows
+       without any allowed key are 0: the result is multiplied by whether there is one.
+    6. c · tanh(logits / c) is its soft cap.
+    7. In half precision it is computed in single precision, as logits often are.
     """
 
     produces = frozenset({"Attention"})
@@ -92,12 +99,16 @@ class FuseAttention(NodePass[_Attention]):
         super().rewrite_graph(editor)
 
     def match(self, node: ir.Node, editor: GraphEditor) -> _Attention | Declined | None:
-        formula = attention_formula(node) if is_floating(node.outputs[0]) else None
-        if not isinstance(formula, AttentionFormula):
+        if not is_floating(node.outputs[0]):
+            return None
+        formula, dtype = attention_formula(node), node.outputs[0].dtype
+        reason = obstacle(node) if formula is None else ""
+        if not isinstance(formula, AttentionFormula) and not reason:
             return formula
-        dtype = node.outputs[0].dtype
         if dtype is None or dtype not in FLOATS:
             return Declined(f"it would be computed in float32, not in {dtype and dtype.numpy()}", node)
+        if not isinstance(formula, AttentionFormula):
+            return formula or Declined(reason, node)
         if formula.cap and formula.addends and not editor.target.guarantees("Attention", _FLOAT32, "masked"):
             return Declined("the target gives masked keys a weight where the logits are capped", node)
         try:
@@ -111,6 +122,14 @@ class FuseAttention(NodePass[_Attention]):
         inputs = [_operand(builder, operand) for operand in match.operands]
         mask = [] if match.mask is None else [self._masks.value(builder, match.mask, inputs[:2])]
         (result,) = builder.emit("Attention", [*inputs, *mask], "", 1, None, match.dims, match.attributes)
+        if match.mask is not None and match.mask.again:
+            if match.layout == "BTN":
+                batch, length, width = match.dims
+                heads = match.attributes["q_num_heads"]
+                assert isinstance(heads, int) and isinstance(width, int)
+                apart = (batch, length, heads, width // heads)
+                result = builder.op.Reshape(result, builder.ints([0, 0, *apart[2:]]), dims=apart)
+            result = builder.op.Mul(result, self._masks.seen(builder, match.mask, match.layout))
         put_result(editor, match.result, builder.cast(result, dtype.numpy()))
 
 
@@ -121,11 +140,13 @@ def _attention(node: ir.Node, formula: AttentionFormula, masks: Masks) -> _Atten
       UnreadableError: it cannot; the message says why.
     """
     roles = roles_of(formula)
+    mask = masks.of(formula.addends, roles, formula.again)
     form = _cheapest_form(formula, roles)
     scale = formula.scale * math.prod(operand.candidate.factor for operand in form.operands)
     if not scale > 0:
         raise UnreadableError("the scale is not positive")
-    mask = masks.of(formula.addends, roles)
+    is_by_head = mask is not None and mask.again and mask.deciding.varies_with_heads
+    layout: Literal["BNT", "BTN", "BT"] = "BNT" if not form.merged else "BTN" if is_by_head else "BT"
     axes, features = roles.result(merged=form.merged), size_of(roles.features)
     assert isinstance(features, int), "the roles were told only where the number of features is known"
     attributes: dict[str, Attribute] = {
@@ -134,8 +155,9 @@ def _attention(node: ir.Node, formula: AttentionFormula, masks: Masks) -> _Atten
         "scale": None if math.isclose(scale, features**-0.5, rel_tol=1e-6) else scale,
         "softcap": formula.cap or None,
     }
+    shown = roles.split_result() if layout == "BTN" else axes
     dims = labelled(list(map(size_of, axes)))
-    return _Attention(form.operands, mask, attributes, dims, replacement(node, formula.result, axes))
+    return _Attention(form.operands, mask, attributes, dims, layout, replacement(node, formula.result, shown))
 
 
 def _cheapest_form(formula: AttentionFormula, roles: Roles) -> _Form:
