@@ -28,6 +28,7 @@ from jax2onnx_genai import write, write_speech
 from jax2onnx_runtime.quantization import Mode
 from speech_models import BEGIN, FRAMES, LENGTH, MELS, Whisper, bundle, continued
 from speech_models import END as END_OF_SPEECH
+from stacked_decoders import STACKED, StackedDecoder
 from table import Row
 from table import write as write_rows
 from tunix_decoders import CAPACITY, DECODERS, PAD, WORDS, Decoder, adapted
@@ -129,6 +130,18 @@ def with_adapters(make: Callable[[], Decoder], count: int) -> Iterator[Row]:
     equal = sum(shared(a, b) for a, b in zip(found, expected, strict=True))
     title = f"{exported.name}, without and with LoRA adapters of rank 4 and 7 (qwix), float32"
     yield Row(title, RUNNER, f"{equal} of {sum(map(len, expected))} tokens of JAX")
+
+
+def stacked(decoder: StackedDecoder, count: int) -> Row:
+    """A row for a decoder whose caches of all layers are one array, which the runner holds as one for each layer."""
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent) / "folder"
+        write(decoder.program(), folder, eos=END, pad=PAD, context_length=CAPACITY)
+        found = [ended(text) for text in texts(folder, PROMPTS, count)]
+    expected = [ended(decoder.continued(prompt, count)) for prompt in PROMPTS]
+    equal = sum(shared(a, b) for a, b in zip(found, expected, strict=True))
+    several = f"{len(PROMPTS)} texts of different lengths"
+    return Row(f"{decoder.name}, float32", RUNNER, f"{equal} of {sum(map(len, expected))} tokens of JAX, {several}")
 
 
 def speech(count: int) -> Iterator[Row]:
@@ -241,6 +254,7 @@ def main() -> None:
     options = parser.parse_args()
     rows = [row for make in DECODERS for row in compared(make(), options.tokens)]
     rows += [row for make in DECODERS for row in with_adapters(make, options.tokens)]
+    rows += [stacked(decoder, options.tokens) for decoder in STACKED]
     rows += speech(60)
     keep_speeds = options.keep_speeds or options.rivals is None
     if not keep_speeds:
