@@ -61,8 +61,8 @@ def texts(folder: Path, prompts: Sequence[Sequence[int]], count: int, adapter: P
 
 
 def ended(text: Sequence[int]) -> list[int]:
-    """A text up to the token that ends it."""
-    return [*text[: text.index(END) + 1]] if END in text else [*text]
+    """A text up to the token that ends it, which the runner leaves out."""
+    return [*text[: text.index(END)]] if END in text else [*text]
 
 
 def shared(text: Sequence[int], wanted: Sequence[int]) -> int:
