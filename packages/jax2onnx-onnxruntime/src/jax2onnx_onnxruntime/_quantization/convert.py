@@ -39,8 +39,8 @@ _QUANTIZERS: Mapping[Mode, _Quantizer] = {
     "static_int8": _anywhere(static_integers),
     "float16": half_precision,
     "bfloat16": half_precision,
-    "int4_qdq": _anywhere(dequantised_weights),
-    "float8": _anywhere(dequantised_weights),
+    "int4_qdq": dequantised_weights,
+    "float8": dequantised_weights,
 }
 
 
