@@ -83,11 +83,12 @@ def _scale(weight: Array, axis: int, largest: float) -> Array:
 class _DequantisedWeights(GraphPass):
     """Products with weights, but for those that are left out, with dequantised ones.
 
-    ONNX Runtime computes a product with 4 bits as they are where nothing else reads the weight, and where not a Relu alone reads
-    the product; else it dequantises the weight at each call. Float8 it dequantises always.
+    ONNX Runtime computes a product with 4 bits as they are where nothing else reads the weight, and where not a Relu or Clip alone
+    reads the product with its bias; else it dequantises the weight at each call. Float8 it dequantises always.
 
     1. `MatMul(x, w)` becomes `MatMul(x, DequantizeLinear(numbers, scales))`, once for all products of a weight in a graph.
-    2. `Relu(y)` of a product `y` with 4 bits becomes `Max(y, 0)` where that keeps NaN.
+    2. `Relu(y)` of a product `y` with 4 bits, or of a sum with it, becomes `Max(y, 0)`, `Clip(y, a, b)` becomes `Min(Max(y, a), b)`,
+       where these keep NaN.
     """
 
     def __init__(self, request: Quantization, excluded: frozenset[str], target: Target = standard_target) -> None:
@@ -121,10 +122,19 @@ class _DequantisedWeights(GraphPass):
         return result
 
     def _without_relu(self, editor: GraphEditor, product: ir.Value) -> None:
-        """Write a Relu of a product in another form."""
+        """Write a Relu or Clip of a product, or of a sum with it, in another form."""
+        if not all(editor.guarantees(operator, product, "nan") for operator in ("Max", "Min")):
+            return
         for reader, _ in product.uses():
-            if reader.op_type == "Relu" and not reader.domain and editor.guarantees("Max", product, "nan"):
+            if reader.domain or reader.op_type not in ("Add", "Clip", "Relu"):
+                continue
+            if reader.op_type == "Add":
+                self._without_relu(editor, reader.outputs[0])
+            elif reader.op_type == "Relu":
                 editor.put(reader, "Max", [product, editor.constant(np.zeros((), np.float32))])
+            elif len(reader.inputs) == 3 and None not in reader.inputs:
+                least, most = reader.inputs[1:]
+                editor.put(reader, "Min", [editor.before(reader).op.Max(product, least), most])
 
 
 def _check_runtime(request: Quantization) -> None:
