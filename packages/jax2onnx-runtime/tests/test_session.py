@@ -295,4 +295,3 @@ def test_generate_takes_the_options_of_stream_and_hands_all_of_them_on(monkeypat
     monkeypatch.setattr(ModelSession, "stream", stream)
     assert ModelSession.generate(object.__new__(ModelSession), prompt, **options) == "written"
     assert handed == {**options, "prompt": prompt}
-

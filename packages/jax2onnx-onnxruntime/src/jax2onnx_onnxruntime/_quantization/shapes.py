@@ -79,8 +79,10 @@ def _add_types(node: ir.Node) -> None:
     elif node.op_type in ("DequantizeLinear", *_SCALED):
         scale = node.inputs[1]
         types = [None if scale is None else scale.dtype]
-    if node.op_type == "QuantizeLinear" and node.inputs[0] is not None and node.inputs[0].dtype is None:
-        node.inputs[0].dtype = None if node.inputs[1] is None else node.inputs[1].dtype
+    if node.op_type == "QuantizeLinear":
+        operand, scale = node.inputs[:2]
+        if operand is not None and operand.dtype is None and scale is not None and scale.dtype is not None:
+            operand.dtype = scale.dtype
     for value, dtype in zip(node.outputs, types, strict=False):
         if value.dtype is None and dtype is not None:
             value.dtype = dtype

@@ -68,5 +68,5 @@ def _separated(editor: GraphEditor, pair: StatePair) -> Iterator[StatePair]:
     for value, (_, name) in zip(outputs, names, strict=True):
         value.name = name
     grows = None if pair.grows is None else pair.grows - int(axis < pair.grows)
-    for name in names:
-        yield from _separated(editor, StatePair(*name, grows))
+    for old, new in names:
+        yield from _separated(editor, StatePair(old, new, grows))
