@@ -28,6 +28,8 @@ def add_shapes(model: ir.Model) -> None:
     nodes = list(walk(model.graph))
     for node in nodes:
         _add_types(node)
+        if node.op_type == "QuantizeLinear":
+            _add_type_of_operand(node)
         for value, shape in _forward(node):
             _give(value, shape)
     for node in reversed(nodes):
@@ -79,10 +81,13 @@ def _add_types(node: ir.Node) -> None:
     elif node.op_type in ("DequantizeLinear", *_SCALED):
         scale = node.inputs[1]
         types = [None if scale is None else scale.dtype]
-    if node.op_type == "QuantizeLinear":
-        operand, scale = node.inputs[:2]
-        if operand is not None and operand.dtype is None and scale is not None and scale.dtype is not None:
-            operand.dtype = scale.dtype
     for value, dtype in zip(node.outputs, types, strict=False):
         if value.dtype is None and dtype is not None:
             value.dtype = dtype
+
+
+def _add_type_of_operand(node: ir.Node) -> None:
+    """Give what is quantised the element type of its scale."""
+    operand, scale = node.inputs[:2]
+    if operand is not None and operand.dtype is None and scale is not None and scale.dtype is not None:
+        operand.dtype = scale.dtype
