@@ -58,6 +58,7 @@ def matrices(model: nnx.Module) -> Any:
     return nnx.state(model, nnx.LoRAParam)
 
 
+RNG = np.random.default_rng(5)
 ROWS = np.random.default_rng(3).normal(size=(5, WIDTH)).astype(np.float32)
 ZEROS = np.zeros((5, WIDTH), np.float32)
 
@@ -321,6 +322,58 @@ def test_matrices_of_all_layers_that_something_else_reads_are_none_of_an_adapter
         to_onnx(through, [("B", 8), ((), "int32")]).with_adapters("weights.a")
 
 
-def test_adapters_in_a_loop_are_not_merged(looped: OnnxProgram) -> None:
-    with pytest.raises(errors.OptionError, match="it is used in a loop or a branch"):
-        looped.merge_adapters()
+@pytest.mark.parametrize("rank", [None, 1, 7])
+def test_adapters_in_a_loop_are_merged(rank: int | None, looped: OnnxProgram) -> None:
+    other = Layers(4, seed=1) if rank is None else Layers(rank, seed=rank)
+    merged = looped.merge_adapters() if rank is None else looped.merge_adapters(weights=matrices(other))
+    x = np.random.default_rng(0).normal(size=(2, 5, 16)).astype(np.float32)
+    np.testing.assert_allclose(merged(x), other(jnp.asarray(x)), atol=1e-5)
+    assert not any("lora" in name for name in merged.model.graph.initializers)
+
+
+STACKS = {name: RNG.normal(size=shape).astype(np.float32) / 4 for name, shape in {
+    "w": (3, 8, 8), "v": (3, 8, 8), "a": (3, 8, 2), "b": (3, 2, 8), "one": (8, 8), "one_a": (8, 2), "one_b": (2, 8)}.items()}  # fmt: skip
+
+
+def scanned(step: Callable[[jax.Array, dict[str, jax.Array]], jax.Array], *names: str) -> Callable[..., jax.Array]:
+    """A function that applies a step with the entries of some of the stacks, one after another."""
+    return lambda x: jax.lax.scan(
+        lambda x, p: (jnp.tanh(step(x, p)), None), x, {n: jnp.asarray(STACKS[n]) for n in names}
+    )[0]
+
+
+IN_LOOPS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "in reverse": lambda x: jax.lax.scan(
+        lambda x, p: (x @ p["w"] + 0.5 * (x @ p["a"]) @ p["b"], None), x, {n: jnp.asarray(STACKS[n]) for n in "wab"}, reverse=True
+    )[0],
+    "beside another weight": scanned(lambda x, p: x @ p["w"] + x @ p["a"] @ p["b"] + jnp.sin(x @ p["v"]), "w", "v", "a", "b"),
+    "one adapter for all layers": scanned(lambda x, p: x @ p["w"] + x @ STACKS["one_a"] @ STACKS["one_b"], "w"),
+    "one weight and adapter": scanned(lambda x, p: x @ STACKS["one"] + x @ STACKS["one_a"] @ STACKS["one_b"] + p["v"][0], "v"),
+    "one weight, read outside, too": lambda x: x @ STACKS["one"] + scanned(
+        lambda x, p: x @ STACKS["one"] + x @ STACKS["one_a"] @ STACKS["one_b"] + p["v"][0], "v"
+    )(x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_LOOPS)
+def test_adapters_of_functions_with_loops_are_merged(name: str) -> None:
+    merged = to_onnx(IN_LOOPS[name], [("B", 8)]).merge_adapters()
+    assert merged.verify() < 1e-5
+    assert not any(2 in value.shape.numpy() for value in merged.model.graph.initializers.values() if value.shape)
+
+
+REFUSED: dict[str, tuple[Callable[[jax.Array], jax.Array], str]] = {
+    "one weight, an adapter for each layer": (
+        scanned(lambda x, p: x @ STACKS["one"] + x @ p["a"] @ p["b"], "a", "b"), "is the same in all of them",
+    ),
+    "a weight that is read twice": (
+        scanned(lambda x, p: x @ p["w"] + x @ p["a"] @ p["b"] + jnp.sin(x) @ p["w"], "w", "a", "b"), "something else reads",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_adapters_in_a_loop_that_cannot_be_merged(name: str) -> None:
+    function, reason = REFUSED[name]
+    with pytest.raises(errors.OptionError, match=reason):
+        to_onnx(function, [("B", 8)]).merge_adapters()

@@ -13,6 +13,7 @@ import onnx_ir as ir
 import pytest
 from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
+from jax2onnx_graph.labels import count_labels
 from jax2onnx_runtime.quantization import Mode
 from quantized_models import EXAMPLES, OUTLIERS
 
@@ -46,7 +47,8 @@ def test_a_model_is_quantised(name: str, mode: Mode, tmp_path: Path) -> None:
     assert found.runs == 4
     assert found.worst.snr > LEAST[mode]
     path = quantised.save(tmp_path / "model.onnx")
-    onnx.checker.check_model(onnx.load(path))
+    onnx.checker.check_model(onnx.load(path), full_check=mode.endswith("int8"))
+    assert count_labels(quantised.model).share == 1
 
 
 @pytest.mark.parametrize("mode", ["int4", "float16"])

@@ -3,7 +3,9 @@
 On one thread, in ONNX Runtime with the caches updated in place, beside `jax.jit`, and beside the files of other exporters where
 they are given (`rival_decoders.py`). All ways run in turns in one process.
 
-Usage: python tools/bench_generation.py [--rivals FOLDER] [--kinds qwen …] [--keys 256 …]
+With --overhead: what `session.generate` and `stream` need beside the runs of the model, in process time.
+
+Usage: python tools/bench_generation.py [--rivals FOLDER] [--kinds qwen …] [--keys 256 …] [--overhead]
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
@@ -163,12 +165,88 @@ def measure(runs: dict[str, Run]) -> dict[str, tuple[float, float]]:
     return {name: (min(values), statistics.median(values)) for name, values in times.items()}
 
 
+# -- beside the runs ------------------------------------------------------------------------
+
+
+class RunClock:
+    """The process time within the runs of all models while it is entered, and their number."""
+
+    def __init__(self) -> None:
+        self.seconds, self.runs = 0.0, 0
+
+    def __enter__(self) -> Self:
+        self._original = ort.InferenceSession.run_with_iobinding
+
+        def timed(session: ort.InferenceSession, *args: Any) -> None:
+            start = time.process_time()
+            self._original(session, *args)
+            self.seconds, self.runs = self.seconds + time.process_time() - start, self.runs + 1
+
+        ort.InferenceSession.run_with_iobinding = timed
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        ort.InferenceSession.run_with_iobinding = self._original
+
+
+def overhead(write: Run) -> tuple[float, float]:
+    """Microseconds of process time beside and in a run of the model, the least of several times that something is written."""
+    found = []
+    for _ in range(5):
+        with RunClock() as clock:
+            start = time.process_time()
+            write()
+            beside = time.process_time() - start - clock.seconds
+        found.append((1e6 * beside / clock.runs, 1e6 * clock.seconds / clock.runs))
+    return min(beside for beside, _ in found), min(within for _, within in found)
+
+
+def report_overhead(mode: Any) -> None:
+    """Print what writing 110 tokens needs beside the runs, for one and for four sequences.
+
+    Args:
+      mode: the mode of quantisation, if any.
+    """
+    decoder = DECODERS["qwen"]["einsum of grouped heads"]
+    caches = [(("B", *x.shape[1:]), "float32") for x in decoder.arguments(1, 1, 128)[2:]]
+    inputs = [(("B", "T"), "int32"), ((), "int32"), *caches]
+    states = {2 + i: 1 + i for i in range(STATES)}
+    exported = to_onnx(decoder.step, inputs, states=states, constraints=["T <= 128"])
+    program = exported if mode is None else exported.quantize(mode)
+    roles = {"tokens": program.input_names[0], "positions": program.input_names[1], "logits": program.output_names[0]}
+    session = program.session(sizes={"B": 1}, threads=1)
+    drawn: dict[str, dict[str, Any]] = {
+        "greedy": {},
+        "drawn": {"temperature": 0.8, "top_k": 50, "top_p": 0.9, "seed": 1},
+    }
+    for rows in (1, 4):
+        prompt = np.random.default_rng(0).integers(1, WORDS, (rows, 16)).tolist()
+        for name, options in drawn.items():
+
+            def write(prompt: Any = prompt, options: dict[str, Any] = options) -> None:
+                session.reset()
+                for _ in session.stream(prompt, max_new_tokens=110, roles=roles, **options):
+                    pass
+
+            beside, within = overhead(write)
+            share = 100 * beside / (beside + within)
+            print(
+                f"{mode}, {rows} rows, {name}: {beside:.0f} us beside runs of {within:.0f} us, {share:.1f} %",
+                flush=True,
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rivals", type=Path, help="the folder of rival_decoders.py")
     parser.add_argument("--kinds", nargs="+", choices=DECODERS, default=list(DECODERS))
     parser.add_argument("--keys", nargs="+", type=int, help="capacities of the caches; by default all, and a prompt")
+    parser.add_argument("--overhead", action="store_true", help="what is beside the runs of the model")
     options = parser.parse_args()
+    if options.overhead:
+        for mode in (None, "int4"):
+            report_overhead(mode)
+        return
     for kind in options.kinds:
         for situation in SITUATIONS if kind != "mamba" else SITUATIONS[:1]:
             if options.keys and (situation[2] not in options.keys or situation[0] > 1):

@@ -14,7 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,10 @@ from jax2onnx_genai import write, write_speech
 from jax2onnx_runtime.quantization import Mode
 from speech_models import BEGIN, FRAMES, LENGTH, MELS, Whisper, bundle, continued
 from speech_models import END as END_OF_SPEECH
+from stacked_decoders import STACKED, StackedDecoder
 from table import Row
 from table import write as write_rows
-from tunix_decoders import CAPACITY, DECODERS, PAD, WORDS, Decoder, adapted, qwen
+from tunix_decoders import CAPACITY, DECODERS, PAD, WORDS, Decoder, adapted
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
@@ -60,8 +61,8 @@ def texts(folder: Path, prompts: Sequence[Sequence[int]], count: int, adapter: P
 
 
 def ended(text: Sequence[int]) -> list[int]:
-    """A text up to the token that ends it."""
-    return [*text[: text.index(END) + 1]] if END in text else [*text]
+    """A text up to the token that ends it, which the runner leaves out."""
+    return [*text[: text.index(END)]] if END in text else [*text]
 
 
 def shared(text: Sequence[int], wanted: Sequence[int]) -> int:
@@ -111,15 +112,15 @@ def compared(decoder: Decoder, count: int) -> Iterator[Row]:
         yield Row(f"{decoder.name}, {precision}", RUNNER, f"{equal} of {total} tokens {what}{several}")
 
 
-def with_adapters(count: int) -> Iterator[Row]:
+def with_adapters(make: Callable[[], Decoder], count: int) -> Iterator[Row]:
     """A row for a folder with LoRA adapters of two ranks, read by the runner from files, and without one."""
-    exported = adapted(qwen(), 4)
+    exported = adapted(make(), 4)
     program, prompt = exported.program().with_adapters(nnx.LoRAParam), PROMPTS[0]
     found, expected = [], []
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "folder"
         write(program, folder, eos=END, pad=PAD, context_length=CAPACITY)
-        for decoder in (qwen(), exported, adapted(qwen(), 7)):
+        for decoder in (make(), exported, adapted(make(), 7)):
             weights = nnx.state(decoder.module, nnx.LoRAParam)
             file = Path(parent) / "adapter.onnx_adapter" if jax.tree.leaves(weights) else None
             if file is not None:
@@ -127,8 +128,20 @@ def with_adapters(count: int) -> Iterator[Row]:
             found.append(ended(texts(folder, [prompt], count, file)[0]))
             expected.append(ended(decoder.continued(prompt, count)))
     equal = sum(shared(a, b) for a, b in zip(found, expected, strict=True))
-    title = "Qwen 3 (tunix), without and with LoRA adapters of rank 4 and 7 (qwix), float32"
+    title = f"{exported.name}, without and with LoRA adapters of rank 4 and 7 (qwix), float32"
     yield Row(title, RUNNER, f"{equal} of {sum(map(len, expected))} tokens of JAX")
+
+
+def stacked(decoder: StackedDecoder, count: int) -> Row:
+    """A row for a decoder whose caches of all layers are one array, which the runner holds as one for each layer."""
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent) / "folder"
+        write(decoder.program(), folder, eos=END, pad=PAD, context_length=CAPACITY)
+        found = [ended(text) for text in texts(folder, PROMPTS, count)]
+    expected = [ended(decoder.continued(prompt, count)) for prompt in PROMPTS]
+    equal = sum(shared(a, b) for a, b in zip(found, expected, strict=True))
+    several = f"{len(PROMPTS)} texts of different lengths"
+    return Row(f"{decoder.name}, float32", RUNNER, f"{equal} of {sum(map(len, expected))} tokens of JAX, {several}")
 
 
 def speech(count: int) -> Iterator[Row]:
@@ -240,7 +253,9 @@ def main() -> None:
     parser.add_argument("--keep-speeds", action="store_true", help="keep the speeds of the page, on a busy machine")
     options = parser.parse_args()
     rows = [row for make in DECODERS for row in compared(make(), options.tokens)]
-    rows += [*with_adapters(options.tokens), *speech(60)]
+    rows += [row for make in DECODERS for row in with_adapters(make, options.tokens)]
+    rows += [stacked(decoder, options.tokens) for decoder in STACKED]
+    rows += speech(60)
     keep_speeds = options.keep_speeds or options.rivals is None
     if not keep_speeds:
         rows += timed(options.rivals)

@@ -161,6 +161,69 @@ def test_the_last_entries_of_a_state(dtype):
     assert loaded.shape("keys") == (2, 0, 3)
 
 
+# -- what stays bound -----------------------------------------------------------------------
+
+SUM = "(float[N] keys, float[N] x) => (float[N] new_keys, float[N] y) { new_keys = Add(keys, x)  y = Sub(keys, x) }"
+
+
+def summing(size: int) -> OrtStates:
+    loaded = OrtStates(model_of(SUM), [KEYS], RuntimeOptions())
+    loaded.write("keys", np.zeros(size, np.float32))
+    return loaded
+
+
+@pytest.mark.parametrize("size", [0, 1, 4, 2**15])  # the last is not copied
+def test_an_array_may_be_changed_between_runs(size):
+    loaded, x = summing(size), np.ones(size, np.float32)
+    results = []
+    for _ in range(4):
+        results += loaded.run({"x": x})
+        x *= 2
+    for before, given, result in zip((0, 1, 3, 7), (1, 2, 4, 8), results, strict=True):
+        np.testing.assert_array_equal(result, np.full(size, before - given))
+    np.testing.assert_array_equal(loaded.read("keys"), np.full(size, 15))
+
+
+def test_inputs_and_states_of_other_sizes():
+    loaded = summing(3)
+    for size in (3, 3, 3, 2, 5, 5, 5, 0, 3):
+        if loaded.shape("keys") != (size,):
+            loaded.change("keys", lambda array, size=size: np.resize(array, size))
+        before, x = loaded.read("keys"), np.arange(size, dtype=np.float32)
+        np.testing.assert_array_equal(loaded.run({"x": x})[0], before - x)
+        np.testing.assert_array_equal(loaded.read("keys"), before + x)
+
+
+def test_a_result_that_is_an_input_is_not_overwritten_by_the_next_run():
+    model = model_of("(float[2] keys, float[2] x) => (float[2] new_keys, float[2] x) { new_keys = Add(keys, x) }")
+    loaded = OrtStates(model, [KEYS], RuntimeOptions())
+    loaded.write("keys", np.zeros(2, np.float32))
+    found = [loaded.run({"x": np.full(2, i, np.float32)})[0] for i in range(4)]
+    assert [array.tolist() for array in found] == [[i, i] for i in range(4)]
+
+
+def test_an_optional_input_that_is_left_out_again_has_its_default():
+    model = model_of(SUM)
+    x = model.graph.inputs[1]
+    x.const_value = ir.tensor(np.full(2, 10, np.float32), name="x")
+    x.shape = ir.Shape([2])
+    model.graph.register_initializer(x)
+    loaded = OrtStates(model, [KEYS], RuntimeOptions())
+    loaded.write("keys", np.zeros(2, np.float32))
+    for given in ({}, {"x": np.ones(2, np.float32)}, {"x": np.ones(2, np.float32)}, {"x": np.ones(2, np.float32)}, {}):
+        loaded.run(given)
+    assert loaded.read("keys").tolist() == [23, 23]
+
+
+def test_a_run_that_fails_leaves_a_usable_session():
+    loaded = summing(3)
+    for _ in range(3):
+        loaded.run({"x": np.ones(3, np.float32)})
+        with pytest.raises(Exception, match="x"):  # ONNX Runtime's own; sessions check before
+            loaded.run({"x": np.ones(2, np.float32)})
+    assert loaded.read("keys").tolist() == [3, 3, 3]
+
+
 # -- options --------------------------------------------------------------------------------
 
 

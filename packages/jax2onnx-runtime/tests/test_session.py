@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -276,3 +277,21 @@ def test_a_state_of_fixed_size_that_comes_back_longer_needs_a_window(caches):
     session = caches(text=fixed, window={"3": 3})
     session.step([[1], [2]])
     np.testing.assert_array_equal(session.state["cache"], [[0, 0, 1], [0, 0, 2]])
+
+
+def test_generate_takes_the_options_of_stream_and_hands_all_of_them_on(monkeypatch):
+    parameters = dict(inspect.signature(ModelSession.stream).parameters)
+    assert dict(inspect.signature(ModelSession.generate).parameters) == parameters
+    prompt, options = object(), {name: object() for name in list(parameters)[2:]}
+    handed: dict[str, object] = {}
+
+    class Stream:
+        result = "written"
+
+    def stream(self: ModelSession, prompt: object, **given: object) -> type[Stream]:
+        handed.update(given, prompt=prompt)
+        return Stream
+
+    monkeypatch.setattr(ModelSession, "stream", stream)
+    assert ModelSession.generate(object.__new__(ModelSession), prompt, **options) == "written"
+    assert handed == {**options, "prompt": prompt}

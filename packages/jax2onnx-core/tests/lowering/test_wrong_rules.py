@@ -168,3 +168,15 @@ def test_a_composite_that_returns_an_array_is_named():
 def test_a_call_that_the_original_refuses_is_the_users_error():
     with pytest.raises(TypeError, match=re.escape("unexpected keyword argument 'sharp'")):
         to_onnx(lambda x: vars(sys.modules["acme"])["act"](x, sharp=True), [(3,)], plugins=[with_composite(Call)])
+
+
+def test_a_decomposition_into_what_no_rule_lowers_is_an_error_with_the_reasons_of_the_rules():
+    rules = Rules(overrides=True)
+
+    @rules.lower("tanh")
+    def tanh(ctx, x, **_):
+        ctx.decline("there is no kernel")
+
+    rules.decompose("tanh", lambda x, **_: -jnp.tanh(x))
+    with pytest.raises(errors.UnsupportedError, match=r"(?s)tanh: .* Its rules declined: there is no kernel"):
+        to_onnx(two_axes, [("B", "T")], plugins=[plugin(rules)])

@@ -5,30 +5,40 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from typing import NoReturn
 
 from jax2onnx_graph.errors import RuntimeInputError
 
 from jax2onnx_onnxruntime._compat import refusals
 
-__all__ = ["explained_run"]
+__all__ = ["explained_run", "raise_explained", "run_errors"]
 
 _NODE = re.compile(r"while running (\w+) node\. Name:'([^']*)'")
 #: The messages of the kernels of convolutions and poolings for images of which a spatial axis, or that of the result, has no elements.
 _NO_ELEMENTS = re.compile(r"Invalid input shape: \{|Only N can be zero|Computed output dimension is <= 0")
 
 
+def run_errors() -> tuple[type[Exception], ...]:
+    """The errors of runs: those of ONNX Runtime's own classes, and others in a branch or a loop."""
+    return (*refusals(), RuntimeError)
+
+
+def raise_explained(error: Exception) -> NoReturn:
+    """Raise RuntimeInputError where a kernel of convolution or pooling refused an image without elements, else the error."""
+    *_, node = [None, *_NODE.finditer(str(error))]
+    if node is None or _NO_ELEMENTS.search(str(error)) is None:
+        raise error
+    raise RuntimeInputError(
+        f"At these sizes an image has an axis without elements, which {node[1]} of ONNX Runtime does not take (node {node[2]!r}); in JAX "
+        "the result is empty, or of padding only. Give larger inputs; with to_onnx(..., constraints=['H >= 8']) too small sizes are "
+        "refused by their names."
+    ) from error
+
+
 @contextlib.contextmanager
 def explained_run() -> Iterator[None]:
-    """Raise RuntimeInputError where a kernel of convolution or pooling refuses an image without elements; other errors pass."""
-    errors: tuple[type[Exception], ...] = (*refusals(), RuntimeError)  # the last in a branch or a loop
+    """Runs in it raise what `raise_explained` says."""
     try:
         yield
-    except errors as error:
-        *_, node = [None, *_NODE.finditer(str(error))]
-        if node is None or _NO_ELEMENTS.search(str(error)) is None:
-            raise
-        raise RuntimeInputError(
-            f"At these sizes an image has an axis without elements, which {node[1]} of ONNX Runtime does not take (node {node[2]!r}); in JAX "
-            "the result is empty, or of padding only. Give larger inputs; with to_onnx(..., constraints=['H >= 8']) too small sizes are "
-            "refused by their names."
-        ) from error
+    except run_errors() as error:
+        raise_explained(error)

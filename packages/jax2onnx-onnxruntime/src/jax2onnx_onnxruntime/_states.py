@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,8 @@ from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_graph.traversal import needed_by
 from jax2onnx_runtime.states import RuntimeOptions, last
 
+from jax2onnx_onnxruntime._binding import Binding, Buffer
 from jax2onnx_onnxruntime._compat import onnxruntime
-from jax2onnx_onnxruntime._run_errors import explained_run
 from jax2onnx_onnxruntime.loading import OrtModel, from_ort, packed, to_ort, view_of
 
 if TYPE_CHECKING:
@@ -136,49 +136,59 @@ class OrtStates:
         self._results = [o for o in self._model.outputs if o not in {pair.output for pair in states}]
         on_cpu = options.providers is None or list(options.providers) == ["CPUExecutionProvider"]
         self._in_place = {pair.input for pair in states if on_cpu and is_updated_in_place(model, pair)}
-        self.values: dict[str, _Buffer] = {} if beside is None else beside.values
-        self.spare: dict[str, _Buffer] = {} if beside is None else beside.spare
+        self._allocates = any(self._grows.values())
+        self._bindings: list[Binding] = []
+        self._fed: AbstractSet[str] = frozenset()
+        self.values: dict[str, Buffer] = {} if beside is None else beside.values
+        self.spare: dict[str, Buffer] = {} if beside is None else beside.spare
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """Run the model; the states move on."""
-        binding = self._model.session.io_binding()
-        held = {name: packed(array) for name, array in inputs.items()}
-        for name, array in held.items():
-            binding.bind_ortvalue_input(name, to_ort(array))
-        for pair in self._pairs:
-            binding.bind_ortvalue_input(pair.input, self.values[pair.input].value)
-        targets = {pair.input: self._target(pair.input) for pair in self._pairs}
+        binding = self._next_binding(inputs.keys())
+        binding.feed(inputs)
+        targets = [self._target(pair.input) for pair in self._pairs]
+        for pair, target in zip(self._pairs, targets, strict=True):
+            binding.bind_input(pair.input, self.values[pair.input])
+            binding.bind_output(pair.output, target)
         for name in self._results:
-            binding.bind_output(name, "cpu")
-        for pair in self._pairs:
-            target = targets[pair.input]
-            if target is None:
-                binding.bind_output(pair.output, "cpu")
-            else:
-                binding.bind_ortvalue_output(pair.output, target.value)
-        with explained_run():
-            self._model.session.run_with_iobinding(binding)
-        values = binding.get_outputs()
-        for pair, value in zip(self._pairs, values[len(self._results) :], strict=True):
-            self._move_on(pair.input, targets[pair.input] or _Buffer(value))
-        return [from_ort(value) for value in values[: len(self._results)]]
+            binding.bind_output(name, None)
+        binding.run()
+        allocated = [pair.output for pair, target in zip(self._pairs, targets, strict=True) if target is None]
+        made = map(Buffer, binding.values(allocated)) if allocated else iter(())
+        for pair, target in zip(self._pairs, targets, strict=True):
+            new, old = target or next(made), self.values[pair.input]
+            if new is not old:
+                self.values[pair.input], self.spare[pair.input] = new, old
+        return binding.arrays(self._results)
 
-    def _target(self, state: str) -> _Buffer | None:
+    def _next_binding(self, names: AbstractSet[str]) -> Binding:
+        """The binding of the next run: one of two in turns, since a state is in one of its two buffers and then in the other.
+
+        A binding keeps the memory of what is bound: what the runtime allocates for states that grow is bound for one run only. An
+        input that gets no array has its default in a binding of its own.
+        """
+        if self._fed != names:
+            self._fed = frozenset(names)
+            self._bindings.clear()
+        if self._allocates:
+            return Binding(self._model.session)
+        if len(self._bindings) < 2:
+            self._bindings.append(Binding(self._model.session))
+        else:
+            self._bindings.reverse()
+        return self._bindings[-1]
+
+    def _target(self, state: str) -> Buffer | None:
         """The buffer that the new value of a state goes to; None where the runtime allocates it."""
         old = self.values[state]
-        if self._grows[state] or not math.prod(old.value.shape()):
+        if self._grows[state] or old.is_empty:
             return None
         if state in self._in_place:
             return old
         spare = self.spare.get(state)
         if spare is None or spare.value.shape() != old.value.shape():
-            spare = _Buffer.of(np.zeros(old.value.shape(), self._dtype(state)))
+            spare = Buffer.of(np.zeros(old.value.shape(), self._dtype(state)))
         return spare
-
-    def _move_on(self, state: str, new: _Buffer) -> None:
-        old, self.values[state] = self.values[state], new
-        if new is not old:
-            self.spare[state] = old
 
     def _dtype(self, state: str) -> np.dtype[Any]:
         dtype = self._types[state]
@@ -191,7 +201,7 @@ class OrtStates:
 
     def write(self, state: str, array: Array) -> None:
         """Replace a state."""
-        self.values[state] = _Buffer.of(array.copy())
+        self.values[state] = Buffer.of(array.copy())
         self.spare.pop(state, None)
 
     def keep_last(self, state: str, axis: int, count: int) -> None:
@@ -203,10 +213,10 @@ class OrtStates:
         kept = last(whole, axis, count)
         spare = self.spare.pop(state, None)
         if kept.flags.c_contiguous and 2 * kept.nbytes > whole.nbytes:
-            self.values[state] = _Buffer(to_ort(packed(kept)), owner=self.values[state])
+            self.values[state] = Buffer(to_ort(packed(kept)), owner=self.values[state])
             return
         if spare is None or not spare.can_take(kept):
-            self.values[state] = _Buffer.of(kept.copy())
+            self.values[state] = Buffer.of(kept.copy())
             return
         assert spare.memory is not None
         np.copyto(spare.memory, kept)
@@ -214,34 +224,9 @@ class OrtStates:
 
     def change(self, state: str, change: Callable[[Array], Array]) -> None:
         """Replace a state by what a function makes of it."""
-        self.values[state] = _Buffer.of(change(view_of(self.values[state].value)).copy())
+        self.values[state] = Buffer.of(change(view_of(self.values[state].value)).copy())
         self.spare.pop(state, None)
 
     def shape(self, state: str) -> tuple[int, ...]:
         """The shape of a state."""
         return tuple(self.values[state].value.shape())
-
-
-class _Buffer:
-    """A value of the runtime, and what keeps its memory if it has none of its own.
-
-    Attributes:
-      value: the value.
-      memory: the array whose memory it uses, which nobody else has.
-      owner: the buffer whose memory it uses a part of.
-    """
-
-    def __init__(self, value: ort.OrtValue, memory: Array | None = None, owner: _Buffer | None = None) -> None:
-        self.value, self.memory, self.owner = value, memory, owner
-
-    def can_take(self, array: Array) -> bool:
-        """Whether it has memory of its own for an array of such a shape and type, number by number."""
-        memory = self.memory
-        whole_bytes = ir.DataType.from_numpy(array.dtype).bitwidth >= 8
-        return memory is not None and whole_bytes and (memory.shape, memory.dtype) == (array.shape, array.dtype)
-
-    @classmethod
-    def of(cls, array: Array) -> _Buffer:
-        """A value with the memory of an array that nobody else has."""
-        memory = packed(array)
-        return cls(to_ort(memory), memory)

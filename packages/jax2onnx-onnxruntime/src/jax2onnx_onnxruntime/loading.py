@@ -20,7 +20,7 @@ from jax2onnx_onnxruntime._run_errors import explained_run
 if TYPE_CHECKING:
     import onnxruntime as ort
 
-__all__ = ["OrtModel", "default_options", "from_ort", "load", "packed", "to_ort", "view_of"]
+__all__ = ["OrtModel", "default_options", "from_ort", "is_native", "load", "packed", "to_ort", "view_of"]
 
 Source: TypeAlias = ir.Model | onnx.ModelProto | str | os.PathLike[str] | bytes
 """A model to load: as IR, as a proto, as serialised bytes, or the path of its file."""
@@ -81,7 +81,7 @@ class OrtModel:
         self._optional = {i.name: i.type for i in self.session.get_overridable_initializers()}
         self.outputs = [o.name for o in self.session.get_outputs()]
         types = [*self._inputs.values(), *self._optional.values(), *(o.type for o in self.session.get_outputs())]
-        self._plain = all(t in _NATIVE for t in types)
+        self._plain = all(map(is_native, types))
 
     def __call__(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
         """Run the model.
@@ -213,9 +213,14 @@ def view_of(value: Any) -> np.ndarray:
     return np.frombuffer(memory, np.uint8).view(element.numpy()).reshape(tuple(value.shape()))
 
 
+def is_native(type_name: str) -> bool:
+    """Whether ONNX Runtime's Python API takes and returns the arrays of a type by itself, such as `tensor(float)`."""
+    return type_name in _NATIVE
+
+
 def from_ort(value: Any) -> np.ndarray:
     """The array that a value of the runtime holds."""
-    if value.data_type() in _NATIVE:
+    if is_native(value.data_type()):
         array: np.ndarray = value.numpy()
         return array
     element = ir.DataType(value.element_type())

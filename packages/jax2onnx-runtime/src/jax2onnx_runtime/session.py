@@ -117,8 +117,7 @@ class ModelSession:
             self._check_limits(sizes)
             self.state.was_set = True
             outputs = self._loaded.run({**feeds, **self._adapter})
-            for name in self._states:
-                self.state.cut(name)
+            self.state.cut_all()
             return self._interface.result(outputs)
 
     def use_adapter(
@@ -337,9 +336,9 @@ class _Running:
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         with self._lock:
-            outputs = self._loaded.run({**inputs, **self._adapter()})
-            for name in self._state:
-                self._state.cut(name)
+            adapter = self._adapter()
+            outputs = self._loaded.run({**inputs, **adapter} if adapter else inputs)
+            self._state.cut_all()
         return outputs
 
 

@@ -74,7 +74,9 @@ class States(MutableMapping[str, Array]):
     def __init__(
         self, loaded: StatefulModel, states: Mapping[str, StateType], sizes: StateSizes, lock: Lock
     ) -> None:  # fmt: skip
-        self._loaded, self._states, self._sizes = loaded, states, sizes
+        self._loaded, self._states = loaded, states
+        growing = {state.name: state.labels[state.grows] for state in states.values() if state.grows is not None}
+        self._windows = {name: sizes.window[label] for name, label in growing.items() if label in sizes.window}
         self._lock = lock  # held while the model runs
         self.was_set = False  # by somebody who does not tell of which tokens the states are
 
@@ -110,12 +112,16 @@ class States(MutableMapping[str, Array]):
         if name not in self._states:
             raise KeyError(f"There is no state {name!r}; the states are {', '.join(self._states) or 'none'}.")
 
+    def cut_all(self) -> None:
+        """Keep the last entries of all states that have a window."""
+        for name in self._windows:
+            self.cut(name)
+
     def cut(self, name: str) -> None:
         """Keep the last entries of a state that grows, as many as its window has."""
-        state = self._states[name]
-        window = None if state.grows is None else self._sizes.window.get(state.labels[state.grows])
-        if state.grows is not None and window is not None and self._loaded.shape(name)[state.grows] > window:
-            self._loaded.keep_last(name, state.grows, window)
+        axis, window = self._states[name].grows, self._windows.get(name)
+        if axis is not None and window is not None and self._loaded.shape(name)[axis] > window:
+            self._loaded.keep_last(name, axis, window)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the states to a file of NumPy's (`.npz`); a file that was there is replaced once the new one is whole.

@@ -43,6 +43,7 @@ class Dispatcher:
         self._log = log
         self._components = Components()
         self._traces: dict[Hashable, Jaxpr] = {}
+        self._decomposing = set[Hashable]()
 
     def lower(self, ctx: Context, operation: Operation, arguments: Sequence[Any]) -> list[Value] | None:
         """The values of the results; None where no plugin has a way."""
@@ -52,8 +53,11 @@ class Dispatcher:
         if results is None and split and operation.body is None:
             results = self._by_components(ctx, operation, arguments)
         if results is None and operation.name in self._registry.decompositions:
-            self._log.lowered(operation.name, "decomposition")
             fn = self._registry.decompositions[operation.name].fn
+            # One that comes to the same operation again has found no way, as no rule lowers it.
+            if _trace_key(fn, operation) in self._decomposing:
+                return None
+            self._log.lowered(operation.name, "decomposition")
             return self._decompose(ctx, fn, operation, arguments)
         if results is None and operation.body is not None:
             self._log.lowered(operation.name, "original call")
@@ -88,11 +92,16 @@ class Dispatcher:
 
     def _decompose(self, ctx: Context, fn: Function, operation: Operation, operands: Sequence[Value]) -> list[Value]:
         ctx.lowered_by = fn
-        return list(ctx.inline(self._trace(fn, operation), *operands))
+        key = _trace_key(fn, operation)
+        self._decomposing.add(key)
+        try:
+            return list(ctx.inline(self._trace(fn, operation), *operands))
+        finally:
+            self._decomposing.discard(key)
 
     def _trace(self, fn: Function, operation: Operation) -> Jaxpr:
         """The jaxpr of `fn` for an operation; equal operations are traced once per export."""
-        key = (fn, tuple(operation.avals_in), params_fingerprint(operation.params), _compat.trace_context())
+        key = _trace_key(fn, operation)
         found = self._traces.get(key)
         if found is None:
             found = self._traces[key] = _flat_jaxpr(fn, operation, map(struct, operation.avals_in))
@@ -176,6 +185,11 @@ class Dispatcher:
         if rest:
             raise RuleError(f"The complex rule for {operation.name!r} returned {len(rest)} values too many.")
         return results
+
+
+def _trace_key(fn: Function, operation: Operation) -> Hashable:
+    """A key that is equal for operations of which a function makes the same jaxpr."""
+    return fn, tuple(operation.avals_in), params_fingerprint(operation.params), _compat.trace_context()
 
 
 def _flat_jaxpr(fn: Function, operation: Operation, examples: Any) -> Jaxpr:

@@ -29,18 +29,13 @@ class BaseProduct:
       product: the node that computes it.
       total: the Add that computes the sum.
       rest: which operand of the sum is not the product of low rank.
+      weight: the constant matrix `w`, or the matrices of all layers of a loop.
     """
 
     product: ir.Node
     total: ir.Node
     rest: int
-
-    @property
-    def weight(self) -> ir.Value:
-        """The constant matrix `w`."""
-        weight = _origin(self.product.inputs[1])
-        assert weight is not None, "it is a product"
-        return weight
+    weight: ir.Value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -399,7 +394,7 @@ def _base(
         same_rows = _rows(node.inputs[0]) is _rows(activation) and not _is_transposed(node, 0) and _alpha(node) == 1.0
         shape = _shape(weight)[::-1] if _is_transposed(node, 1) else _shape(weight)
         if same_rows and shape == sizes:
-            return BaseProduct(node, total, 1 - index)
+            return BaseProduct(node, total, 1 - index, weight)
     return "it is not added to a product of the same activation with another weight"
 
 

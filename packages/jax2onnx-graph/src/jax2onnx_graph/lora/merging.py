@@ -10,8 +10,9 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
-from jax2onnx_graph.lora.finding import BaseProduct, LowRankPair, LowRankProduct
+from jax2onnx_graph.lora.finding import BaseProduct, LowRankPair, LowRankProduct, is_stacked
 from jax2onnx_graph.lora.optional_inputs import adapter_pairs
+from jax2onnx_graph.lora.stacks import drop_unread_entries, entry_of
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.weights.absent import computed
 
@@ -36,19 +37,50 @@ def with_merged_adapters(
     """
     copy = model.clone()
     pairs = adapter_pairs(copy, patterns)
-    given, editor = matrices(pairs), GraphEditor(copy.graph, opset=copy.opset_imports[""])
+    given, editors = matrices(pairs), _editors(GraphEditor(copy.graph, opset=copy.opset_imports[""]))
     for pair in pairs:
         for product in pair.products:
-            if isinstance(product.base, str):
-                raise OptionError(f"The adapter {pair.a.name}, {pair.b.name} cannot be merged: {product.base}.")
-            if product.base.total.graph is not copy.graph:
-                raise OptionError(
-                    f"The adapter {pair.a.name}, {pair.b.name} cannot be merged: it is used in a loop or a branch."
-                )
-            _merge(editor, pair, product, product.base, given)
-    editor.finish()
+            base = product.base
+            reason = base if isinstance(base, str) else _obstacle(pair, base)
+            if isinstance(base, str) or reason is not None:
+                raise OptionError(f"The adapter {pair.a.name}, {pair.b.name} cannot be merged: {reason}.")
+            graph = base.total.graph
+            assert isinstance(graph, ir.Graph), "constants of the main graph are read in graphs"
+            _merge(editors[graph], pair, product, base, given)
+    for editor in reversed(editors.values()):
+        editor.finish()
     RemoveUnusedNodesPass()(copy)
+    for node in ir.traversal.RecursiveGraphIterator(copy.graph):
+        if node.op_type == "Scan" and not node.domain:
+            drop_unread_entries(node)
+    RemoveUnusedNodesPass()(copy)  # the stacks whose entries nothing reads
     return copy
+
+
+def _editors(editor: GraphEditor) -> dict[ir.Graph, GraphEditor]:
+    """The editors of a graph and of the bodies of its loops and branches, by their graphs."""
+    found = {editor.graph: editor}
+    for node in editor.graph:
+        for inner in editor.nested_in(node):
+            found.update(_editors(inner))
+    return found
+
+
+def _obstacle(pair: LowRankPair, base: BaseProduct) -> str | None:
+    """The reason why a pair cannot be merged into the matrices of all layers of a loop."""
+    name = base.weight.name
+    if not is_stacked(base.weight):
+        stacked = is_stacked(pair.a) or is_stacked(pair.b)
+        return f"it has matrices for each layer of a loop, but {name} is the same in all of them" if stacked else None
+    return None if _is_read_once(base.weight) else f"something else reads {name}, the weight of all layers of a loop"
+
+
+def _is_read_once(weight: ir.Value) -> bool:
+    uses = list(weight.uses())
+    if len(uses) != 1 or weight.is_graph_output():
+        return False
+    entry = entry_of(*uses[0])
+    return entry is None or _is_read_once(entry)
 
 
 def _merge(
@@ -62,13 +94,13 @@ def _merge(
 
     def merged(w: Array, a: Array, b: Array) -> Array:
         exact = np.result_type(np.float32, w.dtype if w.dtype == np.float64 else np.float32)
-        first, second = (a.T if pair.a_axis == 0 else a), (b.T if pair.b_axis == 1 else b)
+        first, second = (a.mT if pair.a_axis == 0 else a), (b.mT if pair.b_axis == 1 else b)
         added = (first.astype(exact) * exact.type(product.scale)) @ second.astype(exact)
-        return (w.astype(exact) + (added.T if is_transposed else added)).astype(w.dtype)
+        return (w.astype(exact) + (added.mT if is_transposed else added)).astype(w.dtype)
 
     matrices = [given[value.name or ""] for value in (pair.a, pair.b)]
     total = computed(merged, [tensor, *matrices], tensor.dtype, tensor.shape.numpy())
-    if len(list(weight.uses())) == 1:
+    if _is_read_once(weight):
         total.name = weight.name
         weight.const_value = total
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from jax2onnx_graph._ir import ir
 
-__all__ = ["entry_of", "stacks_among"]
+__all__ = ["drop_unread_entries", "entry_of", "stacks_among"]
 
 
 def entry_of(node: ir.Node, index: int) -> ir.Value | None:
@@ -19,6 +19,25 @@ def entry_of(node: ir.Node, index: int) -> ir.Value | None:
         return None
     body: ir.Value = node.attributes["body"].as_graph().inputs[index]
     return body
+
+
+def drop_unread_entries(scan: ir.Node) -> None:
+    """Hand to the body of a `Scan` no entries that nothing in it reads; of the last operand they are, for the number of steps."""
+    body = scan.attributes["body"].as_graph()
+    first = len(scan.inputs) - scan.attributes["num_scan_inputs"].as_int()
+    places = range(first, len(scan.inputs))
+    kept = [place for place in places if body.inputs[place].uses() or body.inputs[place].is_graph_output()]
+    kept = kept or list(places)[-1:]
+    for place in sorted(set(places) - set(kept), reverse=True):
+        body.inputs.pop(place)
+    for place, old in enumerate(kept, first):
+        scan.replace_input_with(place, scan.inputs[old])
+    scan.resize_inputs(first + len(kept))
+    scan.attributes["num_scan_inputs"] = ir.AttrInt64("num_scan_inputs", len(kept))
+    for name in ("scan_input_axes", "scan_input_directions"):
+        if name in scan.attributes:
+            numbers = scan.attributes[name].as_ints()
+            scan.attributes[name] = ir.AttrInt64s(name, [numbers[place - first] for place in kept])
 
 
 def stacks_among(values: Iterable[ir.Value]) -> dict[ir.Value, ir.Value]:

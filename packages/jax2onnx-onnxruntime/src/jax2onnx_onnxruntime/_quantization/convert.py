@@ -19,6 +19,7 @@ from jax2onnx_onnxruntime._quantization.integers import dynamic_integers, static
 from jax2onnx_onnxruntime._quantization.mixed import chosen_bits
 from jax2onnx_onnxruntime._quantization.prepare import prepared
 from jax2onnx_onnxruntime._quantization.selection import excluded_nodes
+from jax2onnx_onnxruntime._quantization.shapes import add_shapes
 from jax2onnx_onnxruntime._quantization.weights import BlockedWeights, blocked_weights
 
 __all__ = ["quantize"]
@@ -39,8 +40,8 @@ _QUANTIZERS: Mapping[Mode, _Quantizer] = {
     "static_int8": _anywhere(static_integers),
     "float16": half_precision,
     "bfloat16": half_precision,
-    "int4_qdq": _anywhere(dequantised_weights),
-    "float8": _anywhere(dequantised_weights),
+    "int4_qdq": dequantised_weights,
+    "float8": dequantised_weights,
 }
 
 
@@ -64,6 +65,8 @@ def quantize(model: ir.Model, request: Quantization, target: Target) -> ir.Model
         raise TargetError(
             f"ONNX Runtime cannot quantise the model to {request.mode} ({type(error).__name__}: {error})."
         ) from error
+    if request.mode in ("dynamic_int8", "static_int8"):
+        add_shapes(result)
     for factory in target.passes() if to_half else ():
         factory(target)(result)
     RemoveUnusedNodesPass()(result)

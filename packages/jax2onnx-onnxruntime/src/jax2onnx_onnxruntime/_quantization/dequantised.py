@@ -14,6 +14,7 @@ from jax2onnx_graph.opsets import raise_opset
 from jax2onnx_graph.progress import steps
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_runtime.quantization import Quantization
 
 from jax2onnx_onnxruntime._quantization.weights import quantisable_weight
@@ -27,7 +28,7 @@ _OPSET = 21
 _NOISE = 0.03
 
 
-def dequantised_weights(model: ir.Model, request: Quantization, excluded: frozenset[str]) -> ir.Model:
+def dequantised_weights(model: ir.Model, request: Quantization, excluded: frozenset[str], target: Target) -> ir.Model:
     """The model with `DequantizeLinear` of weights in few bits in front of each product.
 
     Raises:
@@ -36,7 +37,7 @@ def dequantised_weights(model: ir.Model, request: Quantization, excluded: frozen
     """
     raise_opset(model, _OPSET)
     _check_runtime(request)
-    _DequantisedWeights(request, excluded)(model)
+    _DequantisedWeights(request, excluded, target)(model)
     return model
 
 
@@ -82,37 +83,58 @@ def _scale(weight: Array, axis: int, largest: float) -> Array:
 class _DequantisedWeights(GraphPass):
     """Products with weights, but for those that are left out, with dequantised ones.
 
+    ONNX Runtime computes a product with 4 bits as they are where nothing else reads the weight, and where not a Relu or Clip alone
+    reads the product with its bias; else it dequantises the weight at each call. Float8 it dequantises always.
+
     1. `MatMul(x, w)` becomes `MatMul(x, DequantizeLinear(numbers, scales))`, once for all products of a weight in a graph.
+    2. `Relu(y)` of a product `y` with 4 bits, or of a sum with it, becomes `Max(y, 0)`, `Clip(y, a, b)` becomes `Min(Max(y, a), b)`,
+       where these keep NaN.
     """
 
-    def __init__(self, request: Quantization, excluded: frozenset[str]) -> None:
-        super().__init__()
+    def __init__(self, request: Quantization, excluded: frozenset[str], target: Target = standard_target) -> None:
+        super().__init__(target)
         self._request, self._excluded = request, excluded
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
-        """Apply the rule above to one graph."""
+        """Apply the rules above to one graph."""
         made: dict[ir.Value, ir.Value] = {}
         nodes = [(node, quantisable_weight(node, self._excluded)) for node in editor.nodes()]
         for node, weight in steps("quantise", [(node, weight) for node, weight in nodes if weight is not None]):
             if weight not in made:
-                tensor = constant_tensor(weight)
-                assert tensor is not None
-                few = stored(tensor.numpy(), self._request)
-                operands = [
-                    editor.derived(weight, ir.Tensor(few.numbers), "numbers"),
-                    editor.derived(weight, ir.Tensor(few.scales), "scales"),
-                ]
-                (made[weight],) = editor.before(node).emit(
-                    "DequantizeLinear",
-                    operands,
-                    "",
-                    1,
-                    [np.float32],
-                    labelled(dims_of(weight) or ()),
-                    dict(few.attributes),
-                )
+                made[weight] = self._dequantised(editor, node, weight)
             node.replace_input_with(1, made[weight])
             editor.modified = True
+            if self._request.mode == "int4_qdq":
+                self._without_relu(editor, node.outputs[0])
+
+    def _dequantised(self, editor: GraphEditor, node: ir.Node, weight: ir.Value) -> ir.Value:
+        """A weight in few bits, dequantised before the product."""
+        tensor = constant_tensor(weight)
+        assert tensor is not None
+        few = stored(tensor.numpy(), self._request)
+        operands = [
+            editor.derived(weight, ir.Tensor(few.numbers), "numbers"),
+            editor.derived(weight, ir.Tensor(few.scales), "scales"),
+        ]
+        (result,) = editor.before(node).emit(
+            "DequantizeLinear", operands, "", 1, [np.float32], labelled(dims_of(weight) or ()), dict(few.attributes)
+        )
+        return result
+
+    def _without_relu(self, editor: GraphEditor, product: ir.Value) -> None:
+        """Write a Relu or Clip of a product, or of a sum with it, in another form."""
+        if not all(editor.guarantees(operator, product, "nan") for operator in ("Max", "Min")):
+            return
+        for reader, _ in product.uses():
+            if reader.domain or reader.op_type not in ("Add", "Clip", "Relu"):
+                continue
+            if reader.op_type == "Add":
+                self._without_relu(editor, reader.outputs[0])
+            elif reader.op_type == "Relu":
+                editor.put(reader, "Max", [product, editor.constant(np.zeros((), np.float32))])
+            elif len(reader.inputs) == 3 and None not in reader.inputs:
+                least, most = reader.inputs[1:]
+                editor.put(reader, "Min", [editor.before(reader).op.Max(product, least), most])
 
 
 def _check_runtime(request: Quantization) -> None:

@@ -221,10 +221,17 @@ class Decoder:
             new = [[*old, *given] for old, given in zip(self.tokens, new, strict=True)]
             self.begin(len(new))
         tokens, real = self._padded(new)
-        self.check_room(tokens.shape[1])
-        last = real.shape[1] - 1 - real[:, ::-1].argmax(1)
+        count = tokens.shape[1]
+        self.check_room(count)
+        chunks = self._chunks(count)
+        if real is None:
+            for start, stop in chunks:
+                logits = self._run(tokens[:, start:stop], None)
+            # Those of a long prompt are not kept for the sake of its last token's.
+            return logits[:, -1].astype(np.float32, copy=logits.shape[1] > 1)
+        last = count - 1 - real[:, ::-1].argmax(1)
         found: list[Array | None] = [None] * len(new)
-        for start, stop in self._chunks(tokens.shape[1]):
+        for start, stop in chunks:
             logits = self._run(tokens[:, start:stop], real[:, start:stop])
             for row, place in enumerate(last):
                 if start <= place < stop:
@@ -252,19 +259,22 @@ class Decoder:
         """Run the model on further tokens of its only row; the logits [T, V] after each of them."""
         tokens = np.array([new])
         self.check_room(len(new))
-        parts = [self._run(tokens[:, a:b], np.ones((1, b - a), bool)) for a, b in self._chunks(len(new))]
+        parts = [self._run(tokens[:, a:b], None) for a, b in self._chunks(len(new))]
         return np.concatenate([part[0] for part in parts]).astype(np.float32, copy=False)
 
-    def _padded(self, new: Sequence[Sequence[int]]) -> tuple[Array, Array]:
-        """Tokens [B, T] of rows of different lengths, and which of them are real."""
-        count = max(map(len, new))
+    def _padded(self, new: Sequence[Sequence[int]]) -> tuple[Array, Array | None]:
+        """Tokens [B, T] of rows of different lengths, and which of them are real; None where all are."""
+        lengths = set(map(len, new))
+        if len(lengths) == 1:
+            return np.array(new, np.int64), None
+        count = max(lengths)
         tokens, real = np.zeros((len(new), count), np.int64), np.zeros((len(new), count), bool)
         for row, given in enumerate(new):
             part = slice(0, len(given)) if self.traits.rows is Rows.OWN else slice(count - len(given), count)
             tokens[row, part], real[row, part] = given, True
-        if self.traits.rows is Rows.SAME and not real.all():
+        if self.traits.rows is Rows.SAME:
             self.spoiled |= {row for row, given in enumerate(new) if not given}
-            assert all(len(given) in (0, count) for given in new), "rows of different lengths are fed apart"
+            assert lengths == {0, count}, "rows of different lengths are fed apart"
         return tokens, real
 
     def _chunks(self, count: int) -> list[tuple[int, int]]:
@@ -285,52 +295,56 @@ class Decoder:
             starts = list(range(0, count, self.chunk or max(count, 1)))
         return list(zip(starts, [*starts[1:], count], strict=True))
 
-    def _run(self, tokens: Array, real: Array) -> Array:
-        rows, count = tokens.shape
-        fed = np.array([[len(row)] for row in self.tokens])
-        positions = np.maximum(self._origin + fed + real.cumsum(1) - 1, 0)
-        if self.traits.rows is Rows.OWN:
-            positions = self._origin + fed + np.arange(count)
-        elif self.traits.rows is Rows.SAME:
-            positions = np.broadcast_to(self._places + np.arange(count), (rows, count))
-        else:
-            self._hide(real)
-        feeds = {**self.others, self.forms.tokens.name: self.forms.tokens.made(tokens)}
-        if self.forms.positions is not None:
-            feeds[self.forms.positions.name] = self.forms.positions.made(positions)
-        if self.forms.mask is not None:
-            feeds[self.forms.mask.name] = self._mask(positions, rows, count)
-        logits = self.forms.logits.read(self.model.run(feeds))
-        for row, (given, kept) in enumerate(zip(tokens.tolist(), real, strict=True)):
-            self.tokens[row] += given if kept.all() else [t for t, k in zip(given, kept, strict=True) if k]
-        self._places += count
+    def _run(self, tokens: Array, real: Array | None) -> Array:
+        forms = self.forms
+        if self.traits.rows is Rows.PADDED:
+            self._hide(tokens.shape, real)
+        feeds = {**self.others, forms.tokens.name: forms.tokens.made(tokens)}
+        if forms.positions is not None:
+            feeds[forms.positions.name] = forms.positions.made(self._positions(tokens.shape, real))
+        if forms.mask is not None:
+            feeds[forms.mask.name] = self._mask(*tokens.shape)
+        logits = forms.logits.read(self.model.run(feeds))
+        for row, given in enumerate(tokens.tolist()):
+            self.tokens[row] += given if real is None else [t for t, k in zip(given, real[row], strict=True) if k]
+        self._places += tokens.shape[1]
         if self.traits.rows is Rows.OWN:
             self._places = self._origin + max(map(len, self.tokens))
         return logits
 
+    def _positions(self, shape: tuple[int, ...], real: Array | None) -> Array:
+        """The positions [B, T] of the tokens of a run."""
+        rows, count = shape
+        if self.traits.rows is Rows.SAME:
+            return np.array([range(self._places, self._places + count)] * rows)
+        starts = [self._origin + len(row) for row in self.tokens]
+        if real is None or self.traits.rows is Rows.OWN:
+            return np.array([range(start, start + count) for start in starts])
+        return np.maximum(np.array(starts)[:, None] + real.cumsum(1) - 1, 0)
+
     # -- masks -----------------------------------------------------------------------------------
 
-    def _hide(self, real: Array) -> None:
-        if self._hidden is None and real.all():
+    def _hide(self, shape: tuple[int, ...], real: Array | None) -> None:
+        """Remember which tokens of a run are hidden."""
+        if self._hidden is None and real is None:
             return
-        before = np.zeros((len(real), self._places), bool) if self._hidden is None else self._hidden
-        self._hidden = np.concatenate([before, ~real], axis=1)
+        before = np.zeros((shape[0], self._places), bool) if self._hidden is None else self._hidden
+        self._hidden = np.concatenate([before, np.zeros(shape, bool) if real is None else ~real], axis=1)
 
-    def _mask(self, positions: Array, rows: int, count: int) -> Array:
+    def _mask(self, rows: int, count: int) -> Array:
         """The mask of a run: a token sees what is before it and itself, what is not hidden, and no more than a window."""
         form = self.forms.mask
         assert form is not None, "it is asked for where there is a mask"
-        queries = (
-            positions
-            if self.traits.rows is Rows.OWN
-            else np.broadcast_to(self._places + np.arange(count), (rows, count))
-        )
         entries = 0 if form.cache is None else self.model.shape(form.cache[0])[form.cache[1]]
         keys, first = entries, 0
         if form.cache is None or form.grows:
             keys, first = entries + count, self._places - entries
         if count == 1 and self._hidden is None and first + keys == self._places + 1 and form.grows:
-            return form.made(np.ones((rows, 1, keys), bool))
+            return form.made_of_all((rows, 1, keys))
+        starts = [self._places] * rows
+        if self.traits.rows is Rows.OWN:
+            starts = [self._origin + len(row) for row in self.tokens]
+        queries = np.array(starts)[:, None] + np.arange(count)
         places = first + np.arange(keys)
         visible = places <= queries[:, :, None]
         if form.cache is not None and form.cache[0] in self.window:

@@ -119,9 +119,17 @@ class MaskForm:
         rows = visible if _BATCH in self.axes else visible[:1]
         kept = rows if _TIME in self.axes else rows[:, -1:]
         sizes = {_BATCH: kept.shape[0], _TIME: kept.shape[1], _KEYS: kept.shape[2], _ONE: 1}
-        shape = [sizes[axis] for axis in self.axes]
-        full = [size if axis != _ONE else int(dim) for axis, dim, size in zip(self.axes, self.dims, shape, strict=True)]
-        return np.broadcast_to(self._typed(kept).reshape(shape), full)
+        made = self._typed(kept).reshape([sizes[axis] for axis in self.axes])
+        return np.broadcast_to(made, self._shape(kept.shape))
+
+    def made_of_all(self, shape: tuple[int, ...]) -> Array:
+        """The input where all keys are seen, of as many sequences, tokens and keys."""
+        return (np.zeros if self._is_bias else np.ones)(self._shape(shape), self.dtype)
+
+    def _shape(self, shape: tuple[int, ...]) -> list[int]:
+        """The shape of the input for booleans of a shape [B, T, keys]."""
+        sizes = dict(zip((_BATCH, _TIME, _KEYS), shape, strict=True))
+        return [int(dim) if axis == _ONE else sizes[axis] for axis, dim in zip(self.axes, self.dims, strict=True)]
 
     @functools.cached_property
     def _is_bias(self) -> bool:
@@ -154,7 +162,11 @@ class LogitsForm:
 
     def read(self, outputs: Sequence[Array]) -> Array:
         """The logits [B, T, V], or [B, 1, V] of the last token, among the outputs of a run."""
-        return np.expand_dims(outputs[self.number], self.axes)
+        return outputs[self.number][self._index]
+
+    @functools.cached_property
+    def _index(self) -> tuple[slice | None, ...]:
+        return tuple(None if axis in self.axes else slice(None) for axis in range(3))
 
 
 @dataclasses.dataclass(frozen=True)

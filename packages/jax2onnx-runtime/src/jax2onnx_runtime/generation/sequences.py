@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import RuntimeInputError
@@ -37,12 +39,15 @@ class WrittenSequence:
 
     def choose(self, logits: Array) -> int:
         """The next token for logits [V]."""
-        if np.isnan(logits).any():
+        # The largest of numbers among which there is NaN is NaN, with a penalty, too.
+        sampling = self._request.sampling
+        token = None if sampling.temperature else sampling.choose(logits, self.tokens, self._random)
+        if math.isnan(logits[logits.argmax() if token is None else token]):
             raise RuntimeInputError(
                 f"The model returned NaN for sequence {self.number} after {len(self.tokens)} tokens. program.verify() compares it with "
                 "the function."
             )
-        return self._request.sampling.choose(logits, self.tokens, self._random)
+        return sampling.choose(logits, self.tokens, self._random) if token is None else token
 
     def guess(self, logits: Array, further: list[int]) -> int:
         """The token that a draft model would choose after further tokens."""

@@ -20,7 +20,7 @@ _AXES = 4
 
 
 def with_separate_caches(model: ir.Model, target: Target) -> ir.Model:
-    """A copy of a model with states [L, B, …] of caches as L states [B, …].
+    """A copy of a model with states [L, B, …] of caches as L states [B, …], and [L, 2, B, …] as 2 L of them.
 
     Where the layers take and give single entries, nothing is copied; where a loop over the layers takes all of them, such as a
     `Scan`, the caches are joined before it and split after it, which copies them at each step.
@@ -46,7 +46,7 @@ def _separated(editor: GraphEditor, pair: StatePair) -> Iterator[StatePair]:
     dims = dims_of(before) or ()
     axis = next((i for i, dim in enumerate(dims) if isinstance(dim, int)), None)
     count = None if axis is None else dims[axis]
-    if len(dims) != _AXES + 1 or axis is None or axis == pair.grows or not isinstance(count, int) or count < 1:
+    if len(dims) <= _AXES or axis is None or axis == pair.grows or not isinstance(count, int) or count < 1:
         yield pair
         return
     shape, rest = (ir.Shape([*d[:axis], *d[axis + 1 :]]) for d in (dims, dims_of(after) or dims))
@@ -68,4 +68,5 @@ def _separated(editor: GraphEditor, pair: StatePair) -> Iterator[StatePair]:
     for value, (_, name) in zip(outputs, names, strict=True):
         value.name = name
     grows = None if pair.grows is None else pair.grows - int(axis < pair.grows)
-    yield from (StatePair(*name, grows) for name in names)
+    for old, new in names:
+        yield from _separated(editor, StatePair(old, new, grows))

@@ -1,0 +1,132 @@
+"""`Binding`: what a model's inputs and outputs are bound to, from one run to the next, and `Buffer`, a value with its memory."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx_ir as ir
+from jax2onnx_graph.arrays import Array, Dtype
+
+from jax2onnx_onnxruntime._compat import onnxruntime
+from jax2onnx_onnxruntime._run_errors import raise_explained, run_errors
+from jax2onnx_onnxruntime.loading import from_ort, is_native, packed, to_ort
+
+if TYPE_CHECKING:
+    import onnxruntime as ort
+
+__all__ = ["Binding", "Buffer"]
+
+# Arrays up to so many bytes are copied to memory that stays bound; that is quicker than binding another one.
+_COPIED = 1 << 16
+
+
+@functools.cache
+def _has_whole_bytes(dtype: Dtype) -> bool:
+    return ir.DataType.from_numpy(dtype).bitwidth >= 8
+
+
+class Buffer:
+    """A value of the runtime, and what keeps its memory if it has none of its own.
+
+    Attributes:
+      value: the value.
+      memory: the array whose memory it uses.
+      owner: the buffer whose memory it uses a part of.
+    """
+
+    def __init__(self, value: ort.OrtValue, memory: Array | None = None, owner: Buffer | None = None) -> None:
+        self.value, self.memory, self.owner = value, memory, owner
+
+    @functools.cached_property
+    def is_empty(self) -> bool:
+        """Whether it has no elements."""
+        return 0 in self.value.shape()
+
+    def can_take(self, array: Array) -> bool:
+        """Whether it has memory of its own for an array of such a shape and type, number by number."""
+        memory = self.memory
+        if memory is None or memory.shape != array.shape or memory.dtype != array.dtype:
+            return False
+        return _has_whole_bytes(array.dtype)
+
+    @classmethod
+    def of(cls, array: Array) -> Buffer:
+        """A value with the memory of an array."""
+        memory = packed(array)
+        return cls(to_ort(memory), memory)
+
+
+class Binding:
+    """The inputs and outputs of a model in its runs: what is as it was in the last run is not bound again.
+
+    Args:
+      session: the loaded model.
+    """
+
+    def __init__(self, session: ort.InferenceSession) -> None:
+        self._session, self._binding = session, session.io_binding()
+        self._inputs: dict[str, Buffer] = {}
+        self._outputs: dict[str, Buffer] = {}
+        self._places: dict[str, int] = {}
+        outputs = session.get_outputs()
+        self._native = {output.name for output in outputs if is_native(output.type)}
+        inputs = [*session.get_inputs(), *session.get_overridable_initializers()]
+        # The value of an output that is an input has the memory of the input.
+        self._same = {output.name for output in outputs} & {value.name for value in inputs}
+
+    def feed(self, inputs: Mapping[str, Array]) -> None:
+        """Bind inputs to arrays, of which small ones are copied."""
+        for name, array in inputs.items():
+            bound = self._inputs.get(name)
+            if array.nbytes > _COPIED:
+                array = packed(array)
+                if bound is None or bound.memory is not array:
+                    self.bind_input(name, Buffer.of(array))
+            elif bound is not None and bound.memory is not None and bound.can_take(array):
+                np.copyto(bound.memory, array)
+            else:
+                self.bind_input(name, Buffer.of(array.copy()))
+
+    def bind_input(self, name: str, buffer: Buffer) -> None:
+        """Let an input be a value."""
+        if self._inputs.get(name) is not buffer:
+            self._binding.bind_ortvalue_input(name, buffer.value)
+            self._inputs[name] = buffer
+
+    def bind_output(self, name: str, buffer: Buffer | None) -> None:
+        """Let an output be written to a value; with None, to memory that the runtime allocates in each run."""
+        self._places.setdefault(name, len(self._places))
+        if buffer is None:
+            self._binding.bind_output(name, "cpu")
+            self._outputs.pop(name, None)
+        elif self._outputs.get(name) is not buffer:
+            self._binding.bind_ortvalue_output(name, buffer.value)
+            self._outputs[name] = buffer
+
+    def run(self) -> None:
+        """Run the model on what is bound."""
+        try:
+            self._session.run_with_iobinding(self._binding)
+        except run_errors() as error:
+            raise_explained(error)
+
+    def values(self, names: Sequence[str]) -> list[ort.OrtValue]:
+        """The values of some outputs after a run."""
+        made, of_runtime = self._binding.get_outputs_as_ortvaluevector(), onnxruntime().OrtValue
+        return [of_runtime(made[self._places[name]]) for name in names]
+
+    def arrays(self, names: Sequence[str]) -> list[Array]:
+        """The arrays of some outputs after a run."""
+        if not self._native.issuperset(names):
+            found = [from_ort(value) for value in self.values(names)]
+        else:
+            made = self._binding.get_outputs_as_ortvaluevector()
+            found = [made[self._places[name]].numpy() for name in names]
+        return (
+            [array.copy() if name in self._same else array for name, array in zip(names, found, strict=True)]
+            if self._same
+            else found
+        )
