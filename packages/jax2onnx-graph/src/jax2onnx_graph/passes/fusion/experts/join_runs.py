@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -11,10 +12,10 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.build.grouped import split_rows
-from jax2onnx_graph.facts.axes import axis_of
+from jax2onnx_graph.facts.axes import axis_of, named_axes
 from jax2onnx_graph.facts.dims import Dims
 from jax2onnx_graph.facts.operators import facts_of
-from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of
+from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known
 from jax2onnx_graph.passes.fusion.experts.select_expert_terms import SelectExpertTerms
 from jax2onnx_graph.passes.fusion.experts.select_experts import SelectExperts
 from jax2onnx_graph.passes.fusion.experts.select_places import SelectPlaces
@@ -26,6 +27,7 @@ from jax2onnx_graph.weights.absent import computed
 __all__ = ["JoinRuns"]
 
 _FEWEST = 4  # runs
+_KEEP_ROWS = ("Reshape", "ReduceSum")
 _Runs = tuple[ir.Value, ...]
 
 
@@ -75,7 +77,8 @@ class JoinRuns(NodePass[_Found]):
     """The rows of a Split by lengths that are not known, of which each run is multiplied with matrices of its own.
 
     1. Nodes of the same operator, one for each run, end in a Concat of all runs in their order, and nothing else reads them.
-    2. Elementwise operators are computed of all rows at once, where their other operands are such runs or the same for all.
+    2. Elementwise operators, and sums and views that keep the rows, are computed of all rows at once, where their other operands are
+       such runs or the same for all.
     3. Products of the same run with several constant matrices, which nothing else reads, are one product, whose columns are split
        after the runs are put together. The matrices are stored joined, and not a second time.
     4. Biases of each run, and rows that are gathered for it, stay nodes of the run.
@@ -128,7 +131,9 @@ class _Reader:
         source, lengths = self._split.inputs[:2]
         if source is None or lengths is None or self._count < _FEWEST:
             return None
-        self._add_split(self._split)
+        for reader, _ in lengths.uses():
+            if reader.op_type == "Split" and len(reader.outputs) == len(self._split.outputs) and _is_by_lengths(reader):
+                self._add_split(reader)
         waiting, size = [*self._readers()], -1
         while len(self._runs) + len(self._joins) != size:  # a node of several runs waits until all of them are known
             size = len(self._runs) + len(self._joins)
@@ -181,38 +186,30 @@ class _Reader:
             return None
         group = _Group((*nodes,), (*zip(*(node.inputs for node in nodes), strict=True),))
         dims = [dims_of(value) for value in group.made]
-        for operand in group.operands:
-            self._add_other_split(operand)
         if any(own is None or not own or not _same_sizes(own[1:], (dims[0] or ())[1:]) for own in dims):
             return None
         return group if self._is_by_row(group) else None
 
-    def _add_other_split(self, operand: Sequence[ir.Value | None]) -> None:
-        """Other rows that are split by the same lengths."""
-        split = None if operand[0] is None else operand[0].producer()
-        if split is None or split.op_type != "Split" or operand[0] in self._runs or not _is_by_lengths(split):
-            return
-        if split.inputs[1] is self._split.inputs[1] and (*split.outputs[: self._count],) == (*operand,):
-            self._add_split(split)
-
     def _is_by_row(self, group: _Group) -> bool:
-        known = [operand[0] is not None and self._runs.get(operand[0]) == operand for operand in group.operands]
+        is_run = [operand[0] is not None and self._runs.get(operand[0]) == operand for operand in group.operands]
         if group.first.op_type == "MatMul":
-            return known == [True, False] and _are_matrices(group.operands[1])
+            return is_run == [True, False] and _are_matrices(group.operands[1])
         if group.first.op_type == "Gather":
             return (
-                known == [False, True]
+                is_run == [False, True]
                 and axis_of(group.first, 1) == 0
                 and len(dims_of(group.operands[1][0]) or ()) == 1
             )
+        if group.first.op_type in _KEEP_ROWS:
+            return is_run == [True, False] and _keeps_rows(group.first) and _are_same(group.operands[1])
         if facts_of(group.first.op_type).elementwise is None:
             return False
         rank = len(dims_of(group.made[0]) or ())
-        return any(known) and all(
+        return any(is_run) and all(
             len(dims_of(operand[0]) or ()) == rank
-            if is_known
+            if of_runs
             else all(_is_for_each_row(value, rank) for value in operand)
-            for operand, is_known in zip(group.operands, known, strict=True)
+            for operand, of_runs in zip(group.operands, is_run, strict=True)
         )
 
 
@@ -224,6 +221,19 @@ def _are_alike(one: ir.Node, other: ir.Node) -> bool:
     same = (one.op_type, one.domain, len(one.inputs)) == (other.op_type, other.domain, len(other.inputs))
     is_one = len(one.outputs) == len(other.outputs) == 1 and not one.domain
     return same and is_one and attribute_values(one) == attribute_values(other)
+
+
+def _keeps_rows(node: ir.Node) -> bool:
+    """Whether a Reshape keeps the first axis, or a ReduceSum sums up others alone."""
+    before, after = dims_of(node.inputs[0]), dims_of(node.outputs[0])
+    if before is None or after is None or not all(isinstance(dim, int) for dim in before[1:]):
+        return False
+    if node.op_type == "ReduceSum":
+        axes = named_axes(node, len(before))
+        return bool(axes) and 0 not in (axes or ())
+    shape = known(node.inputs[1])
+    sizes = [math.prod(dim for dim in dims[1:] if isinstance(dim, int)) for dims in (before, after)]
+    return shape is not None and shape[0] == -1 and 0 not in shape and sizes[0] == sizes[1]
 
 
 def _same_sizes(one: Sequence[LabelledDim], other: Sequence[LabelledDim]) -> bool:
@@ -254,8 +264,8 @@ def _are_same(operand: Sequence[ir.Value | None]) -> bool:
 def _is_joined(group: _Group, found: _Found) -> bool:
     """Whether a group is computed of all rows at once."""
     runs = {*found.whole, *(one.made[0] for one in found.groups)}
-    is_elementwise = facts_of(group.first.op_type).elementwise is not None
-    return is_elementwise and all(operand[0] in runs or _are_same(operand) for operand in group.operands)
+    is_by_row = group.first.op_type in _KEEP_ROWS or facts_of(group.first.op_type).elementwise is not None
+    return is_by_row and all(operand[0] in runs or _are_same(operand) for operand in group.operands)
 
 
 def _side_by_side(groups: Sequence[_Group]) -> list[list[_Group]]:
@@ -342,12 +352,13 @@ class _Writer:
         runs = self._of_runs(at, beside[0].operands[0])
         sizes = [_columns(group) for group in beside]
         matrices = zip(*(group.operands[1] for group in beside), strict=True)
+        inner = (dims_of(beside[0].made[0]) or ())[1:-1]
         made = []
         for run, own in zip(runs, matrices, strict=True):
             matrix = self._side_by_side([value for value in own if value is not None], sum(sizes))
-            made.append(at.op.MatMul(run, matrix, dims=labelled((ir.SymbolicDim(None), sum(sizes)))))
+            made.append(at.op.MatMul(run, matrix, dims=labelled((ir.SymbolicDim(None), *inner, sum(sizes)))))
         whole = at.op.Concat(*made, axis=0, dims=self._dims(beside[0], sum(sizes)))
-        parts = at.op.several("Split", whole, at.ints(sizes), outputs=len(sizes), axis=1)
+        parts = at.op.several("Split", whole, at.ints(sizes), outputs=len(sizes), axis=len(inner) + 1)
         for group, part, columns in zip(beside, parts, sizes, strict=True):
             at.set_dims(part, self._dims(group, columns))
             self._whole[group.made[0]] = part
