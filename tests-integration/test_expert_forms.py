@@ -66,6 +66,27 @@ def test_gates_that_are_zero_need_the_promise(name):
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "einsum over all experts, gates by `one_hot`",
+        "Mixtral in Flax: Python loop",
+        "`where` in a loop",
+        "`lax.switch` under `vmap`",
+        "MaxText, sparse: `ragged_dot`",
+    ],
+)
+def test_each_expert_has_two_products_and_the_rest_is_computed_for_all_at_once(name):
+    program = exported(name, "finite")
+    operators = [node.op_type for node in program.model.graph]
+    assert 2 * EXPERTS <= operators.count("MatMul") < 2 * EXPERTS + 4
+    assert operators.count("Sigmoid") == 1
+    shapes = [value.shape for value in program.model.graph.initializers.values()]
+    hidden = WEIGHTS.up.shape[2]
+    assert shapes.count((WIDTH, 2 * hidden)) == shapes.count((hidden, WIDTH)) == EXPERTS
+    assert (WIDTH, hidden) not in shapes
+
+
+@pytest.mark.parametrize(
     "name", ["tunix: masked tokens, stacked results", "`fori_loop` over experts", "GShard: capacity, two experts"]
 )
 def test_without_the_promise_all_experts_count(name):
@@ -93,7 +114,7 @@ def test_a_second_layer_and_a_residual():
         return x + layer(x)
 
     program = to_onnx(layers, [("T", WIDTH)])
-    assert sum(node.op_type == "Split" and len(node.outputs) == EXPERTS for node in program.model.graph) == 2
+    assert sum(node.op_type == "Split" and len(node.outputs) == EXPERTS for node in program.model.graph) == 4
     assert_equal(program, layers, tokens())
 
 

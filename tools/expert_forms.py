@@ -95,6 +95,12 @@ def _expert(w: Weights, x: jax.Array, e: int) -> jax.Array:
     return (jax.nn.silu(x @ w.gate[e]) * (x @ w.up[e])) @ w.down[e]
 
 
+def _shared_expert(w: Weights, x: jax.Array) -> jax.Array:
+    """An expert for all tokens, with weights of its own."""
+    own = (np.ascontiguousarray(one[:1, ::-1]) for one in (w.gate, w.up, w.down))
+    return _expert(Weights(w.router, *own), x, 0)
+
+
 def _einsum(w: Weights, gates: Callable[[Weights, jax.Array], jax.Array]) -> Mixture:
     def mixture(x: jax.Array) -> jax.Array:
         hidden = jax.nn.silu(jnp.einsum("td,edf->tef", x, w.gate)) * jnp.einsum("td,edf->tef", x, w.up)
@@ -106,7 +112,7 @@ def _einsum(w: Weights, gates: Callable[[Weights, jax.Array], jax.Array]) -> Mix
 
 def _deepseek(w: Weights) -> Mixture:
     routed = _einsum(w, _grouped_gates)
-    return lambda x: routed(x) + _expert(w, x, 0)
+    return lambda x: routed(x) + _shared_expert(w, x)
 
 
 def _keras_hub(w: Weights) -> Mixture:
@@ -145,7 +151,7 @@ def _loop(w: Weights) -> Mixture:
 def _qwen(w: Weights) -> Mixture:
     """Routed experts in a loop, and a shared expert with a gate of its own."""
     routed = _loop(w)
-    return lambda x: routed(x) + jax.nn.sigmoid(x @ w.router[:, :1]) * _expert(w, x, 0)
+    return lambda x: routed(x) + jax.nn.sigmoid(x @ w.router[:, :1]) * _shared_expert(w, x)
 
 
 def _tunix(w: Weights) -> Mixture:

@@ -13,6 +13,7 @@ from jax2onnx_graph.errors import ConversionError, PassError
 from jax2onnx_graph.passes.fusion.attention.attention_layout import AttentionLayout
 from jax2onnx_graph.passes.fusion.attention.fuse_attention import FuseAttention
 from jax2onnx_graph.passes.fusion.attention.heads_as_rows import HeadsAsRows
+from jax2onnx_graph.passes.fusion.experts.join_runs import JoinRuns
 from jax2onnx_graph.passes.fusion.experts.select_expert_terms import SelectExpertTerms
 from jax2onnx_graph.passes.fusion.experts.select_experts import SelectExperts
 from jax2onnx_graph.passes.fusion.experts.select_places import SelectPlaces
@@ -117,6 +118,7 @@ def default_passes() -> list[PassFactory]:
         SelectExperts,
         SelectExpertTerms,
         SelectPlaces,
+        JoinRuns,
         FuseAttention,
         FoldTransposes,
         FuseRotaryEmbedding,

@@ -401,4 +401,5 @@ def _made(editor: GraphEditor, at: InsertionPoint, match: _Found, routing: Routi
             own.given(leaf, roles, shared[leaf][number])
         own.compute()
         made.append(own.value(term.made, _roles(match.sizes)))
-    return at.op.Concat(*made, axis=0)
+    features = match.regions[0].others(match.chain.terms[0].made, _roles(match.sizes)).values()
+    return at.op.Concat(*made, axis=0, dims=labelled((indices.count, *features)))
