@@ -36,6 +36,13 @@ def test_a_norm_whose_squares_overflow_is_right_in_other_rows():
     np.testing.assert_allclose(got[1], normalised(x[1:])[0], rtol=1e-5)
 
 
+def test_a_cumulative_product_of_an_infinity_and_an_underflow_is_infinite_or_nan():
+    x = np.array([np.inf, 1e-30, 1e-30, 2], np.float32)
+    got = to_onnx(jnp.cumprod, [x])(x)
+    np.testing.assert_array_equal(got[:2], [np.inf, np.inf])
+    assert not np.isfinite(got[2:]).any()
+
+
 @pytest.mark.parametrize("subject", ["half precision", "layer norms by the mean of squares", "sums of products"])
 def test_limits_of_large_numbers_are_in_the_table_of_special_values(subject):
     [one] = [one for one in LIMITATIONS if one.subject == subject]

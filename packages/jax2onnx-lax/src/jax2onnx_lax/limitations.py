@@ -27,7 +27,9 @@ LIMITATIONS = (
     Limitation("layer norms by the mean of squares", "Where squares overflow, the variance of JAX's formula E[x²] − E[x]² is infinite or "
                "NaN; the operator takes squares of what differs from the mean, which may be a number.", values=("large numbers",)),
     Limitation("sums of products", "Where products overflow, a sum of them may be infinite in a model and NaN in JAX, or the other way: a "
-               "fused multiply-add does not round a product, and the order of the terms is the kernel's.", values=("large numbers",)),
+               "fused multiply-add does not round a product, and the order of the terms is the kernel's. Of a product of many numbers too: "
+               "infinity times factors whose own product is 0 is infinite or NaN by the order, which in cumprod and windows is not JAX's.",
+               values=("large numbers",)),
     Limitation("jax.image.resize", "JAX multiplies the pixels that it does not use by zero, so that one NaN or infinity makes NaN of all "
                "results of an image; Resize gives NaN and infinities where such a pixel has a weight.", values=("NaN", "infinities")),
     Limitation("scatter with mode promise_in_bounds", "An index that breaks the promise may be an error of ONNX's operator "

@@ -1,7 +1,7 @@
 """`jax.image.resize`: by whole factors as `Resize`, to other fixed sizes as products with constant matrices.
 
 `Resize` does not compute what JAX does at other ratios: it rounds coordinates otherwise, and has another antialiasing. Sizes that are
-known at run time only stay with JAX's formulas. The products make NaN of whole rows and columns in which there is a NaN or an infinity,
+known at run time only make the matrices of "linear" by a shorter formula of equal values; by other methods they stay with JAX's. The products make NaN of whole rows and columns in which there is a NaN or an infinity,
 as in JAX; `Resize` mixes these with their neighbours only.
 """
 
@@ -15,14 +15,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Call, Composites, Context, Dim, Rules, Value
-from jax2onnx_core.jaxprs import is_static
+from jax2onnx_core.jaxprs import is_positive, is_static
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.forms import Form
 
 from jax2onnx_lax.dtypes import is_float_array
 from jax2onnx_lax.nn._operands import channels_first, channels_last
 
-__all__ = ["Factors", "Products", "composites", "rules"]
+__all__ = ["Factors", "Products", "SymbolicProducts", "composites", "rules"]
 
 composites = Composites()
 rules = Rules()
@@ -30,6 +30,8 @@ rules = Rules()
 _MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "triangle": "linear"}
 _LARGEST_FACTOR = 16
 _LARGEST_MATRIX = 1 << 22  # elements
+# Up to this size rounding brings no place of an element of the result to more than half an element outside of the axis.
+_LARGEST_SIZE = 1 << 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +62,19 @@ class Products:
     antialias: bool
 
 
+@dataclasses.dataclass(frozen=True)
+class SymbolicProducts:
+    """An image of which one or two axes of unknown size get a fixed size, by linear interpolation.
+
+    Attributes:
+      sizes: axis → its size after.
+      antialias: as in JAX.
+    """
+
+    sizes: tuple[tuple[int, int], ...]
+    antialias: bool
+
+
 @composites.call("jax.image:resize", name="jax.image.resize")
 def resize(
     image: jax.Array, shape: Sequence[Dim], method: str | jax.image.ResizeMethod, antialias: bool = True,
@@ -67,7 +82,11 @@ def resize(
 ) -> Call | None:  # fmt: skip
     if len(shape) != image.ndim:
         return None
-    form = _factors(image, shape, _name(method)) or _products(image.shape, shape, method, antialias)
+    form = (
+        _factors(image, shape, _name(method))
+        or _products(image.shape, shape, method, antialias)
+        or _symbolic_products(image.shape, shape, _name(method), antialias)
+    )
     if form is None:
         return None
     # As JAX's functions of real numbers promote integers.
@@ -103,12 +122,59 @@ def _products(
     return Products(tuple(sizes), method, antialias) if fits and _name(method) != "nearest" else None
 
 
+def _symbolic_products(
+    before: Sequence[Dim], after: Sequence[Dim], method: str, antialias: bool
+) -> SymbolicProducts | None:
+    """The form of an image of which axes that are surely not empty get a fixed size, by linear interpolation."""
+    changed = [(axis, old, new) for axis, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+    sizes = [(axis, int(new)) for axis, old, new in changed if is_positive(old) and is_static(new)]
+    fits = 0 < len(sizes) == len(changed) <= 2 and all(0 < new <= _LARGEST_SIZE for _, new in sizes)
+    return SymbolicProducts(tuple(sizes), antialias) if fits and _MODES.get(method) == "linear" else None
+
+
 @rules.lower("jax.image.resize")
-def lower_resize(ctx: Context, image: Value, *, form: Factors | Products) -> Value:
+def lower_resize(ctx: Context, image: Value, *, form: Factors | Products | SymbolicProducts) -> Value:
     """`image`, resized."""
     if isinstance(form, Factors):
         return _grown(ctx, image, form.factors, form.mode)
+    if isinstance(form, SymbolicProducts):
+        return _interpolated(ctx, image, form)
     return _multiplied(ctx, image, form)
+
+
+def _interpolated(ctx: Context, image: Value, form: SymbolicProducts) -> Value:
+    """The products of an image with the weights of its axes, which are brought to the end; that of the last one first."""
+    rank, axes = len(ctx.known_dims(image)), [axis for axis, _ in form.sizes]
+    order = [axis for axis in range(rank) if axis not in axes] + axes
+    result, dims = ctx.transpose(image, order), [ctx.known_dims(image)[axis] for axis in order]
+    for place, (axis, new) in zip((-1, -2), reversed(form.sizes), strict=False):
+        weights = ctx.jax(_linear_weights, image, axis=axis, new=new, antialias=form.antialias, transposed=place == -2)
+        weights = ctx.cast(weights, ctx.dtype(image))
+        dims[place] = new
+        result = ctx.op.MatMul(*((result, weights) if place == -1 else (weights, result)), dims=dims)
+    return ctx.transpose(result, [order.index(axis) for axis in range(rank)])
+
+
+def _linear_weights(image: jax.Array, *, axis: int, new: int, antialias: bool, transposed: bool) -> jax.Array:
+    """The matrix [old, new] with which JAX multiplies an axis, by JAX's operations but for those that change nothing.
+
+    Every place lies on the axis, at most half an element from one: the sum of the weights is at least 1/2, and none is to be cleared.
+
+    Args:
+      image: the image, of which only the shape is read.
+      axis: the axis, which is not empty.
+      new: its size after.
+      antialias: as in JAX.
+      transposed: whether the matrix is [new, old].
+    """
+    inverse = 1 / (new / jnp.asarray(image.shape[axis]))
+    dtype = inverse.dtype
+    places = (np.arange(new, dtype=dtype) + dtype.type(0.5)) * inverse - dtype.type(0.5)
+    elements = jnp.arange(image.shape[axis], dtype=dtype)
+    distances = places[:, None] - elements if transposed else places - elements[:, None]
+    distances = jnp.abs(distances) / (jnp.maximum(inverse, 1) if antialias else 1)
+    weights = jnp.maximum(1 - distances, 0)
+    return weights / weights.sum(1 if transposed else 0, keepdims=True)
 
 
 def _multiplied(ctx: Context, image: Value, form: Products) -> Value:

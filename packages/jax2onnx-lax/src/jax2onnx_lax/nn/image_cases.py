@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Case
 
-from jax2onnx_lax._case_helpers import CLOSE
+from jax2onnx_lax._case_helpers import CLOSE, at_most
 
 __all__ = ["cases"]
 
@@ -72,6 +72,15 @@ cases = [
         lambda x: jax.image.resize(x, (*x.shape[:2], 3), "linear"),
         [("B", "H", 5)],
         expect="MatMul",
+        rtol=CLOSE,
+        atol=1e-6,
+    ),
+    Case("resize_of_any_size", _fixed(4, 5, "linear"), _IMAGES, expect=at_most(44), rtol=CLOSE, atol=1e-6),
+    Case(
+        "resize_of_any_size_without_antialias",
+        _fixed(4, 5, "linear", False),
+        _IMAGES,
+        expect=at_most(40),
         rtol=CLOSE,
         atol=1e-6,
     ),

@@ -1,19 +1,25 @@
-"""`pad`: before, after and between the elements, by negative amounts too."""
+"""`pad`: before, after and between the elements, by negative amounts too; `jnp.pad` by the elements of the array itself.
+
+The mode "wrap" of `jnp.pad` is left to JAX's formulas: Pad has it from opset 19 only, and not on all targets.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import jax
 import numpy as np
-from jax2onnx_core import Context, Dim, Rules, Value
+from jax2onnx_core import Call, Composites, Context, Dim, Rules, Value
+from jax2onnx_core.jaxprs import definitely_le
 from jax2onnx_graph.build.builder import Array
 
 from jax2onnx_lax._compat import min_dim
 from jax2onnx_lax.indexing._generated_arrays import zeros
 from jax2onnx_lax.indexing.slicing import slice_along
 
-__all__ = ["rules"]
+__all__ = ["composites", "rules"]
 
+composites = Composites()
 rules = Rules()
 rules.componentwise("pad")
 
@@ -65,6 +71,61 @@ def _pad_operand(ctx: Context, value: Value) -> Value | None:
     known = ctx.known(value)
     is_zero = known is not None and known == 0 and not np.signbit(known.astype(np.float64))
     return None if is_zero else value
+
+
+@composites.call("jax.numpy:pad", name="jax.numpy.pad")
+def pad_by_elements(array: jax.Array, pad_width: object, mode: object = "constant", **options: object) -> Call | None:
+    if mode not in _MODES or options not in ({}, {"reflect_type": "even"}) or not array.ndim:
+        return None
+    widths = _static_widths(pad_width, array.ndim)
+    return None if widths is None else Call(array, widths=widths, mode=mode)
+
+
+# The end of a slice backwards that takes the first element too.
+_BEFORE_THE_FIRST = -(2**63)
+_MODES = ("edge", "reflect", "symmetric")
+
+
+def _static_widths(pad_width: object, rank: int) -> tuple[tuple[int, int], ...] | None:
+    """(before, after) for each axis; None where an amount is no fixed number, or is given by the number of its axis."""
+    widths = np.asarray(pad_width)
+    if not np.issubdtype(widths.dtype, np.integer):
+        return None
+    return tuple((int(low), int(high)) for low, high in np.broadcast_to(widths, (rank, 2)))
+
+
+@rules.lower("jax.numpy.pad")
+def lower_pad_by_elements(ctx: Context, x: Value, *, widths: Sequence[tuple[int, int]], mode: str) -> Value:
+    """`x`, padded by its own elements: by Pad, or by reversed slices for "symmetric", which Pad has not."""
+    dims = ctx.known_dims(x)
+    offset = {"edge": None, "reflect": 1, "symmetric": 0}[mode]
+    for size, width in zip(dims, widths, strict=True):
+        if not ctx.is_positive(size):
+            ctx.decline("an axis may be empty")
+        if offset is not None and any(width) and not definitely_le(max(width) + offset, size):
+            ctx.decline("an axis may be shorter than its padding")
+    if mode != "symmetric" and ctx.supports("Pad", ctx.dtype(x)):
+        amounts = [amount for side in zip(*widths, strict=True) for amount in side]
+        return ctx.op.Pad(x, ctx.ints(amounts), mode=mode, dims=ctx.avals_out[0].shape)
+    if offset is None:
+        ctx.decline(f"{ctx.target.name} has no Pad for {ctx.dtype(x)}")
+    for axis, (low, high) in enumerate(widths):
+        x = _reflected(ctx, x, axis, low, high, offset)
+    return x
+
+
+def _reflected(ctx: Context, x: Value, axis: int, low: int, high: int, offset: int) -> Value:
+    """`x` between its first `low` elements and its last `high` ones, reversed, without `offset` elements at its ends."""
+    dims = ctx.known_dims(x)
+    parts = [x]
+    if low:
+        end = offset - 1 if offset else _BEFORE_THE_FIRST
+        wide = (*dims[:axis], low, *dims[axis + 1 :])
+        parts.insert(0, ctx.slice(x, [offset + low - 1], [end], [axis], [-1], dims=wide))
+    if high:
+        wide = (*dims[:axis], high, *dims[axis + 1 :])
+        parts.append(ctx.slice(x, [-offset - 1], [-offset - high - 1], [axis], [-1], dims=wide))
+    return ctx.concat(parts, axis) if len(parts) > 1 else x
 
 
 @rules.numpy_evaluator("pad")
