@@ -233,6 +233,58 @@ def diagonal_of_complex_numbers(x):
     return last.real, last.imag, y
 
 
+@_add((C,))
+def constant_complex_decays_read_by_constants(x):
+    """S4D: the real inputs lack the axis of states, over which the results sum."""
+    decay = jnp.exp(jnp.linspace(0.01, 0.1, C)[:, None] * (-0.5 + 1j * jnp.arange(4))).astype(jnp.complex64)
+    out = (decay * (1 + 2j)).T
+
+    def step(h, row):
+        h = decay * h + (1 - decay) * row[:, None]
+        return h, 2 * jnp.einsum("cn,nc->c", h, out).real
+
+    last, y = lax.scan(step, jnp.ones((C, 4), jnp.complex64), x)
+    return last.real, last.imag, y
+
+
+@_add((C,), (C,))
+def constant_real_decays_read_before_and_after(x, g):
+    """Zero, negative and growing decays; read before and after the step, times what differs from step to step, from last to first."""
+    decay = jnp.asarray([0.0, -0.5, 0.9, 1.01])[:, None]
+    into = jnp.cos(jnp.arange(4.0 * C)).reshape(4, C)
+
+    def step(h, row):
+        x, g = row
+        before = (h * into).sum(0)
+        h = decay * h + into * x * g
+        return h, (before * g, jnp.sum(h, 0), (h * into).sum())
+
+    return lax.scan(step, jnp.ones((4, C)), (x, g), reverse=True)
+
+
+@_add((C,))
+def constant_complex_decays_of_complex_inputs(x):
+    decay = jnp.exp(-0.1 + 1j * jnp.arange(3.0)).astype(jnp.complex64)
+
+    def step(h, row):
+        h = h * decay + jnp.broadcast_to(row[:, None], (C, 3))
+        return h, (h.sum(-1).real, h.sum(-1).imag)
+
+    inputs = lax.complex(x, jnp.where(x > 0, 0.5, -0.5))
+    return lax.scan(step, jnp.zeros((C, 3), jnp.complex64), inputs)[1]
+
+
+@_add((C,))
+def constant_decays_read_in_all_steps_too(x):
+    """Half of what is read takes the states themselves."""
+
+    def step(h, row):
+        h = 0.9 * h + jnp.linspace(-1, 1, 3) * row[:, None]
+        return h, (h @ jnp.ones(3), jnp.tanh(h))
+
+    return lax.scan(step, jnp.zeros((C, 3)), x)
+
+
 @_add((C,), to=LOOK_ALIKES)
 def a_decay_that_depends_on_the_state(x):
     return lax.scan(lambda h, row: (jax.nn.sigmoid(h) * h + row, h), _state(C), x)

@@ -142,6 +142,32 @@ def test_many_steps_in_segments_equal_jax(name):
         _agree(program, spelling.function, _arguments(spelling.shapes, length, 1, nasty=True))
 
 
+_CONVOLUTIONS = [name for name in SPELLINGS if name.startswith("constant_") and "all_steps" not in name]
+
+
+@pytest.mark.parametrize("name", _CONVOLUTIONS)
+def test_constant_decays_read_by_constants_are_products_of_matrices(name):
+    """The loop that is left is in the branch for special values alone; 200 steps are more than two chunks."""
+    spelling = SPELLINGS[name]
+    program = to_onnx(spelling.function, [(200, *shape) for shape in spelling.shapes])
+    assert "MatMul" in _operators(program)
+    assert "Scan" not in _operators(program)
+    _agree(program, spelling.function, _arguments(spelling.shapes, 200))
+    _agree(program, spelling.function, _arguments(spelling.shapes, 200, 1, nasty=True))
+
+
+def test_a_convolution_over_time_is_mapped_differentiated_and_long():
+    spelling = SPELLINGS["constant_complex_decays_read_by_constants"]
+
+    def gradient(x):
+        return jax.vmap(jax.grad(lambda x: sum(jnp.sin(y).sum() for y in spelling.function(x))))(x)
+
+    mapped = jax.vmap(spelling.function)
+    x = np.stack(_arguments([*spelling.shapes] * 2, 4096))
+    _agree(to_onnx(mapped, [("B", "T", C)]), mapped, [x])
+    _agree(to_onnx(gradient, [("B", 70, C)]), gradient, [x[:, :70]])
+
+
 def _of_many_channels(x, dt, b, h):
     """A step on many elements is an operation of its own, without a bound on what comes out."""
 

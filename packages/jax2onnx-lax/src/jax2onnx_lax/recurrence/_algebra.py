@@ -42,9 +42,26 @@ def _is_small(*operands: Value) -> bool:
 
 def _mul(eqn: Equation, operands: Sequence[Value]) -> list[Term] | None:
     x, y = operands
-    if (x.states and y.states) or (_is_small(x, y) and (len(x.shape) == len(y.shape)) and not _is_number(x, y)):
+    if x.states and y.states:
+        return None
+    if _is_broadcast_by_constant(x, y):
+        shape = eqn.outvars[0].aval.shape
+        return [_times(a, b) for a in _widened(x, shape) for b in _widened(y, shape)]
+    if _is_small(x, y) and (len(x.shape) == len(y.shape)) and not _is_number(x, y):
         return None
     return [_times(a, b) for a in x.terms for b in y.terms]
+
+
+def _is_broadcast_by_constant(x: Value, y: Value) -> bool:
+    """Whether a constant adds axes to a value that differs from step to step."""
+    same_rank = len(x.shape) == len(y.shape) and x.is_plain and y.is_plain
+    return same_rank and x.timed != y.timed and not all(map(_equal, x.shape, y.shape))
+
+
+def _widened(x: Value, shape: Sequence[Dim]) -> list[Term]:
+    """The terms of a value whose axes of size 1 are broadcast."""
+    places = [axis if _equal(x.shape[axis], dim) else None for axis, dim in enumerate(shape)]
+    return [_placed(term, places) for term in x.terms]
 
 
 def _is_number(*operands: Value) -> bool:

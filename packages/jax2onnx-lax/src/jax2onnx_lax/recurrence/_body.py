@@ -146,9 +146,16 @@ def _opaque(eqn: Equation, operands: Sequence[Value]) -> list[Value]:
     exponent = operands[0] if eqn.primitive.name == "exp" else None
     return [
         Value(v.aval.shape, v.aval.dtype, lambda i=i: arrays()[i], needs=needs, timed=timed, logarithm=exponent,  # type: ignore[misc]
-              nonnegative=_is_nonnegative(eqn, operands), operands=operands)
+              nonnegative=_is_nonnegative(eqn, operands), operands=operands, real=_real(eqn, operands))
         for i, v in enumerate(eqn.outvars)
     ]  # fmt: skip
+
+
+def _real(eqn: Equation, operands: Sequence[Value]) -> Value | None:
+    """The real value that an equation makes a complex one of."""
+    if eqn.primitive.name != "convert_element_type" or not np.issubdtype(eqn.params["new_dtype"], np.complexfloating):
+        return None
+    return operands[0] if np.issubdtype(operands[0].dtype, np.floating) else None
 
 
 def _is_nonnegative(eqn: Equation, operands: Sequence[Value]) -> bool:

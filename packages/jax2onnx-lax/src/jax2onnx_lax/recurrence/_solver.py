@@ -9,6 +9,7 @@ from jax2onnx_core import Context, Dim
 from jax2onnx_lax.recurrence._by_kernel import KernelSolution
 from jax2onnx_lax.recurrence._carries import Solution
 from jax2onnx_lax.recurrence._chunks import ChunkSolution
+from jax2onnx_lax.recurrence._convolution import Convolution, ConvolutionSolution
 from jax2onnx_lax.recurrence._elementwise import ElementwiseSolution
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._normal_form import NormalForm
@@ -23,7 +24,10 @@ _MOST_ELEMENTS, _MOST_OF_PRODUCTS = 1024, 4096
 #: Of fewer steps the loop is faster than blocks and chunks.
 FEWEST_STEPS = 32
 
-AnySolution = KernelSolution | ChunkSolution | ElementwiseSolution
+_DTYPES = (jnp.float32, jnp.float64, jnp.complex64, jnp.complex128)
+
+Whole = KernelSolution | ChunkSolution | ElementwiseSolution
+AnySolution = Whole | ConvolutionSolution
 
 
 class Solver:
@@ -53,7 +57,13 @@ class Solver:
         return solution
 
     def _chosen(self, form: NormalForm, init: jax.Array, length: Dim) -> AnySolution:
-        if init.dtype not in (jnp.float32, jnp.float64, jnp.complex64, jnp.complex128):
+        convolution = Convolution.of(form)
+        if convolution is None or init.dtype not in _DTYPES:
+            return self._whole(form, init, length)
+        return ConvolutionSolution(convolution, init, length, lambda: self._whole(form, init, length))
+
+    def _whole(self, form: NormalForm, init: jax.Array, length: Dim) -> Whole:
+        if init.dtype not in _DTYPES:
             raise UnsuitableError(f"its state is of {init.dtype}, in which each step rounds")
         size = size_of(form.shape)
         limit = _MOST_ELEMENTS if form.is_plain else _MOST_OF_PRODUCTS

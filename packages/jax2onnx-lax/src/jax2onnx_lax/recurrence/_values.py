@@ -109,15 +109,17 @@ class Value:
       needs: the states whose solution its array takes.
       logarithm: the value of which it is the exponential, if it is one.
       nonnegative: whether none of its elements is below zero.
+      real: the real value of which it is the complex one, if it is.
     """
 
     def __init__(
         self, shape: Sequence[Dim], dtype: Dtype, array: Callable[[], BatchedArray] | None = None, *, terms: Sequence[Term] = (),
         needs: frozenset[State] = frozenset(), timed: bool = True, logarithm: Value | None = None, nonnegative: bool = False,
-        operands: Sequence[Value] = (),
+        operands: Sequence[Value] = (), real: Value | None = None,
     ) -> None:  # fmt: skip
         self.shape, self.dtype, self.needs = tuple(shape), dtype, needs
         self.logarithm, self.nonnegative, self.timed = logarithm, nonnegative, timed
+        self.real = real
         self._array, self._terms, self._operands = array, tuple(terms), operands
         self._known: BatchedArray | None = None
 
@@ -203,11 +205,19 @@ def product(factors: Sequence[Factor], out: Sequence[Label], scale: float = 1.0,
         return BatchedArray(jnp.full((1,) * len(out), scale, dtype), False)
     timed = any(array.timed for array, _ in arrays)
     step: tuple[Label, ...] = (-1,)
-    operands = [(array.array, step * array.timed + labels) for array, labels in arrays]
-    present = {label for _, labels in arrays for label in labels}
+    operands = [_squeezed(array.array, step * array.timed + labels, {*step, *out}) for array, labels in arrays]
+    present = {label for _, labels in operands for label in labels}
     result = _einsum(operands, [*step * timed, *(label for label in out if label in present)])
     result = jnp.expand_dims(result, tuple(index + timed for index, label in enumerate(out) if label not in present))
     return BatchedArray(result if scale == 1.0 else result * np.asarray(scale, result.dtype), timed)
+
+
+def _squeezed(array: jax.Array, labels: tuple[Label, ...], out: set[Label]) -> tuple[jax.Array, tuple[Label, ...]]:
+    """An array without its axes of size 1 over which a sum would run."""
+    gone = [
+        i for i, label in enumerate(labels) if label not in out and is_static(array.shape[i]) and array.shape[i] == 1
+    ]
+    return jnp.squeeze(array, gone) if gone else array, tuple(x for i, x in enumerate(labels) if i not in gone)
 
 
 def _einsum(operands: Sequence[tuple[jax.Array, tuple[Label, ...]]], out: Sequence[Label]) -> jax.Array:

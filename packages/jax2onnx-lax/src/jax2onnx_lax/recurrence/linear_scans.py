@@ -13,6 +13,7 @@ from jax2onnx_core.jaxprs import is_static, open_jaxpr, struct
 from jax2onnx_core.lowering.physical import physical_type
 
 from jax2onnx_lax._compat import inconclusive_dimension_error
+from jax2onnx_lax.recurrence._convolution import FEWEST_OF_SYMBOLIC_CONVOLUTIONS, ConvolutionSolution
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._in_order import in_order
 from jax2onnx_lax.recurrence._solver import FEWEST_STEPS, AnySolution, Solver
@@ -146,6 +147,8 @@ class _Steps:
     @property
     def least(self) -> int:
         """The number of steps below which the loop is faster."""
+        if not is_static(self._body.length) and any(isinstance(x, ConvolutionSolution) for x in self.solved):
+            return FEWEST_OF_SYMBOLIC_CONVOLUTIONS
         return 0 if all(solution.segment is None for solution in self.solved) else FEWEST_STEPS
 
     @property
