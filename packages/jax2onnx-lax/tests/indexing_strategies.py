@@ -12,24 +12,39 @@ import numpy as np
 from hypothesis import strategies as st
 from jax2onnx_core import to_onnx
 
-__all__ = ["MODES", "Windows", "assert_equals_jax", "filled", "index_arrays", "of_each", "windows"]
+__all__ = [
+    "MODES",
+    "Windows",
+    "assert_each_equals_jax",
+    "assert_equals_jax",
+    "filled",
+    "index_arrays",
+    "of_each",
+    "windows",
+]
 
 MODES = [jax.lax.GatherScatterMode.CLIP, jax.lax.GatherScatterMode.FILL_OR_DROP]
 
 
 def assert_equals_jax(fn: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Export, run in ONNX Runtime, compare every bit but those of rounding; returns the program."""
-    program = to_onnx(fn, list(args), **options)
-    results = jax.tree.leaves(program(*args))
-    expected = jax.tree.leaves(jax.jit(fn)(*map(jnp.asarray, args)))
-    assert len(results) == len(expected)
-    for got, want in zip(results, map(np.asarray, expected), strict=True):
-        assert got.dtype == want.dtype
-        assert got.shape == want.shape
-        if want.dtype.kind == "f":
-            np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
-        else:
-            np.testing.assert_array_equal(got, want)
+    return assert_each_equals_jax(fn, [args], **options)
+
+
+def assert_each_equals_jax(fn: Callable[..., Any], calls: Sequence[Sequence[Any]], **options: Any) -> Any:
+    """The same for several calls with arguments of the same types and shapes: exported and compiled by JAX once."""
+    program, compiled = to_onnx(fn, list(calls[0]), **options), jax.jit(fn)
+    for args in calls:
+        results = jax.tree.leaves(program(*args))
+        expected = jax.tree.leaves(compiled(*map(jnp.asarray, args)))
+        assert len(results) == len(expected)
+        for got, want in zip(results, map(np.asarray, expected), strict=True):
+            assert got.dtype == want.dtype
+            assert got.shape == want.shape
+            if want.dtype.kind == "f":
+                np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
+            else:
+                np.testing.assert_array_equal(got, want)
     return program
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
-from indexing_strategies import MODES, assert_equals_jax, filled, index_arrays, windows
+from indexing_strategies import MODES, assert_each_equals_jax, assert_equals_jax, filled, index_arrays, windows
 from jax import lax
 from jax.scipy.ndimage import map_coordinates
 from jax2onnx_core import to_onnx
@@ -92,9 +92,9 @@ def test_the_extremes_of_every_dtype_as_an_index(mode, indices):
         x = filled((5,), np.float64)
         assert_equals_jax(lambda x, i: x.at[i].get(mode=mode), x, indices)
         assert_equals_jax(lambda x, i: (x[:, None] * x).at[i, i].get(mode=mode), x, indices)
-        for i in indices:
-            assert_equals_jax(lambda x, i: x.at[i].get(mode=mode), x, i)
-            assert_equals_jax(lambda x, i: lax.dynamic_slice(x, (i,), (2,)), x, i)
+        calls = [(x, i) for i in indices]
+        assert_each_equals_jax(lambda x, i: x.at[i].get(mode=mode), calls)
+        assert_each_equals_jax(lambda x, i: lax.dynamic_slice(x, (i,), (2,)), calls)
 
 
 @pytest.mark.parametrize(
