@@ -34,7 +34,7 @@ def _expressions() -> st.SearchStrategy[Dim]:
 
 
 @given(_expressions(), st.integers(1, 60), st.integers(1, 60))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_normal_form_has_the_same_values(dim, height, width):
     form = normal_form(dim)
     values = [d if is_static(d) else _compat.substitute(d, {"H": height, "W": width}) for d in (dim, form)]

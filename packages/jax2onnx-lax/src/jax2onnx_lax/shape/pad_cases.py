@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax2onnx_core import Case
+from jax2onnx_core import Case, expect_graph
 
 from jax2onnx_lax._case_helpers import at_most
 
@@ -38,7 +38,7 @@ cases = [
     Case("pad_reflect", lambda x: jnp.pad(x, ((0, 0), (2, 4)), mode="reflect"), [("B", 5)], expect="Pad:Bx11"),
     Case("pad_reflect_beyond_the_axis", lambda x: jnp.pad(x, ((5, 3), (0, 0)), mode="reflect"), [(4, 3)], expect=at_most(10)),
     Case("pad_symmetric", lambda x: jnp.pad(x, (5, 2), mode="symmetric"), [(5,)],
-         expect="Slice -> Concat:12", counts={"Slice": 2}),
+         expect=expect_graph("Slice -> Concat:12", counts={"Slice": 2})),
     Case("pad_symmetric_one_side", lambda x: jnp.pad(x, ((0, 0), (0, 3)), mode="symmetric"), [("B", "N")],
          options={"constraints": ("N >= 4",)}, expect="Slice -> Concat"),
     Case("pad_grad", jax.grad(lambda x: (lax.pad(x, jnp.ones((), x.dtype), [(1, -1, 1)]) ** 2).sum()), [(4,)],
