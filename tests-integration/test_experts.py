@@ -210,4 +210,4 @@ def test_other_forms_equal_jax(function, assume):
 def test_ragged_products_read_the_weights_of_constants_one_by_one():
     assert runs_of_tokens(to_onnx(by_sorting, [("T", WIDTH)])) == 0  # one run more, for tokens of no expert
     splits = [node for node in to_onnx(by_sorting, [("T", WIDTH)]).model.graph if node.op_type == "Split"]
-    assert {len(node.outputs) for node in splits} == {EXPERTS + 1}
+    assert {len(node.outputs) for node in splits} == {EXPERTS + 1, 2}  # runs of rows, and the columns of gate and up
