@@ -97,7 +97,7 @@ def test_a_target_with_primitives_only(variant: Variant) -> None:
     assert not {op_type for op_type in used if not is_primitive(op_type)}
     sizes = choose_sizes(program.inputs.space(program.traced.out_avals))[-1]
     values = variant.found.case.values
-    args, kwargs = arguments(program, built.inputs, sizes, "finite" if values == "special" else values, seed=0)
+    args, kwargs = arguments(program.inputs, built.inputs, sizes, "finite" if values == "special" else values, seed=0)
     want = [physical_array(leaf) for leaf in jax.tree.leaves(built.fn(*args, **kwargs))]
     feeds = program.feeds(*args, **kwargs)
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):

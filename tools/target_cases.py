@@ -82,7 +82,9 @@ def _run(program: OnnxProgram, built: Built, load: Load) -> None:
     session = _session(program, load)
     reference = Reference(built.fn)
     for run, sizes in enumerate(choose_sizes(program.inputs.space(program.traced.out_avals))):
-        args, kwargs = arguments(program, built.inputs, sizes, case.values, zlib.crc32(variant.id.encode()) + run)
+        args, kwargs = arguments(
+            program.inputs, built.inputs, sizes, case.values, zlib.crc32(variant.id.encode()) + run
+        )
         want = reference(args, kwargs)
         check_values(program, want, variant, sizes, session(program.feeds(*args, **kwargs)))
 

@@ -45,7 +45,7 @@ def _check(variant: Variant) -> None:
         raise CheckFailedError(f"A rule that declined left {again - plain}, and took away {plain - again}.")
     program, case = export(DecliningRules(instead=True)), variant.found.case
     sizes = choose_sizes(program.inputs.space(program.traced.out_avals))[0]
-    args, kwargs = arguments(program, built.inputs, sizes, case.values, zlib.crc32(variant.id.encode()))
+    args, kwargs = arguments(program.inputs, built.inputs, sizes, case.values, zlib.crc32(variant.id.encode()))
     with explain_failures(variant.target, program, variant.found.id):
         got = run_program(program, args, kwargs, variant.target)
         check_values(program, Reference(built.fn)(args, kwargs), variant, sizes, got)

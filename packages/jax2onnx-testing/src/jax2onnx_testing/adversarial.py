@@ -135,14 +135,14 @@ def _limitation(program: OnnxProgram, found: CollectedCase, message: str) -> Lim
 
 def _exported(test: AdversarialCase, built: Built) -> tuple[Function, OnnxProgram, Sequence[PyTree]]:
     """The results of JAX, the exported form, and its inputs as they were given."""
-    program = _export(test, built.export, built.fn, built)
-    if test.form == "subclass":
-        program = _of_subclass(test, built, program)
     if test.form not in TRANSFORMS:
+        program = _export(test, built.export, built.fn, built)
+        if test.form == "subclass":
+            program = _of_subclass(test, built, program)
         return program.reference.with_weights({}), program, built.inputs
     if built.options.get("kwargs"):
         raise NotApplicableError("The case has keyword inputs.")
-    given = [jax.tree.map(jnp.asarray, arg) for arg in arguments(program, built.inputs, {}, "finite", 0)[0]]
+    given = [jax.tree.map(jax.device_put, arg) for arg in arguments(built.parsed(), built.inputs, {}, "finite", 0)[0]]
     function, args = TRANSFORMS[test.form](lambda *operands: built.fn(*operands), given)
     specs = [jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), arg) for arg in args]
     options = {k: v for k, v in built.options.items() if k in ("opset", "target", "plugins", "x64")}
@@ -204,7 +204,7 @@ def _check_numbers(test: AdversarialCase, function: Function, program: OnnxProgr
     reference = Reference(function)
     seed = zlib.crc32(test.id.encode())
     for sizes in choose_sizes(program.inputs.space(program.traced.out_avals)):
-        drawn = arguments(program, specs, sizes, "finite", seed)
+        drawn = arguments(program.inputs, specs, sizes, "finite", seed)
         names = NUMBERS.keys() - _ROUNDED.get(test.form, ())
         calls = {name: _mixed(drawn, specs, NUMBERS[name], seed) for name in sorted(names)}
         try:
@@ -235,7 +235,7 @@ def _mixed(
         array = np.array(leaf)
         places = random.permutation(array.size)[: max(1, array.size // 4)]
         array.reshape(-1)[places] = np.resize(np.array(numbers), len(places)).astype(array.dtype)
-        return jnp.asarray(array)
+        return jax.device_put(array)
 
     given = (np.ndarray, jax.Array, np.generic)
     args, kwargs = call

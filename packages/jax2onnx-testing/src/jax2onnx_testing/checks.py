@@ -100,7 +100,7 @@ def _check_runs(program: OnnxProgram, built: Built) -> list[CaseRun]:
     sizes = choose_sizes(program.inputs.space(program.traced.out_avals))
     runs: list[CaseRun] = []
     with jax.enable_x64(variant.x64):
-        calls = [arguments(program, built.inputs, one, case.values, seed + run) for run, one in enumerate(sizes)]
+        calls = [arguments(program.inputs, built.inputs, one, case.values, seed + run) for run, one in enumerate(sizes)]
         for one, (args, kwargs), want in zip(sizes, calls, Reference(built.fn).of_calls(calls), strict=True):
             got = run_program(program, args, kwargs, variant.target)
             check_values(program, want, variant, one, got)

@@ -258,7 +258,7 @@ def _calling(test: CompositeCase) -> _Call:
         with explain_refusals(test.target):
             program = built.export()
         sizes = choose_sizes(program.inputs.space(program.traced.out_avals))[0]
-        args, kwargs = arguments(program, built.inputs, sizes, found.case.values, zlib.crc32(test.id.encode()))
+        args, kwargs = arguments(program.inputs, built.inputs, sizes, found.case.values, zlib.crc32(test.id.encode()))
         call = _Call(built, program, sizes, args, kwargs)
         if _is_called(test.spec, call):
             return call

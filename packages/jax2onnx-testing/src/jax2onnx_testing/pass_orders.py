@@ -101,7 +101,7 @@ def differences(before: ModelBeforePasses, seeds: Iterable[int]) -> list[str]:
     program = before.program
     sizes = choose_sizes(program.inputs.space(program.traced.out_avals))[0]
     with jax.enable_x64(before.x64):
-        args, kwargs = arguments(program, before.inputs, sizes, "unit", 0)
+        args, kwargs = arguments(program.inputs, before.inputs, sizes, "unit", 0)
         feeds = program.feeds(*args, **kwargs)
     usual, found = program.loaded(feeds), list[str]()
     orders: dict[str, ir.Model] = {}

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
-from jax2onnx_core import OnnxProgram
+from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.program.verification import as_traced
 from jax2onnx_core.symbols.symbols import evaluate_dim
@@ -33,12 +33,12 @@ Distribution = Literal["special", "rare", "wide", "finite", "positive", "unit"]
 
 
 def arguments(
-    program: OnnxProgram, specs: Sequence[PyTree], sizes: Mapping[str, int], values: Distribution, seed: int
+    inputs: Inputs, specs: Sequence[PyTree], sizes: Mapping[str, int], values: Distribution, seed: int
 ) -> tuple[tuple[PyTree, ...], dict[str, PyTree]]:
-    """The arguments of a call of a program, random but for inputs that were given as arrays.
+    """The arguments of a call of a function, random but for inputs that were given as arrays.
 
     Args:
-      program: the program.
+      inputs: the inputs of the function: those of an exported program, or `Built.parsed()`.
       specs: the inputs as they were given to `to_onnx`; arrays among them keep their values.
       sizes: the sizes of the symbols.
       values: the distribution of the random numbers.
@@ -48,19 +48,19 @@ def arguments(
       `(args, kwargs)`.
     """
     random = np.random.default_rng(seed)
-    traced = program.inputs.symbols.traced_values(sizes)
+    traced = inputs.symbols.traced_values(sizes)
     leaves = [
         random_array(random, aval.dtype, tuple(evaluate_dim(d, traced) for d in aval.shape), values)
-        for aval in program.inputs.avals
+        for aval in inputs.avals
     ]
-    args, kwargs = jax.tree_util.tree_unflatten(program.inputs.tree, as_traced(leaves, program.inputs.avals))
+    args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, as_traced(leaves, inputs.avals))
     return tuple(_given(spec, arg) for spec, arg in zip(specs, args, strict=True)), kwargs
 
 
 def _given(spec: PyTree, argument: PyTree) -> PyTree:
     """The argument, with its random arrays replaced where the specification has an array."""
     if isinstance(spec, (np.ndarray, jax.Array, np.generic)):
-        return jnp.asarray(spec)
+        return jax.device_put(spec)  # `asarray` compiles a program for each shape
     if isinstance(spec, dict) and isinstance(argument, dict):
         return {key: _given(spec[key], value) for key, value in argument.items()}
     if type(spec) in (list, tuple) and type(argument) is type(spec) and len(spec) == len(argument):

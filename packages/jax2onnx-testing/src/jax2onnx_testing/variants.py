@@ -100,6 +100,10 @@ class Built:
         with _without_warnings():
             return to_onnx(self.fn, self.inputs, **self.options)
 
+    def parsed(self) -> Inputs:
+        """The inputs as an export reads them, without the export; JAX's 64-bit types are to be enabled as it enables them."""
+        return _parsed(self.fn, self.inputs, self.options)
+
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
@@ -205,8 +209,7 @@ def _fixed(
     fn: Function, inputs: Sequence[PyTree], options: Mapping[str, Any], size: int | None
 ) -> tuple[list[PyTree], dict[str, Any]]:
     """The inputs with a number for each symbol, `size` if there is one, and the options without those about symbols."""
-    with _without_warnings():
-        parsed = parse_inputs(fn, list(inputs), options.get("kwargs", {}), options.get("constraints", ()))
+    parsed = _parsed(fn, inputs, options)
     given = options.get("specialize") or {}
     sizes = _sizes(parsed, given) if size is None else {**dict.fromkeys(parsed.space().names, size), **given}
     traced = parsed.symbols.traced_values(sizes)
@@ -219,6 +222,11 @@ def _fixed(
     if kwargs:
         fixed["kwargs"] = kwargs
     return [a if isinstance(a, (np.ndarray, jax.Array)) else b for a, b in zip(inputs, args, strict=True)], fixed
+
+
+def _parsed(fn: Function, inputs: Sequence[PyTree], options: Mapping[str, Any]) -> Inputs:
+    with _without_warnings():
+        return parse_inputs(fn, list(inputs), options.get("kwargs", {}), options.get("constraints", ()))
 
 
 def _sizes(parsed: Inputs, given: Mapping[str, int]) -> dict[str, int]:

@@ -101,7 +101,8 @@ def _by_jax(eqn: Equation, arrays: Sequence[Array]) -> list[Array] | None:
     if not _is_first_order(eqn):
         return None
     with jax.ensure_compile_time_eval():
-        results = _compat.bind_primitive(eqn.primitive, eqn.params, *map(jnp.asarray, arrays))
+        # `jnp.asarray` would compile a program for each shape.
+        results = _compat.bind_primitive(eqn.primitive, eqn.params, *map(jax.device_put, arrays))
         return [physical_array(r) for r in results]
 
 
