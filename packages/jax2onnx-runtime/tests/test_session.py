@@ -293,5 +293,6 @@ def test_generate_takes_the_options_of_stream_and_hands_all_of_them_on(monkeypat
         return Stream
 
     monkeypatch.setattr(ModelSession, "stream", stream)
-    assert ModelSession.generate(object.__new__(ModelSession), prompt, **options) == "written"
+    generate: Callable[..., object] = ModelSession.generate
+    assert generate(object.__new__(ModelSession), prompt, **options) == "written"
     assert handed == {**options, "prompt": prompt}
