@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import ml_dtypes
@@ -188,7 +189,7 @@ def test_inputs_and_states_of_other_sizes():
     loaded = summing(3)
     for size in (3, 3, 3, 2, 5, 5, 5, 0, 3):
         if loaded.shape("keys") != (size,):
-            loaded.change("keys", lambda array, size=size: np.resize(array, size))
+            loaded.change("keys", functools.partial(np.resize, new_shape=size))
         before, x = loaded.read("keys"), np.arange(size, dtype=np.float32)
         np.testing.assert_array_equal(loaded.run({"x": x})[0], before - x)
         np.testing.assert_array_equal(loaded.read("keys"), before + x)
