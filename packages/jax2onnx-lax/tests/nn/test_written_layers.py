@@ -16,12 +16,12 @@ _SIZES = {"B": 2, "T": 5, "S": 4}
 
 def _array(dims: tuple[str | int, ...], dtype: str, rng: np.random.Generator) -> np.ndarray[Any, Any]:
     """Random numbers; a mask has rows that hide all keys, and rows that hide none, unless rows have to see one."""
-    shape = tuple(_SIZES.get(dim, dim) if isinstance(dim, str) else dim for dim in dims)
+    shape = tuple(dim if isinstance(dim, int) else _SIZES[dim] for dim in dims)
     if dtype == "bool":
         mask: np.ndarray[Any, Any] = rng.random(shape) < 0.5
         mask[..., 0, :], mask[..., 1, :] = False, True
         return mask
-    return rng.integers(0, 2, shape, np.int32) if dtype == "int32" else np.asarray(rng.normal(size=shape), dtype)
+    return np.asarray(rng.integers(0, 2, shape) if dtype == "int32" else rng.normal(size=shape), dtype)
 
 
 @pytest.mark.parametrize("layer", LAYERS, ids=[layer.name for layer in LAYERS])

@@ -160,7 +160,7 @@ def test_a_convolution_over_time_is_mapped_differentiated_and_long():
     spelling = SPELLINGS["constant_complex_decays_read_by_constants"]
 
     def gradient(x):
-        return jax.vmap(jax.grad(lambda x: sum(jnp.sin(y).sum() for y in spelling.function(x))))(x)
+        return jax.vmap(jax.grad(lambda x: sum(jnp.sin(y).sum() for y in jax.tree.leaves(spelling.function(x)))))(x)
 
     mapped = jax.vmap(spelling.function)
     x = np.stack(_arguments([*spelling.shapes] * 2, 4096))
