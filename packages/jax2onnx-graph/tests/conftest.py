@@ -86,14 +86,15 @@ def rewrite() -> Rewrite:
 def fused() -> Rewrite:
     """`fused(pass_, body, x, y, opset=…)`: the operators of the rewritten model in order, constants aside.
 
-    `x` and `y` declare the model's inputs and outputs. It is checked as in `rewrite`, to `tolerance`.
+    `x` and `y` declare the model's inputs and outputs, `values` initializers and the types of values that ONNX does not infer. It is
+    checked as in `rewrite`, to `tolerance`.
     """
 
     def run(
         pass_: ir.passes.InPlacePass, body: str, x: str = "float[B,5,8] x", y: str = "float[B,5,8] y", *,
-        opset: int = 23, tolerance: float = 2e-5,
+        values: str = "", opset: int = 23, tolerance: float = 2e-5,
     ) -> list[str]:  # fmt: skip
-        model = _rewritten(pass_, _main(body, x, y, opset), infer=True, tolerance=tolerance)
+        model = _rewritten(pass_, _main(body, x, y, opset, values), infer=True, tolerance=tolerance)
         return [node.op_type for node in model.graph if node.op_type != "Constant"]
 
     return run
@@ -118,9 +119,10 @@ def declined() -> Rewrite:
     return run
 
 
-def _main(body: str, x: str, y: str, opset: int) -> str:
-    """A model with these nodes, inputs and outputs as text."""
-    return f'<ir_version: 10, opset_import: ["" : {opset}]> main ({x}) => ({y}) {{ {body} }}'
+def _main(body: str, x: str, y: str, opset: int, values: str = "") -> str:
+    """A model with these nodes, inputs, outputs and further values as text."""
+    declared = f"<{values}>" if values else ""
+    return f'<ir_version: 10, opset_import: ["" : {opset}]> main ({x}) => ({y}) {declared} {{ {body} }}'
 
 
 def _parsed(text: str, *, infer: bool) -> ir.Model:
