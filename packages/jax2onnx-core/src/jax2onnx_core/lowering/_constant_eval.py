@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
