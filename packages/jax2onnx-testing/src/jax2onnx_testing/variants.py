@@ -102,7 +102,9 @@ class Built:
 
     def parsed(self) -> Inputs:
         """The inputs as an export reads them, without the export; JAX's 64-bit types are to be enabled as it enables them."""
-        return _parsed(self.fn, self.inputs, self.options)
+        with _without_warnings():
+            kwargs, constraints = self.options.get("kwargs", {}), self.options.get("constraints", ())
+            return parse_inputs(self.fn, list(self.inputs), kwargs, constraints)
 
 
 @contextlib.contextmanager
@@ -193,9 +195,8 @@ def build(variant: Variant) -> Built:
             options["target"] = variant.target
         if "kwargs" in options:
             options["kwargs"] = {k: _in_precision(v, variant.precision) for k, v in options["kwargs"].items()}
-        if not variant.symbolic and is_symbolic(case):
-            inputs, options = _fixed(fn, inputs, options, variant.size)
-    return Built(variant, fn, inputs, options)
+        built = Built(variant, fn, inputs, options)
+        return built if variant.symbolic or not is_symbolic(case) else _fixed(built)
 
 
 def _in_precision(spec: PyTree, precision: Precision) -> PyTree:
@@ -205,12 +206,10 @@ def _in_precision(spec: PyTree, precision: Precision) -> PyTree:
     return spec
 
 
-def _fixed(
-    fn: Function, inputs: Sequence[PyTree], options: Mapping[str, Any], size: int | None
-) -> tuple[list[PyTree], dict[str, Any]]:
-    """The inputs with a number for each symbol, `size` if there is one, and the options without those about symbols."""
-    parsed = _parsed(fn, inputs, options)
-    given = options.get("specialize") or {}
+def _fixed(built: Built) -> Built:
+    """The variant with a number for each symbol, its `size` if there is one, and without the options about symbols."""
+    parsed, size = built.parsed(), built.variant.size
+    given = built.options.get("specialize") or {}
     sizes = _sizes(parsed, given) if size is None else {**dict.fromkeys(parsed.space().names, size), **given}
     traced = parsed.symbols.traced_values(sizes)
     leaves = [
@@ -218,15 +217,11 @@ def _fixed(
         for aval in parsed.avals
     ]
     args, kwargs = jax.tree_util.tree_unflatten(parsed.tree, leaves)
-    fixed = {k: v for k, v in options.items() if k not in ("constraints", "specialize", "kwargs")}
+    fixed = {k: v for k, v in built.options.items() if k not in ("constraints", "specialize", "kwargs")}
     if kwargs:
         fixed["kwargs"] = kwargs
-    return [a if isinstance(a, (np.ndarray, jax.Array)) else b for a, b in zip(inputs, args, strict=True)], fixed
-
-
-def _parsed(fn: Function, inputs: Sequence[PyTree], options: Mapping[str, Any]) -> Inputs:
-    with _without_warnings():
-        return parse_inputs(fn, list(inputs), options.get("kwargs", {}), options.get("constraints", ()))
+    inputs = [a if isinstance(a, (np.ndarray, jax.Array)) else b for a, b in zip(built.inputs, args, strict=True)]
+    return dataclasses.replace(built, inputs=inputs, options=fixed)
 
 
 def _sizes(parsed: Inputs, given: Mapping[str, int]) -> dict[str, int]:
