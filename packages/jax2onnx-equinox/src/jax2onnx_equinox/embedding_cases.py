@@ -46,19 +46,16 @@ cases = [
         "rotary_embedding",
         construct(_rotary, maps=1, **_TYPE),
         [("B", 6, 8)],
-        expect=expect_graph(
-            "Slice:Bx6x4 -> Neg -> Concat -> Mul -> Add", "Slice:Bx6x4 -> Concat", "Mul -> Add", match="exact"
-        ),
+        expect=["Shape -> Concat -> Expand -> RotaryEmbedding:Bx6x8", "Expand -> RotaryEmbedding"],
     ),
     Case(
         "rotary_embedding_of_any_length",
         construct(_rotary, maps=1, **_TYPE),
         [("B", "T", 8)],
         expect=expect_graph(
-            "Range:T -> Cast -> Add -> Unsqueeze -> Mul:Tx4 -> Cos -> Tile:Tx8 -> Mul -> Add",
-            "Sin -> Tile:Tx8 -> Mul -> Add",
-            "Slice:BxTx4 -> Neg -> Concat -> Mul",
-            counts={"Shape": 1, "Range": 1, "Cast": 1},
+            "Range:T -> Cast -> Add -> Unsqueeze -> Mul:Tx4 -> Cos -> Unsqueeze -> Expand:BxTx4 -> RotaryEmbedding:BxTx8",
+            "Sin -> Unsqueeze -> Expand:BxTx4 -> RotaryEmbedding",
+            counts={"Range": 1, "Cast": 1, "RotaryEmbedding": 1},
         ),
     ),
 ]

@@ -106,6 +106,7 @@ class OnnxRuntime(Target):
         from jax2onnx_graph.legalise.empty_operands import EmptyOperandsPass
         from jax2onnx_graph.legalise.hidden_rows import HiddenRowsPass
         from jax2onnx_graph.legalise.recurrent_nan import RecurrentNanPass
+        from jax2onnx_graph.passes.structural.fold_flags import FoldFlags
 
         from jax2onnx_onnxruntime._attention_forms import AttentionFormsPass
         from jax2onnx_onnxruntime._fusions import TransposedProductsPass
@@ -117,7 +118,7 @@ class OnnxRuntime(Target):
 
         repairs = [RepairsPass] if self._version else []
         legalise = partial(LegalisePass, version=self._version)
-        attention = (AttentionFormsPass, PartlyFilledPass)
+        attention = (AttentionFormsPass, PartlyFilledPass, FoldFlags)
         return (
             *repairs,
             RecurrentNanPass,

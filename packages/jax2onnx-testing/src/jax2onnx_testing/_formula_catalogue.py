@@ -749,6 +749,22 @@ MIXTURES = [
         excuses={"overflow of products": 1e15},
     ),
     Formula(
+        "sum of selected experts with gates",
+        {"x": "T 128"},
+        f"""
+        chosen = lax.top_k(x @ {_weights(128, 8)}, 2)[1]
+        gate, up, down = {_weights(8, 128, 256)}, {_weights(8, 128, 256)} + 1, {_weights(8, 256, 128)}
+        result = x * 0
+        for e in range(8):
+            made = ({{activation:nn.silu|nn.sigmoid|jnp.exp}}(x @ gate[e]{{bias:|+ e|+ up[e][0]}}) {{product:*|+|-}} (x @ up[{{which:e|0|-e}}])) @ down[e]
+            result = result + jnp.where((chosen == e).any(-1)[:, None], made, 0)
+        return result
+        """,
+        passes=["SelectExpertTerms", "JoinRuns"],
+        dtypes=("float32",),
+        excuses={"overflow of products": 1e15},
+    ),
+    Formula(
         "experts of a switch under vmap",
         {"x": "T 128", "i": "int32 T"},
         f"""

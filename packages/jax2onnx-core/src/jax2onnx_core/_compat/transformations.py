@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 from jax._src.interpreters import ad as _ad
@@ -25,11 +24,13 @@ def register_composite_rules(primitive: Primitive, batch: Callable[..., list[jax
     def inline(*operands: jax.Array, jaxpr: Jaxpr, count: int, **_: object) -> list[jax.Array]:
         return eval_jaxpr(jaxpr, *operands[count:])
 
-    def jvp(primals: Sequence[jax.Array], tangents: Sequence[jax.Array], **params: Any) -> PyTree:
+    def jvp(
+        primals: Sequence[jax.Array], tangents: Sequence[jax.Array], *, jaxpr: Jaxpr, count: int, **_: object
+    ) -> PyTree:  # fmt: skip
         moved = {i: t for i, t in enumerate(tangents) if not isinstance(t, _ad.Zero)}
 
         def of_moved(values: dict[int, jax.Array]) -> PyTree:
-            return inline(*(values.get(i, x) for i, x in enumerate(primals)), **params)
+            return inline(*(values.get(i, x) for i, x in enumerate(primals)), jaxpr=jaxpr, count=count)
 
         return jax.jvp(of_moved, ({i: primals[i] for i in moved},), (moved,))
 
@@ -40,7 +41,7 @@ def register_composite_rules(primitive: Primitive, batch: Callable[..., list[jax
         return [None] * count + _ad.backward_pass(inner, False, consts, operands[count:], cotangents)
 
     def batcher(
-        axis_data: _batching.AxisData, operands: Sequence[jax.Array], axes: Sequence[int | None], **params: Any
+        axis_data: _batching.AxisData, operands: Sequence[jax.Array], axes: Sequence[int | None], **params: object
     ) -> PyTree:
         if all(axis is None for axis in axes):  # vmap is around it, but does not concern it
             outs = primitive.bind(*operands, **params)

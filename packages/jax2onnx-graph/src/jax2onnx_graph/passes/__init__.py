@@ -92,7 +92,8 @@ def default_passes() -> list[PassFactory]:
 
     Formulas are read once equal subexpressions are one, attention among them, whatever is transposed on the way; rotations,
     cells in loops, and the factors behind convolutions once transposes have settled. What loops compute again in each iteration
-    goes in front of them last, since formulas are read within one graph; it may be there already.
+    goes in front of them last, since formulas are read within one graph; it may be there already. Booleans that become numbers are read
+    before attention, for its masks, and after it, which asks which queries see a key.
     """
     return [
         RemoveDeadNodes,
@@ -124,6 +125,7 @@ def default_passes() -> list[PassFactory]:
         FuseRotaryEmbedding,
         AttentionLayout,
         HeadsAsRows,
+        FoldFlags,
         FuseRecurrent,
         FoldReversals,
         JoinDirections,

@@ -193,8 +193,9 @@ def sign(ctx: Context, x: Value) -> Value:
 
 @rules.decompose("sign")
 def sign_by_comparison(x: Array) -> Array:
-    """-1, 0 or 1, for integers of which the target has no exact Sign."""
-    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+    """-1, 0 or 1, for numbers of which the target has no exact Sign; zeros of floats keep their signs, and NaN stays."""
+    sign = (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+    return jnp.where((x > 0) | (x < 0), sign, x) if jnp.issubdtype(x.dtype, jnp.floating) else sign
 
 
 @rules.lower("round")

@@ -73,7 +73,7 @@ def _pad_operand(ctx: Context, value: Value) -> Value | None:
     return None if is_zero else value
 
 
-@composites.call("jax.numpy:pad", name="jax.numpy.pad")
+@composites.call("jax.numpy:pad", name="jax.numpy.pad", keep_under_vmap=True)
 def pad_by_elements(array: jax.Array, pad_width: object, mode: object = "constant", **options: object) -> Call | None:
     if mode not in _MODES or options not in ({}, {"reflect_type": "even"}) or not array.ndim:
         return None
@@ -96,8 +96,9 @@ def _static_widths(pad_width: object, rank: int) -> tuple[tuple[int, int], ...] 
 
 @rules.lower("jax.numpy.pad")
 def lower_pad_by_elements(ctx: Context, x: Value, *, widths: Sequence[tuple[int, int]], mode: str) -> Value:
-    """`x`, padded by its own elements: by Pad, or by reversed slices for "symmetric", which Pad has not."""
+    """`x`, padded by its own elements along its last axes: by Pad, or by reversed slices for "symmetric", which Pad has not."""
     dims = ctx.known_dims(x)
+    widths = [(0, 0)] * (len(dims) - len(widths)) + list(widths)
     offset = {"edge": None, "reflect": 1, "symmetric": 0}[mode]
     for size, width in zip(dims, widths, strict=True):
         if not ctx.is_positive(size):

@@ -72,8 +72,10 @@ def route(
         own_gates = at.op.GatherElements(gates, ids, axis=1, dims=rows)
         return Routing(own_gates, *_place_pairs(at, flat, experts, places, count))
     runs = sorted_groups(at, flat, experts)
-    each = at.constant(sparsity.bound, like=flat) if is_fixed else at.op.Squeeze(chosen, at.ints([0]))
-    owners = at.op.Div(runs.order, each)
+    owners = runs.order
+    if not is_fixed or sparsity.bound != 1:
+        each = at.constant(sparsity.bound, like=flat) if is_fixed else at.op.Squeeze(chosen, at.ints([0]))
+        owners = at.op.Div(owners, each)
     pairs = PairIndices(owners, runs.numbers, runs.lengths, count)
     return Routing(at.op.GatherElements(gates, ids, axis=1, dims=rows), pairs, runs.places)
 
