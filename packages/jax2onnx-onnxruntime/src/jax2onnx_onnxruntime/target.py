@@ -102,7 +102,7 @@ class OnnxRuntime(Target):
         return THRESHOLDS[threshold]
 
     def passes(self) -> Sequence[PassFactory]:
-        """Passes in their order: repairs of what kernels lose, forms of attention, guards of empty operands, legalisation, then those that keep the runtime's own optimiser from mistakes."""
+        """Passes in their order: repairs of what kernels lose, forms of attention with their masks, guards of empty operands, legalisation, then those that keep the runtime's own optimiser from mistakes."""
         from jax2onnx_graph.legalise.empty_operands import EmptyOperandsPass
         from jax2onnx_graph.legalise.hidden_rows import HiddenRowsPass
         from jax2onnx_graph.legalise.recurrent_nan import RecurrentNanPass
