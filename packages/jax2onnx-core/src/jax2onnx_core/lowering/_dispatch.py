@@ -53,12 +53,7 @@ class Dispatcher:
         if results is None and split and operation.body is None:
             results = self._by_components(ctx, operation, arguments)
         if results is None and operation.name in self._registry.decompositions:
-            fn = self._registry.decompositions[operation.name].fn
-            # One that comes to the same operation again has found no way, as no rule lowers it.
-            if _trace_key(fn, operation) in self._decomposing:
-                return None
-            self._log.lowered(operation.name, "decomposition")
-            return self._decompose(ctx, fn, operation, arguments)
+            return self._decompose(ctx, self._registry.decompositions[operation.name].fn, operation, arguments)
         if results is None and operation.body is not None:
             self._log.lowered(operation.name, "original call")
             jaxpr, operands = operation.body
@@ -90,22 +85,26 @@ class Dispatcher:
 
     # -- decompositions ----------------------------------------------------------------------------
 
-    def _decompose(self, ctx: Context, fn: Function, operation: Operation, operands: Sequence[Value]) -> list[Value]:
+    def _decompose(
+        self, ctx: Context, fn: Function, operation: Operation, operands: Sequence[Value]
+    ) -> list[Value] | None:
+        """The values by a jaxpr of `fn`, which is traced once per export for equal operations.
+
+        None where that comes to the same operation again: no rule lowers it, so that this has found no way.
+        """
+        key = fn, tuple(operation.avals_in), params_fingerprint(operation.params), _compat.trace_context()
+        if key in self._decomposing:
+            return None
+        self._log.lowered(operation.name, "decomposition")
         ctx.lowered_by = fn
-        key = _trace_key(fn, operation)
         self._decomposing.add(key)
         try:
-            return list(ctx.inline(self._trace(fn, operation), *operands))
+            jaxpr = self._traces.get(key)
+            if jaxpr is None:
+                jaxpr = self._traces[key] = _flat_jaxpr(fn, operation, map(struct, operation.avals_in))
+            return list(ctx.inline(jaxpr, *operands))
         finally:
             self._decomposing.discard(key)
-
-    def _trace(self, fn: Function, operation: Operation) -> Jaxpr:
-        """The jaxpr of `fn` for an operation; equal operations are traced once per export."""
-        key = _trace_key(fn, operation)
-        found = self._traces.get(key)
-        if found is None:
-            found = self._traces[key] = _flat_jaxpr(fn, operation, map(struct, operation.avals_in))
-        return found
 
     def _by_definition(self, ctx: Context, operation: Operation, operands: Sequence[Value]) -> list[Value] | None:
         """Lower a primitive that a library defined by a JAX function (`Primitive.def_impl`) by that function, traced as the user's."""
@@ -185,11 +184,6 @@ class Dispatcher:
         if rest:
             raise RuleError(f"The complex rule for {operation.name!r} returned {len(rest)} values too many.")
         return results
-
-
-def _trace_key(fn: Function, operation: Operation) -> Hashable:
-    """A key that is equal for operations of which a function makes the same jaxpr."""
-    return fn, tuple(operation.avals_in), params_fingerprint(operation.params), _compat.trace_context()
 
 
 def _flat_jaxpr(fn: Function, operation: Operation, examples: Any) -> Jaxpr:

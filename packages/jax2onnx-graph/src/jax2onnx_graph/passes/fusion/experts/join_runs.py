@@ -134,7 +134,7 @@ class _Reader:
         for reader, _ in lengths.uses():
             if reader.op_type == "Split" and len(reader.outputs) == len(self._split.outputs) and _is_by_lengths(reader):
                 self._add_split(reader)
-        waiting, size = [*self._readers()], -1
+        waiting, size = list[ir.Value](), -1
         while len(self._runs) + len(self._joins) != size:  # a node of several runs waits until all of them are known
             size = len(self._runs) + len(self._joins)
             waiting = [*self._readers()]
