@@ -30,6 +30,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
+from jax2onnx_graph.errors import RuntimeInputError
 from jax2onnx_graph.legalise.guarantees import concerns
 from jax2onnx_graph.targets import Property
 from jax2onnx_onnxruntime import load
@@ -49,7 +50,7 @@ DTYPES = [
 if "tensor_size_in_bytes" not in dir(ort.OrtValue):  # arrays of types that NumPy lacks cannot be handed over
     DTYPES = [d for d in DTYPES if d.numpy().isbuiltin == 1]
 SIMPLE = [ir.DataType[name] for name in ("FLOAT", "DOUBLE", "INT32", "INT64")]
-REFUSALS = (errors.Fail, errors.InvalidArgument, errors.RuntimeException)
+REFUSALS = (errors.Fail, errors.InvalidArgument, errors.RuntimeException, RuntimeInputError)
 NAN, INF = math.nan, math.inf
 ENDLESS: set[tuple[str, Property]] = {("Conv", "empty"), ("LSTM", "empty"), ("GRU", "empty")}
 """Properties that are lost and not probed: the kernel of Conv does not end for images without channels but with padding, those of LSTM
