@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Adapted, AdaptedStates, Registry, errors
 from jax2onnx_core.jax_types import Function, KeyPath, PyTree
+from jax2onnx_core.plugins.adapted import entry_of
 
 if TYPE_CHECKING:
     import flax.linen as nn
@@ -197,7 +198,7 @@ def _checked(module: nn.Module, variables: object) -> Variables:
 
 
 def _is_variables(value: object) -> bool:
-    return isinstance(value, Mapping) and isinstance(value.get("params"), Mapping)
+    return isinstance(entry_of(value, "params"), Mapping)
 
 
 def _adapt_variables(variables: Variables) -> Adapted:
