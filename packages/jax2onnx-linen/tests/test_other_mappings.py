@@ -13,8 +13,7 @@ import flax.linen as nn
 import jax
 import numpy as np
 import pytest
-from jax2onnx_core import to_onnx
-from jax2onnx_core.plugins.adapted import entry_of
+from jax2onnx_core import entry_of, to_onnx
 
 
 class Key:

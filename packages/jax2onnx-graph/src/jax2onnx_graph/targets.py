@@ -317,7 +317,7 @@ def _numbers(version: str) -> tuple[int, int]:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """The name of a target without and with its version: "onnxruntime==1.18" → ("onnxruntime", "1.18"); "" for none.
+    """The name of a target without and with its version: "mine==1.18" → ("mine", "1.18"); "" for none.
 
     Raises:
       OptionError: there is no version after the "==".

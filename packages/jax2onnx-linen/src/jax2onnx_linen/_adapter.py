@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import Adapted, AdaptedStates, Registry, errors
+from jax2onnx_core import Adapted, AdaptedStates, Registry, entry_of, errors
 from jax2onnx_core.jax_types import Function, KeyPath, PyTree
-from jax2onnx_core.plugins.adapted import entry_of
 
 if TYPE_CHECKING:
     import flax.linen as nn

@@ -6,7 +6,7 @@ import ast
 import functools
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,17 +17,17 @@ __all__ = ["evaluate", "holds", "is_expression", "solutions"]
 #: The size of a symbol, or several that are tried at once.
 _Size: TypeAlias = "int | np.int64 | Array"
 
-_BINARY: Mapping[type[ast.operator], Callable[[Any, Any], _Size]] = {
+_BINARY: Mapping[type[ast.operator], Callable[[_Size, _Size], _Size]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }  # fmt: skip
-_CALLS: Mapping[str, Callable[[Any, Any], _Size]] = {
+_CALLS: Mapping[str, Callable[[_Size, _Size], _Size]] = {
     "floordiv": operator.floordiv,
     "mod": operator.mod,
     "max": np.maximum,
     "min": np.minimum,
 }
-_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool | Array]] = {
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[_Size, _Size], bool | Array]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.GtE: operator.ge, ast.LtE: operator.le, ast.Gt: operator.gt, ast.Lt: operator.lt,
 }  # fmt: skip
 
