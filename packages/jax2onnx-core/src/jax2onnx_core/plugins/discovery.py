@@ -17,7 +17,16 @@ import pluggy
 from jax2onnx_core.plugins.errors import PluginError
 from jax2onnx_core.plugins.registry import Registry
 
-__all__ = ["API_VERSIONS", "EXPORTER", "Plugins", "hookimpl", "hookspec", "installed_plugins", "load_plugins", "needed_plugins"]
+__all__ = [
+    "API_VERSIONS",
+    "EXPORTER",
+    "Plugins",
+    "hookimpl",
+    "hookspec",
+    "installed_plugins",
+    "load_plugins",
+    "needed_plugins",
+]
 
 #: The versions of the plugin contract that this core supports.
 API_VERSIONS = range(1, 2)
@@ -159,7 +168,9 @@ def _installed(imported: Collection[str] | None) -> Plugins:
 
 
 def load_plugins(
-    entry_points: Sequence[importlib.metadata.EntryPoint], allow: str | None = None, imported: Collection[str] | None = None
+    entry_points: Sequence[importlib.metadata.EntryPoint],
+    allow: str | None = None,
+    imported: Collection[str] | None = None,
 ) -> Plugins:
     """Load the plugins behind `entry_points`.
 
