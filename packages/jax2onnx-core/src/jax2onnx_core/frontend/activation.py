@@ -230,9 +230,7 @@ def _own_code(function: FunctionType) -> CodeType:
     return next((const.code for const in code.co_consts if isinstance(const, _Patch)), code)
 
 
-def _call_of(
-    spec: CompositeSpec, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
-) -> Call | Replacement | None:
+def _call_of(spec: CompositeSpec, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Call | Replacement | None:
     """The result of the composite's function for a call; PluginError where it fails."""
     try:
         call = spec.fn(*args, **kwargs)

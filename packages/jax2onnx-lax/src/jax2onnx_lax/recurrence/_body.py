@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Dim
 from jax2onnx_core.jax_types import Atom, Aval, Equation, Jaxpr, PyTree, Var
-from jax2onnx_core.jaxprs import is_drop_var, is_extended_dtype, is_jaxpr, is_literal, open_jaxpr
+from jax2onnx_core.jaxprs import is_drop_var, is_jaxpr, is_literal, open_jaxpr
 from jax2onnx_graph.arrays import Dtype
 
 from jax2onnx_lax._compat import bind_equation
