@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax2onnx_fusions.activations import fuse_gelu
+from jax2onnx_fusions.activations.fuse_silu import FuseSilu
 from jax2onnx_graph.passes import default_passes
-from jax2onnx_graph.passes.fusion import fuse_gelu
-from jax2onnx_graph.passes.fusion.fuse_silu import FuseSilu
 from jax2onnx_graph.targets import standard_target
 from jax2onnx_runtime.comparison import tolerance
 from jax2onnx_testing import cli
