@@ -34,7 +34,7 @@ from jax2onnx_graph.passes.structural.order_features import OrderFeatures
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.passes.structural.select_early import SelectEarly
 from jax2onnx_graph.progress import steps
-from jax2onnx_graph.rewrite.pass_base import GraphPass, NotFormed, Phase
+from jax2onnx_graph.rewrite.pass_base import GraphPass, NodePass, NotFormed, Phase
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import walk
 
@@ -141,6 +141,10 @@ class _Pipeline:
         self._model, self._simplifying = model, simplifying
         self._changes = 0
         self._seen = [-1] * len(simplifying)  # the number of changes before the last run of each
+        self._operators = (
+            -1,
+            frozenset[str](),
+        )  # the number of changes when it was looked, and the operators that there were
         self.not_formed: dict[ScheduledPass, Sequence[NotFormed]] = {}
 
     def simplify(self) -> None:
@@ -165,6 +169,9 @@ class _Pipeline:
 
     def run(self, one: ScheduledPass) -> bool:
         """Run a pass; whether it changed something."""
+        if not self._concerns(one.graph_pass):
+            self.not_formed.pop(one, None)
+            return False
         try:
             modified = one.graph_pass(self._model).modified
         except ConversionError:  # what the pass says of the model, not a failure of its own
@@ -177,6 +184,15 @@ class _Pipeline:
         if isinstance(one.graph_pass, GraphPass):
             self.not_formed[one] = one.graph_pass.not_formed()
         return modified
+
+    def _concerns(self, graph_pass: ir.passes.PassBase) -> bool:
+        """Whether the model has one of the operators that a pass looks at."""
+        if not isinstance(graph_pass, NodePass) or graph_pass.operators is None:
+            return True
+        if self._operators[0] != self._changes:
+            graphs = [self._model.graph, *self._model.functions.values()]
+            self._operators = self._changes, frozenset(node.op_type for graph in graphs for node in walk(graph))
+        return not graph_pass.operators.isdisjoint(self._operators[1])
 
 
 def make_names_unique(model: ir.Model) -> None:

@@ -163,6 +163,6 @@ def _title(one: ScheduledPass) -> str:
 
 
 def _distribution(one: _PassClass) -> str:
-    """The distribution that has the class of a pass; its module where it is of none."""
+    """The distribution that has the class of a pass; where the environment does not know, as of an editable one, what it is called by custom."""
     package = one.__module__.partition(".")[0]
-    return importlib.metadata.packages_distributions().get(package, [one.__module__])[0]
+    return importlib.metadata.packages_distributions().get(package, [package.replace("_", "-")])[0]
