@@ -56,6 +56,11 @@ def test_a_target_may_prefer_the_maximum(fused, limited):
         ("r = Relu(x) y = Min(r, six)", {"dtypes": [np.float64]}, "the target has no Clip for float32"),
         ("r = Relu(x) y = Min(r, six)", {"avoided": {Form.CLIP}}, "the target prefers Min"),
         ("r = Relu(x) y = Min(r, zero)", {}, "the upper bound of the ReLU is not positive"),
+        (
+            "least = Constant<value = float {-0.0}>() y = Max(x, least)",
+            {},
+            "the bound is -0.0, which Relu does not give",
+        ),
     ],
 )
 def test_reasons(declined, limited, body, limits, reason):

@@ -86,10 +86,24 @@ def test_a_target_with_layer_norm_in_double_precision_alone_gets_none_in_single(
             ("float[B,5,8] x", "float[B,5,8] y"),
             "the scale is computed with leading axes",
         ),
+        (
+            "r = Sqrt(v0) w = Add(r, eps) y = Div(d, w)",
+            ("float[B,5,8] x", "float[B,5,8] y"),
+            "epsilon, 1e-06, is added behind the square root, and the operator adds it under the root",
+        ),
+        (
+            "r = Sqrt(v0) y = Div(d, r)",
+            ("float[B,5,8] x", "float[B,5,8] y"),
+            "no epsilon is added under the square root",
+        ),
     ],
 )
 def test_reasons(declined, rest, signature, reason):
     assert declined(FuseLayerNorm(), TWO_MOMENTS + rest, *signature) == [reason]
+
+
+def test_another_quotient_has_no_reason(declined):
+    assert declined(FuseLayerNorm(), TWO_MOMENTS + "y = Div(d, ve)") == []
 
 
 def test_a_target_without_the_element_type_is_a_reason(declined, limited):

@@ -51,3 +51,23 @@ def test_an_epsilon_that_is_no_float_is_a_reason(declined):
     """
     reasons = declined(FuseRmsNorm(), body, "double[2,3,8] x", "double[2,3,8] y")
     assert reasons == ["epsilon is 1e-05, which the attribute, a float32, cannot hold"]
+
+
+@pytest.mark.parametrize(
+    ("rest", "reason"),
+    [
+        ("r = Sqrt(m) s = Add(r, eps) y = Div(x, s)",
+         "epsilon, 0.001, is added behind the square root, and the operator adds it under the root"),
+        ("r = Sqrt(m) y = Div(x, r)", "no epsilon is added under the square root"),
+    ],
+)  # fmt: skip
+def test_another_epsilon_is_a_reason(declined, rest, reason):
+    body = """last = Constant<value = int64[1] {-1}>() eps = Constant<value = float {0.001}>()
+        xx = Mul(x, x) m = ReduceMean(xx, last)"""
+    assert declined(FuseRmsNorm(), body + rest) == [reason]
+
+
+def test_a_difference_that_is_nearly_a_layer_norm_has_no_reason(declined):
+    body = """last = Constant<value = int64[1] {-1}>() m = ReduceMean(x, last) d = Sub(x, m) dd = Mul(d, d)
+        v = ReduceMean(dd, last) s = Sqrt(v) y = Div(d, s)"""
+    assert declined(FuseRmsNorm(), body) == []

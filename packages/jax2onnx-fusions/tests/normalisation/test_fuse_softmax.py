@@ -94,6 +94,11 @@ MIDDLE = SOFTMAX.replace("{-1}", "{1}") + QUOTIENT
             {},
             "the maximum is not taken off, so that the formula overflows where the operator does not",
         ),
+        (
+            "last = Constant<value = int64[1] {-1}>() e = Exp(x) t = ReduceSum(e, last) l = Log(t) y = Sub(x, l)",
+            {},
+            "the maximum is not taken off, so that the formula overflows where the operator does not",
+        ),
     ],
 )
 def test_reasons(declined, limited, body, limits, reason):

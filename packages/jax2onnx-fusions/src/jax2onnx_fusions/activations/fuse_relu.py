@@ -43,8 +43,11 @@ class FuseRelu(NodePass[_Rectified]):
         if operand is None or not is_floating(operand):
             return None
         if node.op_type == "Max":
-            is_zero = bound == 0 and math.copysign(1, bound) > 0
-            return _formed(node, Form.RELU, Form.MAX, _Rectified(operand), editor) if is_zero else None
+            if bound != 0:
+                return None
+            if math.copysign(1, bound) < 0:
+                return Declined("the bound is -0.0, which Relu does not give", node)
+            return _formed(node, Form.RELU, Form.MAX, _Rectified(operand), editor)
         relu = operation(operand, "Relu")
         x = None if relu is None else relu.inputs[0]
         if x is None:

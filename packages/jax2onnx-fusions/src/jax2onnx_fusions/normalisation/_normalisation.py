@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-__all__ = ["Normalised", "biased", "normalised", "put_normalisation", "scale_and_root", "scaled", "unscaled"]
+__all__ = [
+    "Normalised",
+    "biased",
+    "normalised",
+    "put_normalisation",
+    "scale_and_root",
+    "scaled",
+    "unscaled",
+    "with_other_epsilon",
+]
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from jax2onnx_graph import ir
@@ -61,6 +70,27 @@ def normalised(
     if scale is None and not isinstance((dims_of(x) or ("",))[-1], int):
         return Declined("the size of the normalised axis is not known, and so neither is that of its scale", node)
     return Normalised(x, scale, None, {"axis": -1, "epsilon": epsilon})
+
+
+def with_other_epsilon(
+    node: ir.Node, rows: RowStatistics, is_spread: Callable[[ir.Value | None], bool]
+) -> Declined | None:
+    """The reason why a quotient is no normalisation whose divisor is the root of the spread of rows, but for its epsilon.
+
+    Args:
+      node: the quotient.
+      rows: the rows that the spread is of.
+      is_spread: whether a value is it, the variance or the mean square.
+    """
+    divisor = node.inputs[1] if node.op_type == "Div" else None
+    before, epsilon = rows.plus_number(divisor)
+    if before is not None and is_spread(rows.root(before)):
+        return Declined(
+            f"epsilon, {epsilon:g}, is added behind the square root, and the operator adds it under the root", node
+        )
+    if divisor is not None and is_spread(rows.root(divisor)):
+        return Declined("no epsilon is added under the square root", node)
+    return None
 
 
 def scaled(node: ir.Node, op_type: str) -> Normalised | None:

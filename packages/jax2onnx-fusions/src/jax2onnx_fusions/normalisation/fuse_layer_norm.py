@@ -17,6 +17,7 @@ from jax2onnx_fusions.normalisation._normalisation import (
     scale_and_root,
     scaled,
     unscaled,
+    with_other_epsilon,
 )
 from jax2onnx_fusions.normalisation._row_statistics import RowStatistics
 
@@ -35,7 +36,6 @@ class FuseLayerNorm(NodePass[Normalised]):
 
     phase = Phase.FUSE
     produces = frozenset({_OPERATOR})
-
     operators = frozenset({"Mul", "Div", "Add"})
 
     def match(self, node: ir.Node, editor: GraphEditor) -> Normalised | Declined | None:
@@ -43,10 +43,20 @@ class FuseLayerNorm(NodePass[Normalised]):
             return biased(node, _OPERATOR)
         if (found := _read(node)) is not None:
             return normalised(node, _OPERATOR, *found, editor)
-        return scaled(node, _OPERATOR) if node.op_type == "Mul" else None
+        return scaled(node, _OPERATOR) if node.op_type == "Mul" else _nearly_read(node)
 
     def rewrite(self, node: ir.Node, match: Normalised, editor: GraphEditor) -> None:
         put_normalisation(editor, node, _OPERATOR, match)
+
+
+def _nearly_read(quotient: ir.Node) -> Declined | None:
+    """Why a quotient that has all of a layer norm but its epsilon is none."""
+    for centred, _ in unscaled(quotient.inputs[0]):
+        subtraction = operation(centred, "Sub")
+        x = None if subtraction is None else subtraction.inputs[0]
+        if x is not None and (rows := RowStatistics(x)).is_centred(centred):
+            return with_other_epsilon(quotient, rows, rows.is_variance)
+    return None
 
 
 def _read(node: ir.Node) -> tuple[ir.Value, ir.Value | None, float] | None:

@@ -8,7 +8,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass, Phase
-from jax2onnx_graph.rewrite.patterns import other_operand
+from jax2onnx_graph.rewrite.patterns import operation, other_operand
 
 from jax2onnx_fusions.normalisation._normalisation import (
     Normalised,
@@ -17,6 +17,7 @@ from jax2onnx_fusions.normalisation._normalisation import (
     scale_and_root,
     scaled,
     unscaled,
+    with_other_epsilon,
 )
 from jax2onnx_fusions.normalisation._row_statistics import RowStatistics
 
@@ -34,16 +35,26 @@ class FuseRmsNorm(NodePass[Normalised]):
 
     phase = Phase.FUSE
     produces = frozenset({_OPERATOR})
-
     operators = frozenset({"Mul", "Div"})
 
     def match(self, node: ir.Node, editor: GraphEditor) -> Normalised | Declined | None:
         if (found := _read(node)) is not None:
             return normalised(node, _OPERATOR, *found, editor)
-        return scaled(node, _OPERATOR) if node.op_type == "Mul" else None
+        return scaled(node, _OPERATOR) if node.op_type == "Mul" else _nearly_read(node)
 
     def rewrite(self, node: ir.Node, match: Normalised, editor: GraphEditor) -> None:
         put_normalisation(editor, node, _OPERATOR, match)
+
+
+def _nearly_read(quotient: ir.Node) -> Declined | None:
+    """Why a quotient that has all of an RMS norm but its epsilon is none; of a difference, which a layer norm divides, it is not told."""
+    for x, _ in unscaled(quotient.inputs[0]):
+        if dims_of(x) and operation(x, "Sub") is None:
+            rows = RowStatistics(x)
+            declined = with_other_epsilon(quotient, rows, rows.is_mean_square)
+            if declined is not None:
+                return declined
+    return None
 
 
 def _read(node: ir.Node) -> tuple[ir.Value, ir.Value | None, float] | None:

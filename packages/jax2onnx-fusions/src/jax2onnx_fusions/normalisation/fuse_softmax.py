@@ -18,6 +18,8 @@ from jax2onnx_graph.rewrite.patterns import operation, scalar
 from jax2onnx_fusions._reasons import no_operator
 from jax2onnx_fusions.normalisation._row_statistics import RowStatistics
 
+_OVERFLOWS = "the maximum is not taken off, so that the formula overflows where the operator does not"
+
 
 @dataclasses.dataclass(frozen=True)
 class _Softmax:
@@ -93,7 +95,7 @@ def _softmax(node: ir.Node) -> _Softmax | Declined | None:
         return _Softmax("Softmax", *found)
     if _axis_of_quotient(node) is None:
         return None
-    return Declined("the maximum is not taken off, so that the formula overflows where the operator does not", node)
+    return Declined(_OVERFLOWS, node)
 
 
 def _axis_of_quotient(node: ir.Node) -> int | None:
@@ -127,18 +129,20 @@ def _shifted(value: ir.Value | None, axis: int = -1) -> ir.Value | None:
     return x if RowStatistics(x, axis).reduced(node.inputs[1], "ReduceMax") is x else None
 
 
-def _log_softmax(node: ir.Node) -> _Softmax | None:
+def _log_softmax(node: ir.Node) -> _Softmax | Declined | None:
     """The logarithm of a softmax that the difference `node` is."""
     shifted = node.inputs[0]
-    x = _shifted(shifted)
-    if shifted is None or x is None:
+    if shifted is None:
         return None
     rows = RowStatistics(shifted)
     logarithm = operation(rows.core(node.inputs[1]), "Log")
     summed = None if logarithm is None else rows.reduced(logarithm.inputs[0], "ReduceSum")
     exponential = operation(summed, "Exp")
     is_it = exponential is not None and exponential.inputs[0] is shifted
-    return _Softmax("LogSoftmax", x, -1) if is_it else None
+    if not is_it:
+        return None
+    x = _shifted(shifted)
+    return Declined(_OVERFLOWS, node) if x is None else _Softmax("LogSoftmax", x, -1)
 
 
 _FORMULAS = {"Div": _softmax, "Sub": _log_softmax, "Softmax": _softmax_of_shifted}
