@@ -43,6 +43,8 @@ __all__ = ["ContributedPass", "Optimised", "make_names_unique", "optimise", "str
 _OWNER = "jax2onnx-graph"
 # Chains that each round shortens by one link are as long as users write them, and more than this is a circle.
 _MOST_ROUNDS = 100
+# The class is not typed.
+_remove_unused_functions: Callable[[], ir.passes.PassBase] = RemoveUnusedFunctionsPass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +126,7 @@ def _stages(
                 yield functools.partial(pipeline.run, one)
             yield pipeline.simplify
     owner = f"target {target.name}"
-    last = [ScheduledPass(RemoveUnusedFunctionsPass(), "onnx-ir"), ScheduledPass(ExpandFunctions(target), _OWNER)]
+    last = [ScheduledPass(_remove_unused_functions(), "onnx-ir"), ScheduledPass(ExpandFunctions(target), _OWNER)]
     last += [ScheduledPass(make_pass(factory, target, owner), owner) for factory in target.passes()]
     for one in [*last, ScheduledPass(RemoveUnusedNodesPass(), "onnx-ir")]:
         yield functools.partial(pipeline.run, one)
