@@ -20,6 +20,7 @@ INTEGRATION = ROOT / "tests-integration"
 FRAMEWORKS = ["nnx", "linen", "equinox", "haiku", "keras"]
 PACKAGES = [
     "graph",
+    "fusions",
     "runtime",
     "report",
     "core",

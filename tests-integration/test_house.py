@@ -120,6 +120,7 @@ def test_core_names_no_operation() -> None:
     "package",
     [
         "jax2onnx_graph",
+        "jax2onnx_fusions",
         "jax2onnx_runtime",
         "jax2onnx_report",
         "jax2onnx_lax",
@@ -267,6 +268,7 @@ def test_what_a_package_imports_of_another_is_public(package: str) -> None:
 _OF_PLUGINS = {*_OF_MODELS, "jax2onnx_core"}
 ABOVE: dict[str, set[str]] = {
     "jax2onnx_graph": set(),
+    "jax2onnx_fusions": {"jax2onnx_graph"},
     "jax2onnx_runtime": {"jax2onnx_graph"},
     "jax2onnx_report": {"jax2onnx_graph"},
     "jax2onnx_onnxruntime": {"jax2onnx_graph", "jax2onnx_runtime", "jax2onnx_core"},

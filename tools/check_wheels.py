@@ -18,7 +18,7 @@ import pytest
 
 WHEELS = Path(os.environ["JAX2ONNX_WHEELS"])
 EXAMPLE = Path(os.environ["JAX2ONNX_EXAMPLE"])
-WITHOUT_JAX = ["graph", "runtime", "report"]
+WITHOUT_JAX = ["graph", "fusions", "runtime", "report"]
 ON_CLUSTERS = ["ray"]
 FOLDER_WRITERS = ["genai", "transformersjs", "tensorrt"]
 FRAMEWORKS = ["nnx", "linen", "equinox", "haiku", "keras"]

@@ -21,6 +21,7 @@ TITLES = {
     "core": "Exporting, and writing plugins",
     "functions": "ONNX functions and custom operators",
     "graph": "Graphs, passes and targets",
+    "fusions": "Formulas that become operators",
     "runtime": "Running, verifying and quantizing",
     "report": "Summaries and reports",
     "lax": "JAX's operations, and layer operations",

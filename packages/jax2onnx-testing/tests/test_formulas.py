@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax2onnx_graph.passes import default_passes
-from jax2onnx_graph.passes.fusion import fuse_gelu
-from jax2onnx_graph.passes.fusion.fuse_silu import FuseSilu
+from jax2onnx_core.plugins.discovery import installed_plugins
+from jax2onnx_fusions.activations import fuse_gelu
+from jax2onnx_fusions.activations.fuse_silu import FuseSilu
 from jax2onnx_graph.targets import standard_target
 from jax2onnx_runtime.comparison import tolerance
 from jax2onnx_testing import cli
@@ -58,20 +58,17 @@ def test_a_formula_has_the_values_of_jax(formula):
 def test_a_formula_needs_the_passes_that_it_names(formula, name, monkeypatch):
     model = model_before_passes(base(formula))
     target = model.program.target
-    found = [
-        type(made)
-        for factory in (*default_passes(), *target.passes())
-        if type(made := factory(target)).__name__ == name
-    ]
+    factories = [*(one.factory for one in model.passes), *target.passes()]
+    found = [type(made) for factory in factories if type(made := factory(target)).__name__ == name]
     usual = graph_text(model.optimised())
     monkeypatch.setattr(found[0], "rewrite_graph", lambda self, editor: None)
     assert graph_text(model.optimised()) != usual
 
 
 FUSIONS = {
-    type(made).__name__
-    for factory in default_passes()
-    if ".fusion" in type(made := factory(standard_target)).__module__
+    type(one.factory(standard_target)).__name__
+    for one in installed_plugins().registry.passes
+    if one.owner == "jax2onnx-fusions"
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 from jax2onnx_core import Composites, Rules, errors, hookimpl, to_onnx
 from jax2onnx_core.plugins import discovery
 from jax2onnx_core.plugins.discovery import Hooks, load_plugins
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import GraphPass, Phase
 
 
 class EntryPoint:
@@ -259,18 +259,40 @@ def test_a_pass_that_cannot_be_made_is_left_out_and_named(factory, reason):
     assert f"A graph pass of the inline plugin Plugin {reason} The model was made without it." in program.report()
 
 
-class Late(GraphPass):
+class First(GraphPass):
+    phase = Phase.FUSE
+
     def rewrite_graph(self, editor):
-        pass
+        for node in editor.nodes():
+            if node.op_type == "Abs":
+                editor.put(node, "Neg", node.inputs)
 
 
-def test_a_pass_after_one_that_does_not_run():
-    plugin = registering(lambda registry: registry.graph_pass(Late, after=[Late]))
+class Second(First):
+    after = (First,)
+
+    def rewrite_graph(self, editor):
+        for node in editor.nodes():
+            if node.op_type == "Neg":
+                editor.put(node, "Exp", node.inputs)
+
+
+def contributing(*passes):
+    return [registering(lambda registry, one=one: registry.graph_pass(one)) for one in passes]
+
+
+@pytest.mark.parametrize("order", [(First, Second), (Second, First)])
+def test_a_pass_runs_after_one_of_another_plugin_whichever_registers_first(order):
+    program = to_onnx(abs, [(3,)], plugins=contributing(*order))
+    assert [node.op_type for node in program.model.graph] == ["Exp"]
+
+
+def test_a_pass_after_one_that_no_plugin_contributes():
     with pytest.raises(
         errors.PassError,
-        match="A graph pass of the inline plugin Plugin has to run after Late, but the passes that have run before it are: RemoveDeadNodes",
+        match=r"The graph pass Second of the inline plugin Plugin has to run after First of .*, which no installed plugin contributes\.",
     ):
-        to_onnx(lambda x: x, [(3,)], plugins=[plugin])
+        to_onnx(lambda x: x, [(3,)], plugins=contributing(Second))
 
 
 class Unmarked:

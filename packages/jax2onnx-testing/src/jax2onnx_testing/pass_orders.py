@@ -1,7 +1,7 @@
 """The order of passes: random ones within what the passes declare, and the pipeline run twice, on the models of functions.
 
-A pass names by `after` those that have to run before it. In every order that keeps to this, and however often the passes run, a model has
-the same values: what needs more of an order declares it. A second run in the usual order changes next to nothing, and never adds a node:
+A pass names its phase, and by `after` those that have to run before it; of others, that runs first which was contributed first. In every order,
+and however often the passes run, a model has the same values: what needs more of an order declares it. A second run in the usual order changes next to nothing, and never adds a node:
 `ImplicitBroadcast` takes away what stands in front of an Expand that it removed in the first run, and `FoldConstants` folds casts of
 constants that the target's legalisation made.
 """
@@ -18,10 +18,9 @@ from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.passes import default_passes, optimise
-from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
-from jax2onnx_graph.rewrite.pass_base import GraphPass
-from jax2onnx_graph.targets import PassFactory, Target, standard_target
+from jax2onnx_graph.passes import ContributedPass, optimise
+from jax2onnx_graph.rewrite.pass_base import GraphPass, Phase
+from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_runtime.comparison import tolerance
 from jax2onnx_runtime.sizes import choose_sizes
 
@@ -37,51 +36,63 @@ class ModelBeforePasses:
       program: the program as it is exported.
       inputs: the inputs as they were given.
       x64: whether 64-bit types are on.
+      passes: the passes of the export, in the order in which they were contributed.
     """
 
     def __init__(self, function: Function, inputs: Sequence[PyTree], **options: object) -> None:
-        self._kept: list[ir.Model] = []
+        plugin = _Plugin()
+        self._kept, self.passes = plugin.kept, plugin.passes
         self.inputs, self.x64 = inputs, bool(options.get("x64"))
         export: Callable[..., OnnxProgram] = to_onnx
-        self.program = export(function, inputs, plugins=[_Plugin(self._kept)], **options)
+        self.program = export(function, inputs, plugins=[plugin], **options)
 
-    def optimised(self, passes: Sequence[PassFactory] | None = None, *, times: int = 1) -> ir.Model:
+    def optimised(self, passes: Sequence[ContributedPass] | None = None, *, times: int = 1) -> ir.Model:
         """A copy of the model after passes.
 
         Args:
-          passes: the passes in order, the default ones unless given; those of the target follow.
+          passes: the passes, those of the export unless given; those of the target follow.
           times: how often all of them run.
         """
         model = self._kept[0].clone()
         model.meta.update(self._kept[0].meta)
         for _ in range(times):
-            optimise(model, self.program.target, passes=passes)
+            optimise(model, self.program.target, self.passes if passes is None else passes)
         return model
 
 
 class _Plugin:
-    """Contributes the pass that keeps the model, in front of all others but the removal of dead nodes."""
+    """Contributes the pass that keeps the model, in front of all others.
 
-    def __init__(self, kept: list[ir.Model]) -> None:
-        self._kept = kept
+    Attributes:
+      kept: the model, once it is exported.
+      passes: the others.
+    """
+
+    def __init__(self) -> None:
+        self.kept: list[ir.Model] = []
+        self.passes: list[ContributedPass] = []
 
     @hookimpl
     def jax2onnx_register(self, registry: Registry) -> None:
         """Contribute the pass."""
-        registry.graph_pass(lambda target: _Keep(target, self._kept), after=[RemoveDeadNodes])
+        self.passes[:] = registry.passes
+        registry.passes.insert(0, ContributedPass(lambda target: _Keep(target, self.kept), (), "jax2onnx-testing"))
 
 
 class _Keep(GraphPass):
-    """Keeps a copy of the model and leaves it as it is."""
+    """Keeps a copy of the first model that it is given, and leaves it as it is."""
+
+    phase = Phase.SIMPLIFY
 
     def __init__(self, target: Target, kept: list[ir.Model]) -> None:
         super().__init__(target)
         self._kept = kept
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        copy = model.clone()
-        copy.meta.update(model.meta)
-        self._kept.append(copy)
+        if not self._kept:
+            copy = model.clone()
+            copy.meta.update(model.meta)
+            self._kept.append(copy)
         return ir.passes.PassResult(model, False)
 
     def rewrite_graph(self, editor: object) -> None:
@@ -106,8 +117,8 @@ def differences(before: ModelBeforePasses, seeds: Iterable[int]) -> list[str]:
     usual, found = program.loaded(feeds), list[str]()
     orders: dict[str, ir.Model] = {}
     for seed in seeds:
-        order = random_order(seed)
-        names = ", ".join(type(factory(standard_target)).__name__ for factory in order)
+        order = random_order(before.passes, seed)
+        names = ", ".join(type(one.factory(standard_target)).__name__ for one in order)
         orders[f"The order of seed {seed} makes other values: {names}."] = before.optimised(order)
     orders["A second run of the passes makes other values."] = before.optimised(times=2)
     for text, model in orders.items():
@@ -126,16 +137,6 @@ def _are_close(got: Array, want: Array) -> bool:
     return bool(np.allclose(got.astype(np.float64), wide, rtol=tolerance(want.dtype), atol=near, equal_nan=True))
 
 
-def random_order(seed: int) -> list[PassFactory]:
-    """The default passes in a random order in which each comes after those that it names, the same for the same seed."""
-    chance = random.Random(seed)  # noqa: S311 - nothing secret
-    remaining = [(factory, factory(standard_target)) for factory in default_passes()]
-    order: list[PassFactory] = []
-    ran: set[type] = set()
-    while remaining:
-        ready = [one for one in remaining if not isinstance(one[1], GraphPass) or {*one[1].after} <= ran]
-        chosen = chance.choice(ready)
-        remaining.remove(chosen)
-        order.append(chosen[0])
-        ran.add(type(chosen[1]))
-    return order
+def random_order(passes: Sequence[ContributedPass], seed: int) -> list[ContributedPass]:
+    """The passes as if they had been contributed in a random order, the same for the same seed."""
+    return random.Random(seed).sample(passes, len(passes))  # noqa: S311 - nothing secret

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from jax2onnx_graph.passes import ContributedPass
+from jax2onnx_graph.passes import ContributedPass, structural_passes
 from jax2onnx_graph.targets import PassFactory, Target, standard_target
 from jax2onnx_runtime.runtimes import Runtime, reference_runtime
 from onnx_ir.passes import PassBase
@@ -41,7 +41,7 @@ class Registry:
         self.unsupported: dict[str, Unsupported] = {}
         self.composites: list[CompositeSpec] = []
         self.adapters: list[Adapter] = []
-        self.passes: list[ContributedPass] = []
+        self.passes: list[ContributedPass] = structural_passes()
         self.targets: dict[str, Target] = {standard_target.name: standard_target}
         self.runtimes: dict[str, Runtime] = dict.fromkeys(reference_runtime.targets, reference_runtime)  # by target
         self.suppliers: dict[str, str] = {}  # module of a library → the distribution that knows its models
@@ -161,9 +161,16 @@ class Registry:
         self.adapters.append(Adapter(target, adapt, self._owner, claims))
 
     def graph_pass(self, factory: PassFactory, *, after: Sequence[type[PassBase]] = ()) -> None:
-        """Run a pass in every export, as soon as the passes `after` have run, or after all default passes.
+        """Run a pass in every export.
 
-        `factory(target)` makes the pass; a class derived from `NodePass` or `GraphPass` is one.
+        Its class says in which `Phase` it runs, and by `after` behind which passes. A class without a phase, such as one of `onnx_ir`,
+        runs as soon as the passes `after` have run, but when the simplifying ones have come to an end; without `after` it
+        runs in the last phase.
+
+        Args:
+          factory: `factory(target)` makes the pass; a class derived from `NodePass` or `GraphPass` is one.
+          after: passes that have to run before it, of whichever distribution, beside those that its class names. Plugins may
+            register in any order.
 
         Raises:
           PluginError: `after` is no sequence of classes of passes.

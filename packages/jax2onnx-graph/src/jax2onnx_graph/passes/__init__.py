@@ -1,34 +1,18 @@
-"""The pipeline of passes: structural ones, fusions, contributed ones, the target's."""
+"""The pipeline of passes: structural ones, those of plugins, the target's."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from onnx_ir.passes.common import RemoveUnusedFunctionsPass
+from onnx_ir.passes.common import RemoveUnusedFunctionsPass, RemoveUnusedNodesPass
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import ConversionError, PassError
-from jax2onnx_graph.passes.fusion.attention.attention_layout import AttentionLayout
-from jax2onnx_graph.passes.fusion.attention.fuse_attention import FuseAttention
-from jax2onnx_graph.passes.fusion.attention.heads_as_rows import HeadsAsRows
-from jax2onnx_graph.passes.fusion.experts.join_runs import JoinRuns
-from jax2onnx_graph.passes.fusion.experts.select_expert_terms import SelectExpertTerms
-from jax2onnx_graph.passes.fusion.experts.select_experts import SelectExperts
-from jax2onnx_graph.passes.fusion.experts.select_places import SelectPlaces
-from jax2onnx_graph.passes.fusion.fold_batch_norm import FoldBatchNorm
-from jax2onnx_graph.passes.fusion.fuse_gelu import FuseGelu
-from jax2onnx_graph.passes.fusion.fuse_layer_norm import FuseLayerNorm
-from jax2onnx_graph.passes.fusion.fuse_mod import FuseMod
-from jax2onnx_graph.passes.fusion.fuse_relu import FuseRelu
-from jax2onnx_graph.passes.fusion.fuse_rms_norm import FuseRmsNorm
-from jax2onnx_graph.passes.fusion.fuse_rotary_embedding import FuseRotaryEmbedding
-from jax2onnx_graph.passes.fusion.fuse_silu import FuseSilu
-from jax2onnx_graph.passes.fusion.fuse_softmax import FuseSoftmax
-from jax2onnx_graph.passes.fusion.recurrence.fold_reversals import FoldReversals
-from jax2onnx_graph.passes.fusion.recurrence.fuse_recurrent import FuseRecurrent
-from jax2onnx_graph.passes.fusion.recurrence.join_directions import JoinDirections
+from jax2onnx_graph.passes.schedule import ContributedPass, ScheduledPass, make_pass, schedule
+from jax2onnx_graph.passes.structural.attention_layout import AttentionLayout
 from jax2onnx_graph.passes.structural.concat_views import ConcatViews
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.passes.structural.expand_functions import ExpandFunctions
@@ -50,22 +34,17 @@ from jax2onnx_graph.passes.structural.order_features import OrderFeatures
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.passes.structural.select_early import SelectEarly
 from jax2onnx_graph.progress import steps
-from jax2onnx_graph.rewrite.pass_base import GraphPass, NotFormed
-from jax2onnx_graph.targets import PassFactory, Target
+from jax2onnx_graph.rewrite.pass_base import GraphPass, NodePass, NotFormed, Phase
+from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import walk
 
-__all__ = ["ContributedPass", "Optimised", "default_passes", "make_names_unique", "optimise"]
+__all__ = ["ContributedPass", "Optimised", "make_names_unique", "optimise", "structural_passes"]
 
-_SELF = "jax2onnx-graph"
-
-
-@dataclasses.dataclass(frozen=True)
-class ContributedPass:
-    """A pass that a plugin contributes: it runs once the passes `after` have run, or after all default passes."""
-
-    factory: PassFactory
-    after: tuple[type[ir.passes.PassBase], ...]
-    owner: str
+_OWNER = "jax2onnx-graph"
+# Chains that each round shortens by one link are as long as users write them, and more than this is a circle.
+_MOST_ROUNDS = 100
+# The class is not typed.
+_remove_unused_functions: Callable[[], ir.passes.PassBase] = RemoveUnusedFunctionsPass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +52,7 @@ class Optimised:
     """The outcome of `optimise`.
 
     Attributes:
-      notes: a sentence about each contributed pass that could not be made, and was left out.
+      notes: a sentence about each pass of a plugin that could not be made, and was left out.
       not_formed: the formulas that passes left as they are, each once.
     """
 
@@ -81,21 +60,12 @@ class Optimised:
     not_formed: Sequence[NotFormed]
 
 
-def default_passes() -> list[PassFactory]:
-    """Makers of the passes that every export runs, in order.
+def structural_passes() -> list[ContributedPass]:
+    """The passes of this distribution, each once; those of a phase run in this order where they name no other.
 
-    Dead nodes go first, so that the passes see only real readers, again once formulas are operators and before selections
-    move, which every reader of a value has a say in, and last, with what the passes freed.
-    Broadcasts are made implicit before transposes move, since they then move through fewer operators;
-    transposes that turn out to be views are merged with reshapes after that. (`onnx_ir`'s
-    IdentityEliminationPass is not used: it can make one value two outputs of a body.)
-
-    Formulas are read once equal subexpressions are one, attention among them, whatever is transposed on the way; rotations,
-    cells in loops, and the factors behind convolutions once transposes have settled. What loops compute again in each iteration
-    goes in front of them last, since formulas are read within one graph; it may be there already. Booleans that become numbers are read
-    before attention, for its masks, and after it, which asks which queries see a key.
+    (`onnx_ir`'s IdentityEliminationPass is not used: it can make one value two outputs of a body.)
     """
-    return [
+    passes = [
         RemoveDeadNodes,
         MergeReshapes,
         MergeStacks,
@@ -108,75 +78,123 @@ def default_passes() -> list[PassFactory]:
         FoldWeightSums,
         FoldWhere,
         FoldFlags,
-        FuseMod,
-        FuseRelu,
-        FuseSilu,
-        FuseSoftmax,
-        FuseLayerNorm,
-        FuseRmsNorm,
-        FuseGelu,
-        RemoveDeadNodes,
-        SelectExperts,
-        SelectExpertTerms,
-        SelectPlaces,
-        JoinRuns,
-        FuseAttention,
         FoldTransposes,
-        FuseRotaryEmbedding,
         AttentionLayout,
-        HeadsAsRows,
-        FoldFlags,
-        FuseRecurrent,
-        FoldReversals,
-        JoinDirections,
-        FoldBatchNorm,
-        RemoveDeadNodes,
         OrderFeatures,
         SelectEarly,
         ConcatViews,
-        MergeReshapes,
         MergeReductions,
         MergeStates,
         HoistInvariants,
-        EliminateCommonSubexpressions,
-        RemoveDeadNodes,
-        _plain(RemoveUnusedFunctionsPass),
     ]
+    return [ContributedPass(one, (), _OWNER) for one in passes]
 
 
-def _plain(make: Callable[[], ir.passes.PassBase]) -> PassFactory:
-    """The maker of a pass that asks nothing of the target."""
-    return lambda _: make()
+def optimise(model: ir.Model, target: Target, passes: Sequence[ContributedPass] | None = None) -> Optimised:
+    """Run passes phase by phase, then the target's own; names are unique afterwards.
 
-
-def optimise(
-    model: ir.Model,
-    target: Target,
-    contributed: Sequence[ContributedPass] = (),
-    passes: Sequence[PassFactory] | None = None,
-) -> Optimised:
-    """Run the default passes, those of plugins at their places, and the target's own; names are unique afterwards.
+    The passes of `Phase.SIMPLIFY` run until none of them changes anything; then those of each other phase, each once, and after
+    those that name no other, and again after those that name these, the first ones again if there was a change. Operators
+    that the target lacks are then written by others.
 
     Args:
       model: the model, modified in place.
       target: what it is made for.
-      contributed: the passes of plugins.
-      passes: makers of the passes to run in place of the default ones: these in another order, or some of them.
+      passes: the passes, those of this distribution unless given.
 
     Raises:
-      PassError: a pass failed, one of the target's could not be made, or one has to run after a pass that has not run; the error
-        names its owner.
+      PassError: a pass failed, one of the target's could not be made, passes name each other in a circle, one names another that is
+        not there or runs in a later phase, or the simplifying ones do not come to an end; the error names passes and owners.
     """
     notes: list[str] = []
-    not_formed: dict[NotFormed, None] = {}
-    for graph_pass, owner in steps(
-        "optimise", list(_in_order(default_passes() if passes is None else passes, target, contributed, notes))
-    ):
-        _run(model, graph_pass, owner)
-        if isinstance(graph_pass, GraphPass):
-            not_formed.update(dict.fromkeys(graph_pass.not_formed()))
+    phases = schedule(structural_passes() if passes is None else passes, target, notes)
+    pipeline = _Pipeline(model, list(itertools.chain(*phases[Phase.SIMPLIFY])))
+    for step in steps("optimise", list(_stages(pipeline, phases, target))):
+        step()
     make_names_unique(model)
-    return Optimised(notes, list(not_formed))
+    return Optimised(notes, list(dict.fromkeys(itertools.chain(*pipeline.not_formed.values()))))
+
+
+def _stages(
+    pipeline: _Pipeline, phases: Mapping[Phase, Sequence[Sequence[ScheduledPass]]], target: Target
+) -> Iterator[Callable[[], object]]:
+    """The work on a model, in order."""
+    yield pipeline.simplify
+    for phase in (Phase.FUSE, Phase.LAY_OUT, Phase.FINISH):
+        for generation in phases[phase]:
+            for one in generation:
+                yield functools.partial(pipeline.run, one)
+            yield pipeline.simplify
+    owner = f"target {target.name}"
+    last = [ScheduledPass(_remove_unused_functions(), "onnx-ir"), ScheduledPass(ExpandFunctions(target), _OWNER)]
+    last += [ScheduledPass(make_pass(factory, target, owner), owner) for factory in target.passes()]
+    for one in [*last, ScheduledPass(RemoveUnusedNodesPass(), "onnx-ir")]:
+        yield functools.partial(pipeline.run, one)
+
+
+class _Pipeline:
+    """A model on its way through the passes.
+
+    Attributes:
+      not_formed: what each pass left alone when it ran last.
+    """
+
+    def __init__(self, model: ir.Model, simplifying: Sequence[ScheduledPass]) -> None:
+        self._model, self._simplifying = model, simplifying
+        self._changes = 0
+        self._seen = [-1] * len(simplifying)  # the number of changes before the last run of each
+        self._operators = (
+            -1,
+            frozenset[str](),
+        )  # the number of changes when it was looked, and the operators that there were
+        self.not_formed: dict[ScheduledPass, Sequence[NotFormed]] = {}
+
+    def simplify(self) -> None:
+        """Run the simplifying passes, each until nothing has changed since it ran last."""
+        for _ in range(_MOST_ROUNDS):
+            changing = list(filter(None, itertools.starmap(self._run_again, enumerate(self._simplifying))))
+            if not changing:
+                return
+        names = ", ".join(f"{one.name} of {one.owner}" for one in changing)
+        raise PassError(
+            f"The graph passes {names} still change the model after {_MOST_ROUNDS} rounds: one undoes what another does, or says that it "
+            "modified what it left as it was."
+        )
+
+    def _run_again(self, index: int, one: ScheduledPass) -> ScheduledPass | None:
+        """Run a simplifying pass if there was a change since its last run; the pass if it changed something."""
+        before = self._changes
+        if self._seen[index] == before:
+            return None
+        self._seen[index] = before
+        return one if self.run(one) else None
+
+    def run(self, one: ScheduledPass) -> bool:
+        """Run a pass; whether it changed something."""
+        if not self._concerns(one.graph_pass):
+            self.not_formed.pop(one, None)
+            return False
+        try:
+            modified = one.graph_pass(self._model).modified
+        except ConversionError:  # what the pass says of the model, not a failure of its own
+            raise
+        except Exception as error:
+            raise PassError(
+                f"The graph pass {one.name} of {one.owner} failed: {type(error).__name__}: {error}"
+            ) from error
+        self._changes += modified
+        if isinstance(one.graph_pass, GraphPass):
+            self.not_formed[one] = one.graph_pass.not_formed()
+        return modified
+
+    def _concerns(self, graph_pass: ir.passes.PassBase) -> bool:
+        """Whether the model has one of the operators that a pass looks at."""
+        if not isinstance(graph_pass, NodePass) or graph_pass.operators is None:
+            return True
+        if self._operators[0] != self._changes:
+            graphs = [self._model.graph, *self._model.functions.values()]
+            self._operators = self._changes, frozenset(node.op_type for graph in graphs for node in walk(graph))
+        return not graph_pass.operators.isdisjoint(self._operators[1])
 
 
 def make_names_unique(model: ir.Model) -> None:
@@ -184,74 +202,6 @@ def make_names_unique(model: ir.Model) -> None:
     graphs: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     for graph in graphs:
         _make_names_unique(graph)
-
-
-def _in_order(
-    passes: Sequence[PassFactory], target: Target, contributed: Iterable[ContributedPass], notes: list[str]
-) -> Iterator[tuple[ir.passes.PassBase, str]]:
-    remaining, ran = list(contributed), list[type[ir.passes.PassBase]]()
-    for factory in passes:
-        graph_pass = factory(target)
-        yield _checked(graph_pass, ran, _SELF), _SELF
-        ran.append(type(graph_pass))
-        for one in [c for c in remaining if c.after and {*c.after} <= {*ran}]:
-            remaining.remove(one)
-            yield from _contributed(one, target, ran, notes)
-    for one in remaining:
-        _check_order(one.after, ran, f"A graph pass of {one.owner}")
-        yield from _contributed(one, target, ran, notes)
-    yield ExpandFunctions(target), _SELF
-    for factory in target.passes():
-        yield _make(factory, target, f"target {target.name}"), f"target {target.name}"
-    yield ir.passes.common.RemoveUnusedNodesPass(), "onnx-ir"
-
-
-def _contributed(
-    contributed: ContributedPass, target: Target, ran: list[type[ir.passes.PassBase]], notes: list[str]
-) -> Iterator[tuple[ir.passes.PassBase, str]]:
-    try:
-        made = _make(contributed.factory, target, contributed.owner)
-    except PassError as error:
-        notes.append(f"{error} The model was made without it.")
-        return
-    yield _checked(made, ran, contributed.owner), contributed.owner
-    ran.append(type(made))
-
-
-def _checked(graph_pass: ir.passes.PassBase, ran: Sequence[type[ir.passes.PassBase]], owner: str) -> ir.passes.PassBase:
-    """The pass, once it is checked that those have run which it names as `after`. Raises PassError."""
-    if isinstance(graph_pass, GraphPass):
-        _check_order(graph_pass.after, ran, f"The graph pass {type(graph_pass).__name__} of {owner}")
-    return graph_pass
-
-
-def _check_order(after: Sequence[type[ir.passes.PassBase]], ran: Sequence[type[ir.passes.PassBase]], what: str) -> None:
-    if missing := [one.__name__ for one in after if one not in ran]:
-        names = ", ".join(dict.fromkeys(one.__name__ for one in ran))
-        raise PassError(
-            f"{what} has to run after {', '.join(missing)}, but the passes that have run before it are: {names}."
-        )
-
-
-def _make(factory: PassFactory, target: Target, owner: str) -> ir.passes.PassBase:
-    try:
-        made = factory(target)
-    except (Exception, SystemExit) as error:
-        raise PassError(f"A graph pass of {owner} could not be made ({type(error).__name__}: {error}).") from error
-    if not isinstance(made, ir.passes.PassBase):
-        raise PassError(f"A graph pass of {owner} could not be made: it is {made!r}, not a GraphPass.")
-    return made
-
-
-def _run(model: ir.Model, graph_pass: ir.passes.PassBase, owner: str) -> None:
-    try:
-        graph_pass(model)
-    except ConversionError:  # what the pass says of the model, not a failure of its own
-        raise
-    except Exception as error:
-        raise PassError(
-            f"The graph pass {type(graph_pass).__name__} of {owner} failed: {type(error).__name__}: {error}"
-        ) from error
 
 
 def _make_names_unique(graph: ir.Graph | ir.Function) -> None:

@@ -1,9 +1,10 @@
-"""`NodePass` and `GraphPass`: the base classes of passes, which walk all graphs of a model."""
+"""`NodePass` and `GraphPass`: the base classes of passes, which walk all graphs of a model; `Phase`: when they run."""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
+import enum
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -13,11 +14,25 @@ from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_graph.traversal import place_of
 
-__all__ = ["Declined", "GraphPass", "NodePass", "NotFormed"]
+__all__ = ["Declined", "GraphPass", "NodePass", "NotFormed", "Phase"]
 
 _ELEMENT_TYPES = tuple(map(np.dtype, (np.float32, np.float64, np.float16, np.int64, np.int32)))
 
 M = TypeVar("M")
+
+
+class Phase(enum.IntEnum):
+    """A part of the pipeline of passes; a pass of a phase runs after all passes of the phases before it."""
+
+    SIMPLIFY = 0
+    """Same values, fewer nodes, whatever they are for. These passes run until none of them changes anything: before the other
+    phases, and again wherever a pass of those changed something. Such a pass never undoes what another one does."""
+    FUSE = 1
+    """Formulas become operators, whatever is transposed on the way."""
+    LAY_OUT = 2
+    """Axes are put in the order that costs least, and formulas are read that this order shows."""
+    FINISH = 3
+    """Work moves and is joined in ways that formulas would be hidden by."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +75,9 @@ class GraphPass(ir.passes.InPlacePass):
     Attributes:
       produces: operators that the pass makes and a graph need not have had before. Where the target has none of
         them at the model's opset, the pass does nothing. Each rewriting asks `editor.supports` about its own.
-      after: the passes that have to run before it. The pipeline refuses an order that breaks this.
+      phase: the part of the pipeline that it runs in. Without one it runs as soon as the passes `after` have run, but not before
+        `Phase.FUSE`, and where it names none, in `Phase.FINISH`.
+      after: the passes that have to run before it, of whichever distribution, in the same phase or an earlier one.
       visits_subgraphs: whether `rewrite_graph` is called for the subgraphs of a graph, too, once for each, after the graph.
       forms: what the pass makes of a formula, for the user: "A bidirectional recurrence"; the operators of `produces`, or
         the name of the pass, where it is empty.
@@ -68,6 +85,7 @@ class GraphPass(ir.passes.InPlacePass):
     """
 
     produces: ClassVar[frozenset[str]] = frozenset()
+    phase: ClassVar[Phase | None] = None
     after: ClassVar[tuple[type[ir.passes.PassBase], ...]] = ()
     visits_subgraphs: ClassVar[bool] = True
     forms: ClassVar[str] = ""

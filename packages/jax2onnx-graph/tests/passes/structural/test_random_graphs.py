@@ -7,7 +7,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.forms import Threshold
-from jax2onnx_graph.passes import default_passes
+from jax2onnx_graph.passes import structural_passes
 from jax2onnx_graph.passes.structural.select_early import SelectEarly
 from jax2onnx_graph.targets import standard_target
 from onnx.reference import ReferenceEvaluator
@@ -217,8 +217,8 @@ def test_a_random_graph_computes_what_it_did_before(seed):
     before = ir.to_proto(model)
     feeds = random.feeds()
     expected = ReferenceEvaluator(before).run(None, feeds)
-    for factory in default_passes():
-        graph_pass = factory(standard_target)
+    for one in structural_passes():
+        graph_pass = one.factory(standard_target)
         graph_pass(model)
         after = ir.to_proto(model)
         onnx.checker.check_model(after, full_check=True)

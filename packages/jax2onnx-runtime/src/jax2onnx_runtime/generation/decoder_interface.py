@@ -13,7 +13,7 @@ from jax2onnx_graph.facts.values import LabelledDim, dims_of
 from jax2onnx_graph.metadata import LAYOUTS_KEY, SYMBOLS_KEY, StatePair, read_constraints, write_states
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.passes import optimise
-from jax2onnx_graph.passes.fusion.attention.attention_layout import AttentionLayout
+from jax2onnx_graph.passes.structural.attention_layout import AttentionLayout
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.patterns import operation, permutation_of

@@ -124,7 +124,7 @@ class Exported:
             model = self.program.model
         else:
             before = ModelBeforePasses(function, specs, opset=options.opset, x64=options.x64, assume=options.assume)
-            self.program, model = before.program, before.optimised(random_order(options.order))
+            self.program, model = before.program, before.optimised(random_order(before.passes, options.order))
         self._run = self._loaded(model, optimised=options.optimised)
 
     def _loaded(self, model: ir.Model, *, optimised: bool) -> LoadedModel:

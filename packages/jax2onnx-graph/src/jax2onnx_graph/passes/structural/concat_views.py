@@ -11,10 +11,9 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.axes import axis_of
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim, same_dims
-from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.passes.structural.merge_reshapes import View, become_view, view_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
-from jax2onnx_graph.rewrite.pass_base import NodePass
+from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +46,8 @@ class ConcatViews(NodePass[_Joined]):
     A cache that a layer splits into heads before it appends to it is so appended to as it is, and an output that is the cache needs no copy.
     """
 
+    phase = Phase.FINISH
     operators = frozenset({"Concat"})
-    after = (FoldTransposes,)
 
     def match(self, node: ir.Node, editor: GraphEditor) -> _Joined | None:
         result = dims_of(node.outputs[0])

@@ -9,7 +9,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.fingerprints import array_fingerprint, fingerprint
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import GraphPass, Phase
 from jax2onnx_graph.traversal import HAS_SUBGRAPHS
 
 __all__ = ["EliminateCommonSubexpressions", "node_key"]
@@ -30,6 +30,7 @@ class EliminateCommonSubexpressions(GraphPass):
        around it computes, goes through Identity.
     """
 
+    phase = Phase.SIMPLIFY
     visits_subgraphs = False
 
     def rewrite_graph(self, editor: GraphEditor) -> None:

@@ -7,7 +7,7 @@ __all__ = ["FoldCasts"]
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dtypes import is_exact_cast
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import NodePass
+from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 from jax2onnx_graph.rewrite.patterns import operation
 
 _D = ir.DataType
@@ -23,6 +23,7 @@ class FoldCasts(NodePass[ir.Value]):
        back to those saturates infinities, and not every runtime casts them as it casts wider floats.
     """
 
+    phase = Phase.SIMPLIFY
     operators = frozenset({"Cast"})
 
     def match(self, node: ir.Node, editor: GraphEditor) -> ir.Value | None:

@@ -12,7 +12,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.evaluate import EVALUATED, MAX_ELEMENTS, evaluate
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import NodePass
+from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 
 _OF_SHAPE = frozenset({"Shape", "Size", "Gather", "Slice"})
 
@@ -26,6 +26,7 @@ class FoldConstants(NodePass[np.ndarray]):
        to floating-point numbers.
     """
 
+    phase = Phase.SIMPLIFY
     operators = _OF_SHAPE | (EVALUATED - {"Identity"})  # which an output that is a constant is
 
     def match(self, node: ir.Node, editor: GraphEditor) -> np.ndarray | None:

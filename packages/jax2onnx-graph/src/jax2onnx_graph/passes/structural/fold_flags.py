@@ -12,7 +12,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of, same_dims
 from jax2onnx_graph.passes.structural.fold_constants import FoldConstants
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
-from jax2onnx_graph.rewrite.pass_base import NodePass
+from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 from jax2onnx_graph.rewrite.patterns import operation, other_operand, scalar
 
 _VIEWS = ("Unsqueeze", "Squeeze", "Reshape", "Transpose", "Expand")
@@ -61,6 +61,7 @@ class FoldFlags(NodePass[_Folded]):
     5. `Not(Not(b))` is b.
     """
 
+    phase = Phase.SIMPLIFY
     after = (FoldConstants,)
     operators = frozenset({*_COMPARISONS, "Cast", "Not"})
 

@@ -13,7 +13,7 @@ from jax2onnx_graph.facts.values import dims_of, known, same_dims
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.passes.structural.fold_constants import FoldConstants
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import NodePass
+from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 from jax2onnx_graph.rewrite.patterns import is_floating, other_operand, scalar
 
 
@@ -25,6 +25,7 @@ class FoldNeutral(NodePass[ir.Value]):
     3. `Gather(x, [0, 1, …])` of all elements along an axis is x.
     """
 
+    phase = Phase.SIMPLIFY
     after = (FoldConstants, EliminateCommonSubexpressions)
     operators = frozenset({"Mul", "Div", "Add", "Sub", "Gather"})
 

@@ -14,10 +14,9 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known, same_dims
-from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcast
 from jax2onnx_graph.passes.structural.merge_reshapes import view_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import GraphPass, Phase
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation, permutation_of
 from jax2onnx_graph.rewrite.permutations import (
     Permutation,
@@ -49,7 +48,7 @@ class FoldTransposes(GraphPass):
     4. A reduction that removes axes takes its operand permuted as the region keeps it.
     """
 
-    after = (ImplicitBroadcast,)
+    phase = Phase.LAY_OUT
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
         transposes = [node for node in editor.nodes() if node.op_type == "Transpose" and not node.domain]

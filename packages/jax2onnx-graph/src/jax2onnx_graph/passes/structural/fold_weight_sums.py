@@ -13,7 +13,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.facts.values import constant_tensor, dims_of
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import NodePass
+from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 from jax2onnx_graph.weights.absent import computed
 
 _OPERATIONS: dict[str, Callable[..., Array]] = {
@@ -46,6 +46,7 @@ class FoldWeightSums(NodePass[_Sum]):
        file is no larger, since `w` is not in it any more, and the product with the weight can be quantised.
     """
 
+    phase = Phase.SIMPLIFY
     operators = frozenset({"Add", "Sub"})
 
     def match(self, node: ir.Node, editor: GraphEditor) -> _Sum | None:

@@ -8,7 +8,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of, known, same_dims
 from jax2onnx_graph.passes.structural.fold_constants import FoldConstants
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import NodePass
+from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 
 
 class FoldWhere(NodePass[ir.Value]):
@@ -18,6 +18,7 @@ class FoldWhere(NodePass[ir.Value]):
     2. It is b, if none is.
     """
 
+    phase = Phase.SIMPLIFY
     after = (FoldConstants,)
     operators = frozenset({"Where"})
 

@@ -9,6 +9,7 @@ from jax2onnx_graph.facts.operators import facts_of, operators_where
 from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.passes.structural._loop_pass import LoopPass
 from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.pass_base import Phase
 from jax2onnx_graph.traversal import HAS_SUBGRAPHS
 
 __all__ = ["HoistInvariants"]
@@ -33,6 +34,8 @@ class HoistInvariants(LoopPass):
        and no Gather, maximum or the like of a tensor that may be empty.
     5. Branches of an If keep their nodes, since only one of them is computed.
     """
+
+    phase = Phase.FINISH
 
     def rewrite_loop(self, editor: GraphEditor, loop: ir.Node) -> None:
         _hoist(editor, loop, loop.attributes["body"].as_graph())

@@ -15,7 +15,7 @@ from jax2onnx_graph.facts.operators import Elementwise, facts_of, operators_wher
 from jax2onnx_graph.facts.shapes import broadcast_dims
 from jax2onnx_graph.facts.values import dims_of, same_dims
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import NodePass
+from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 from jax2onnx_graph.rewrite.patterns import operation
 from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_graph.weights.absent import computed
@@ -51,6 +51,7 @@ class ImplicitBroadcast(NodePass[_Narrowed]):
     6. Weights lose leading axes of size 1 likewise, so that runtimes can join `MatMul` with the `Add` of a bias [C].
     """
 
+    phase = Phase.SIMPLIFY
     operators = frozenset({"Expand", "MatMul"}) | _BROADCASTING
 
     def __init__(self, target: Target = standard_target) -> None:

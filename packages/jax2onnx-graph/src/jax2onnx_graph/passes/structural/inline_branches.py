@@ -5,7 +5,7 @@ from __future__ import annotations
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import known
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import NodePass
+from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 
 __all__ = ["InlineBranches"]
 
@@ -16,6 +16,7 @@ class InlineBranches(NodePass[ir.Graph]):
     1. An If with a constant condition is replaced by the nodes of the branch that it takes.
     """
 
+    phase = Phase.SIMPLIFY
     operators = frozenset({"If"})
 
     def match(self, node: ir.Node, editor: GraphEditor) -> ir.Graph | None:

@@ -10,9 +10,10 @@ from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.facts.axes import axis_of, named_axes
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dims
-from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
+from jax2onnx_graph.passes.structural.concat_views import ConcatViews
+from jax2onnx_graph.passes.structural.select_early import SelectEarly
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
-from jax2onnx_graph.rewrite.pass_base import NodePass
+from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation
 
 __all__ = ["MergeReductions"]
@@ -55,7 +56,8 @@ class MergeReductions(NodePass[_Kept | _Nested]):
        products.
     """
 
-    after = (MergeReshapes,)
+    phase = Phase.FINISH
+    after = (SelectEarly, ConcatViews)
     operators = _VIEWS | _REPEATABLE
 
     def match(self, node: ir.Node, editor: GraphEditor) -> _Kept | _Nested | None:

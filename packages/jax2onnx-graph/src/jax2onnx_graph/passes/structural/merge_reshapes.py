@@ -11,7 +11,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import IdentityIf, facts_of, operators_where
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim, same_dims
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import NodePass
+from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 
 #: The operator and the int64 operand of a view: ("Unsqueeze", axes), ("Squeeze", axes) or ("Reshape", shape).
 View = tuple[str, list[int]]
@@ -45,6 +45,7 @@ class MergeReshapes(NodePass[ir.Value | _ViewOf]):
     Shapes are equal where all numbers and labels are.
     """
 
+    phase = Phase.SIMPLIFY
     operators = operators_where(lambda facts: facts.identity_if is not None)
 
     def match(self, node: ir.Node, editor: GraphEditor) -> ir.Value | _ViewOf | None:

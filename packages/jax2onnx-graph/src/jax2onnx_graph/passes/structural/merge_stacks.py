@@ -10,7 +10,7 @@ from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.facts.axes import axis_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
-from jax2onnx_graph.rewrite.pass_base import NodePass
+from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 from jax2onnx_graph.rewrite.patterns import is_read_once, without_axis
 
 __all__ = ["MergeStacks"]
@@ -39,6 +39,7 @@ class MergeStacks(NodePass[_Stack]):
     2. The Reshape goes where it only flattened the stack, and is an Unsqueeze where it puts in axes of size 1 besides.
     """
 
+    phase = Phase.SIMPLIFY
     operators = frozenset({"Concat"})
 
     def match(self, node: ir.Node, editor: GraphEditor) -> _Stack | None:

@@ -10,6 +10,7 @@ from jax2onnx_graph.fingerprints import array_fingerprint
 from jax2onnx_graph.passes.structural._loop_pass import LoopPass
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import node_key
 from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.pass_base import Phase
 
 __all__ = ["MergeStates"]
 
@@ -20,6 +21,8 @@ class MergeStates(LoopPass):
     1. States that begin with the same value, and for which each iteration computes the same where they were equal before it, are
        one: the readers of the others, in the body and behind the loop, read the first.
     """
+
+    phase = Phase.FINISH
 
     def rewrite_loop(self, editor: GraphEditor, loop: ir.Node) -> None:
         first = _equal_states(loop)

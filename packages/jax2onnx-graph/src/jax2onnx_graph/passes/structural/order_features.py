@@ -12,10 +12,8 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
 from jax2onnx_graph.facts.values import SMALL, LabelledDim, constant_tensor, dims_of, known
-from jax2onnx_graph.passes.fusion.fold_batch_norm import FoldBatchNorm
-from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import GraphPass, Phase
 from jax2onnx_graph.rewrite.patterns import permutation_of
 from jax2onnx_graph.rewrite.permutations import inverse
 from jax2onnx_graph.weights.absent import computed
@@ -40,7 +38,7 @@ class OrderFeatures(GraphPass):
     A large weight with other readers stays as it is, and so does everything then. Weights are ordered when the model is written.
     """
 
-    after = (FoldTransposes, FoldBatchNorm)
+    phase = Phase.FINISH
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in editor.nodes():

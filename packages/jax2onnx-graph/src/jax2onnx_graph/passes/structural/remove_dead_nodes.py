@@ -6,7 +6,7 @@ __all__ = ["RemoveDeadNodes"]
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import GraphPass, Phase
 from jax2onnx_graph.traversal import HAS_SUBGRAPHS, subgraphs
 
 
@@ -18,6 +18,7 @@ class RemoveDeadNodes(GraphPass):
     3. Nodes in the subgraphs of live nodes are removed by the same rules, before the nodes that they capture are looked at.
     """
 
+    phase = Phase.SIMPLIFY
     visits_subgraphs = False
 
     def rewrite_graph(self, editor: GraphEditor) -> None:

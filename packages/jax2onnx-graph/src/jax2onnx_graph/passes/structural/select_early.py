@@ -17,11 +17,9 @@ from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.rows import Rows, operand_rows
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dims
 from jax2onnx_graph.forms import Threshold
-from jax2onnx_graph.passes.fusion.attention.fuse_attention import FuseAttention
-from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.passes.structural.merge_reshapes import become_view, view_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
-from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.pass_base import GraphPass, Phase
 
 _TYPICAL = 16  # what a symbolic dimension counts for in the size of a tensor
 
@@ -39,7 +37,7 @@ class SelectEarly(GraphPass):
     4. A selection that drops the axis keeps it on the way, with size 1; a Squeeze drops it in its place.
     """
 
-    after = (FoldTransposes, FuseAttention)
+    phase = Phase.FINISH
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
         groups: dict[tuple[object, ...], list[_Selection]] = {}

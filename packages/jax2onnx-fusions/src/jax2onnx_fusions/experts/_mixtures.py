@@ -1,0 +1,159 @@
+"""`mixture_at`: sums over experts of what each of them makes, weighted or selected by gates."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from jax2onnx_graph import ir
+from jax2onnx_graph.facts.axes import named_axes, rank_of
+from jax2onnx_graph.facts.rows import Rows
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim, same_dims
+from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
+from jax2onnx_graph.rewrite.patterns import operation, scalar
+
+from jax2onnx_fusions.experts._roles import Roles, Sizes, token_count
+
+__all__ = ["Mixture", "gates_by_token", "mixtures_at"]
+
+_Dims = tuple[LabelledDim, ...]
+_SCAN_AXES = ("scan_input_axes", "scan_output_axes")
+
+
+@dataclasses.dataclass(frozen=True)
+class Mixture:
+    """A sum over experts: for each token, of what each expert makes of it times the gate of both.
+
+    Attributes:
+      gates: the gates; booleans where they select what counts.
+      gate_axes: their axes of tokens and, last, of experts.
+      made: what the experts make.
+      roles: its axes of tokens and experts.
+      sizes: how many there are.
+      start: what the sum begins with; None for zero.
+    """
+
+    gates: ir.Value
+    gate_axes: tuple[int, ...]
+    made: ir.Value
+    roles: Roles
+    sizes: Sizes
+    start: ir.Value | None = None
+
+    @property
+    def selects(self) -> bool:
+        """Whether the gates are booleans, and what they do not select does not count whatever it is."""
+        return self.gates.dtype == ir.DataType.BOOL
+
+
+def mixtures_at(node: ir.Node) -> list[Mixture]:
+    """The ways to read a node as a sum over experts whose result has the axes of tokens in front, either operand as the gates."""
+    if node.op_type == "MatMul":
+        return [*_of_product(node), *_of_one_token(node)]
+    if node.op_type == "Scan":
+        return _of_scan(node)
+    rank = rank_of(node.inputs[0])
+    axes = None if rank is None else named_axes(node, rank)
+    return [] if axes is None or len(axes) != 1 else _of_sum(node.inputs[0], axes[0])
+
+
+def _of_product(node: ir.Node) -> list[Mixture]:
+    """[tokens…, 1, experts] · [tokens…, experts, features], or the other way round."""
+    left, right = (dims_of(value) for value in node.inputs)
+    if left is None or right is None or len(left) < 3 or not same_dims(left[:-2], right[:-2]):
+        return []
+    rank, experts = len(left), left[-1]
+    if not isinstance(experts, int):
+        return []
+    tokens, found = tuple(range(rank - 2)), []
+    for gates, made, is_one, axes in ((0, 1, left[-2], (rank - 1, rank - 2)), (1, 0, right[-1], (rank - 2, rank - 1))):
+        if is_one == 1:
+            found.append(
+                _mixture(node.inputs[gates], (*tokens, axes[0]), node.inputs[made], (tokens, axes[1]), experts)
+            )
+    return [one for one in found if one is not None]
+
+
+def _of_one_token(node: ir.Node) -> list[Mixture]:
+    """[1, experts] · [1, experts, features], or the other way round: nothing differs by token."""
+    left, right = (dims_of(value) for value in node.inputs)
+    if left is None or right is None or min(len(left), len(right)) < 2 or not isinstance(left[-1], int):
+        return []
+    found = []
+    for gates, made, own, other, axes in ((0, 1, left, right, (-1, -2)), (1, 0, right, left, (-2, -1))):
+        gate, expert = len(own) + axes[0], len(other) + axes[1]
+        if _are_ones(own, gate) and all(dim == 1 for dim in other[:-2]):
+            found.append(_mixture(node.inputs[gates], (gate,), node.inputs[made], ((), expert), left[-1]))
+    return [one for one in found if one is not None]
+
+
+def _are_ones(dims: _Dims, axis: int) -> bool:
+    """Whether all dimensions but one are 1."""
+    return all(dim == 1 for place, dim in enumerate(dims) if place != axis)
+
+
+def _of_sum(summed: ir.Value | None, axis: int) -> list[Mixture]:
+    """The sum over the experts' axis of a product with gates, or of a Where that selects."""
+    terms = operation(summed, "Mul", "Where")
+    dims = None if terms is None else dims_of(terms.outputs[0])
+    if terms is None or dims is None:
+        return []
+    pairs = [(0, 1), (1, 0)]
+    if terms.op_type == "Where":
+        pairs = [(0, 1)] if scalar(terms.inputs[2]) == 0 else []
+    found = [_weighted(terms.inputs[gates], terms.inputs[made], dims, axis) for gates, made in pairs]
+    return [one for one in found if one is not None]
+
+
+def _of_scan(node: ir.Node) -> list[Mixture]:
+    """The sum that a Scan computes by adding one term in each step to what it carries."""
+    body = node.attributes["body"].as_graph()
+    if len(body.inputs) != 2 or len(body.outputs) != 1 or any(name in node.attributes for name in _SCAN_AXES):
+        return []
+    add = operation(body.outputs[0], "Add")
+    if add is None or {*add.inputs} != {*body.inputs} or not same_dims(*(dims_of(value) for value in body.inputs)):
+        return []
+    return [dataclasses.replace(one, start=node.inputs[0]) for one in _of_sum(node.inputs[1], 0)]
+
+
+def _weighted(gates: ir.Value | None, made: ir.Value | None, dims: _Dims, expert: int) -> Mixture | None:
+    """The sum of a product along one of the axes `dims`."""
+    own, experts = dims_of(gates), dims[expert]
+    if own is None or not same_dims(dims_of(made), dims) or not isinstance(experts, int):
+        return None
+    missing = len(dims) - len(own)
+    if expert >= missing and own[expert - missing] == experts and _are_ones(own, expert - missing):
+        return _mixture(gates, (expert - missing,), made, ((), expert), experts)
+    aligned = (*(1 for _ in range(missing)), *own)
+    tokens = tuple(axis for axis in range(len(dims)) if axis != expert and same_dim(aligned[axis], dims[axis]))
+    others = [axis for axis in range(len(dims)) if axis != expert and axis not in tokens]
+    if any(aligned[axis] != 1 for axis in others) or not same_dim(aligned[expert], experts) or tokens > tuple(others):
+        return None
+    if tokens and others and max(tokens) > min(others):
+        return None
+    gate_axes = tuple(axis - missing for axis in (*tokens, expert))
+    return None if min(gate_axes) < 0 else _mixture(gates, gate_axes, made, (tokens, expert), experts)
+
+
+def _mixture(
+    gates: ir.Value | None,
+    gate_axes: tuple[int, ...],
+    made: ir.Value | None,
+    axes: tuple[tuple[int, ...], int],
+    experts: int,
+) -> Mixture | None:
+    dims = dims_of(made)
+    if gates is None or made is None or dims is None:
+        return None
+    tokens, expert = axes
+    roles = Roles(tuple(Rows(axis) for axis in tokens), Rows(expert))
+    return Mixture(gates, gate_axes, made, roles, Sizes(tuple(dims[axis] for axis in tokens), experts))
+
+
+def gates_by_token(at: InsertionPoint, mixture: Mixture) -> ir.Value:
+    """[tokens, experts]: the gates."""
+    dims = dims_of(mixture.gates) or ()
+    ones = [axis for axis in range(len(dims)) if axis not in mixture.gate_axes]
+    gates = at.transpose(mixture.gates, [*mixture.gate_axes, *ones])
+    tokens = token_count(mixture.sizes.tokens)
+    known = labelled((tokens, mixture.sizes.experts))
+    return at.op.Reshape(gates, at.ints([-1, mixture.sizes.experts]), dims=known)

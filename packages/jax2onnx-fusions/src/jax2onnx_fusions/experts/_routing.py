@@ -1,0 +1,142 @@
+"""`Routing`: which experts count for which tokens, computed from gates of which most are zero."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from jax2onnx_graph import ir
+from jax2onnx_graph.build.grouped import sorted_groups
+from jax2onnx_graph.facts.values import LabelledDim, dims_of
+from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
+
+from jax2onnx_fusions.experts._pairs import PairIndices
+from jax2onnx_fusions.experts._sparsity import Holds, Sparsity
+
+__all__ = ["ROUTING_CALLS", "Routing", "combined", "in_shape_of", "route"]
+
+#: How many nodes choose and sort pairs, and bring them back.
+ROUTING_CALLS = 25
+
+
+@dataclasses.dataclass(frozen=True)
+class Routing:
+    """The pairs of a token and an expert that count, and the way back to tokens.
+
+    Attributes:
+      gates: [tokens, chosen], the gates of the experts that count for each token.
+      pairs: the pairs, by expert.
+      places: int64[tokens · chosen], the place among the pairs of each expert that counts for a token.
+    """
+
+    gates: ir.Value
+    pairs: PairIndices
+    places: ir.Value
+
+
+def route(
+    at: InsertionPoint,
+    gates: ir.Value,
+    experts: int,
+    sparsity: Sparsity,
+    tokens: LabelledDim,
+    places: int | None = None,
+) -> Routing:
+    """Sort the pairs whose gates are not zero by expert.
+
+    Where a token has fewer than the others, or none has any, pairs with the gate zero fill up.
+
+    Args:
+      at: where the nodes go.
+      gates: [tokens, experts], numbers or booleans.
+      experts: how many experts there are.
+      sparsity: a bound on the gates of a token that are not zero.
+      tokens: the number of tokens.
+      places: how many places for tokens each expert has, if gates are those of places: [tokens, experts · places]. Then the tokens
+        of pairs are places.
+    """
+    counts = gates
+    if gates.dtype != ir.DataType.BOOL:
+        counts = at.op.Not(at.op.Equal(gates, at.constant(0, like=gates)))
+    is_fixed, bound = sparsity.holds is not Holds.ON_AVERAGE, max(sparsity.bound, 1)
+    chosen = at.ints([bound]) if is_fixed else _most(at, counts, tokens)
+    rows = labelled((tokens, bound if is_fixed else ir.SymbolicDim(None)))
+    count = _multiple(tokens, bound) if is_fixed else ir.SymbolicDim(None)
+    chosen_gates, ids = at.op.several(
+        "TopK", at.cast(counts, np.float32), chosen, outputs=2, axis=1, sorted=0, dims=rows
+    )
+    ids.shape = chosen_gates.shape
+    flat = at.op.Reshape(ids, at.ints([-1]), dims=labelled((count,)))
+    if places is not None:
+        own_gates = at.op.GatherElements(gates, ids, axis=1, dims=rows)
+        return Routing(own_gates, *_place_pairs(at, flat, experts, places, count))
+    runs = sorted_groups(at, flat, experts)
+    owners = runs.order
+    if not is_fixed or bound != 1:
+        each = at.constant(bound, like=flat) if is_fixed else at.op.Squeeze(chosen, at.ints([0]))
+        owners = at.op.Div(owners, each)
+    pairs = PairIndices(owners, runs.numbers, runs.lengths, count)
+    return Routing(at.op.GatherElements(gates, ids, axis=1, dims=rows), pairs, runs.places)
+
+
+def _place_pairs(
+    at: InsertionPoint, flat: ir.Value, experts: int, places: int, count: LabelledDim
+) -> tuple[PairIndices, ir.Value]:
+    """The pairs of places and experts for the numbers of places, those of the first expert first, and the place of each among them."""
+    size = at.constant(places, like=flat)
+    runs = sorted_groups(at, at.op.Div(flat, size), experts)
+    own = at.op.Gather(flat, runs.order, axis=0)
+    return PairIndices(at.op.Mod(own, size), runs.numbers, runs.lengths, count, own), runs.places
+
+
+def _most(at: InsertionPoint, counts: ir.Value, tokens: LabelledDim) -> ir.Value:
+    """int64[1]: the number of gates of a token that are not zero, where that is largest, but at least 1."""
+    numbers = at.op.ReduceSum(at.cast(counts, np.int64), at.ints([1]), keepdims=0)
+    dims = labelled((_sum(tokens, 1),))
+    return at.op.ReduceMax(at.op.Concat(at.ints([1]), numbers, axis=0, dims=dims), keepdims=1)
+
+
+def _sum(dim: LabelledDim, number: int) -> LabelledDim:
+    return dim + number if isinstance(dim, int) else ir.SymbolicDim(f"{dim.value} + {number}")
+
+
+def _multiple(dim: LabelledDim, number: int) -> LabelledDim:
+    if isinstance(dim, int) or number == 1:
+        return dim * number if isinstance(dim, int) else dim
+    is_product = all(part.isidentifier() or part.isdecimal() for part in str(dim.value).split("*"))
+    return ir.SymbolicDim(f"{number}*{dim.value}" if is_product else f"{number}*({dim.value})")
+
+
+def combined(at: InsertionPoint, routing: Routing, made: ir.Value, features: int, *, selects: bool) -> ir.Value:
+    """[tokens, …]: the sum for each token of what the experts that count make of it, times their gates."""
+    dims = (*at.known_dims(routing.gates), features)
+    sizes = [dim for dim in dims if isinstance(dim, int)]
+    is_known = len(sizes) == len(dims)
+    shape = at.ints(sizes) if is_known else at.op.Concat(at.op.Shape(routing.gates), at.ints([features]), axis=0)
+    by_token = at.op.Reshape(at.op.Gather(made, routing.places, axis=0), shape, dims=dims)
+    if selects:
+        selected = at.op.Where(at.op.Unsqueeze(routing.gates, at.ints([2])), by_token, at.constant(0, like=made))
+        return at.op.ReduceSum(selected, at.ints([1]), keepdims=0)
+    return at.op.MatMul(at.op.Unsqueeze(routing.gates, at.ints([1])), by_token)
+
+
+def in_shape_of(
+    at: InsertionPoint, result: ir.Value, old: ir.Value, gates: ir.Value, tokens: Sequence[int]
+) -> ir.Value:
+    """[tokens, …] with the dimensions of another value, whose first axes are those of tokens.
+
+    Args:
+      at: where the nodes go.
+      result: the value.
+      old: the other value.
+      gates: a value that has the same axes of tokens.
+      tokens: these axes.
+    """
+    dims = dims_of(old) or ()
+    if sum(not isinstance(dim, int) for dim in dims) <= 1 and 0 not in dims:
+        sizes = at.ints([dim if isinstance(dim, int) else -1 for dim in dims])
+        return at.op.Reshape(result, sizes, dims=labelled(dims))
+    places = at.op.Gather(at.op.Shape(gates), at.ints(tokens), axis=0)
+    shape = at.op.Concat(places, at.ints([dim for dim in dims[len(tokens) :] if isinstance(dim, int)]), axis=0)
+    return at.op.Reshape(result, shape, dims=labelled(dims), allowzero=1)

@@ -1,0 +1,238 @@
+"""`sparsity`: how many elements of each line of a value are other than zero at most."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from jax2onnx_graph import ir
+from jax2onnx_graph.facts.axes import named_axes, rank_of
+from jax2onnx_graph.facts.operators import facts_of
+from jax2onnx_graph.facts.rows import Rows, operand_rows, size_of
+from jax2onnx_graph.facts.values import dims_of, known
+from jax2onnx_graph.rewrite.patterns import scalar
+
+from jax2onnx_fusions.experts._roles import Roles, operand_roles
+
+__all__ = ["KEEP_ZEROS", "Holds", "Sparsity", "sparsity"]
+
+_DEPTH = 48
+
+
+class Holds(enum.IntEnum):
+    """When a bound holds for each line."""
+
+    ALWAYS = 0
+    IF_FINITE = 1
+    """If all numbers are finite: zero times infinity is not zero."""
+    ON_AVERAGE = 2
+    """Only the mean of all lines is known to be within the bound."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sparsity:
+    """A bound on the elements of a line along an axis that are other than zero, or true."""
+
+    bound: int
+    holds: Holds = Holds.ALWAYS
+
+    def __add__(self, other: Sparsity) -> Sparsity:
+        return Sparsity(self.bound + other.bound, max(self.holds, other.holds))
+
+    def at_best(self, holds: Holds) -> Sparsity:
+        """The same bound, which holds only under a condition."""
+        return Sparsity(self.bound, max(self.holds, holds))
+
+
+def sparsity(value: ir.Value | None, rows: Rows, size: int, depth: int = _DEPTH) -> Sparsity | None:
+    """The bound for lines along an axis, as the operators that made the value prove it; None where there is none.
+
+    Args:
+      value: the value.
+      rows: the axis, which may be merged with others.
+      size: the number of elements of a line.
+      depth: how many nodes are looked at, one behind another.
+    """
+    if value is None or not depth:
+        return None
+    if value.dtype != ir.DataType.BOOL and scalar(value) == 0:
+        return Sparsity(0)
+    node = value.producer()
+    if node is None:
+        return _of_constant(value, rows)
+    if node.domain:
+        return None
+    line = _Line(node, rows, size, depth - 1)
+    if facts_of(node.op_type).is_view or node.op_type in KEEP_ZEROS:
+        return line.operand(0)
+    rule = _RULES.get(node.op_type)
+    return None if rule is None else rule(line)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Line:
+    """A line of a node's result along an axis."""
+
+    node: ir.Node
+    rows: Rows
+    size: int
+    depth: int
+
+    def rows_of(self, index: int) -> Rows | None:
+        """The rows of an operand; None where it is the same along the axis."""
+        found = operand_rows(self.node, self.rows) or [None] * len(self.node.inputs)
+        return found[index]
+
+    def operand(self, index: int) -> Sparsity | None:
+        """The bound for an operand's lines."""
+        value, rows = self.node.inputs[index], self.rows_of(index)
+        if rows is None:
+            return Sparsity(0) if value is not None and scalar(value) == 0 and not _is_bool(value) else None
+        return sparsity(value, rows, self.size, self.depth)
+
+
+def _is_bool(value: ir.Value) -> bool:
+    return value.dtype == ir.DataType.BOOL
+
+
+def _of_constant(value: ir.Value, rows: Rows) -> Sparsity | None:
+    array = known(value)
+    if array is None or not rows.is_whole or array.ndim <= rows.axis:
+        return None
+    return Sparsity(int(np.count_nonzero(array, axis=rows.axis).max(initial=0)))
+
+
+def _least(found: list[Sparsity | None]) -> Sparsity | None:
+    return min((one for one in found if one is not None), key=lambda one: (one.bound, one.holds), default=None)
+
+
+def _product(line: _Line) -> Sparsity | None:
+    """Zero times a number is zero, if that is finite; of booleans, always."""
+    least = _least([line.operand(i) for i in range(len(line.node.inputs))])
+    if least is None or not _is_floating(line.node.outputs[0]):
+        return least
+    return least.at_best(Holds.IF_FINITE)
+
+
+def _is_floating(value: ir.Value) -> bool:
+    return value.dtype is not None and value.dtype.is_floating_point()
+
+
+def _quotient(line: _Line) -> Sparsity | None:
+    found = line.operand(0)
+    return None if found is None else found.at_best(Holds.IF_FINITE)
+
+
+def _sum(line: _Line) -> Sparsity | None:
+    total = Sparsity(0)
+    for index in range(len(line.node.inputs)):
+        found = line.operand(index)
+        if found is None:
+            return None
+        total += found
+    return total
+
+
+def _where(line: _Line) -> Sparsity | None:
+    condition, taken, other = (line.operand(i) for i in range(3))
+    if other is None:
+        return None
+    first = _least([condition, taken])
+    return None if first is None else first + other
+
+
+def _equal(line: _Line) -> Sparsity | None:
+    """One of several different numbers is equal to a number that is the same along the axis."""
+    for index in (0, 1):
+        array, rows = known(line.node.inputs[index]), line.rows_of(index)
+        if array is None or rows is None or not rows.is_whole or line.rows_of(1 - index) is not None:
+            continue
+        if array.size == array.shape[rows.axis] == len(np.unique(array)):
+            return Sparsity(1)
+    return None
+
+
+def _reduction(line: _Line) -> Sparsity | None:
+    """Of so many lines together, each element may come from another line."""
+    rank = rank_of(line.node.inputs[0])
+    axes = None if rank is None else named_axes(line.node, rank)
+    dims = dims_of(line.node.inputs[0])
+    found = line.operand(0)
+    if axes is None or dims is None or found is None:
+        return None
+    sizes = [dims[axis] for axis in axes]
+    if not all(isinstance(size, int) for size in sizes):
+        return None
+    return Sparsity(found.bound * math.prod(size for size in sizes if isinstance(size, int)), found.holds)
+
+
+def _matmul(line: _Line) -> Sparsity | None:
+    """Sums of so many columns of the right operand as there are in a row of the left one."""
+    roles = operand_roles(line.node, Roles((), line.rows))
+    dims = dims_of(line.node.inputs[0])
+    if roles is None or dims is None or not isinstance(dims[-1], int):
+        return None
+    left, right = (role.expert for role in roles)
+    if left is not None or right is None:
+        return None
+    found = sparsity(line.node.inputs[1], right, line.size, line.depth)
+    return None if found is None else Sparsity(found.bound * dims[-1], max(found.holds, Holds.IF_FINITE))
+
+
+def _scatter(line: _Line) -> Sparsity | None:
+    """Of zeros, as many elements are written as there are updates."""
+    return _written(line.node, line.size) if scalar(line.node.inputs[0]) == 0 else None
+
+
+def _written(scatter: ir.Node, size: int) -> Sparsity | None:
+    """How many elements of a line of so many a scatter writes."""
+    data, updates = (dims_of(scatter.inputs[i]) for i in (0, 2))
+    if data is None or updates is None:
+        return None
+    (total, symbols), (written, written_symbols) = size_of(data), size_of(updates)
+    if symbols != written_symbols or not total:
+        return None
+    return Sparsity(-(-written * size // total), Holds.ON_AVERAGE)
+
+
+def _softmax(line: _Line) -> Sparsity | None:
+    """Where all but some numbers of a line are minus infinity, the softmax of the line is zero but there."""
+    value, rows = line.node.inputs[0], line.rows
+    while (node := None if value is None else value.producer()) is not None and facts_of(node.op_type).is_view:
+        before = operand_rows(node, rows)
+        if before is None or before[0] is None:
+            return None
+        value, rows = node.inputs[0], before[0]
+    if node is None or node.domain:
+        return None
+    if node.op_type in _SCATTERS and scalar(node.inputs[0]) == -np.inf:
+        return _written(node, line.size)
+    if node.op_type != "Where" or scalar(node.inputs[2]) != -np.inf:
+        return None
+    condition = (operand_rows(node, rows) or [None])[0]
+    found = None if condition is None else sparsity(node.inputs[0], condition, line.size, line.depth)
+    return None if found is None else found.at_best(Holds.IF_FINITE)
+
+
+_SCATTERS = ("ScatterElements", "ScatterND")
+KEEP_ZEROS = frozenset({"Abs", "Cast", "Identity", "Neg", "Relu", "Sqrt", "Transpose"})
+
+_RULES: Mapping[str, Callable[[_Line], Sparsity | None]] = {
+    "Add": _sum,
+    "And": _product,
+    "Div": _quotient,
+    "Equal": _equal,
+    "MatMul": _matmul,
+    "Mul": _product,
+    "Or": _sum,
+    "ReduceMax": _reduction,
+    "ReduceSum": _reduction,
+    "ScatterElements": _scatter,
+    "ScatterND": _scatter,
+    "Softmax": _softmax,
+    "Sub": _sum,
+    "Where": _where,
+}

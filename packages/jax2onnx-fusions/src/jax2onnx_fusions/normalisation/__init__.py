@@ -1,0 +1,1 @@
+"""Passes that make operators of normalisations, and fold one into the layer before it."""

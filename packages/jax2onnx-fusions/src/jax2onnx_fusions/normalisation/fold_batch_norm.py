@@ -1,0 +1,173 @@
+"""`FoldBatchNorm`: factors and summands per channel, as batch norms leave them, go into the convolution before them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import ml_dtypes
+import numpy as np
+from jax2onnx_graph import ir
+from jax2onnx_graph.build.final_names import common_name
+from jax2onnx_graph.facts.values import constant_tensor, dims_of
+from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
+from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.pass_base import Declined, NodePass, Phase
+from jax2onnx_graph.rewrite.patterns import is_read_once, operation, other_operand, permutation_of
+from jax2onnx_graph.weights.absent import computed, known_array
+
+__all__ = ["FoldBatchNorm"]
+
+_ORDINARY = 1e4  # weights are smaller: only factors that are large beside the greatest number need a look at them
+_BIASES = {"Mul": np.multiply, "Add": np.add, "Sub": np.subtract}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Folding:
+    """A factor or summand of the result of a convolution.
+
+    Attributes:
+      conv: the convolution.
+      transpose: the Transpose between them, if there is one.
+      operand: the operand that is the result of the convolution, perhaps transposed.
+      constant: the other operand.
+      numbers: its numbers [C], one for each output channel.
+      bias: the bias [C] that the convolution has so far, zeros where it has none.
+    """
+
+    conv: ir.Node
+    transpose: ir.Node | None
+    operand: ir.Value
+    constant: ir.Value | None
+    numbers: ir.TensorProtocol
+    bias: ir.TensorProtocol
+
+
+class FoldBatchNorm(NodePass[_Folding]):
+    """After a `Conv` or `ConvTranspose` with constant weights whose result has no other reader:
+
+    1. `Mul` with a constant per output channel goes into weights and bias.
+    2. `Add` of a constant per output channel goes into the bias; `Sub` likewise.
+    3. So it does where a Transpose is between them.
+
+    The numbers have to be finite, and so do the weights times the factors: a product with infinity, or one that overflows, would
+    meet others in the sums of the convolution. Numbers that are not there yet are taken to be.
+
+    A constant is per channel if it has one number, or one for each index along the axis of channels. New weights are
+    computed when the model is written, so that conversion holds no second copy.
+    """
+
+    phase = Phase.LAY_OUT
+    after = (FoldTransposes,)
+    forms = "A convolution with the scale or bias behind it folded in"
+    operators = frozenset({"Mul", "Add", "Sub"})
+
+    def match(self, node: ir.Node, editor: GraphEditor) -> _Folding | Declined | None:
+        declined = None
+        for operand, transpose, conv in _convolutions(node):
+            found = _folding(node, operand, transpose, conv)
+            if isinstance(found, _Folding):
+                return found
+            declined = declined or found
+        return declined
+
+    def rewrite(self, node: ir.Node, match: _Folding, editor: GraphEditor) -> None:
+        _fold(editor, node.op_type, match)
+        editor.set_contents([match.operand, match.conv.outputs[0]])
+        editor.replace(node, match.operand)
+
+
+def _convolutions(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Node | None, ir.Node]]:
+    """(operand, Transpose, convolution) for each operand of the binary `node` that is the, perhaps transposed, result of one."""
+    for operand in node.inputs[:1] if node.op_type == "Sub" else node.inputs:
+        transpose = operation(operand, "Transpose")
+        conv = operation(operand if transpose is None else transpose.inputs[0], "Conv", "ConvTranspose")
+        if conv is not None and operand is not None:
+            yield operand, transpose, conv
+
+
+def _folding(node: ir.Node, operand: ir.Value, transpose: ir.Node | None, conv: ir.Node) -> _Folding | Declined | None:
+    """The folding of `node` into `conv`, the convolution that makes its `operand`; None where its constant is not per channel."""
+    axis = 1 if transpose is None else permutation_of(transpose).index(1)
+    channels, constant = (dims_of(conv.outputs[0]) or (None, None))[1], other_operand(node, operand)
+    if not isinstance(channels, int) or (numbers := _per_channel(constant, operand, channels, axis)) is None:
+        return None
+    if not (is_read_once(operand) and is_read_once(conv.outputs[0])):
+        return Declined("the result of the convolution has a second reader", node)
+    weights = constant_tensor(conv.inputs[1])
+    if weights is None:
+        return Declined("the weights of the convolution are not constant", node)
+    if conv.op_type == "ConvTranspose" and conv.attributes.get_int("group", 1) != 1:
+        return Declined("the transposed convolution is grouped", node)
+    bias = _bias(conv, channels)
+    if bias is None:
+        return Declined("the bias of the convolution is not constant", node)
+    if reason := _overflow(node.op_type, numbers, weights):
+        return Declined(reason, node)
+    return _Folding(conv, transpose, operand, constant, numbers, bias)
+
+
+def _overflow(op_type: str, numbers: ir.TensorProtocol, weights: ir.TensorProtocol) -> str:
+    """Why these numbers cannot be folded in without an infinity or a NaN among the weights or the bias; empty if they can."""
+    array = known_array(numbers)
+    if array is None:
+        return ""
+    largest = float(np.abs(array.astype(np.float64)).max(initial=0))
+    if not np.isfinite(largest):
+        return "the factor or summand is not finite"
+    limit = float(ml_dtypes.finfo(numbers.dtype.numpy()).max)
+    if op_type != "Mul" or largest * _ORDINARY <= limit:
+        return ""
+    read = known_array(weights)
+    product = 0.0 if read is None else largest * float(np.abs(read.astype(np.float64)).max(initial=0))
+    return "" if product <= limit else "the weights times the factor would overflow"
+
+
+def _fold(editor: GraphEditor, op_type: str, found: _Folding) -> None:
+    """Fold the factor or summand into the weights and the bias of the convolution."""
+    conv, numbers, bias = found.conv, found.numbers, found.bias
+    named_after = _namesakes(conv, op_type, found.constant)
+    if op_type == "Mul":
+        conv.replace_input_with(1, _scaled_weights(editor, conv, numbers))
+    conv.resize_inputs(3)
+    new_bias = computed(_BIASES[op_type], [bias, numbers], bias.dtype, bias.shape.numpy())
+    conv.replace_input_with(2, editor.own(new_bias, named_after))
+
+
+def _namesakes(conv: ir.Node, op_type: str, constant: ir.Value | None) -> Sequence[ir.Value | None]:
+    """The values after which a folded bias is named: the bias of the convolution, or, where that has no name, the summand."""
+    if common_name([v for v in conv.inputs[2:] if v is not None]) != common_name([]):
+        return list(conv.inputs[2:])
+    return [] if op_type == "Mul" else [constant]
+
+
+def _per_channel(value: ir.Value | None, result: ir.Value, channels: int, axis: int) -> ir.TensorProtocol | None:
+    """The constant [C] that `value` adds or multiplies along `axis` of the result."""
+    tensor, rank = constant_tensor(value), len(dims_of(result) or ())
+    if tensor is None or len(tensor.shape) > rank or rank < 3:
+        return None
+    shape = (1,) * (rank - len(tensor.shape)) + tuple(tensor.shape.numpy())
+    if shape[axis] not in (1, channels) or any(d != 1 for i, d in enumerate(shape) if i != axis):
+        return None
+    return computed(lambda a: np.broadcast_to(a.reshape(-1), (channels,)), [tensor], tensor.dtype, [channels])
+
+
+def _bias(conv: ir.Node, channels: int) -> ir.TensorProtocol | None:
+    """The bias [C] of a convolution, zeros where it has none; None where it is not constant."""
+    if len(conv.inputs) > 2 and conv.inputs[2] is not None:
+        return constant_tensor(conv.inputs[2])
+    dtype = conv.outputs[0].dtype
+    return None if dtype is None else ir.Tensor(np.zeros(channels, dtype.numpy()))
+
+
+def _scaled_weights(editor: GraphEditor, conv: ir.Node, factors: ir.TensorProtocol) -> ir.Value:
+    """The weights times `factors` [C], one for each output channel, computed when the model is written."""
+    old = conv.inputs[1]
+    tensor = constant_tensor(old)
+    assert tensor is not None
+    axis = 0 if conv.op_type == "Conv" else 1
+    shape = (1,) * axis + (-1,) + (1,) * (len(tensor.shape) - axis - 1)
+    scaled = computed(
+        lambda array, factors: array * factors.reshape(shape), [tensor, factors], tensor.dtype, tensor.shape.numpy()
+    )
+    return editor.own(scaled, [old])

@@ -1,0 +1,195 @@
+"""`Affine`: arrays whose elements are affine functions of rows: constant matrices times rows of values, plus constants."""
+
+from __future__ import annotations
+
+from jax2onnx_graph.arrays import Array
+
+__all__ = ["Affine", "Batch", "Leaf", "Product", "Term", "common_frame"]
+
+import dataclasses
+from collections.abc import Callable, Hashable
+from functools import cached_property
+
+import numpy as np
+from jax2onnx_graph import ir
+
+from jax2onnx_fusions._reasons import UnreadableError
+
+#: The batch axes that each axis of an array runs over: none for an axis of features, several where axes were merged.
+Batch = tuple[tuple[str, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Leaf:
+    """Numbers of which each row of the batch has `width`."""
+
+    value: Hashable
+    width: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Product:
+    """The products of the rows `operand` [n] with the columns of a constant matrix [n, columns], which `weight` holds."""
+
+    operand: Affine
+    matrix: Array
+    weight: ir.Value
+
+    def rows(self, columns: Array) -> dict[Hashable, Array]:
+        """For each leaf, the matrix that takes its row to these columns."""
+        result: dict[Hashable, Array] = {}
+        taken = self.matrix[:, columns]
+        for term in self.operand.terms:
+            scaled = taken if (term.scale == 1).all() else term.scale[:, None] * taken
+            matrix = _spread(term.source, term.columns, scaled)
+            for leaf, part in matrix.items():
+                result[leaf] = result[leaf] + part if leaf in result else part
+        return result
+
+
+def _spread(source: Leaf | Product, columns: Array, matrix: Array) -> dict[Hashable, Array]:
+    """For each leaf, the matrix that takes its row to the product of these columns of `source` with `matrix`."""
+    if isinstance(source, Product):
+        return {leaf: part @ matrix for leaf, part in source.rows(columns).items()}
+    if np.array_equal(columns, np.arange(source.width)):
+        return {source.value: matrix}
+    spread = np.zeros((source.width, matrix.shape[1]), matrix.dtype)
+    np.add.at(spread, columns, matrix)
+    return {source.value: spread}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Term:
+    """For each element of an array, `scale` times the column of `source` that `columns` names."""
+
+    source: Leaf | Product
+    columns: Array
+    scale: Array
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Affine:
+    """An array of sums of terms and a constant. Equal ones have equal keys.
+
+    Attributes:
+      terms: arrays of the shape of `bias`.
+      bias: the constants; its batch axes have size 1, as those of the terms have.
+      batch: the batch axes that each axis runs over.
+      biases: the constants of several numbers that `bias` was made from.
+    """
+
+    terms: tuple[Term, ...]
+    bias: Array
+    batch: Batch
+    biases: frozenset[ir.Value] = frozenset()
+
+    @classmethod
+    def constant(cls, value: ir.Value, array: Array) -> Affine:
+        """The same numbers in every row: the `array` that `value` holds."""
+        return cls((), array, ((),) * array.ndim, frozenset([value] if array.size > 1 else ()))
+
+    @classmethod
+    def row(cls, leaf: Leaf, batch: Batch, axis: int) -> Affine:
+        """The row of `leaf` itself, its elements along `axis`."""
+        shape = [leaf.width if i == axis else 1 for i in range(len(batch))]
+        term = Term(leaf, np.arange(leaf.width).reshape(shape), np.ones(shape, np.float32))
+        return cls((term,), np.zeros(shape, np.float32), batch)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each axis of features, 1 for batch axes."""
+        return self.bias.shape
+
+    @cached_property
+    def key(self) -> Hashable:
+        """A key that two of these share only if they are equal."""
+        terms = frozenset((id(t.source), t.columns.tobytes(), t.scale.tobytes()) for t in self.terms)
+        return self.batch, self.shape, (self.bias + 0.0).astype(np.float64).tobytes(), terms
+
+    def arranged(self, change: Callable[[Array], Array], batch: Batch) -> Affine:
+        """The same elements in another order or shape: `change` rearranges an array."""
+        terms = tuple(Term(t.source, change(t.columns), change(t.scale)) for t in self.terms)
+        return Affine(terms, change(self.bias), batch, self.biases)
+
+    def __add__(self, other: Affine) -> Affine:
+        scales: dict[tuple[Leaf | Product, bytes], Term] = {}
+        for term in (*self.terms, *other.terms):
+            columns = np.where(term.scale == 0, 0, term.columns)
+            key = (term.source, columns.tobytes())
+            scale = scales[key].scale + term.scale if key in scales else term.scale
+            scales[key] = Term(term.source, columns, scale)
+        return Affine(
+            tuple(t for t in scales.values() if t.scale.any()),
+            self.bias + other.bias,
+            self.batch,
+            self.biases | other.biases,
+        )
+
+    def __mul__(self, factor: Array | float) -> Affine:
+        terms = tuple(Term(t.source, t.columns, t.scale * factor) for t in self.terms)
+        return Affine(terms, self.bias * factor, self.batch, self.biases)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is 0 whatever the rows are."""
+        return not self.terms and not self.bias.any()
+
+    def number(self) -> float | None:
+        """The number that all elements are; None where they are not one."""
+        first = self.bias.flat[0] if self.bias.size else np.nan
+        return float(first) if not self.terms and bool((self.bias == first).all()) else None
+
+    def multiple_of(self, leaf: Leaf) -> float | None:
+        """k where it is k times the row of `leaf` itself, along the last axis; None where it is not."""
+        if len(self.terms) != 1 or self.terms[0].source is not leaf or self.bias.any():
+            return None
+        (term,) = self.terms
+        first, in_order = term.scale.flat[0], np.arange(leaf.width)
+        shape = (*[1] * (len(self.shape) - 1), leaf.width)
+        is_it = self.shape == shape and np.array_equal(term.columns.reshape(-1), in_order)
+        return float(first) if is_it and bool((term.scale == first).all()) else None
+
+    def weights(self, leaf: Hashable) -> set[ir.Value]:
+        """The constants that `matrices` takes the matrix of a leaf from."""
+        products = [term.source for term in self.terms if isinstance(term.source, Product)]
+        return {p.weight for p in products if any(leaf in _leaves(t) for t in p.operand.terms)}
+
+    def matrices(self) -> dict[Hashable, Array]:
+        """For each leaf, the matrix [width, features] that it is multiplied with.
+
+        Raises:
+          UnreadableError: a leaf is added itself.
+        """
+        result: dict[Hashable, Array] = {}
+        for term in self.terms:
+            if isinstance(term.source, Leaf):
+                raise UnreadableError("a state or an input is added to a gate without weights")
+            scale = term.scale.reshape(-1)
+            for leaf, matrix in term.source.rows(term.columns.reshape(-1)).items():
+                scaled = matrix if (scale == 1).all() else matrix * scale.astype(matrix.dtype)
+                result[leaf] = result[leaf] + scaled if leaf in result else scaled
+        return result
+
+
+def _leaves(term: Term) -> set[Hashable]:
+    """The leaves on which a term depends."""
+    if isinstance(term.source, Leaf):
+        return {term.source.value}
+    return {leaf for inner in term.source.operand.terms for leaf in _leaves(inner)}
+
+
+def common_frame(a: Affine, b: Affine) -> tuple[Batch, tuple[int, ...]]:
+    """The batch axes that the axes of `a` and `b`, broadcast to each other, run over, and their sizes."""
+    rank = max(len(a.shape), len(b.shape))
+    axes = zip(
+        *([*[((), 1)] * (rank - len(x.shape)), *zip(x.batch, x.shape, strict=True)] for x in (a, b)), strict=True
+    )
+    batch, shape = [], []
+    for (over, size), (other, other_size) in axes:
+        if over != other and (other or other_size > 1) and (over or size > 1):
+            raise UnreadableError("its step combines features with batches")
+        if size != other_size and 1 not in (size, other_size):
+            raise UnreadableError("its step combines arrays of different sizes")
+        batch.append(over or other)
+        shape.append(max(size, other_size))
+    return tuple(batch), tuple(shape)

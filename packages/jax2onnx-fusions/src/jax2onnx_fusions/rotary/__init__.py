@@ -1,0 +1,1 @@
+"""A pass that makes `RotaryEmbedding` of rotations of pairs of features."""

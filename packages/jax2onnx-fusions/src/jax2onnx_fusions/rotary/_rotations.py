@@ -1,0 +1,488 @@
+"""Rotations of pairs of features by angles, in the forms in which they are written, for `FuseRotaryEmbedding`."""
+
+from __future__ import annotations
+
+__all__ = [
+    "Features",
+    "Halves",
+    "LookedUp",
+    "Rotation",
+    "Unrepeated",
+    "angle_of_turn",
+    "rotation_of_halves",
+    "rotation_of_pairs",
+]
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from jax2onnx_graph import ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim
+from jax2onnx_graph.passes.structural.merge_reshapes import view_of
+from jax2onnx_graph.rewrite.pass_base import Declined
+from jax2onnx_graph.rewrite.patterns import operation, permutation_of
+from jax2onnx_graph.rewrite.permutations import moves_only_ones
+
+_TABLE = 1 << 22  # elements of a constant that is compared or halved
+_POINTWISE = frozenset({"Cos", "Sin", "Cast", "Neg"})
+
+_OF_ANGLES = (
+    "Cast", "Concat", "Expand", "Gather", "Mul", "Neg", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+)  # fmt: skip
+
+_OTHER_ANGLES = "the cosines and sines vary along the heads, or the number of heads is not known"
+
+
+@dataclasses.dataclass(frozen=True)
+class Features:
+    """The tensor whose pairs of features are rotated.
+
+    Attributes:
+      source: [·, ·, ·, H] or [·, ·, H], or with the pairs along a further axis: [·, ·, ·, H / 2, 2].
+      dims: the dimensions [·, ·, ·, H] or [·, ·, H].
+      interleaved: whether a pair is two neighbouring features, not one of each half.
+    """
+
+    source: ir.Value
+    dims: tuple[LabelledDim, ...]
+    interleaved: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Rotation:
+    """A rotation of `features` by angles that are the same for all heads.
+
+    Attributes:
+      cos, sin: the cosines and sines of the angles, [..., H / 2], or [..., H] where `is_doubled`.
+      is_doubled: whether these hold each angle twice: once for each half of the features, or side by side where neighbouring
+        features are rotated.
+      heads_axis: the axis of the heads, 1 or 2; None where there is no such axis, but one head: x is [·, ·, H].
+      batched: whether there is an axis of the batch; without it, the angles are those of x [·, heads, H].
+    """
+
+    features: Features
+    cos: ir.Value
+    sin: ir.Value
+    is_doubled: bool
+    heads_axis: int | None
+    batched: bool = True
+
+
+def rotation_of_pairs(node: ir.Node) -> Rotation | Declined | None:
+    """The rotation that the Concat `node` ends: of the two rotated halves side by side, or of the rotated pairs stacked."""
+    if len(node.inputs) != 2 or node.attributes["axis"].as_int() not in (-1, len(dims_of(node.outputs[0]) or ()) - 1):
+        return None
+    apart = [_unstacked(value) for value in node.inputs]
+    is_stacked = None not in apart
+    real, imaginary = apart if is_stacked else node.inputs
+    found = _rotated(real, imaginary)
+    if found is None:
+        return None
+    features, cos, sin = found
+    if features.interleaved != is_stacked:
+        return Declined("the rotated features are put together in another order than they were taken apart", node)
+    return _rotation(node, features, cos, sin, is_doubled=False)
+
+
+def rotation_of_halves(node: ir.Node, halves: Halves) -> Rotation | Declined | None:
+    """The rotation x · cos + rotated x · sin, with cosines and sines for both halves, that the Add `node` is."""
+    for addends in (_operands(node.inputs), reversed(_operands(node.inputs))):
+        for (whole, cos), (rotated, sin) in _factorings(tuple(addends)):
+            features = _half_turned(rotated) or _pairwise_turned(rotated)
+            if features is None or not _is_source(features, whole):
+                continue
+            found = _rotation(node, features, cos, sin, is_doubled=True)
+            pairs = features.interleaved
+            if isinstance(found, Rotation) and (
+                halves.of(cos, pairs=pairs) is None or halves.of(sin, pairs=pairs) is None
+            ):
+                parts = "neighbouring elements" if pairs else "two halves"
+                return Declined(f"the {parts} of the cosines or sines are not known to be equal", node)
+            return found
+    return None
+
+
+def angle_of_turn(node: ir.Node) -> ir.Value | None:
+    """The angles a of x · cos(a) ± y · sin(a), in whatever order and shape, which `node` adds or subtracts."""
+    for (_, one), (_, other) in _factorings(node.inputs):
+        cosine, sine = _trigonometric(one), _trigonometric(other)
+        if cosine is not None and sine is not None and {cosine.op_type, sine.op_type} == {"Cos", "Sin"}:
+            return cosine.inputs[0] if cosine.inputs[0] is sine.inputs[0] else None
+    return None
+
+
+def _trigonometric(value: ir.Value | None, depth: int = 8) -> ir.Node | None:
+    """The cosine or sine of which `value` is a view, a part or a multiple."""
+    node = operation(value, "Cos", "Sin", *_OF_ANGLES)
+    if node is None or not depth or node.op_type in ("Cos", "Sin"):
+        return node
+    operands = node.inputs if node.op_type in ("Mul", "Concat") else node.inputs[:1]
+    return next((found for x in operands if (found := _trigonometric(x, depth - 1)) is not None), None)
+
+
+def _rotation(
+    node: ir.Node, features: Features, cos: ir.Value, sin: ir.Value, *, is_doubled: bool
+) -> Rotation | Declined:
+    """The rotation that ends at `node`, where `RotaryEmbedding` can take its operands."""
+    dims, batched = features.dims, True
+    if len(dims) not in (3, 4):
+        return Declined(f"the rotated tensor has {len(dims)} axes, not batch, sequence, heads and features", node)
+    width = dims[-1] if is_doubled or not isinstance(dims[-1], int) else dims[-1] // 2
+    pair = [dims_of(angles) for angles in (cos, sin)]
+    if len(dims) == 3 and all(_is_of_one_head(dims, angles, width) for angles in pair):
+        return Rotation(features, cos, sin, is_doubled, None)
+    if len(dims) == 3:
+        dims, batched = (1, *dims), False
+    axes = {_heads_axis(dims, angles, width) for angles in pair}
+    axis = axes.pop() if len(axes) == 1 else None
+    if axis is None or (axis == 1 and not batched):
+        return Declined(_OTHER_ANGLES, node)
+    return Rotation(dataclasses.replace(features, dims=dims), cos, sin, is_doubled, axis, batched)
+
+
+def _is_of_one_head(dims: Sequence[LabelledDim], angles: Sequence[LabelledDim] | None, width: LabelledDim) -> bool:
+    """Whether angles [..., width], aligned at the right, are those of x [B, T, H]: they vary along T, and may along B."""
+    if not angles or len(angles) not in (2, 3) or angles[-1] != width or not same_dim(angles[-2], dims[1]):
+        return False
+    return len(angles) == 2 or angles[0] == 1 or same_dim(angles[0], dims[0])
+
+
+def _heads_axis(dims: Sequence[LabelledDim], angles: Sequence[LabelledDim] | None, width: LabelledDim) -> int | None:
+    """The axis of the heads, 1 or 2, of x [·, ·, ·, H]: the angles [..., width] do not vary along it, but may along the other.
+
+    None where `angles`, aligned at the right, do not fit x, or vary along both axes.
+    """
+    if angles is None or not 1 <= len(angles) <= 4:
+        return None
+    full: list[LabelledDim] = [*[1] * (4 - len(angles)), *angles]
+    batch, *middle, last = full
+    if last != width or not (batch == 1 or same_dim(batch, dims[0])):
+        return None
+    for heads, sequence in ((2, 1), (1, 2)):
+        varies = middle[heads - 1] != 1 or not same_dim(middle[sequence - 1], dims[sequence])
+        if not varies and isinstance(dims[heads], int):
+            return heads
+    return None
+
+
+def _unstacked(value: ir.Value | None) -> ir.Value | None:
+    """x where `value` is x with an axis of size 1 behind the last."""
+    node = operation(value, "Unsqueeze", "Reshape")
+    if node is None:
+        return None
+    before, after = dims_of(node.inputs[0]) or (), dims_of(value) or ()
+    is_stacked = len(after) == len(before) + 1 and all(map(same_dim, (*before, 1), after))
+    return node.inputs[0] if is_stacked else None
+
+
+def _rotated(real: ir.Value | None, imaginary: ir.Value | None) -> tuple[Features, ir.Value, ir.Value] | None:
+    """(features, c, s) where `real` is x₁·c − x₂·s and `imaginary` is x₂·c + x₁·s."""
+    total = operation(imaginary, "Add")
+    if total is None:
+        return None
+    for (first, cos), (second, sin) in _differences(real):
+        features = _parts(first, second)
+        if features is None:
+            continue
+        for one, other in (_operands(total.inputs), reversed(_operands(total.inputs))):
+            if _is_product(one, second, cos) and _is_product(other, first, sin):
+                return features, cos, sin
+    return None
+
+
+def _half_turned(value: ir.Value) -> Features | None:
+    """The features x of which `value` is concat(−x₂, x₁), x₁ and x₂ the halves."""
+    turn = operation(value, "Concat")
+    if turn is None or len(turn.inputs) != 2:
+        return None
+    if turn.attributes["axis"].as_int() not in (len(dims_of(value) or ()) - 1, -1):
+        return None
+    negated = operation(turn.inputs[0], "Neg")
+    if negated is None or negated.inputs[0] is None or turn.inputs[1] is None:
+        return None
+    features = _parts(turn.inputs[1], negated.inputs[0])
+    return None if features is None or features.interleaved else features
+
+
+def _pairwise_turned(value: ir.Value) -> Features | None:
+    """The features x of which `value` is stack(−x₂, x₁) with its last two axes as one, x₁ the even features and x₂ the odd ones."""
+    stack = operation(_unpaired(value), "Concat")
+    if stack is None or len(stack.inputs) != 2 or not _is_last(stack.attributes["axis"].as_int(), stack.outputs[0]):
+        return None
+    first, second = (_unstacked(each) for each in stack.inputs)
+    negated = operation(first, "Neg")
+    if negated is None or negated.inputs[0] is None:
+        negated = operation(stack.inputs[0], "Neg")
+        first = None if negated is None else _unstacked(negated.inputs[0])
+    else:
+        first = negated.inputs[0]
+    features = None if first is None or second is None else _parts(second, first)
+    return features if features is not None and features.interleaved else None
+
+
+def _unpaired(value: ir.Value | None) -> ir.Value | None:
+    """x [..., k, 2] of which `value` is the view with features [..., 2 · k], axes of size 1 aside."""
+    after, inner = dims_of(value), value
+    while after and (node := operation(inner, "Reshape", "Unsqueeze", "Squeeze", "Transpose")) is not None:
+        if node.op_type == "Transpose" and not moves_only_ones(dims_of(node.inputs[0]) or (), permutation_of(node)):
+            return None
+        inner = node.inputs[0]
+        before = dims_of(inner) or ()
+        if len(before) > 1 and before[-1] == 2 and isinstance(before[-2], int) and after[-1] == 2 * before[-2]:
+            return inner if _same_rows(before[:-2], after[:-1]) else None
+    return None
+
+
+def _same_rows(before: Sequence[LabelledDim], after: Sequence[LabelledDim]) -> bool:
+    """Whether these are the same dimensions, those that are 1 aside."""
+    one, other = ([dim for dim in dims if dim != 1] for dims in (before, after))
+    return len(one) == len(other) and all(map(same_dim, one, other))
+
+
+def _is_last(axis: int, value: ir.Value | None) -> bool:
+    return axis in (-1, len(dims_of(value) or ()) - 1)
+
+
+def _is_source(features: Features, whole: ir.Value) -> bool:
+    """Whether `whole` [·, ·, ·, H] is the tensor of these features, or the one that is viewed as pairs of them."""
+    if features.source is whole:
+        return True
+    view = operation(features.source, "Reshape")
+    if view is None or view.inputs[0] is not whole:
+        return False
+    dims = dims_of(whole) or ()
+    return len(dims) == len(features.dims) and all(map(same_dim, dims, features.dims))
+
+
+def _operands(values: Sequence[ir.Value | None]) -> tuple[ir.Value | None, ir.Value | None]:
+    """The two operands of a binary node."""
+    return values[0], values[1]
+
+
+#: The two factors of a product.
+_Factors = tuple[ir.Value, ir.Value]
+
+
+def _factorings(values: Sequence[ir.Value | None]) -> Iterator[tuple[_Factors, _Factors]]:
+    """Two products in all orders of their factors: ((factor, other factor) of the first, the same of the second)."""
+    nodes = [operation(value, "Mul") for value in values]
+    sides = [[(a, b), (b, a)] for node in nodes if node is not None for a, b in [node.inputs] if a and b]
+    if len(sides) == 2:
+        yield from ((one, other) for one in sides[0] for other in sides[1])
+
+
+def _differences(value: ir.Value | None) -> Iterator[tuple[_Factors, _Factors]]:
+    """Two products whose difference `value` is, in all orders of their factors: a · b − c · d, or a · b + (−c) · d."""
+    node = operation(value, "Sub", "Add")
+    if node is None:
+        return
+    if node.op_type == "Sub":
+        yield from _factorings(node.inputs)
+        return
+    for plus, minus in (_operands(node.inputs), _operands(node.inputs[::-1])):
+        for one, (negative, factor) in _factorings((plus, minus)):
+            negation = operation(negative, "Neg")
+            if negation is not None and negation.inputs[0] is not None:
+                yield one, (negation.inputs[0], factor)
+        negation = operation(minus, "Neg")
+        if negation is not None:
+            yield from _factorings((plus, negation.inputs[0]))
+
+
+def _is_product(value: ir.Value | None, one: ir.Value, other: ir.Value) -> bool:
+    """Whether `value` is one · other, in either order."""
+    node = operation(value, "Mul")
+    if node is None:
+        return False
+    a, b = node.inputs
+    return (_same(a, one) and _same(b, other)) or (_same(b, one) and _same(a, other))
+
+
+def _same(a: ir.Value | None, b: ir.Value | None) -> bool:
+    """Whether these are one value, or equal constants."""
+    if a is b:
+        return True
+    one, other = known(a, _TABLE), known(b, _TABLE)
+    return one is not None and other is not None and np.array_equal(one, other)
+
+
+# --------------------------------------------------------------------------------- parts of the features
+
+
+def _parts(first: ir.Value, second: ir.Value) -> Features | None:
+    """The tensor of which `first` and `second` are the halves, or the even and the odd features."""
+    one, other = first.producer(), second.producer()
+    if one is None or other is None or one.domain or one.op_type != other.op_type:
+        return None
+    source = one.inputs[0]
+    dims = dims_of(source)
+    if source is None or source is not other.inputs[0] or not dims or not isinstance(dims[-1], int):
+        return None
+    if one.op_type == "Gather" and len(dims) in (4, 5) and dims[-1] == 2 and isinstance(pairs := dims[-2], int):
+        is_pair = (_gathered(one, len(dims)), _gathered(other, len(dims))) == (0, 1)
+        return Features(source, (*dims[:-2], 2 * pairs), True) if is_pair else None
+    extent = dims[-1]
+    if extent % 2:
+        return None
+    halves, alternate = (range(extent // 2), range(extent // 2, extent)), (range(0, extent, 2), range(1, extent, 2))
+    taken = (_taken(first, dims), _taken(second, dims))
+    return Features(source, dims, taken != halves) if taken in (halves, alternate) else None
+
+
+def _gathered(node: ir.Node, rank: int) -> int | None:
+    """The index that a Gather takes along the last of `rank` axes; None if it is not one constant number."""
+    index = known(node.inputs[1])
+    if index is None or index.ndim or node.attributes.get_int("axis", 0) not in (rank - 1, -1):
+        return None
+    return int(index)
+
+
+def _taken(value: ir.Value, dims: Sequence[LabelledDim]) -> range | None:
+    """The numbers of the features that `value` takes, by Split or Slice, along the last axis of a tensor of these dimensions."""
+    node, last, extent = value.producer(), len(dims) - 1, dims[-1]
+    assert node is not None and isinstance(extent, int)
+    if node.op_type == "Split":
+        count = (dims_of(value) or (None,))[-1]
+        is_split = node.attributes.get_int("axis", 0) in (last, -1) and len(node.outputs) == 2
+        if not is_split or not isinstance(count, int):
+            return None
+        return range(count) if value is node.outputs[0] else range(extent - count, extent)
+    if node.op_type != "Slice":
+        return None
+    arrays = [known(x) for x in node.inputs[1:]]
+    if len(arrays) < 3 or any(array is None or array.size != 1 for array in arrays):
+        return None
+    start, end, axis, *step = (int(array.flat[0]) for array in arrays if array is not None)
+    return range(*slice(start, end, *step).indices(extent)) if axis in (last, -1) else None
+
+
+# ---------------------------------------------------------------------------------------- doubled angles
+
+
+@dataclasses.dataclass(frozen=True)
+class LookedUp:
+    """Rows of a constant table, of which some features are taken.
+
+    Attributes:
+      gather: the node that looks up the rows.
+      table: the first half of these features of the table.
+    """
+
+    gather: ir.Node
+    table: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Unrepeated:
+    """A value before each of its features is repeated.
+
+    Attributes:
+      value: the features, with an axis of size 1 behind the last.
+      view: the operator that makes a view without that axis of it, and its int64 operand.
+    """
+
+    value: ir.Value
+    view: tuple[str, Sequence[int]]
+
+
+#: How the first half of features, or every second one, is had: the value or the constant itself, the node to be repeated for half an
+#: operand, rows of half a table, or the value before it is repeated.
+Half = ir.Value | ir.Node | Array | LookedUp | Unrepeated
+
+
+class Halves:
+    """The halves of values whose two halves of features, or whose neighbours, are equal, remembered for one graph."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[ir.Value, bool], Half | None] = {}
+
+    def of(self, value: ir.Value | None, *, pairs: bool = False) -> Half | None:
+        """How the first half of the features of `value` is had; None unless the second half is known to equal it.
+
+        With `pairs`, how the features with even numbers are had, unless those with odd numbers are not known to equal them.
+        """
+        if value is None:
+            return None
+        if (value, pairs) not in self._found:
+            self._found[value, pairs] = self._half(value, pairs)
+        return self._found[value, pairs]
+
+    def _half(self, value: ir.Value, pairs: bool) -> Half | None:
+        array = known(value, _TABLE)
+        if array is not None:
+            return _half_of(array, pairs)
+        maker, dims = value.producer(), dims_of(value)
+        if maker is None or maker.domain or dims is None or not isinstance(dims[-1], int):
+            return None
+        last = len(dims) - 1
+        if pairs:
+            repeated = _unrepeated(value)
+            if repeated is not None:
+                return repeated
+        elif maker.op_type == "Concat":
+            is_doubled = len(maker.inputs) == 2 and maker.inputs[0] is maker.inputs[1]
+            return maker.inputs[0] if is_doubled and maker.attributes["axis"].as_int() in (-1, last) else None
+        elif maker.op_type == "Tile":
+            repeats = known(maker.inputs[1])
+            is_doubled = repeats is not None and repeats.tolist() == [*[1] * last, 2]
+            return maker.inputs[0] if is_doubled else None
+        if maker.op_type in ("Split", "Slice") and (found := _looked_up(maker, value, last, pairs)) is not None:
+            return found
+        return maker if _keeps_features(maker, last) and self.of(maker.inputs[0], pairs=pairs) is not None else None
+
+
+def _unrepeated(value: ir.Value) -> Unrepeated | None:
+    """The features of which each is repeated twice, one after another, in `value`."""
+    pairs = _unpaired(value)
+    node, whole = operation(pairs, "Concat", "Expand", "Tile"), dims_of(value)
+    before, after = dims_of(node.inputs[0] if node is not None else None), dims_of(pairs)
+    if node is None or node.inputs[0] is None or not whole or not before or not after:
+        return None
+    if node.op_type == "Concat" and (len(node.inputs) != 2 or node.inputs[0] is not node.inputs[1]):
+        return None
+    if before[-1] != 1 or len(before) != len(after) or not all(map(same_dim, before[:-1], after[:-1])):
+        return None
+    view = view_of(before, (*whole[:-1], before[-2]))
+    return None if view is None else Unrepeated(node.inputs[0], view)
+
+
+def _half_of(array: Array, pairs: bool) -> Array | None:
+    """The first half of an array along its last axis, or its even elements; None unless the others equal these."""
+    if not array.ndim or array.shape[-1] % 2:
+        return None
+    middle = array.shape[-1] // 2
+    one, other = (array[..., ::2], array[..., 1::2]) if pairs else (array[..., :middle], array[..., middle:])
+    return np.ascontiguousarray(one) if np.array_equal(one, other) else None
+
+
+def _looked_up(maker: ir.Node, value: ir.Value, last: int, pairs: bool) -> LookedUp | None:
+    """The half of `value`, features that a Split or Slice takes of rows of a constant table."""
+    gather, dims = operation(maker.inputs[0], "Gather"), dims_of(maker.inputs[0])
+    table = None if gather is None else known(gather.inputs[0], _TABLE)
+    if gather is None or table is None or not dims or not isinstance(dims[-1], int):
+        return None
+    taken = _taken(value, dims)
+    if taken is None or not _keeps_features(gather, last) or table.shape[-1] != dims[-1]:
+        return None
+    half = _half_of(table[..., taken.start : taken.stop : taken.step], pairs)
+    return None if half is None else LookedUp(gather, half)
+
+
+def _keeps_features(node: ir.Node, last: int) -> bool:
+    """Whether the last axis of the result is that of the operand, feature by feature."""
+    if node.op_type in _POINTWISE:
+        return True
+    if node.op_type == "Unsqueeze":
+        axes = known(node.inputs[1])
+        return axes is not None and last not in axes and -1 not in axes
+    rank = len(dims_of(node.inputs[0]) or ())
+    if node.op_type == "Transpose":
+        return permutation_of(node)[-1] == last and len(permutation_of(node)) == last + 1
+    if node.op_type == "Gather":
+        return node.attributes.get_int("axis", 0) not in (-1, rank - 1)
+    if node.op_type == "Slice":
+        axes = known(node.inputs[3]) if len(node.inputs) > 3 else None
+        return axes is not None and not {-1, last} & set(axes.tolist())
+    return False

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from jax2onnx_fusions.experts.join_runs import JoinRuns
+
+RUNS = range(4)
+#: How many rows each of four runs has follows from an input.
+LENGTHS = """
+    four = Constant<value = int64 {4}>() numbers = Constant<value = int64[4] {0, 1, 2, 3}>()
+    first = Constant<value = int64[1] {0}>() size = Abs(i) place = Mod(size, four) is = Equal(place, numbers)
+    count = Cast<to = 7>(is) lengths = ReduceSum<keepdims = 0>(count, first)
+    r0, r1, r2, r3 = Split<axis = 0>(x, lengths)
+"""
+RUN = "g{e} = MatMul(r{e}, wg{e}) u{e} = MatMul(r{e}, wu{e}) a{e} = Sigmoid(g{e}) m{e} = Mul(a{e}, u{e}) o{e} = MatMul(m{e}, wd{e}) "
+JOIN = "y = Concat<axis = 0>(o0, o1, o2, o3)"
+
+
+def _matrix(name: str, rows: int, columns: int, seed: int) -> str:
+    numbers = np.random.default_rng(seed).normal(size=rows * columns).round(3)
+    return f"float[{rows},{columns}] {name} = {{{', '.join(map(str, numbers))}}}"
+
+
+VALUES = ", ".join(
+    part
+    for e in RUNS
+    for part in (
+        f"float[N{e},4] r{e}", _matrix(f"wg{e}", 4, 3, e), _matrix(f"wu{e}", 4, 3, 10 + e), _matrix(f"wd{e}", 3, 4, 20 + e),
+        _matrix(f"b{e}", 1, 3, 30 + e),
+    )
+)  # fmt: skip
+
+
+@pytest.fixture
+def joined(fused):
+    """The number of each operator after the pass."""
+
+    def run(run: str = RUN, join: str = JOIN, y: str = "float[T,4] y") -> Counter[str]:
+        body = LENGTHS + " ".join(run.format(e=e) for e in RUNS) + join
+        return Counter(fused(JoinRuns(), body, "float[T,4] x, int64[T,1] i", y, values=VALUES))
+
+    return run
+
+
+def test_two_products_of_a_run_are_one_and_the_rest_is_computed_of_all_rows(joined):
+    found = joined()
+    assert (found["MatMul"], found["Sigmoid"], found["Mul"]) == (8, 1, 1)
+
+
+def test_a_bias_of_each_run_stays_with_it(joined):
+    found = joined(RUN.replace("a{e} = Sigmoid(g{e})", "h{e} = Add(g{e}, b{e}) a{e} = Sigmoid(h{e})"))
+    assert (found["Add"], found["Sigmoid"]) == (4, 1)
+
+
+def test_a_matrix_that_something_else_reads_stays_alone(joined):
+    found = joined(join=f"{JOIN} z = MatMul(x, wg0)", y="float[T,4] y, float[T,3] z")
+    assert (found["MatMul"], found["Sigmoid"]) == (13, 1)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"join": "y = Concat<axis = 0>(o0, o2, o1, o3)"},
+        {"join": f"{JOIN} z = Neg(a2)", "y": "float[T,4] y, float[N,3] z"},
+    ],
+    ids=["another order of runs", "a run that is read by itself"],
+)
+def test_runs_that_are_not_put_together_as_they_were_stay(joined, changed):
+    found = joined(**changed)
+    assert (found["MatMul"], found["Sigmoid"], found["Mul"]) == (12, 4, 4)
+
+
+def test_another_operator_in_one_run_leaves_all(fused):
+    body = LENGTHS + " ".join(RUN.format(e=e) for e in RUNS).replace("a2 = Sigmoid", "a2 = Tanh") + JOIN
+    found = Counter(fused(JoinRuns(), body, "float[T,4] x, int64[T,1] i", "float[T,4] y", values=VALUES))
+    assert (found["MatMul"], found["Sigmoid"], found["Tanh"]) == (12, 3, 1)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+from jax2onnx_fusions.experts.select_experts import NOT_FINITE
+from jax2onnx_fusions.experts.select_places import SelectPlaces
+from jax2onnx_graph.assumptions import Assumption
+from jax2onnx_graph.forms import Threshold
+
+X = "int64[2,1,1] i, int64[2,1,1] j, float[2,1,3] v, float[4,3,5] r, float[4,5,6] u, float[4,6,5] d"
+Y = "float[2,5] y"
+CONSTANTS = """e = Constant<value = int64[4,1] {0, 1, 2, 3}>() c = Constant<value = int64[3] {0, 1, 2}>() none = Constant<value = float {0}>()
+    flat = Constant<value = int64[2] {2, 12}>() rows = Constant<value = int64[2] {12, 5}>() """
+EXPERTS = "ie = Equal(i, e) ei = Cast<to = 1>(ie) "
+PLACES = "jc = Equal(j, c) cj = Cast<to = 1>(jc) "
+GATES = "p = Mul(ei, cj) g = Reshape(p, flat) "
+MADE = "h = MatMul(r, u) a = Relu(h) o = MatMul(a, d) m = Reshape(o, rows) "
+SUM = "y = MatMul(g, m)"
+MIXTURE = CONSTANTS + EXPERTS + PLACES + GATES + MADE + SUM
+
+
+@pytest.fixture
+def small(limited):
+    """A target for which choosing places pays however small experts are, under the promise that all numbers are finite."""
+    return limited(thresholds={Threshold.OPERATOR_CALL: 0}).assuming([Assumption.FINITE])
+
+
+@pytest.mark.parametrize(
+    "gates",
+    [
+        GATES,
+        GATES.replace("p = Mul(ei, cj)", "q = Mul(ei, cj) w = Abs(q) p = Mul(w, v)"),
+        GATES.replace("p = Mul(ei, cj)", "p = MatMul(ei, cj)"),
+        GATES.replace("p = Mul(ei, cj)", "b = And(ie, jc) p = Cast<to = 1>(b)"),
+        GATES.replace("p = Mul(ei, cj)", "q = Mul(ei, cj) b = Greater(q, none) p = Cast<to = 1>(b)"),
+    ],
+)
+def test_products_of_a_one_hot_of_experts_and_one_of_places(fused, small, gates):
+    operators = fused(SelectPlaces(small), CONSTANTS + EXPERTS + PLACES + gates + MADE + SUM, X, Y)
+    assert operators.count("Split") == 2
+    assert operators.count("TopK") == 3
+
+
+def test_gates_of_numbers_need_the_promise(declined, limited):
+    target = limited(thresholds={Threshold.OPERATOR_CALL: 0})
+    assert declined(SelectPlaces(target), MIXTURE, X, Y) == [NOT_FINITE]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("p = Mul(ei, cj)", "p = Add(ei, cj)"),
+        ("p = Mul(ei, cj)", "q = Mul(ei, cj) p = Add(q, v)"),
+        ("p = Mul(ei, cj)", "q = Mul(ei, cj) b = GreaterOrEqual(q, none) p = Cast<to = 1>(b)"),
+        ("ei = Cast<to = 1>(ie)", "k = Cast<to = 1>(ie) ei = Cos(k)"),
+    ],
+)
+def test_gates_of_which_many_may_be_other_than_zero(fused, small, old, new):
+    assert "Split" not in fused(SelectPlaces(small), MIXTURE.replace(old, new), X, Y)
+
+
+def test_places_that_read_each_other_are_no_mixture(declined, small):
+    body = MIXTURE.replace("a = Relu(h)", "a = Softmax<axis = 1>(h)")
+    assert declined(SelectPlaces(small), body, X, Y) != []
+
+
+def test_as_many_tokens_as_places_compute_all(declined, small):
+    body = MIXTURE.replace("{2, 12}", "{12, 12}")
+    inputs, output = (text.replace("[2,", "[12,") for text in (X, Y))
+    (reason,) = declined(SelectPlaces(small), body, inputs, output)
+    assert "no more places than tokens" in reason
+
+
+def test_small_experts_compute_all(declined, limited):
+    (reason,) = declined(SelectPlaces(limited().assuming([Assumption.FINITE])), MIXTURE, X, Y)
+    assert "so small" in reason

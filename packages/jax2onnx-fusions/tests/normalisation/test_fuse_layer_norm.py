@@ -1,0 +1,117 @@
+"""Formulas of layer norm."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from jax2onnx_fusions.normalisation.fuse_layer_norm import FuseLayerNorm
+
+TWO_MOMENTS = """
+    last = Constant<value = int64[1] {-1}>() two = Constant<value = float {2}>() zero = Constant<value = float {0}>()
+    eps = Constant<value = float {0.000001}>()
+    m = ReduceMean(x, last) xx = Mul(x, x) mm = ReduceMean(xx, last) m2 = Mul(m, m)
+    v = Sub(mm, m2) v0 = Max(v, zero) ve = Add(v0, eps) s = Sqrt(ve) d = Sub(x, m)
+"""
+CENTRED = """
+    one = Constant<value = int64[1] {1}>() last = Constant<value = int64[1] {2}>() n = Constant<value = float {8}>()
+    eps = Constant<value = float {0.000001}>() two = Constant<value = float {2}>()
+    sum = ReduceSum<keepdims = 0>(x, last) mean = Div(sum, n) m = Unsqueeze(mean, last) d = Sub(x, m)
+    dd = Pow(d, two) ss = ReduceSum<keepdims = 0>(dd, last) vv = Div(ss, n) v = Unsqueeze(vv, last)
+    ve = Add(v, eps) s = Sqrt(ve)
+"""
+SCALE = "g = Constant<value = float[8] {1,2,3,4,5,6,7,8}>()"
+BIAS = "b = Constant<value = float[1,1,8] {8,7,6,5,4,3,2,1}>()"
+
+
+@pytest.mark.parametrize("statistics", [TWO_MOMENTS, TWO_MOMENTS.replace("Max(v, zero)", "Relu(v)"), CENTRED])
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "y = Div(d, s)",
+        "r = Reciprocal(s) y = Mul(r, d)",
+        f"{SCALE} r = Reciprocal(s) f = Mul(r, g) y = Mul(d, f)",
+        f"{SCALE} {BIAS} r = Reciprocal(s) f = Mul(r, g) z = Mul(d, f) y = Add(z, b)",
+        f"{SCALE} {BIAS} n1 = Div(d, s) z = Mul(n1, g) y = Add(z, b)",
+        f"{SCALE} {BIAS} n1 = Mul(g, d) z = Div(n1, s) y = Add(z, b)",
+        f"{SCALE} r = Reciprocal(s) n1 = Mul(d, g) y = Mul(n1, r)",
+    ],
+)
+def test_layer_norm_in_all_spellings(fused, statistics, rest):
+    assert fused(FuseLayerNorm(), statistics + rest) == ["LayerNormalization"]
+
+
+@pytest.mark.parametrize("leading", [0, 1, 2])
+def test_layer_norm_whose_weights_have_leading_axes(fused, leading):
+    dims = ",".join(["1"] * leading + ["8"])
+    weights = f"k = Constant<value = float[{dims}] {{1,2,3,4,5,6,7,8}}>() b = Constant<value = float[{dims}] {{8,7,6,5,4,3,2,1}}>()"
+    body = weights + TWO_MOMENTS + "r = Reciprocal(s) rk = Mul(r, k) n = Mul(d, rk) y = Add(n, b)"
+    assert fused(FuseLayerNorm(), body) == ["LayerNormalization"]
+
+
+def test_layer_norm_over_another_axis_stays(fused):
+    other = TWO_MOMENTS.replace("{-1}", "{1}")
+    assert "LayerNormalization" not in fused(FuseLayerNorm(), other + "y = Div(d, s)")
+
+
+def test_layer_norm_with_misaligned_statistics_stays(fused):
+    body = CENTRED.replace(
+        "m = Unsqueeze(mean, last)", "lead = Constant<value = int64[1] {0}>() m = Unsqueeze(mean, lead)"
+    )
+    body = body.replace("{8}", "{4}")
+    operators = fused(FuseLayerNorm(), body + "y = Div(d, s)", "float[4,4,4] x", "float[4,4,4] y")
+    assert "LayerNormalization" not in operators
+
+
+def test_a_target_without_layer_norm_gets_none(fused, limited):
+    target = limited("LayerNormalization", opset=18)
+    assert "LayerNormalization" not in fused(FuseLayerNorm(target), TWO_MOMENTS + "y = Div(d, s)")
+
+
+def test_a_target_with_layer_norm_in_double_precision_alone_gets_none_in_single(fused, limited):
+    target = limited(dtypes=[np.float64])
+    assert "LayerNormalization" not in fused(FuseLayerNorm(target), TWO_MOMENTS + "y = Div(d, s)")
+
+
+@pytest.mark.parametrize(
+    ("rest", "signature", "reason"),
+    [
+        (
+            "y = Div(d, s)",
+            ("float[B,5,N] x", "float[B,5,N] y"),
+            "the size of the normalised axis is not known, and so neither is that of its scale",
+        ),
+        (
+            """axes = Constant<value = int64[2] {0, 1}>() k = ReduceSum(x, axes) r = Reciprocal(s) f = Mul(r, k)
+            y = Mul(d, f)""",
+            ("float[B,5,8] x", "float[B,5,8] y"),
+            "the scale is computed with leading axes",
+        ),
+        (
+            "r = Sqrt(v0) w = Add(r, eps) y = Div(d, w)",
+            ("float[B,5,8] x", "float[B,5,8] y"),
+            "epsilon, 1e-06, is added behind the square root, and the operator adds it under the root",
+        ),
+        (
+            "r = Sqrt(v0) y = Div(d, r)",
+            ("float[B,5,8] x", "float[B,5,8] y"),
+            "no epsilon is added under the square root",
+        ),
+    ],
+)
+def test_reasons(declined, rest, signature, reason):
+    assert declined(FuseLayerNorm(), TWO_MOMENTS + rest, *signature) == [reason]
+
+
+def test_another_quotient_has_no_reason(declined):
+    assert declined(FuseLayerNorm(), TWO_MOMENTS + "y = Div(d, ve)") == []
+
+
+def test_a_target_without_the_element_type_is_a_reason(declined, limited):
+    target = limited(dtypes=[np.float64])
+    reasons = declined(FuseLayerNorm(target), TWO_MOMENTS + "y = Div(d, s)")
+    assert reasons == ["the target has no LayerNormalization for float32"]
+
+
+def test_a_formula_with_two_scales_keeps_one_product(fused):
+    body = f"{SCALE} {TWO_MOMENTS} r = Reciprocal(s) f = Mul(r, g) n1 = Mul(d, g) y = Mul(n1, f)"
+    assert "LayerNormalization" not in fused(FuseLayerNorm(), body)

@@ -1,0 +1,100 @@
+"""Reversed sequences are read from the other end."""
+
+from __future__ import annotations
+
+import pytest
+from jax2onnx_fusions.recurrence.fold_reversals import FoldReversals
+
+SINGLE = "float[T,B,3] y"
+
+
+@pytest.fixture
+def fold(fused, recurrent):
+    def run(body: str, y: str = SINGLE, x: str = "float[T,B,2] x") -> list[str]:
+        return fused(FoldReversals(), recurrent(body), x, y)
+
+    return run
+
+
+# -- rule 1: an operator that reads a reversed sequence ----------------------------------------------
+
+
+def test_a_sequence_that_is_reversed_before_and_after(fold):
+    body = "back = Reverse(x) LSTM a forward of back; u = Reverse(a) y = Identity(u)"
+    assert fold(body) == ["LSTM", "Squeeze", "Identity"]
+
+
+def test_a_reversed_sequence_with_views_between(fold):
+    body = """back = Reverse(x, one) t = Transpose<perm = [1, 0, 2]>(back) LSTM a forward of t;
+        u = Transpose<perm = [1, 0, 2]>(a) v = Reverse(u, one) y = Identity(v)"""
+    assert fold(body, "float[B,T,3] y", "float[B,T,2] x") == ["Transpose", "LSTM", "Squeeze", "Transpose", "Identity"]
+
+
+def test_a_reversed_sequence_whose_results_stay_reversed(fold):
+    body = "back = Reverse(x) LSTM a forward of back; y = Identity(a)"
+    assert fold(body) == ["Slice", "LSTM", "Squeeze", "Identity"]
+
+
+def test_a_reversed_sequence_of_which_the_last_state_is_read(fold):
+    body = "back = Reverse(x) LSTM a reverse of back; y = Identity(ah)"
+    assert fold(body, "float[B,3] y") == ["LSTM", "Squeeze", "Identity"]
+
+
+# -- rule 2: reversals that undo each other ----------------------------------------------------------
+
+
+def test_a_reversal_of_a_reversal(fold):
+    body = """LSTM a reverse; back = Reverse(a) t = Transpose<perm = [1, 0, 2]>(back)
+        u = Reverse(t, one) y = Identity(u)"""
+    assert fold(body, "float[B,T,3] y") == ["LSTM", "Squeeze", "Transpose", "Identity"]
+
+
+def test_a_step_of_a_reversed_sequence(fold):
+    body = "LSTM a reverse; back = Reverse(a) y = Gather(back, first)"
+    assert fold(body, "float[B,3] y") == ["LSTM", "Squeeze", "Gather"]
+
+
+def test_a_reversal_of_another_axis_stays(fold):
+    body = "LSTM a reverse; back = Reverse(a) y = Reverse(back, one)"
+    assert fold(body) == ["LSTM", "Squeeze", "Slice", "Slice"]
+
+
+# -- rule 3: the step that is computed last ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(("direction", "index"), [("forward", "last"), ("reverse", "first")])
+def test_the_last_step_is_the_last_state(fold, direction, index):
+    assert fold(f"LSTM a {direction}; y = Gather(a, {index})", "float[B,3] y") == ["LSTM", "Squeeze"]
+
+
+def test_the_last_step_of_a_transposed_result(fold):
+    body = "LSTM a forward; t = Transpose<perm = [1, 0, 2]>(a) y = Gather<axis = 1>(t, last)"
+    assert fold(body, "float[B,3] y") == ["LSTM", "Squeeze"]
+
+
+@pytest.mark.parametrize(("direction", "index"), [("forward", "first"), ("reverse", "last")])
+def test_the_first_step_is_not(fold, direction, index):
+    assert "Gather" in fold(f"LSTM a {direction}; y = Gather(a, {index})", "float[B,3] y")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (
+            "back = Reverse(x) LSTM a forward of back; y = Identity(a)",
+            "its results are read in the order of the reversed sequence",
+        ),
+        (
+            """back = Reverse(x) w = Constant<value = float[2,3,2] {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}>()
+            r = Constant<value = float[2,3,3] {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9}>()
+            both = RNN<hidden_size = 3, direction = "bidirectional">(back, w, r) y = ReduceSum<keepdims = 0>(both, one)""",
+            "it reads a reversed sequence in both directions",
+        ),
+    ],
+)
+def test_reasons(declined, recurrent, body, reason):
+    assert declined(FoldReversals(), recurrent(body), "float[T,B,2] x", SINGLE) == [reason]
+
+
+def test_a_sequence_in_order_has_no_reason(declined, recurrent):
+    assert declined(FoldReversals(), recurrent("LSTM a forward; y = Identity(a)"), "float[T,B,2] x", SINGLE) == []

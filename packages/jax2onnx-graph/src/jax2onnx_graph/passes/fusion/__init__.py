@@ -1,1 +1,0 @@
-"""Passes that recognise operators in the formulas that they stand for."""
