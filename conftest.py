@@ -1,11 +1,11 @@
-"""Settings that the tests of all packages share."""
+"""Settings that the tests of all packages share; where hypothesis or the testing kit is not installed, their tests are not run either."""
 
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 
-import hypothesis
 import pytest
 
 # Eight devices of the CPU, for programs over meshes; JAX reads this when it looks for devices.
@@ -17,7 +17,11 @@ gc.set_threshold(20_000, 20, 20)
 
 def pytest_configure(config: pytest.Config) -> None:
     """Property tests draw the same examples each time, fewer of them in the quick suite, and may take any time."""
-    count = 20 if config.getoption("--jax2onnx-quick") else 120
+    if importlib.util.find_spec("hypothesis") is None:
+        return
+    import hypothesis
+
+    count = 20 if config.getoption("--jax2onnx-quick", default=False) else 120
     hypothesis.settings.register_profile("jax2onnx", max_examples=count, deadline=None, derandomize=True)
     hypothesis.settings.load_profile("jax2onnx")
 

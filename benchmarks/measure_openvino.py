@@ -5,8 +5,8 @@ as computed where the results are those of ONNX Runtime, on small numbers and on
 taken of the range of 32 bits, which is all that the plugin computes with. Each operator runs in a process of its own, as the
 plugin may end it. The results are the data files of `jax2onnx_openvino`; interrupted, the tool goes on where it was:
 
-    python tools/measure_openvino.py             # rewrites the data files
-    python tools/measure_openvino.py --show Add  # prints what was measured for one operator
+    python benchmarks/measure_openvino.py             # rewrites the data files
+    python benchmarks/measure_openvino.py --show Add  # prints what was measured for one operator
 """
 
 from __future__ import annotations

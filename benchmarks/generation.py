@@ -1,11 +1,11 @@
 """Decoders in several writings: milliseconds for one token on caches of several lengths, and for a prompt.
 
 On one thread, in ONNX Runtime with the caches updated in place, beside `jax.jit`, and beside the files of other exporters where
-they are given (`rival_decoders.py`). All ways run in turns in one process.
+they are given (`rival_decoders.py` writes these). All ways run in turns in one process.
 
 With --overhead: what `session.generate` and `stream` need beside the runs of the model, in process time.
 
-Usage: python tools/bench_generation.py [--rivals FOLDER] [--kinds qwen …] [--keys 256 …] [--overhead]
+Usage: nox -s tables -- generation [--rivals FOLDER] [--kinds qwen …] [--keys 256 …] [--overhead]
 """
 
 from __future__ import annotations
@@ -26,19 +26,15 @@ import jax.numpy as jnp
 import numpy as np
 import onnxruntime as ort
 from jax2onnx_core import to_onnx
-from jax_decoders import DECODERS, STATES, WORDS, Decoder
+from timing import in_turns, on_threads
+
+from examples.jax_decoders import DECODERS, STATES, WORDS, Decoder
 
 #: New words, words before and with them, and the capacity of the caches.
 SITUATIONS = [(1, 256, 256), (1, 2048, 2048), (1, 8192, 8192), (1, 256, 8192), (512, 512, 512)]
 ROUNDS = 15
 
 Run = Callable[[], Any]
-
-
-def opened(path: Path) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 def bound(session: ort.InferenceSession, inputs: dict[str, np.ndarray], kept: dict[str, str]) -> Run:
@@ -75,7 +71,7 @@ def ours(decoder: Decoder, situation: tuple[int, int, int], path: Path, mode: An
     layouts = None if decoder.layout is None else dict.fromkeys(states, decoder.layout)
     program = to_onnx(decoder.step, inputs, states=states, input_layouts=layouts)
     (program if mode is None else program.quantize(mode)).save(path)
-    session = opened(path)
+    session = on_threads(path)
     names, results = program.input_names, program.output_names
     kept = {results[after]: names[before] for before, after in states.items()}
     return bound(session, program.feeds(*inputs), kept)
@@ -88,7 +84,7 @@ def in_jax(decoder: Decoder, situation: tuple[int, int, int]) -> Run:
 
 def of_genai(path: Path, situation: tuple[int, int, int]) -> Run:
     """A model of onnxruntime-genai's builder: its caches have the whole capacity, and their length is that of a mask."""
-    session, (new, filled, capacity) = opened(path), situation
+    session, (new, filled, capacity) = on_threads(path), situation
     rng, inputs, kept = np.random.default_rng(1), {}, {}
     for value in session.get_inputs():
         if value.name.startswith("past_key_values."):
@@ -107,7 +103,7 @@ def _features(value: Any) -> int:
 
 def of_torch(path: Path, situation: tuple[int, int, int]) -> Run:
     """A model of torch.onnx: its caches grow by each step."""
-    session, (new, filled, _) = opened(path), situation
+    session, (new, filled, _) = on_threads(path), situation
     # A prompt has no cache before it; the export wants at least one entry.
     rng, before = np.random.default_rng(1), max(filled - new, 1)
     inputs: dict[str, Any] = {
@@ -156,13 +152,8 @@ def able(runs: dict[str, Run]) -> dict[str, Run]:
 
 def measure(runs: dict[str, Run]) -> dict[str, tuple[float, float]]:
     """(least, median) milliseconds, the ways in turns."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(ROUNDS):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            times[name].append(1e3 * (time.perf_counter() - start))
-    return {name: (min(values), statistics.median(values)) for name, values in times.items()}
+    times = in_turns(list(runs.values()), rounds=ROUNDS, clock=time.perf_counter)
+    return {name: (1e3 * min(own), 1e3 * statistics.median(own)) for name, own in zip(runs, times, strict=True)}
 
 
 # -- beside the runs ------------------------------------------------------------------------

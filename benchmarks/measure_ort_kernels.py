@@ -5,8 +5,8 @@ between the lowest and the highest opset asked for and for each element type, lo
 optimisation and run. What loads and runs is a kernel, unless it computes wrong integers (see PROBES).
 The result is the data file of `jax2onnx_onnxruntime._kernels`:
 
-    python tools/measure_ort_kernels.py            # rewrites the data file
-    python tools/measure_ort_kernels.py --show Add # prints what one operator can do
+    python benchmarks/measure_ort_kernels.py            # rewrites the data file
+    python benchmarks/measure_ort_kernels.py --show Add # prints what one operator can do
 
 With an older runtime, and PYTHONPATH leading to jax2onnx-graph, it writes the file of that version, in `versions/`.
 

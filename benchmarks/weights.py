@@ -1,6 +1,6 @@
 """Saving a model of types only with the weights of safetensors files: resident memory, and time beside `cp`.
 
-Usage: python tools/bench_weights.py [--gib 8] [--directory /tmp]
+Usage: nox -s tables -- weights [--gib 8] [--directory /tmp]
 
 It writes the files, copies them by `cp` and saves the model, both up to the disk and in turns, and removes everything again.
 """

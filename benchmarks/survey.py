@@ -19,11 +19,12 @@ from pathlib import Path
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_graph.errors import VerificationError
 from jax2onnx_graph.traversal import all_nodes
-from survey_models import Counts, Surveyed, surveyed
+from pages import write_part
+
+from examples.survey_models import Counts, Surveyed, surveyed
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "fusions.md"
-BEGIN, END = "<!-- survey: written by nox -s survey -->\n", "<!-- end of survey -->"
 
 #: The operators that are counted in each column; a target's own forms of one count as it.
 OPERATORS = (
@@ -124,9 +125,7 @@ def main() -> None:
     rows = [row for row in surveyed() if not names or any(n in f"{row.library}, {row.name}".lower() for n in names)]
     found = list(results(rows))
     if not names:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        lines = "\n".join(table(found))
-        PAGE.write_text(f"{before}{BEGIN}{lines}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+        write_part(PAGE, "survey", table(found))
     if different := [f"{one.row.library}, {one.row.name}" for one in found if one.equal != "yes"]:
         sys.exit(f"Not equal to JAX: {'; '.join(different)}.")
 

@@ -8,7 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from models import Double
+
+from examples.models import Double
 
 __all__ = ["AnySizeResNet", "AnySizeUNet"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,11 +17,13 @@ import numpy as np
 from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_graph.traversal import all_nodes
-from ordinary_models import control_transformer
+from pages import write_part
+from timing import in_turns
+
+from examples.cached_models import ControlTransformer
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "guide" / "states.md"
-BEGIN, END = "<!-- control: written by nox -s control -->\n", "<!-- end of control -->"
 TOKENS, WINDOW, POINTS, WIDTH, DEPTH, HEADS = 274, 6, 17, 384, 8, 6
 KEPT = (WINDOW - 1) * TOKENS
 #: A step of the static model has to be so many times as fast as the full pass, which computes six frames where a step computes one.
@@ -51,7 +52,7 @@ class Pass(NamedTuple):
 
 def controller(target: str | None = None) -> OnnxProgram:
     """The exported control transformer, of symbolic sizes: T frames, S cached entries."""
-    model = control_transformer(
+    model = ControlTransformer(
         width=WIDTH, depth=DEPTH, heads=HEADS, context=WINDOW * TOKENS, patch=16, rngs=nnx.Rngs(0)
     )
     batch = {"camera": (1, "T", 256, 256, 3), "speed": (1, "T", 1), "waypoints": (1, "T", POINTS, 2)}
@@ -94,18 +95,6 @@ def passes(program: OnnxProgram) -> list[Pass]:
     ]
 
 
-def times(ways: Sequence[Pass], rounds: int) -> list[float]:
-    """The least time of each, in seconds of the processor, which other processes change little; they are run in turns."""
-    found: list[list[float]] = [[] for _ in ways]
-    for _ in range(rounds):
-        for way, seconds in zip(ways, found, strict=True):
-            for _ in range(1 if way.cached == 0 else 3):  # after the first step the memory is as it is in a stream
-                begin = time.process_time()
-                way.run()
-                seconds.append(time.process_time() - begin)
-    return [min(seconds) for seconds in found]
-
-
 def rows(ways: Sequence[Pass], seconds: Sequence[float]) -> Iterator[str]:
     """The lines of the table."""
     yield "| | model | frames | cache | mask | milliseconds | times as fast |"
@@ -131,13 +120,12 @@ def main() -> None:
     if found := conditions(controller("tensorrt")):
         sys.exit(f"The controller for TensorRT branches or loops: {', '.join(found)}.")
     ways = passes(controller())
-    seconds = times(ways, options.rounds)
-    lines = "\n".join(rows(ways, seconds))
-    print(lines)
+    # The least of each counts: after the first step the memory is as it is in a stream.
+    seconds = [min(times) for times in in_turns([way.run for way in ways], rounds=options.rounds)]
+    lines = list(rows(ways, seconds))
+    print(*lines, sep="\n")
     if not options.print:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        after = rest.partition(END)[2]
-        PAGE.write_text(f"{before}{BEGIN}{lines}\n{END}{after}", encoding="utf-8")
+        write_part(PAGE, "control", lines)
     if seconds[0] / seconds[-1] < BAR:
         sys.exit(
             f"The step of the static model is only {seconds[0] / seconds[-1]:.1f} times as fast as the full pass; at least {BAR:.0f}."

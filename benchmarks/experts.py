@@ -3,15 +3,14 @@
 Two of the experts count for each token. All ways of a row run in turns in one process; the least time of each counts, of all processors together, so that other
 processes hardly change it.
 
-Usage: python tools/bench_experts.py [--experts 32] [--tokens 1 64] [--width 256] [--hidden 512] [--only TEXT] [--update]
-Session: nox -s experts
+Usage: nox -s tables -- experts [--experts 32] [--tokens 1 64] [--width 256] [--hidden 512] [--only TEXT] [--print]
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import time
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,13 @@ from typing import Any
 import jax
 import numpy as np
 import onnx
-import onnxruntime as ort
-from expert_forms import Form, forms, random_weights
 from jax2onnx_core import OnnxProgram, to_onnx
+from pages import write_part
+from timing import in_turns, on_threads
+
+from examples.expert_forms import Form, forms, random_weights
 
 PAGE = Path(__file__).parent.parent / "docs" / "guide" / "experts.md"
-BEGIN, END = "<!-- forms: written by tools/bench_experts.py -->\n", "<!-- end of forms -->"
 SECONDS = 0.2
 
 Array = np.ndarray[Any, Any]
@@ -33,10 +33,7 @@ Way = Callable[[Array], object]
 
 def runner(model: onnx.ModelProto) -> Way:
     """Runs a model in ONNX Runtime on two threads."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 2, 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # the next way runs at once
-    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = on_threads(model, 2)
     (given,) = session.get_inputs()
     return lambda x: session.run(None, {given.name: x})
 
@@ -48,17 +45,9 @@ def compiled(function: Callable[[jax.Array], jax.Array]) -> Way:
 
 
 def milliseconds(ways: Sequence[Way], x: Array) -> list[float]:
-    """The least time of each way that processors work for it, all run in turns."""
-    times: list[list[float]] = [[] for _ in ways]
-    for way in ways:
-        way(x)
-    end = time.perf_counter() + SECONDS
-    while time.perf_counter() < end or len(times[0]) < 3:
-        for way, own in zip(ways, times, strict=True):
-            start = time.process_time()
-            way(x)
-            own.append(1000 * (time.process_time() - start))
-    return [min(own) for own in times]
+    """The least time of each way that processors work for it."""
+    times = in_turns([functools.partial(way, x) for way in ways], rounds=3, seconds=SECONDS)
+    return [1000 * min(own) for own in times]
 
 
 def chooses(program: OnnxProgram, experts: int) -> bool:
@@ -111,13 +100,6 @@ class Bench:
         return formed, [runner(model) for model in models]
 
 
-def update(rows: Sequence[str]) -> None:
-    """Write the table to the page of the guide."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    PAGE.write_text(before + BEGIN + "\n".join([*rows, END]) + rest.partition(END)[2], encoding="utf-8")
-
-
 def main() -> None:
     """Read the options and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -126,14 +108,14 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--hidden", type=int, default=512)
     parser.add_argument("--only", default="", help="part of the names of forms")
-    parser.add_argument("--update", action="store_true", help="write the table to docs/guide/experts.md")
+    parser.add_argument("--print", action="store_true", help="print the table instead of writing it into the page")
     given = parser.parse_args()
     rows = []
     for row in Bench(given.experts, given.tokens, given.width, given.hidden).rows(given.only):
         print(row, flush=True)
         rows.append(row)
-    if given.update:
-        update(rows)
+    if not given.print:
+        write_part(PAGE, "forms", rows)
 
 
 if __name__ == "__main__":

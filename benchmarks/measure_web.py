@@ -5,8 +5,8 @@ Its kernels in WebAssembly are those of ONNX Runtime's CPU provider, for fewer e
 there, and gives what ONNX Runtime gives where that is finite: the language of shaders leaves NaN and infinities open, and functions
 such as Cos with three digits. The results are data files of `jax2onnx_onnxruntime`; interrupted, the tool goes on where it was:
 
-    python tools/measure_web.py             # rewrites the data files
-    python tools/measure_web.py --show Add  # prints what was measured for one operator
+    python benchmarks/measure_web.py             # rewrites the data files
+    python benchmarks/measure_web.py --show Add  # prints what was measured for one operator
 
 Needs what `nox -s browser` installs.
 """

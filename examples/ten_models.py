@@ -1,4 +1,4 @@
-"""Ten ordinary models with arguments: what `nox -s targets` gives to every runtime."""
+"""Ten ordinary models with arguments: in tables and tests."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from cached_models import DecoderLayer, causal_mask
 from flax import nnx
-from golden.models import Cnn, UNetStage, principal_axes, sample
-from models import BiLstm, Gpt, Mlp, ViT, as_trained
+
+from examples.cached_models import DecoderLayer, causal_mask
+from examples.golden_models import Cnn, UNetStage, principal_axes, sample
+from examples.models import BiLstm, Gpt, Mlp, ViT, as_trained
 
 __all__ = ["MODELS", "Model"]
 

@@ -1,13 +1,14 @@
 """Print which nodes other optimisers (onnxslim, onnxsim, ONNX Runtime) still remove from exported models, and which they add.
 
-Usage: python tools/optimisers.py [name of a model …]
+Usage: nox -s tables -- optimisers [name of a model …]
 
-The models are the ten of `nox -s targets` and those of `tests-integration/library_models.py`. What is removed without being replaced
+The models are the ten of `nox -s targets` and those of `examples/library_examples.py`. What is removed without being replaced
 is ours to remove: the exit code is 1 then.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 import tempfile
 from collections import Counter
@@ -19,7 +20,8 @@ import onnxruntime
 import onnxsim
 import onnxslim
 from jax2onnx_core import to_onnx
-from ordinary_models import library_models, ten_models
+
+from examples import library_examples, ten_models
 
 
 def slim(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -78,7 +80,9 @@ def only_removes(changed: Mapping[str, int] | str) -> bool:
 def main(names: list[str]) -> int:
     print(f"| model | nodes | {' | '.join(OPTIMISERS)} |")
     print(f"|---|---|{'---|' * len(OPTIMISERS)}")
-    models, found = {**ten_models(), **library_models()}, False
+    linen = {f"Linen {name}": functools.partial(library_examples.bound, name) for name in library_examples.MODELS}
+    models: Mapping[str, Callable[[], ten_models.Model]] = {**ten_models.MODELS, **linen}
+    found = False
     for name in names or models:
         model = models[name]()
         exported = to_onnx(model.fn, model.inputs, constraints=model.constraints).model_proto

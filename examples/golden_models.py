@@ -11,12 +11,13 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from cached_models import DecoderLayer
 from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_functions import onnx_function
-from models import BiLstm, Block, ConvNorm, Double, Mlp, as_trained
-from recurrent_models import FAMILIES, Sizes, decoding, writings
+
+from examples.cached_models import DecoderLayer
+from examples.models import BiLstm, Block, ConvNorm, Double, Mlp, as_trained
+from examples.recurrent_models import FAMILIES, Sizes, decoding, writings
 
 __all__ = ["EXPORTS"]
 

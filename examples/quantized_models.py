@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from models import BiLstm, Gpt, Mlp, ViT, as_trained
+
+from examples.models import BiLstm, Gpt, Mlp, ViT, as_trained
 
 __all__ = ["EXAMPLES", "OUTLIERS", "Example"]
 

@@ -1,16 +1,16 @@
 """Write the tables of docs/quantization.md: the speed of products, and six kinds of models, their size and error, in every mode.
 
-Usage: python tools/quantization_table.py [speed] [table] [tolerances]
+Usage: nox -s tables -- quantization [speed] [table] [tolerances]
 """
 
 from __future__ import annotations
 
-import importlib
+import functools
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import jax
 import numpy as np
@@ -19,6 +19,10 @@ from jax2onnx_core import to_onnx
 from jax2onnx_core.program.program import OnnxProgram, QuantizedProgram
 from jax2onnx_graph.traversal import walk
 from jax2onnx_runtime.quantization import Mode
+from pages import write_part
+from timing import in_turns
+
+from examples.quantized_models import EXAMPLES, OUTLIERS
 
 ROOT = Path(__file__).parent.parent
 
@@ -44,11 +48,9 @@ def what(program: OnnxProgram | QuantizedProgram, mode: Mode) -> str:
 
 
 def rows() -> Iterator[str]:
-    sys.path.insert(0, str(ROOT / "tests-integration"))
-    examples = importlib.import_module("quantized_models").EXAMPLES
     yield "| model | mode | size | SNR | mean error | largest error | largest number | what is in few bits |"
     yield "|---|---|---:|---:|---:|---:|---:|---|"
-    for name, example in examples.items():
+    for name, example in EXAMPLES.items():
         program = to_onnx(example.make(), example.inputs)
         for mode in get_args(Mode):
             calibration = example.arguments(16, seed=1) if mode == "static_int8" else None
@@ -61,10 +63,8 @@ def rows() -> Iterator[str]:
 
 def tolerances() -> Iterator[str]:
     """A model with outliers in few bits everywhere, and with tolerances."""
-    sys.path.insert(0, str(ROOT / "tests-integration"))
-    example = importlib.import_module("quantized_models").OUTLIERS
-    program = to_onnx(example.make(), example.inputs)
-    calibration, calls = example.arguments(8, seed=1), example.arguments(8, seed=2)
+    program = to_onnx(OUTLIERS.make(), OUTLIERS.inputs)
+    calibration, calls = OUTLIERS.arguments(8, seed=1), OUTLIERS.arguments(8, seed=2)
     yield "| mode | tolerance | weights | SNR | cosine | 4 bits | 8 bits | float32 | time to choose |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
     tried: dict[Mode, list[float | None]] = {"int4": [None, 0.3, 0.1, 0.05], "int8": [None, 0.02]}
@@ -98,7 +98,9 @@ def speeds() -> Iterator[str]:
     for mode in get_args(Mode):
         made[mode] = program.quantize(mode, calibration=[(inputs[-1],)] if mode == "static_int8" else None)
     sessions = {mode: quantised.session(threads=1) for mode, quantised in made.items()}
-    times = {mode: [best(session.step, x) for x in inputs] for mode, session in sessions.items()}
+    ways = [functools.partial(session.step, x) for session in sessions.values() for x in inputs]
+    least = iter([min(own) for own in in_turns(ways, rounds=10, clock=time.perf_counter)])
+    times = {mode: [next(least) for _ in inputs] for mode in sessions}
     yield "| mode | " + " | ".join(f"{count} row{'s' if count > 1 else ''}" for count in ROWS) + " |"
     yield "|---|" + "---:|" * len(ROWS)
     for mode, own in times.items():
@@ -107,35 +109,10 @@ def speeds() -> Iterator[str]:
         )
 
 
-def best(call: Callable[[np.ndarray], Any], x: np.ndarray) -> float:
-    """The least time of ten calls, in seconds."""
-    times = []
-    for _ in range(11):
-        start = time.perf_counter()
-        call(x)
-        times.append(time.perf_counter() - start)
-    return min(times[1:])
-
-
-def replaced(text: str, name: str, lines: Iterator[str]) -> str:
-    """The text of the page with other lines in one of its parts.
-
-    Args:
-      text: the text of the page.
-      name: the name of the part.
-      lines: its lines.
-    """
-    begin, end = f"<!-- {name}: written by tools/quantization_table.py -->\n", f"<!-- end of {name} -->\n"
-    before, _, rest = text.partition(begin)
-    return before + begin + "\n".join(lines) + "\n" + end + rest.partition(end)[2]
-
-
 def main() -> None:
-    text = DOC.read_text(encoding="utf-8")
     parts = {"speed": speeds, "table": rows, "tolerances": tolerances}
     for name in sys.argv[1:] or parts:
-        text = replaced(text, name, parts[name]())
-    DOC.write_text(text, encoding="utf-8", newline="\n")
+        write_part(DOC, name, parts[name]())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Benchmarks; each prints ratios measured side by side in one run.
 
-Usage: python tools/bench.py [startup] [models] [linear] [large] [memory] [dynamic]
+Usage: nox -s tables -- conversion [startup] [models] [linear] [large] [memory] [dynamic]
 """
 
 from __future__ import annotations
@@ -88,8 +88,9 @@ def cpu_seconds(fn: Callable[[], object], repeats: int = 5) -> float:
 def models() -> None:
     """Conversion of ResNet-50 and GPT-2, in layers and in formulas, beside tracing the same function."""
     import jax
-    from bench_models import MODELS
     from jax2onnx_core import to_onnx
+
+    from examples.full_size_models import MODELS
 
     for name, (make, example) in MODELS.items():
         model = make()

@@ -4,8 +4,8 @@ Each probe is a model of one operator (or of a few that the runtime fuses into o
 a NaN among numbers, integers that overflow, an array without elements. It is run for each element type. The result is
 the data file of `jax2onnx_onnxruntime._guarantees`:
 
-    python tools/measure_ort_guarantees.py             # rewrites the data file
-    python tools/measure_ort_guarantees.py --show TopK # prints what was measured for one operator
+    python benchmarks/measure_ort_guarantees.py             # rewrites the data file
+    python benchmarks/measure_ort_guarantees.py --show TopK # prints what was measured for one operator
 
 With an older runtime, and PYTHONPATH leading to jax2onnx-graph and jax2onnx-onnxruntime, it writes the file of that version.
 

@@ -2,12 +2,13 @@
 
 On one thread, all ways in turns in one process; the least time counts.
 
-Usage: python tools/bench_samplers.py [--kinds qwen …] [--capacity 256 …] [--tokens 32]
+Usage: nox -s tables -- samplers [--kinds qwen …] [--capacity 256 …] [--tokens 32]
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -18,10 +19,11 @@ os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_paralleli
 import jax
 import jax.numpy as jnp
 import numpy as np
-import onnxruntime as ort
 from jax import lax
 from jax2onnx_core import to_onnx
-from jax_decoders import DECODERS, STATES, WORDS, Decoder
+from timing import in_turns, on_threads
+
+from examples.jax_decoders import DECODERS, STATES, WORDS, Decoder
 
 PROMPT, ROUNDS = 16, 4
 
@@ -72,9 +74,7 @@ def given(steps: int) -> dict[str, np.ndarray]:
 def in_one_model(sample: Callable[..., jax.Array], capacity: int) -> Write:
     inputs = [((1, "T"), np.int32), ((), np.uint32), ((), np.int32)]
     program = to_onnx(sample, inputs, constraints=[f"T <= {capacity}"])
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = ort.InferenceSession(program.model_proto.SerializeToString(), options)
+    session = on_threads(program.model_proto)
     return lambda steps: session.run(None, given(steps))[0]
 
 
@@ -100,16 +100,9 @@ def in_jax(sample: Callable[..., jax.Array]) -> Write:
 
 def milliseconds(ways: Sequence[Write], tokens: int) -> list[float]:
     """The time of one token for each way: the difference between many tokens and a few, all ways run in turns."""
-    least = np.full((len(ways), 2), np.inf)
-    for way in ways:
-        way(1)
-    for _ in range(ROUNDS):
-        for row, way in enumerate(ways):
-            for column, steps in enumerate((2, 2 + tokens)):
-                start = time.perf_counter()
-                way(steps)
-                least[row, column] = min(least[row, column], time.perf_counter() - start)
-    return [1e3 * (many - few) / tokens for few, many in least]
+    runs = [functools.partial(way, steps) for way in ways for steps in (2, 2 + tokens)]
+    least = [min(own) for own in in_turns(runs, rounds=ROUNDS, clock=time.perf_counter)]
+    return [1e3 * (many - few) / tokens for few, many in zip(least[::2], least[1::2], strict=True)]
 
 
 def main() -> None:

@@ -1,10 +1,10 @@
 """Recurrences over time beside `jax.jit`: writes the tables of docs/guide/recurrences.md.
 
-Every family of tests-integration/recurrent_models.py in each of its ways of writing, over several numbers of steps: what the model
+Every family of examples/recurrent_models.py in each of its ways of writing, over several numbers of steps: what the model
 computes it by, its time relative to `jax.jit` (both alternately in one process, in time of the processor, on one thread), and the
 largest error of both relative to float64.
 
-python tools/recurrence_table.py [--family NAME ...] [--steps N ...] [--print]
+Usage: nox -s tables -- recurrences [--family NAME ...] [--steps N ...] [--print]
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_paralleli
 
 import argparse
 import statistics
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-import onnxruntime as ort
 from jax2onnx_core import OnnxProgram, to_onnx
-from ordinary_models import recurrent_models
+from pages import write_part
+from timing import in_turns, on_threads
+
+from examples import recurrent_models as models
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "guide" / "recurrences.md"
-BEGIN, END = "<!-- recurrences: written by nox -s recurrences -->\n", "<!-- end of recurrences -->"
 STEPS = (1, 256, 1024, 4096)
 
 
@@ -79,39 +79,17 @@ def error(results: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -> float:
     return max(float(np.abs(y - e).max() / np.abs(e).max()) for y, e in zip(results, exact, strict=True))
 
 
-def alternate(ways: Sequence[Callable[[], object]], seconds: float) -> list[float]:
-    """The median times of several ways, run in turns, in seconds of the processor."""
-    for way in ways:
-        way()
-    found: list[list[float]] = [[] for _ in ways]
-    end = time.monotonic() + seconds
-    while time.monotonic() < end or len(found[0]) < 5:
-        for way, taken in zip(ways, found, strict=True):
-            begin = time.process_time()
-            way()
-            taken.append(time.process_time() - begin)
-    return [statistics.median(taken) for taken in found]
-
-
-def session_of(program: OnnxProgram) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    return ort.InferenceSession(program.model_proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-
-
 def measured(family: str, writing: str, steps: int, seconds: float) -> Measured:
     """The figures of a family in a way of writing."""
-    models = recurrent_models()
     model = models.FAMILIES[family](models.Sizes())
     function = models.decoding(model) if writing == "step" else models.writings(model)[writing]
     state, rows = (tuple(arrays) for arrays in models.arguments(model, steps))
     program = to_onnx(function, [state, rows])
-    session, compiled = session_of(program), jax.jit(function)
+    session, compiled = on_threads(program.model_proto), jax.jit(function)
     on_device = jax.tree.map(jax.numpy.asarray, (state, rows))
     feeds = {x.name: array for x, array in zip(session.get_inputs(), flat((state, rows)), strict=True)}
-    by_model, by_jax = alternate(
-        [lambda: session.run(None, feeds), lambda: jax.block_until_ready(compiled(*on_device))], seconds
-    )
+    ways = [lambda: session.run(None, feeds), lambda: jax.block_until_ready(compiled(*on_device))]
+    by_model, by_jax = map(statistics.median, in_turns(ways, rounds=5, seconds=seconds))
     with jax.enable_x64(True):
         wide = jax.tree.map(lambda x: x.astype(np.complex128 if np.iscomplexobj(x) else np.float64), (state, rows))
         exact = flat(jax.jit(function)(*wide))
@@ -121,7 +99,6 @@ def measured(family: str, writing: str, steps: int, seconds: float) -> Measured:
 
 def tasks(families: Sequence[str], steps: Sequence[int]) -> Iterator[tuple[str, str, int]]:
     """What is measured: one step is written as a step, more in all other ways."""
-    models = recurrent_models()
     for family in families:
         for writing in models.writings(models.FAMILIES[family](models.Sizes())):
             yield from ((family, writing, count) for count in steps if count > 1)
@@ -150,13 +127,6 @@ def decoding_table(found: Sequence[Measured]) -> Iterator[str]:
             yield f"| {x.family} | {x.form} | {x.ratio:.2f} | {x.error:.0e} |"
 
 
-def write(text: str) -> None:
-    """Put the tables between the page's marks."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}{text}\n{END}{after}", encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--family", action="append", help="only these")
@@ -167,17 +137,17 @@ def main() -> None:
     options = parser.parse_args()
     steps = options.steps or STEPS
     found = []
-    for family, writing, count in tasks(options.family or list(recurrent_models().FAMILIES), steps):
+    for family, writing, count in tasks(options.family or list(models.FAMILIES), steps):
         if options.writing and writing not in options.writing:
             continue
         found.append(measured(family, writing, count, options.seconds))
         x = found[-1]
         print(f"{family:18} {writing:17} {count:5} {x.form:12} {x.ratio:6.2f} {x.error:8.0e} {x.error_of_jax:8.0e}", flush=True)  # fmt: skip
-    lines = "\n".join([*table(found, steps), "", *decoding_table(found)])
+    lines = [*table(found, steps), "", *decoding_table(found)]
     if options.print:
-        print(lines)
+        print(*lines, sep="\n")
     else:
-        write(lines)
+        write_part(PAGE, "recurrences", lines)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import library_models as models
 import numpy as np
-from ten_models import Model
+
+import examples.library_models as models
+from examples.ten_models import Model
 
 __all__ = ["MODELS", "bound", "normal", "tokens", "trained"]
 
