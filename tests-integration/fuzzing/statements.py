@@ -23,7 +23,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jax2onnx_testing._fuzz import catalogue
+from fuzzing import catalogue
 
 __all__ = ["GROUPS", "Impossible", "Variable", "Writer"]
 

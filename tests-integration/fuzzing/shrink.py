@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import jax
 from jax2onnx_graph.arrays import Array
 
-from jax2onnx_testing._fuzz.check import Finding, check
-from jax2onnx_testing._fuzz.programs import Options, Program
-from jax2onnx_testing._fuzz.statements import Variable
+from fuzzing.check import Finding, check
+from fuzzing.programs import Options, Program
+from fuzzing.statements import Variable
 
 __all__ = ["as_test", "shrink"]
 

@@ -6,11 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax2onnx_testing._fuzz.dependence import depending
-from jax2onnx_testing._fuzz.explain import REASONS, explain
-from jax2onnx_testing._fuzz.known import KNOWN, KNOWN_ERRORS, explain_error
-from jax2onnx_testing._fuzz.programs import Options, Program, Statement, evaluate_shape
-from jax2onnx_testing._fuzz.statements import Variable
+
+from fuzzing.dependence import depending
+from fuzzing.explain import REASONS, explain
+from fuzzing.known import KNOWN, KNOWN_ERRORS, explain_error
+from fuzzing.programs import Options, Program, Statement, evaluate_shape
+from fuzzing.statements import Variable
 
 ATTENTION = "nn.dot_product_attention(x0[None], x0[None], x0[None], is_causal={})"
 NAN, INF = np.nan, np.inf

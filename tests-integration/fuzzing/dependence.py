@@ -12,11 +12,11 @@ from jax import lax
 from jax2onnx_core.jax_types import Equation, Function
 from jax2onnx_core.jaxprs import bind_primitive
 from jax2onnx_graph.arrays import Array
-
-from jax2onnx_testing._fuzz.execution import Arrays
-from jax2onnx_testing._fuzz.perturbation import ELEMENTWISE, Interpreter, Values
-from jax2onnx_testing._fuzz.programs import Program, compiled
 from jax2onnx_testing.values import random_array
+
+from fuzzing.execution import Arrays
+from fuzzing.perturbation import ELEMENTWISE, Interpreter, Values
+from fuzzing.programs import Program, compiled
 
 __all__ = ["depending"]
 

@@ -17,9 +17,9 @@ import numpy as np
 from jax import export, lax, nn
 from jax2onnx_core.jax_types import Function
 from jax2onnx_core.symbols.symbols import evaluate_dim
-
-from jax2onnx_testing._fuzz.statements import Impossible, Variable, Writer
 from jax2onnx_testing.values import Distribution
+
+from fuzzing.statements import Impossible, Variable, Writer
 
 __all__ = ["NAMES", "Options", "Program", "Statement", "compiled", "generate"]
 
@@ -175,14 +175,14 @@ def compiled(source: str, name: str) -> Function:
     file = f"<{name}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     names: dict[str, Any] = dict(NAMES)
-    exec(compile(source, file, "exec"), names)  # noqa: S102 - the source is the catalogue's
+    exec(compile(source, file, "exec"), names)
     function: Function = names["f"]
     return function
 
 
 def generate(seed: int, *, length: int | None = None) -> Program:
     """A random program of so many statements (a random number by default), the same for the same seed and version of JAX."""
-    chance = random.Random(seed)  # noqa: S311 - nothing secret
+    chance = random.Random(seed)
     x64 = chance.random() < 0.4
     values: Distribution = chance.choices(("special", "finite", "positive", "unit"), (4, 4, 1, 1))[0]
     options = Options(
@@ -248,7 +248,7 @@ def _statement(
             result = evaluate_shape(expression, variables)
         except Impossible:
             continue
-        except Exception:  # noqa: BLE001, S112
+        except Exception:  # noqa: BLE001
             continue
         leaves = jax.tree.leaves(result)
         if leaves and all(_is_handy(leaf, sizes) for leaf in leaves):

@@ -17,9 +17,9 @@ from multiprocessing.context import SpawnProcess
 
 import jax
 
-from jax2onnx_testing._fuzz.check import check, reference
-from jax2onnx_testing._fuzz.programs import Program, generate
-from jax2onnx_testing._fuzz.shrink import as_test, shrink
+from fuzzing.check import check, reference
+from fuzzing.programs import Program, generate
+from fuzzing.shrink import as_test, shrink
 
 __all__ = ["Maker", "Outcome", "check_seed", "fuzz", "summary"]
 

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_graph.arrays import Array
 
-from jax2onnx_testing._fuzz.execution import evaluate
-from jax2onnx_testing._fuzz.programs import Program
+from fuzzing.execution import evaluate
+from fuzzing.programs import Program
 
 __all__ = ["KNOWN", "KNOWN_ERRORS", "Known", "explain_error", "explained_elements"]
 

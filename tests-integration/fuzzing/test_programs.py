@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from jax2onnx_testing._fuzz.run import check_seed
+
+from fuzzing.run import check_seed
 
 PROGRAMS, BATCH = 200, 10
 

@@ -10,17 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax2onnx_testing import cli
-from jax2onnx_testing._fuzz import check as checking
-from jax2onnx_testing._fuzz import run
-from jax2onnx_testing._fuzz.check import check
-from jax2onnx_testing._fuzz.execution import Exported
-from jax2onnx_testing._fuzz.explain import REASONS, explain
-from jax2onnx_testing._fuzz.perturbation import perturbed
-from jax2onnx_testing._fuzz.programs import Options, Program, Statement, evaluate_shape, generate
-from jax2onnx_testing._fuzz.run import Outcome, fuzz, summary
-from jax2onnx_testing._fuzz.shrink import as_test, shrink
-from jax2onnx_testing._fuzz.statements import Variable
+
+from fuzzing import __main__ as command
+from fuzzing import check as checking
+from fuzzing import run
+from fuzzing.check import check
+from fuzzing.execution import Exported
+from fuzzing.explain import REASONS, explain
+from fuzzing.perturbation import perturbed
+from fuzzing.programs import Options, Program, Statement, evaluate_shape, generate
+from fuzzing.run import Outcome, fuzz, summary
+from fuzzing.shrink import as_test, shrink
+from fuzzing.statements import Variable
 
 ROW = Variable("x0", jax.ShapeDtypeStruct((3,), jnp.float32))
 HALF = Variable("x0", jax.ShapeDtypeStruct((3,), jnp.float16))
@@ -237,8 +238,8 @@ def test_a_summary_counts_the_reasons():
 
 
 def test_the_command_returns_whether_all_programs_are_right(monkeypatch, capsys):
-    monkeypatch.setattr("jax2onnx_testing._fuzz.run.fuzz", lambda seeds, *_, **__: (Outcome(seed, 1) for seed in seeds))
-    assert cli.main(["fuzz", "--programs", "3", "--seed", "5"]) == 0
+    monkeypatch.setattr("fuzzing.run.fuzz", lambda seeds, *_, **__: (Outcome(seed, 1) for seed in seeds))
+    assert command.main(["programs", "--programs", "3", "--seed", "5"]) == 0
     assert capsys.readouterr().out.startswith("3 programs of 3 statements; 0 with a defect.\n")
 
 

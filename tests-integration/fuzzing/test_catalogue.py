@@ -8,8 +8,9 @@ import warnings
 import jax
 import jax.numpy as jnp
 import pytest
-from jax2onnx_testing._fuzz.programs import evaluate_shape
-from jax2onnx_testing._fuzz.statements import GROUPS, Variable, Writer
+
+from fuzzing.programs import evaluate_shape
+from fuzzing.statements import GROUPS, Variable, Writer
 
 SHAPES = [(3, 4), (3,), (3, 4), (), (3, 4, 2)]
 DTYPES = ["float32", "int32", "bool", "complex64", "float16", "float64", "uint8"]

@@ -10,10 +10,10 @@ import numpy as np
 from jax2onnx_graph.arrays import Array
 from jax2onnx_runtime.comparison import tolerance
 
-from jax2onnx_testing._fuzz.dependence import depending
-from jax2onnx_testing._fuzz.execution import Arrays, evaluate, evaluate_for_all_sizes, evaluate_perturbed
-from jax2onnx_testing._fuzz.known import explained_elements
-from jax2onnx_testing._fuzz.programs import Program
+from fuzzing.dependence import depending
+from fuzzing.execution import Arrays, evaluate, evaluate_for_all_sizes, evaluate_perturbed
+from fuzzing.known import explained_elements
+from fuzzing.programs import Program
 
 __all__ = ["REASONS", "are_close", "explain"]
 

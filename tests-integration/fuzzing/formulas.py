@@ -3,7 +3,7 @@
 A mutant looks like the formula and may mean something else. Whether it becomes the operator or not, its model gives what JAX gives.
 A package with passes of its own has formulas of its own:
 
-    from jax2onnx_testing.formulas import Formula, findings, is_formed, single_mutants
+    from fuzzing.formulas import Formula, findings, is_formed, single_mutants
 
     SOFTSIGN = Formula("softsign", {"x": "B 5"}, "return x / ({one:1|2|-1} {plus:+|-} {abs:jnp.abs(x)|x})", forms=("Softsign",))
 
@@ -14,7 +14,7 @@ A package with passes of its own has formulas of its own:
     def test_look_alikes(mutant):
         assert findings(mutant) == []
 
-`jax2onnx-testing formulas --module my_formulas` checks random mutants of the `FORMULAS` of a module.
+`python -m fuzzing formulas --module my_formulas` checks random mutants of the `FORMULAS` of a module.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 from jax import export
-
-from jax2onnx_testing._fuzz.check import check
-from jax2onnx_testing._fuzz.execution import Exported
-from jax2onnx_testing._fuzz.programs import Options, Program, Statement, compiled, evaluate_shape
-from jax2onnx_testing._fuzz.shrink import as_test
-from jax2onnx_testing._fuzz.statements import Variable
-from jax2onnx_testing.pass_orders import ModelBeforePasses
 from jax2onnx_testing.values import Distribution
+
+from fuzzing.check import check
+from fuzzing.execution import Exported
+from fuzzing.pass_orders import ModelBeforePasses
+from fuzzing.programs import Options, Program, Statement, compiled, evaluate_shape
+from fuzzing.shrink import as_test
+from fuzzing.statements import Variable
 
 __all__ = [
     "Formula",
@@ -210,7 +210,7 @@ def single_mutants(formula: Formula) -> list[Mutant]:
 
 def random_mutant(formula: Formula, seed: int) -> Mutant:
     """A random mutant, the same for the same seed: changed at some points, or only in another situation."""
-    chance = random.Random(f"{formula.name} {seed}")  # noqa: S311 - nothing secret
+    chance = random.Random(f"{formula.name} {seed}")
     points = formula.points
     changed = chance.sample(sorted(points), min(len(points), chance.choice((0, 0, 1, 1, 2))))
     choices = {point: chance.choice(points[point][1:]) for point in changed if points[point][1:]}

@@ -13,11 +13,13 @@ from jax2onnx_graph.passes.fusion import fuse_gelu
 from jax2onnx_graph.passes.fusion.fuse_silu import FuseSilu
 from jax2onnx_graph.targets import standard_target
 from jax2onnx_runtime.comparison import tolerance
-from jax2onnx_testing import cli
-from jax2onnx_testing._formula_catalogue import FORMULAS
-from jax2onnx_testing._fuzz.check import reference
-from jax2onnx_testing._fuzz.execution import Exported, evaluate, random_arguments
-from jax2onnx_testing.formulas import (
+from jax2onnx_testing.graph_text import graph_text
+
+from fuzzing import __main__ as command
+from fuzzing.check import reference
+from fuzzing.execution import Exported, evaluate, random_arguments
+from fuzzing.formula_catalogue import FORMULAS
+from fuzzing.formulas import (
     Formula,
     Mutant,
     Situation,
@@ -29,9 +31,8 @@ from jax2onnx_testing.formulas import (
     random_mutant,
     single_mutants,
 )
-from jax2onnx_testing.graph_text import graph_text
 
-MODULE = "jax2onnx_testing._formula_catalogue"
+MODULE = "fuzzing.formula_catalogue"
 SINGLE = [mutant for formula in FORMULAS for mutant in single_mutants(formula)]
 GELU = next(formula for formula in FORMULAS if formula.name == "gelu")
 _PAIRS = [(formula, name) for formula in FORMULAS for name in formula.passes]
@@ -199,8 +200,8 @@ def test_the_command_checks_formulas_of_a_module(monkeypatch, capsys):
         asked.append((seeds, make))
         return ()
 
-    monkeypatch.setattr("jax2onnx_testing._fuzz.run.fuzz", fuzz)
-    assert cli.main(["formulas", "--module", MODULE, "--programs", "7", "--seed", "3"]) == 0
+    monkeypatch.setattr("fuzzing.run.fuzz", fuzz)
+    assert command.main(["formulas", "--module", MODULE, "--programs", "7", "--seed", "3"]) == 0
     [(seeds, make)] = asked
     assert seeds == range(3, 10)
     assert isinstance(make, functools.partial)

@@ -11,12 +11,13 @@ from jax2onnx_graph.passes import default_passes, optimise
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.targets import standard_target
-from jax2onnx_testing._formula_catalogue import FORMULAS
 from jax2onnx_testing.collection import CollectedCase, find_cases
-from jax2onnx_testing.formulas import base, model_before_passes
 from jax2onnx_testing.graph_text import graph_text
-from jax2onnx_testing.pass_orders import ModelBeforePasses, differences, random_order
 from jax2onnx_testing.variants import Variant, build
+
+from fuzzing.formula_catalogue import FORMULAS
+from fuzzing.formulas import base, model_before_passes
+from fuzzing.pass_orders import ModelBeforePasses, differences, random_order
 
 CASES = sorted((case for case in find_cases() if isinstance(case, CollectedCase)), key=lambda case: case.id)
 
@@ -81,7 +82,7 @@ def test_a_pass_that_needs_an_order_is_caught(monkeypatch):
                 if node.op_type == "Exp" and len(node.outputs[0].uses()) == 1:
                     editor.put(node, "Log", node.inputs)
 
-    monkeypatch.setattr("jax2onnx_testing.pass_orders.default_passes", lambda: [EliminateCommonSubexpressions, Wrong])
+    monkeypatch.setattr("fuzzing.pass_orders.default_passes", lambda: [EliminateCommonSubexpressions, Wrong])
     model = ModelBeforePasses(lambda x: jnp.exp(x) + jnp.exp(x) * 2, [(3,)])
     found = differences(model, range(8))
     assert 0 < len(found) < 8

@@ -24,7 +24,6 @@ from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.targets import PassFactory, Target, standard_target
 from jax2onnx_runtime.comparison import tolerance
 from jax2onnx_runtime.sizes import choose_sizes
-
 from jax2onnx_testing.values import arguments
 
 __all__ = ["ModelBeforePasses", "differences", "random_order"]
@@ -128,7 +127,7 @@ def _are_close(got: Array, want: Array) -> bool:
 
 def random_order(seed: int) -> list[PassFactory]:
     """The default passes in a random order in which each comes after those that it names, the same for the same seed."""
-    chance = random.Random(seed)  # noqa: S311 - nothing secret
+    chance = random.Random(seed)
     remaining = [(factory, factory(standard_target)) for factory in default_passes()]
     order: list[PassFactory] = []
     ran: set[type] = set()

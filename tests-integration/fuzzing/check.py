@@ -17,11 +17,11 @@ from jax2onnx_core.plugins.errors import SymbolError, UnsupportedError
 from jax2onnx_core.symbols.symbols import evaluate_dim
 from jax2onnx_graph.arrays import Array
 
-from jax2onnx_testing._fuzz.execution import Arrays, Exported, evaluate, random_arguments
-from jax2onnx_testing._fuzz.explain import are_close, explain
-from jax2onnx_testing._fuzz.known import explain_error
-from jax2onnx_testing._fuzz.programs import Program
-from jax2onnx_testing._fuzz.statements import Variable
+from fuzzing.execution import Arrays, Exported, evaluate, random_arguments
+from fuzzing.explain import are_close, explain
+from fuzzing.known import explain_error
+from fuzzing.programs import Program
+from fuzzing.statements import Variable
 
 __all__ = ["Finding", "Run", "check", "reference"]
 

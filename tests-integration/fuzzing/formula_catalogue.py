@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-
-from jax2onnx_testing.formulas import Formula
 from jax2onnx_testing.values import Distribution
+
+from fuzzing.formulas import Formula
 
 __all__ = ["FORMULAS"]
 

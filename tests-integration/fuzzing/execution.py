@@ -15,13 +15,13 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_runtime.runtimes import LoadedModel
 from jax2onnx_runtime.states import RuntimeOptions
-
-from jax2onnx_testing._fuzz.perturbation import perturbed
-from jax2onnx_testing._fuzz.programs import Program, compiled
-from jax2onnx_testing._fuzz.statements import Variable
-from jax2onnx_testing.pass_orders import ModelBeforePasses, random_order
 from jax2onnx_testing.reference import COMPILER_OPTIONS
 from jax2onnx_testing.values import random_array
+
+from fuzzing.pass_orders import ModelBeforePasses, random_order
+from fuzzing.perturbation import perturbed
+from fuzzing.programs import Program, compiled
+from fuzzing.statements import Variable
 
 __all__ = ["Exported", "evaluate", "evaluate_for_all_sizes", "evaluate_perturbed", "evaluator", "random_arguments"]
 
