@@ -13,6 +13,7 @@ from pathlib import Path
 
 import layer_operations
 import pytest
+from jax2onnx_testing.collection import find_cases
 
 ROOT = Path(__file__).parent.parent
 SOURCES = {path.name: path for path in sorted(ROOT.glob("packages/*/src/jax2onnx_*"))}
@@ -332,6 +333,26 @@ def test_framework_packages_import_what_a_third_party_would(framework: str) -> N
         if module.split(".")[0] in SOURCES.keys() - {package} and module not in FOR_PLUGINS
     ]
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/architecture.md"])
+def test_the_map_of_distributions_is_whole(page: str) -> None:
+    cells = re.findall(r"^\| ([^|]*) \|", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    named = {name for cell in cells for name in re.findall(r"`(jax2onnx-\w+)`", cell)}
+    assert named == {folder.parent.name for folder in ROOT.glob("packages/*/pyproject.toml")}
+
+
+def test_every_package_with_cases_runs_each_night() -> None:
+    nightly = (ROOT / ".github" / "workflows" / "nightly.yml").read_text(encoding="utf-8")
+    found = re.search(r"package: \[(.*)\]", nightly)
+    assert found is not None
+    owners = {found.distribution.removeprefix("jax2onnx-") for found in find_cases()}
+    assert set(found[1].split(", ")) == owners
+
+
+def test_actions_are_pinned_by_commit() -> None:
+    used = [use for file in ROOT.glob(".github/workflows/*.yml") for use in re.findall(r"uses: (.*)", file.read_text())]
+    assert [use for use in used if not re.fullmatch(r"\./\S+|\S+@[0-9a-f]{40} # v[\d.]+", use)] == []
 
 
 def test_every_layer_operation_has_a_docstring_for_the_reference() -> None:
