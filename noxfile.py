@@ -18,6 +18,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import nox
@@ -25,7 +26,8 @@ import nox
 nox.needs_version = ">=2025.10.14"
 
 ROOT = Path(__file__).parent
-INTEGRATION, TOOLS, BENCHMARKS = ROOT / "tests-integration", ROOT / "tools", ROOT / "benchmarks"
+INTEGRATION, TOOLS = ROOT / "tests-integration", ROOT / "tools"
+EXAMPLE_MODELS, BENCHMARKS = ROOT / "examples", ROOT / "benchmarks"
 PACKAGES = sorted(file.parent.name.removeprefix("jax2onnx-") for file in ROOT.glob("packages/*/pyproject.toml"))
 PRECISIONS = ["f32", "f64"]
 # JAX 0.10 is the newest for the first, 0.12 for the second.
@@ -142,13 +144,17 @@ def run_tests(session: nox.Session, *selected: str, further: Sequence[str] = ())
 
 
 def given(session: nox.Session) -> tuple[list[str], list[str]]:
-    """The words behind `--` that name something, and the options with their values."""
-    names: list[str] = []
-    options: list[str] = []
-    for word in session.posargs:
-        is_value = bool(options) and options[-1] in ("-k", "-m", "-n", "-p", "-o", "-W")
-        (options if is_value or word.startswith("-") else names).append(word)
-    return names, options
+    """The words behind `--` up to the first option, and the others."""
+    words = session.posargs
+    first = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
+    return words[:first], words[first:]
+
+
+def selected(session: nox.Session) -> tuple[list[str], list[str]]:
+    """The names and paths behind `--`, also paths behind options; and the options of pytest."""
+    names, options = given(session)
+    paths = [word for before, word in pairwise(options) if before not in ("-k", "-m") and Path(word).exists()]
+    return [*names, *paths], [word for word in options if word not in paths]
 
 
 def tests_of(session: nox.Session, name: str) -> str:
@@ -175,21 +181,21 @@ def quick() -> list[str]:
 @nox.session
 def tests(session: nox.Session) -> None:
     """The tests of all packages, at least one variant of each case, the integration tests: what a change has to pass."""
-    names, options = given(session)
+    names, options = selected(session)
     run_tests(session, *([tests_of(session, name) for name in names] or quick()), "--jax2onnx-quick", *options)
 
 
 @nox.session
 def unit(session: nox.Session) -> None:
     """All tests of the packages that are no cases; `-- lax nnx` of these packages."""
-    names, options = given(session)
+    names, options = selected(session)
     run_tests(session, *(tests_of(session, name) for name in names or PACKAGES), *options)
 
 
 @nox.session
 def cases(session: nox.Session) -> None:
     """Every variant and transformation of the packages' cases; `-- lax f64` of a package, in one precision."""
-    names, options = given(session)
+    names, options = selected(session)
     if unknown := set(names) - {*PACKAGES, *PRECISIONS}:
         session.error(
             f"{', '.join(sorted(unknown))}: neither a package ({', '.join(PACKAGES)}) nor a precision (f32, f64)"
@@ -201,7 +207,7 @@ def cases(session: nox.Session) -> None:
 @nox.session
 def integration(session: nox.Session) -> None:
     """All integration tests; `-- test_golden` of a file."""
-    names, options = given(session)
+    names, options = selected(session)
     run_tests(session, *([tests_of(session, name) for name in names] or [str(INTEGRATION)]), *options)
 
 
@@ -270,11 +276,12 @@ def types(session: nox.Session) -> None:
     mypy = ["mypy", "--config-file", str(ROOT / "pyproject.toml")]
     third_party = INTEGRATION / "third-party"
     session.run(*mypy, *[str(package(name) / "src") for name in PACKAGES], str(third_party / "src"))
-    roots = [*[package(name) / "tests" for name in PACKAGES], INTEGRATION, ROOT / "examples", BENCHMARKS, TOOLS]
+    roots = [*[package(name) / "tests" for name in PACKAGES], INTEGRATION, EXAMPLE_MODELS, BENCHMARKS, TOOLS]
     for root in roots:
         files = [str(file) for file in sorted(root.rglob("*.py")) if third_party not in file.parents]
         # Tests and benchmarks import examples and tools, the scripts of runners each other.
-        path = os.pathsep.join(dict.fromkeys(map(str, [root, ROOT, TOOLS, INTEGRATION / "runners"])))
+        own = [] if root == EXAMPLE_MODELS else [root]
+        path = os.pathsep.join(dict.fromkeys(map(str, [*own, ROOT, TOOLS, INTEGRATION / "runners"])))
         session.run(*mypy, *TEST_TYPES, *files, env={"MYPYPATH": path})
 
 
@@ -362,6 +369,8 @@ RUNNERS = {
 def runners(session: nox.Session) -> None:
     """Folders for other runners, run by these: compared with JAX, timed, and written as rows of docs/runners.md; `-- genai` for one."""
     names, options = given(session)
+    if unknown := set(names) - RUNNERS.keys():
+        session.error(f"{', '.join(sorted(unknown))}: no runner ({', '.join(RUNNERS)})")
     for name in names or RUNNERS:
         if name == "transformersjs":
             # One of its packages fetches what only GPUs need.
@@ -422,13 +431,12 @@ TABLES = {
 @nox.session
 def tables(session: nox.Session) -> None:
     """Tables of timings and of what other tools find, by the scripts of benchmarks/: `-- recurrences`; its README has all of them."""
-    names, options = given(session)
-    if not names or names[0] not in TABLES:
+    name, *arguments = session.posargs or [""]
+    if name not in TABLES:
         session.error(f"Name a table behind --: {', '.join(TABLES)}")
-    script, needed = BENCHMARKS / f"{names[0]}.py", TABLES[names[0]]
     # The further requirements take other versions than EXAMPLES.
-    python = environment(session, names[0], *editable(), *TEST_TOOLS, *(needed or EXAMPLES))
-    run_script(session, script, *names[1:], *options, python=python, env={"TF_CPP_MIN_LOG_LEVEL": "3"})
+    python = environment(session, name, *editable(), *TEST_TOOLS, *(TABLES[name] or EXAMPLES))
+    run_script(session, BENCHMARKS / f"{name}.py", *arguments, python=python, env={"TF_CPP_MIN_LOG_LEVEL": "3"})
 
 
 # -- releases -------------------------------------------------------------------------------
