@@ -162,6 +162,7 @@ def tests_of(session: nox.Session, name: str) -> str:
     found = [
         package(name.removeprefix("jax2onnx-")) / "tests",
         INTEGRATION / f"{name}.py",
+        INTEGRATION / name,
         Path(name.partition("::")[0]),
     ]
     existing = [path for path in found if path.exists()]

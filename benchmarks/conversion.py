@@ -75,20 +75,11 @@ def seconds(fn: Callable[[], object], repeats: int = 3) -> float:
     return min(times)
 
 
-def cpu_seconds(fn: Callable[[], object], repeats: int = 5) -> float:
-    """The least processor time of several calls, which other processes disturb less than the time on the clock."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        fn()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
 def models() -> None:
     """Conversion of ResNet-50 and GPT-2, in layers and in formulas, beside tracing the same function."""
     import jax
     from jax2onnx_core import to_onnx
+    from timing import in_turns
 
     from examples.full_size_models import MODELS
 
@@ -98,8 +89,7 @@ def models() -> None:
             "trace": lambda: jax.make_jaxpr(lambda x: model(x))(example),  # noqa: B023
             "convert": lambda: to_onnx(model, [example]),  # noqa: B023
         }
-        [action() for action in actions.values()]  # caches of JAX, and imports
-        spent = {what: cpu_seconds(action) for what, action in actions.items()}
+        spent = dict(zip(actions, map(min, in_turns(list(actions.values()), rounds=5)), strict=True))
         ratio = spent["convert"] / spent["trace"]
         print(f"{name}: {spent['convert'] * 1e3:.0f} ms, {ratio:.1f} times jax.make_jaxpr (at most 3)")
 
@@ -206,6 +196,7 @@ def dynamic() -> None:
     """Exporting with symbols beside static export; running the dynamic model beside the static one."""
     import numpy as np
     from jax2onnx_core import to_onnx
+    from timing import in_turns
 
     model = blocks(12)
     shapes: dict[str, list[Any]] = {"static": [(2, 128, 64)], "dynamic": [("B", "T", 64)]}
@@ -214,11 +205,9 @@ def dynamic() -> None:
     x = np.random.default_rng(0).standard_normal((2, 128, 64)).astype(np.float32)
     programs = {name: to_onnx(model, spec) for name, spec in shapes.items()}
     feeds = {name: program.feeds(x) for name, program in programs.items()}
-    rounds: dict[str, list[float]] = {name: [] for name in programs}
-    for _ in range(40):
-        for name, program in programs.items():
-            rounds[name].append(seconds(lambda: program.loaded(feeds[name]), 1))  # noqa: B023
-    ratio = statistics.median(rounds["dynamic"]) / statistics.median(rounds["static"])
+    runs = [functools.partial(program.loaded, feeds[name]) for name, program in programs.items()]
+    static_run, dynamic_run = map(statistics.median, in_turns(runs, rounds=40, clock=time.perf_counter))
+    ratio = dynamic_run / static_run
     print(f"dynamic run / static run at the same size: {ratio:.2f} (at most 1.1)")
 
 

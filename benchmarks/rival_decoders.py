@@ -1,9 +1,9 @@
-"""The decoders of `bench_generation.py` as other exporters make them: onnxruntime-genai's model builder, and torch.onnx.
+"""The decoders of `generation.py` as other exporters make them: onnxruntime-genai's model builder, and torch.onnx.
 
 Runs in an environment that has PyTorch, transformers and onnxruntime-genai; the weights are random, which speed does not depend on.
 Writes `FOLDER/<kind>-<exporter>/model.onnx`, and says in one line what could not be made.
 
-Usage: python tools/rival_decoders.py FOLDER
+Usage: python benchmarks/rival_decoders.py FOLDER
 """
 
 from __future__ import annotations

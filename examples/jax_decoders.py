@@ -1,4 +1,4 @@
-"""Decoders in JAX as their authors write them, with caches of a fixed capacity, for `bench_generation.py`.
+"""Decoders in JAX as their authors write them, with caches of a fixed capacity, for tests and benchmarks.
 
 Each has 8 layers of width 1024 in float32: one like Qwen 3 in four writings of attention, one like Gemma 3 (keys repeated
 for the query heads, sliding windows), and one like Mamba, whose states have no length.

@@ -1,8 +1,8 @@
 """Folders for onnxruntime-genai, run by it: greedy tokens beside those of JAX, and times beside the model of its own builder.
 
-`nox -s rivals` writes the models of the builder; without them nothing is timed.
+`benchmarks/rival_decoders.py` writes the models of the builder; without them nothing is timed.
 
-Usage: python tests-integration/runners/genai.py [--rivals FOLDER] [--tokens 200]
+Usage: nox -s runners -- genai [--rivals FOLDER] [--tokens 200]
 """
 
 from __future__ import annotations
