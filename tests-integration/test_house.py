@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import check_release
 import layer_operations
 import pytest
 from jax2onnx_testing.collection import find_cases
@@ -348,6 +350,12 @@ def test_every_package_with_cases_runs_each_night() -> None:
     assert found is not None
     owners = {found.distribution.removeprefix("jax2onnx-") for found in find_cases()}
     assert set(found[1].split(", ")) == owners
+
+
+@pytest.mark.parametrize("workflow", ["ci", "nightly"])
+def test_tests_run_on_every_python_that_packages_declare(workflow: str) -> None:
+    text = (ROOT / ".github" / "workflows" / f"{workflow}.yml").read_text(encoding="utf-8")
+    assert f"python: {json.dumps(check_release.PYTHONS)}" in text
 
 
 def test_actions_are_pinned_by_commit() -> None:
