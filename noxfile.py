@@ -280,9 +280,9 @@ def types(session: nox.Session) -> None:
     roots = [*[package(name) / "tests" for name in PACKAGES], INTEGRATION, EXAMPLE_MODELS, BENCHMARKS, TOOLS]
     for root in roots:
         files = [str(file) for file in sorted(root.rglob("*.py")) if third_party not in file.parents]
-        # Tests and benchmarks import examples and tools, the scripts of runners each other.
+        # Tests import examples, benchmarks and tools, the scripts of runners each other.
         own = [] if root == EXAMPLE_MODELS else [root]
-        path = os.pathsep.join(dict.fromkeys(map(str, [*own, ROOT, TOOLS, INTEGRATION / "runners"])))
+        path = os.pathsep.join(dict.fromkeys(map(str, [*own, ROOT, TOOLS, BENCHMARKS, INTEGRATION / "runners"])))
         session.run(*mypy, *TEST_TYPES, *files, env={"MYPYPATH": path})
 
 

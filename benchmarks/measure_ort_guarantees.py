@@ -4,10 +4,10 @@ Each probe is a model of one operator (or of a few that the runtime fuses into o
 a NaN among numbers, integers that overflow, an array without elements. It is run for each element type. The result is
 the data file of `jax2onnx_onnxruntime._guarantees`:
 
-    python benchmarks/measure_ort_guarantees.py             # rewrites the data file
+    python benchmarks/measure_ort_guarantees.py             # writes the data file of the installed version
     python benchmarks/measure_ort_guarantees.py --show TopK # prints what was measured for one operator
 
-With an older runtime, and PYTHONPATH leading to jax2onnx-graph and jax2onnx-onnxruntime, it writes the file of that version.
+The files of other versions stay. With an older runtime PYTHONPATH has to lead to jax2onnx-graph and jax2onnx-onnxruntime.
 
 A type for which the operator has no kernel appears neither under `kept` nor under `lost`.
 """
@@ -30,6 +30,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
+from jax2onnx_graph.errors import RuntimeInputError
 from jax2onnx_graph.legalise.guarantees import concerns
 from jax2onnx_graph.targets import Property
 from jax2onnx_onnxruntime import load
@@ -49,7 +50,7 @@ DTYPES = [
 if "tensor_size_in_bytes" not in dir(ort.OrtValue):  # arrays of types that NumPy lacks cannot be handed over
     DTYPES = [d for d in DTYPES if d.numpy().isbuiltin == 1]
 SIMPLE = [ir.DataType[name] for name in ("FLOAT", "DOUBLE", "INT32", "INT64")]
-REFUSALS = (errors.Fail, errors.InvalidArgument, errors.RuntimeException)
+REFUSALS = (errors.Fail, errors.InvalidArgument, errors.RuntimeException, RuntimeInputError)
 NAN, INF = math.nan, math.inf
 ENDLESS: set[tuple[str, Property]] = {("Conv", "empty"), ("LSTM", "empty"), ("GRU", "empty")}
 """Properties that are lost and not probed: the kernel of Conv does not end for images without channels but with padding, those of LSTM
@@ -108,6 +109,10 @@ def nan_probes() -> Iterator[Probe]:
     for name in ("ArgMax", "ArgMin"):
         yield Probe(name, "nan", [rows], first_nan, {"axis": 1, "keepdims": 0})
     yield Probe("TopK", "nan", [rows, ints(1)], lambda x, k: np.full((6, 1), NAN))
+    for operand in (rows, [[NAN, 1.0, -NAN, -INF, NAN, INF, -2.0]]):
+        count, ascending = ints(len(operand[0])), lambda x, k: np.sort(x.astype(np.float64))
+        yield Probe("TopK", "nan", [operand, count], ascending, {"largest": 0})
+        yield Probe("TopK", "nan", [operand, count], lambda x, k: np.sort(x.astype(np.float64))[:, ::-1])
     image = [[np.reshape(rows[2], (5, 8)).tolist()]]
     for name in ("MaxPool", "AveragePool"):
         yield Probe(name, "nan", [image], lambda x: _pooled_nan(x), {"kernel_shape": [2, 2]})

@@ -5,10 +5,10 @@ between the lowest and the highest opset asked for and for each element type, lo
 optimisation and run. What loads and runs is a kernel, unless it computes wrong integers (see PROBES).
 The result is the data file of `jax2onnx_onnxruntime._kernels`:
 
-    python benchmarks/measure_ort_kernels.py            # rewrites the data file
+    python benchmarks/measure_ort_kernels.py            # writes the data file of the installed version
     python benchmarks/measure_ort_kernels.py --show Add # prints what one operator can do
 
-With an older runtime, and PYTHONPATH leading to jax2onnx-graph, it writes the file of that version, in `versions/`.
+The files of other versions stay. With an older runtime PYTHONPATH has to lead to jax2onnx-graph.
 
 Operators with a `reduction` attribute are measured once per reduction ("ScatterND", "ScatterND_add").
 """

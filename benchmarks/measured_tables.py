@@ -12,15 +12,29 @@ __all__ = ["write", "write_rows"]
 DATA = Path(__file__).parents[1] / "packages/jax2onnx-onnxruntime/src/jax2onnx_onnxruntime"
 
 
-def write(data: Mapping[str, Any], name: str) -> None:
-    """Write a table to its file; that of a version which is older than the newest one measured, with a line per operator."""
-    newest = DATA / f"{name}.json"
-    version = str(data["onnxruntime"])
-    if _numbers(version) >= _numbers(json.loads(newest.read_text())["onnxruntime"]):
-        newest.write_text(json.dumps(data, indent=1) + "\n")
+def write(data: Mapping[str, Any], name: str, folder: Path = DATA) -> None:
+    """Add a table to those in a folder, in place of one of the same version: what is known of other versions stays.
+
+    The newest version has a file of its own, older ones have one each in `versions`, with a line per operator.
+
+    Args:
+      data: the table, under `name`, and what it was measured with.
+      name: what was measured, "kernels" or "guarantees".
+      folder: the folder with the data files.
+    """
+    newest = folder / f"{name}.json"
+    known = json.loads(newest.read_text())
+    if _numbers(data) < _numbers(known):
+        _write_older(data, name, folder)
         return
+    if _numbers(data) > _numbers(known):
+        _write_older(known, name, folder)
+    newest.write_text(json.dumps(data, indent=1) + "\n")
+
+
+def _write_older(data: Mapping[str, Any], name: str, folder: Path) -> None:
     head = {key: value for key, value in data.items() if key != name}
-    path = DATA / "versions" / f"{name}-{'.'.join(version.split('.')[:2])}.json"
+    path = folder / "versions" / f"{name}-{'.'.join(map(str, _numbers(data)))}.json"
     path.parent.mkdir(exist_ok=True)
     write_rows(path, head, name, data[name])
 
@@ -38,5 +52,6 @@ def write_rows(path: Path, head: Mapping[str, Any], name: str, rows: Mapping[str
     path.write_text(json.dumps(head)[:-1] + f', "{name}": {{\n' + ",\n".join(lines) + "\n}}\n")
 
 
-def _numbers(version: str) -> list[int]:
-    return [int(part) for part in version.split(".")[:3]]
+def _numbers(data: Mapping[str, Any]) -> list[int]:
+    """The first two numbers of the version that a table is of: a patch has the kernels of its version."""
+    return [int(part) for part in str(data["onnxruntime"]).split(".")[:2]]

@@ -20,13 +20,16 @@ def operators(program) -> set[str]:
 
 
 def test_the_measured_versions_are_known_oldest_first():
-    assert OLD == ["1.18", "1.20", "1.22", "1.23"]
+    assert OLD == ["1.18", "1.20", "1.22", "1.23", "1.31"]
 
 
-@pytest.mark.parametrize(("version", "opset"), [("1.18", 21), ("1.20", 21), ("1.22", 22), ("1.23", 23)])
-def test_a_version_runs_the_opsets_that_it_was_measured_with(version, opset):
+@pytest.mark.parametrize(
+    ("version", "opset", "best"),
+    [("1.18", 21, 21), ("1.20", 21, 21), ("1.22", 22, 22), ("1.23", 23, 23), ("1.31", 26, 23)],
+)
+def test_a_version_runs_the_opsets_that_it_was_measured_with(version, opset, best):
     target = OnnxRuntime().of_version(version)
-    assert (target.name, target.opsets[-1], target.best_opset) == (f"onnxruntime=={version}", opset, opset)
+    assert (target.name, target.opsets[-1], target.best_opset) == (f"onnxruntime=={version}", opset, best)
 
 
 def test_patches_of_a_version_have_its_kernels():
@@ -44,11 +47,43 @@ def test_kernels_are_those_of_the_version():
     assert uint32 not in (kernels("Add", "T", 18, "1.18") or (uint32,))
 
 
-def test_a_version_that_nobody_measured():
-    with pytest.raises(
-        errors.OptionError, match=r"ONNX Runtime 1\.19 was not measured; those that were are 1\.18, 1\.20"
-    ):
-        to_onnx(jnp.tanh, [(3,)], target="onnxruntime==1.19")
+@pytest.mark.parametrize(
+    ("version", "name", "measured"),
+    [("1.19", "onnxruntime==1.18", "1.18"), ("1.30.1", "onnxruntime==1.23", "1.23"), ("99.0", "onnxruntime", "1.32")],
+)
+def test_a_version_that_nobody_measured_is_treated_as_the_newest_before_it(version, name, measured):
+    program = to_onnx(jnp.tanh, [(3,)], target=f"onnxruntime=={version}")
+    assert program.target.name == name
+    note = f"What ONNX Runtime {version} computes is not known: the model is for {measured}, the newest known version before it."
+    assert note in " ".join(program.report().split())
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_installed_version_that_nobody_measured_is_a_note_in_the_report(monkeypatch):
+    monkeypatch.setattr(_compat, "installed_version", lambda: "1.99.0")
+    assert "What ONNX Runtime 1.99.0 computes is not known" in " ".join(to_onnx(jnp.tanh, [(3,)]).report().split())
+
+
+def test_a_measured_version_needs_no_note():
+    assert "is not known" not in to_onnx(jnp.tanh, [(3,)], target="onnxruntime==1.32").report()
+
+
+def test_a_version_before_the_oldest_that_was_measured():
+    with pytest.raises(errors.OptionError, match=r"ONNX Runtime 1\.17 is older than .*; the oldest is 1\.18"):
+        to_onnx(jnp.tanh, [(3,)], target="onnxruntime==1.17")
+
+
+def test_what_is_no_version():
+    with pytest.raises(errors.OptionError, match=r"'newest' is no version of ONNX Runtime; write one such as 1\.32"):
+        to_onnx(jnp.tanh, [(3,)], target="onnxruntime==newest")
+
+
+@pytest.mark.parametrize(("version", "operators_"), [("1.31", {"Less", "Where"}), ("1.32", {"Max"})])
+def test_integers_of_64_bits_are_compared_by_max_since_1_32(version, operators_):
+    pairs = [(("N",), "int64")] * 2
+    program = to_onnx(jnp.maximum, pairs, target=f"onnxruntime=={version}", x64=True)
+    assert operators(program) == operators_
+    program.verify()
 
 
 @pytest.mark.parametrize(
@@ -58,6 +93,7 @@ def test_a_version_that_nobody_measured():
         ("1.19.2", "onnxruntime==1.18"),
         ("1.23.0", "onnxruntime==1.23"),
         ("1.30.0", "onnxruntime==1.23"),
+        ("1.31.1", "onnxruntime==1.31"),
         ("1.17.3", "onnxruntime==1.18"),
         ("99.0", "onnxruntime"),
         (None, "onnxruntime"),
@@ -91,7 +127,7 @@ def test_what_a_version_has_no_kernel_for_is_computed_otherwise(version):
 
     program = to_onnx(fn, [jax.random.key(0), (2, 5, 4, 8)], target=f"onnxruntime=={version}")
     assert program.opset <= OnnxRuntime().of_version(version).opsets[-1]
-    assert ("Attention" in operators(program)) == (version == "1.23")
+    assert ("Attention" in operators(program)) == (version in ("1.23", "1.31"))
     program.verify()
 
 

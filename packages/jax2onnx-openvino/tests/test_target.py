@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from jax2onnx_core import to_onnx
-from jax2onnx_graph.errors import ConversionError, TargetError
+from jax2onnx_graph.errors import ConversionError, OptionError, TargetError
 from jax2onnx_openvino import OpenVino
 from jax2onnx_openvino.runtime import OpenVinoRuntime
 
@@ -142,3 +143,12 @@ def test_registering_imports_neither_the_runtime_nor_core():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[:2] == ["openvino False", ""]
+
+
+def test_a_later_version_is_treated_as_the_measured_one_and_an_earlier_one_refused():
+    (measured,) = OpenVino().versions
+    assert OpenVino().of_version(measured).notes == ()
+    (note,) = OpenVino().of_version("2099.1").notes
+    assert note.startswith(f"What OpenVINO 2099.1 computes is not known: the model is for {measured}")
+    with pytest.raises(OptionError, match=rf"OpenVINO 2020\.1 is older than .*; the oldest is {re.escape(measured)}"):
+        OpenVino().of_version("2020.1")

@@ -56,6 +56,44 @@ def test_a_plugin_contributes():
     assert found.distributions == {"a": "dist-a"}
 
 
+def about(library, *declared):
+    module = plugin(*declared)
+    module.JAX2ONNX_LIBRARY = library
+    return module
+
+
+def test_a_plugin_about_a_library_waits_until_it_is_imported():
+    entries = [entry("a", about("quux", rules_for("p")), "dist-a"), entry("b", plugin(rules_for("q")), "dist-b")]
+    found = load_plugins(entries, imported=[])
+    assert found.registry.rules.keys() == {"q"}
+    assert found.waiting == {"a": "quux"}
+
+
+def test_a_plugin_about_an_imported_library_contributes():
+    found = load_plugins([entry("a", about("quux", rules_for("p")), "dist-a")], imported=["quux"])
+    assert "p" in found.registry.rules
+    assert not found.waiting
+
+
+def test_a_waiting_plugin_still_shows_its_cases():
+    module = about("quux")
+    module.jax2onnx_testcases = hookimpl(lambda: ["a case"])
+    found = load_plugins([entry("a", module, "dist-a")], imported=[])
+    assert found.manager.hook.jax2onnx_testcases() == [["a case"]]
+
+
+def test_a_library_that_is_imported_later_brings_its_plugin(monkeypatch):
+    entries = [entry("a", about("quux", rules_for("p")), "dist-a")]
+    monkeypatch.setattr(discovery.importlib.metadata, "entry_points", lambda group: entries)
+    discovery._needed.cache_clear()
+    try:
+        assert "p" not in discovery.needed_plugins().registry.rules
+        monkeypatch.setitem(sys.modules, "quux", types.ModuleType("quux"))
+        assert "p" in discovery.needed_plugins().registry.rules
+    finally:
+        discovery._needed.cache_clear()
+
+
 def test_two_distributions_of_one_name():
     entries = [entry("a", plugin(), "dist-a"), entry("a", plugin(), "dist-b")]
     assert_left_out(load_plugins(entries), "'a': dist-a and dist-b")

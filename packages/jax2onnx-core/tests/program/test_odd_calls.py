@@ -101,7 +101,7 @@ def test_functions(name, folder):
 OPTIONS = [
     {"kwargs": [1]}, {"kwargs": {1: (3,)}}, {"kwargs": {"y": object()}}, {"kwargs": {"x": (3,)}}, {"constraints": "B>=1"}, {"constraints": [3]},
     {"constraints": ["B !!"]}, {"constraints": ["B >= 3", "B <= 2"]}, {"constraints": [None]}, {"opset": "23"}, {"opset": 23.0}, {"opset": NAN},
-    {"opset": 0}, {"opset": [23]}, {"target": 3}, {"target": ""}, {"target": "onnxruntime==99"}, {"target": " onnx "}, {"specialize": "B"},
+    {"opset": 0}, {"opset": [23]}, {"target": 3}, {"target": ""}, {"target": "onnxruntime==0.9"}, {"target": " onnx "}, {"specialize": "B"},
     {"specialize": {"B": 1.5}}, {"specialize": {"B": -1}}, {"specialize": {"Z": 1}}, {"specialize": [("B", 1)]}, {"specialize": {"B": True}},
     {"specialize": {"B": None}}, {"x64": "yes"}, {"x64": 1}, {"input_names": "x"}, {"input_names": ["a", "a"]}, {"input_names": [3]},
     {"input_names": [""]}, {"input_names": [None]}, {"output_names": "abc"}, {"output_names": ["a", "b"]}, {"input_names": ["a"], "output_names": ["a"]},

@@ -41,8 +41,14 @@ def test_dimensions_are_not_negative():
     assert found(parsed([("A - 5",)], ["A >= 5"]), {"A": (3, 5)}) == {"A": 5}
 
 
-def test_there_may_be_none():
-    assert found(parsed([("A",)], ["A >= 9"]), {"A": (3, 4)}) is None
+def test_sizes_that_nobody_preferred_are_found_too():
+    assert found(parsed([("A",)], ["A >= 900"]), {"A": (3, 4)}) == {"A": 900}
+
+
+@pytest.mark.parametrize("constraints", [["A >= 100000"], ["A*A == 2*B*B", "B >= 1"]])
+def test_where_no_sizes_are_found_the_user_gives_them(constraints):
+    with pytest.raises(SymbolError, match=r"No sizes up to 8192 of A, B were found .* sizes=\[\{'A': …, 'B': …\}\]"):
+        choose_sizes(parsed([("A", "B")], constraints).space())
 
 
 def test_models_are_verified_at_small_and_at_different_sizes():
@@ -57,9 +63,31 @@ def test_fixed_shapes_are_verified_once():
     assert choose_sizes(parsed([(3,)]).space()) == [{}]
 
 
-def test_constraints_that_only_large_sizes_satisfy_need_sizes():
-    with pytest.raises(SymbolError, match="No small sizes of A fit the constraints"):
-        choose_sizes(parsed([("A",)], ["A >= 100"]).space())
+@pytest.mark.parametrize(
+    ("dims", "constraints", "sizes"),
+    [
+        ("N", ["N >= 10"], [[10], [12], [11]]),
+        ("N", ["N >= 20"], [[20], [21], [32]]),
+        ("N", ["N >= 1000"], [[1000], [1001], [1502]]),
+        ("N", ["N >= 3000", "N <= 3010"], [[3000], [3001], [3002]]),
+        ("N", ["N != 1"], [[2], [7], [12]]),
+        ("S", ["mod(S, 160) == 0"], [[160], [320], [640]]),
+        ("HW", ["mod(H, 32) == 0", "mod(W, 32) == 0"], [[32, 32], [64, 96], [128, 160]]),
+        ("AB", ["mod(A, B) == 0", "B >= 33", "A >= 2*B"], [[66, 33], [68, 34], [104, 52]]),
+        ("AB", ["A*B >= 5000", "max(A, B) <= 100"], [[50, 100], [51, 99], [77, 65]]),
+        ("ABC", ["A >= B + C", "B >= 100", "C >= 2*B"], [[300, 100, 200], [301, 100, 201], [453, 151, 302]]),
+    ],
+)
+def test_the_smallest_sizes_that_the_constraints_allow_come_first_then_a_next_and_a_larger_one(
+    dims, constraints, sizes
+):
+    found = choose_sizes(parsed([tuple(dims)], constraints).space())
+    assert [list(one.values()) for one in found] == sizes
+
+
+@pytest.mark.parametrize("constraint", ["N >= 50", "mod(N, 32) == 0"])
+def test_programs_with_large_sizes_only_are_verified(constraint):
+    to_onnx(lambda x: x.sum(0), [("N", 2)], constraints=[constraint]).verify()
 
 
 def test_sizes_at_which_something_changes_come_last():

@@ -6,9 +6,10 @@ import importlib
 
 from jax2onnx_core import Case, Registry, hookimpl
 
-__all__ = ["JAX2ONNX_API", "jax2onnx_register", "jax2onnx_testcases"]
+__all__ = ["JAX2ONNX_API", "JAX2ONNX_LIBRARY", "jax2onnx_register", "jax2onnx_testcases"]
 
 JAX2ONNX_API = 1
+JAX2ONNX_LIBRARY = "equinox"
 
 # Modules with `composites`; `<module>_cases` holds their cases.
 _MODULES = ("activation", "attention", "checks", "conv", "dropout", "embedding", "linear", "normalization", "pooling")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
@@ -14,7 +15,16 @@ from jax2onnx_graph.facts.availability import is_allowed, main_value
 from jax2onnx_graph.forms import Form, Threshold
 from jax2onnx_graph.limitations import Limitation
 
-__all__ = ["PassFactory", "Property", "Target", "find_target", "standard_target"]
+__all__ = [
+    "PassFactory",
+    "Property",
+    "Target",
+    "VersionChoice",
+    "choose_version",
+    "find_target",
+    "split_name",
+    "standard_target",
+]
 
 
 #: What a runtime may keep of an operator's meaning, or lose:
@@ -64,7 +74,8 @@ class Target:
       best_opset: the version whose operators a model for it is made of, unless the user names one.
       ir_version: the newest version of the file format that it reads.
       runs_functions: whether it runs models that hold functions; they are inlined for one that does not.
-      versions: the versions that `of_version` knows.
+      versions: the versions that `of_version` knows, oldest first.
+      notes: sentences for the report of a program, such as that the version asked for is treated as an older one.
     """
 
     name = "onnx"
@@ -72,6 +83,7 @@ class Target:
     opsets = range(18, 27)
     ir_version = 13
     runs_functions = True
+    notes: Sequence[str] = ()
 
     def __repr__(self) -> str:
         return (
@@ -86,8 +98,10 @@ class Target:
     def of_version(self, version: str) -> Target:
         """The target for a version of its runtime: what `to_onnx(..., target="name==version")` exports for.
 
+        A version that is not known is treated as the newest known one before it, see `choose_version`.
+
         Raises:
-          OptionError: the version is not known, or the target has none.
+          OptionError: it is older than all known ones, or the target has no versions.
         """
         raise OptionError(f"The target {self.name!r} has no versions; write target={self.name!r}.")
 
@@ -194,7 +208,7 @@ class _AssumingTarget(Target):
     def __init__(self, target: Target, assumptions: frozenset[Assumption]) -> None:
         self._target, self._assumptions = target, assumptions
         self.name, self.is_default, self.runs_functions = target.name, target.is_default, target.runs_functions
-        self.opsets, self.ir_version = target.opsets, target.ir_version
+        self.opsets, self.ir_version, self.notes = target.opsets, target.ir_version, target.notes
 
     @property
     def assumptions(self) -> frozenset[Assumption]:
@@ -259,15 +273,68 @@ PassFactory = Callable[[Target], ir.passes.PassBase]
 standard_target = Target()
 
 
+@dataclasses.dataclass(frozen=True)
+class VersionChoice:
+    """The known version that another one is treated as.
+
+    Attributes:
+      version: the known version.
+      notes: a sentence about it where it is not the version that was asked for.
+    """
+
+    version: str
+    notes: Sequence[str] = ()
+
+
+def choose_version(runtime: str, wanted: str, known: Sequence[str]) -> VersionChoice:
+    """The newest known version of a runtime that is not newer than the wanted one; patches count as their version.
+
+    Args:
+      runtime: what messages call the runtime.
+      wanted: a version such as "1.18" or "1.18.1".
+      known: the versions whose kernels are known, oldest first.
+
+    Raises:
+      OptionError: it is no version, or older than all known ones.
+    """
+    if not all(part.isdecimal() for part in wanted.split(".")[:2]):
+        raise OptionError(f"{wanted!r} is no version of {runtime}; write one such as {known[-1]}.")
+    older = [version for version in known if _numbers(version) <= _numbers(wanted)]
+    if not older:
+        raise OptionError(
+            f"{runtime} {wanted} is older than all versions that are known; the oldest is {known[0]}. Models for it may run there, too."
+        )
+    if _numbers(older[-1]) == _numbers(wanted):
+        return VersionChoice(older[-1])
+    note = f"What {runtime} {wanted} computes is not known: the model is for {older[-1]}, the newest known version before it."
+    return VersionChoice(older[-1], (note,))
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    """The first two numbers of a version."""
+    major, _, rest = version.partition(".")
+    return int(major), int(rest.partition(".")[0] or 0)
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """The name of a target without and with its version: "mine==1.18" → ("mine", "1.18"); "" for none.
+
+    Raises:
+      OptionError: there is no version after the "==".
+    """
+    base, given, version = name.partition("==")
+    if given and not version:
+        raise OptionError(f"target={name!r} names no version; write target={base!r} for the newest.")
+    return base, version
+
+
 def find_target(targets: Mapping[str, Target], name: str | None) -> Target:
     """The target called `name` or `name==version`; for None the default among them as it is installed, else plain ONNX."""
     if name is not None and not isinstance(name, str):
         raise OptionError(f"target is the name of one target, such as 'onnx', not {name!r:.80}.")
     if name is None:
         return next((t.installed() for t in targets.values() if t.is_default), standard_target)
-    base, given, version = name.partition("==")
-    if given and not version:
-        raise OptionError(f"target={name!r} names no version; write target={base!r} for the newest.")
+    base, version = split_name(name)
     if base not in targets:
         similar = difflib.get_close_matches(base, targets, 1)
         advice = (

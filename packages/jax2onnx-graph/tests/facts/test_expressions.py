@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from jax2onnx_graph.facts.expressions import evaluate, holds, is_expression
+from jax2onnx_graph.facts.expressions import evaluate, holds, is_expression, solutions
 
 
 @pytest.mark.parametrize(
@@ -55,3 +56,17 @@ def test_other_texts_are_none(text):
 def test_what_compares_nothing_is_refused():
     with pytest.raises(ValueError, match="compares no two expressions"):
         holds("T + 1", {"T": 3})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["T >= 2", "mod(T, S) == 2", "floordiv(S, T) <= 1", "max(S, T) - min(S, T) == 3", "T^2 > 3*S", "T != 4", "2 <= T"],
+)
+def test_the_solutions_are_the_sizes_at_which_the_comparison_holds(text):
+    tried = np.arange(9, 0, -1)
+    assert [*solutions(text, "T", tried, {"S": 5})] == [int(t) for t in tried if holds(text, {"S": 5, "T": int(t)})]
+
+
+def test_a_size_that_divides_by_zero_is_not_an_error_among_those_tried():
+    assert [*solutions("mod(S, T) == 0", "T", np.arange(1, 7), {"S": 6})] == [1, 2, 3, 6]
+    assert solutions("mod(S, T) >= 1", "T", np.arange(1), {"S": 6}).size == 0

@@ -11,7 +11,7 @@ import jax
 from jax import lax
 from jax._src import core as _core
 from jax._src import source_info_util as _source_info
-from jax._src.core import max_dim, min_dim
+from jax._src.core import ShapedArray, max_dim, min_dim
 from jax._src.interpreters import batching as _batching
 from jax._src.lax import special as _special
 from jax._src.lax.lax import _ragged_dot_general_impl as ragged_dot_general
@@ -27,6 +27,7 @@ from jax2onnx_core.jaxprs import bind_primitive
 
 __all__ = [
     "DIGAMMA_AT_ZERO",
+    "ShapedArray",
     "batched",
     "bessel_i0e",
     "betainc",
@@ -38,6 +39,7 @@ __all__ = [
     "igammac",
     "inconclusive_dimension_error",
     "interpreted_kernel",
+    "is_threefry",
     "lax_function",
     "max_dim",
     "min_dim",
@@ -87,6 +89,11 @@ threefry4x32: ArraysFn = _threefry4x32._threefry4x32_lowering
 def _generator(dtype: Any) -> Any:
     """The implementation behind a dtype of typed keys."""
     return dtype._impl
+
+
+def is_threefry(dtype: object) -> bool:
+    """Whether the typed keys of a dtype are those of JAX's default generator, whose bits under `vmap` are those of each key."""
+    return bool(_generator(dtype).tag == "fry")
 
 
 def random_seed(dtype: object, seeds: jax.Array) -> jax.Array:

@@ -150,3 +150,11 @@ def test_lengths_that_differ_are_the_error_of_jax() -> None:
 def test_a_length_that_may_be_zero_is_the_error_of_jax() -> None:
     with pytest.raises(NotImplementedError, match="non-constant"):
         to_onnx(recurrence, [("T", 3)], constraints=["T >= 0"])
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"])
+def test_the_gradient_of_a_long_cumulative_operation_is_that_of_jax(name):
+    def function(x):
+        return jax.grad(lambda x: (vars(jax.lax)[name](x) * jnp.arange(x.shape[0])).sum())(x)
+
+    to_onnx(function, [(300,)]).verify()

@@ -28,9 +28,12 @@ def _operators(program):
 
 def _agree(program, function, arguments):
     expected = jax.tree.leaves(jax.jit(function)(*arguments))
-    for y, right in zip(jax.tree.leaves(program(*arguments)), expected, strict=True):
+    for y, result in zip(jax.tree.leaves(program(*arguments)), expected, strict=True):
+        # Compiled JAX rounds half precision less often where the processor has instructions for it.
+        relative = 4 * float(jnp.finfo(result.dtype).eps) if result.dtype.itemsize < 4 else 2e-5
+        right = np.asarray(result, np.promote_types(result.dtype, np.float32))
         scale = np.nanmax(np.abs(np.where(np.isfinite(right), right, 0)), initial=1.0)
-        np.testing.assert_allclose(y, right, rtol=1e-4, atol=2e-5 * scale)
+        np.testing.assert_allclose(np.asarray(y, right.dtype), right, rtol=max(1e-4, relative), atol=relative * scale)
 
 
 @pytest.mark.parametrize("name", SPELLINGS)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import Adapted, AdaptedStates, Registry, errors
+from jax2onnx_core import Adapted, AdaptedStates, Registry, entry_of, errors
 from jax2onnx_core.jax_types import Function, KeyPath, PyTree
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def _checked(module: nn.Module, variables: object) -> Variables:
 
 
 def _is_variables(value: object) -> bool:
-    return isinstance(value, Mapping) and isinstance(value.get("params"), Mapping)
+    return isinstance(entry_of(value, "params"), Mapping)
 
 
 def _adapt_variables(variables: Variables) -> Adapted:

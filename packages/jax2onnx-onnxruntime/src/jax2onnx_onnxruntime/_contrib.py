@@ -6,11 +6,14 @@ from collections.abc import Mapping
 
 from jax2onnx_graph.arrays import Dtype
 
-from jax2onnx_onnxruntime._kernels import NEWEST
+from jax2onnx_onnxruntime._kernels import is_since
 
 __all__ = ["DOMAIN", "runs_contrib"]
 
 DOMAIN = "com.microsoft."
+
+_FIRST = "1.31"
+"""The first version that was measured with them."""
 
 # LinearAttention was measured with 1.31 and 1.32: NaN, infinities, extremes, a decay of -inf, no steps and no batch give what the
 # loop gives, by all update rules. Its float16 kernel rounds the state otherwise than a loop of float16 does.
@@ -29,4 +32,4 @@ def runs_contrib(op_type: str, dtype: Dtype, version: str) -> bool:
       dtype: the element type of its main operand.
       version: the version, as `jax2onnx_onnxruntime._kernels` knows it.
     """
-    return version == NEWEST and dtype.name in _KERNELS.get(op_type, ())
+    return is_since(version, _FIRST) and dtype.name in _KERNELS.get(op_type, ())

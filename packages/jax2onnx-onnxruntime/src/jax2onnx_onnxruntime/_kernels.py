@@ -17,7 +17,17 @@ from typing import Any
 import onnx_ir as ir
 from jax2onnx_graph.legalise.kernels import KernelTable
 
-__all__ = ["NEWEST", "WEB", "is_measured", "kernels", "measured", "measured_opsets", "measured_versions", "table"]
+__all__ = [
+    "NEWEST",
+    "WEB",
+    "is_measured",
+    "is_since",
+    "kernels",
+    "measured",
+    "measured_opsets",
+    "measured_versions",
+    "table",
+]
 
 #: The newest version of ONNX Runtime that was measured, wherever a version is asked for.
 NEWEST = ""
@@ -43,6 +53,13 @@ def measured_versions() -> Mapping[str, str]:
     older = sorted(names, key=lambda version: [int(part) for part in version.split(".")])
     newest = ".".join(measured("kernels")["onnxruntime"].split(".")[:2])
     return {**{version: version for version in older}, newest: NEWEST}
+
+
+def is_since(version: str, first: str) -> bool:
+    """Whether a version of ONNX Runtime is `first` or a later one, as far as that is known: the one in browsers is none."""
+    if version in (NEWEST, WEB):
+        return version == NEWEST
+    return [int(part) for part in version.split(".")] >= [int(part) for part in first.split(".")]
 
 
 def measured_opsets(version: str = NEWEST) -> range:

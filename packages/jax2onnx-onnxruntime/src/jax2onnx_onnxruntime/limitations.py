@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jax2onnx_graph.limitations import Limitation
 
-from jax2onnx_onnxruntime._kernels import NEWEST, WEB, measured_versions
+from jax2onnx_onnxruntime._kernels import NEWEST, WEB, is_since, measured_versions
 
 __all__ = ["limitations", "limitations_of_running"]
 
@@ -70,4 +70,4 @@ def limitations(version: str = NEWEST) -> Sequence[Limitation]:
 
 def limitations_of_running(version: str = NEWEST) -> Sequence[Limitation]:
     """Limitations of the Python API of a version, which hold for every model."""
-    return (_ARRAYS,) if version != NEWEST and version in measured_versions() else ()
+    return (_ARRAYS,) if version in measured_versions() and not is_since(version, "1.31") else ()

@@ -12,7 +12,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import TargetError
 from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.metadata import StatePair
-from jax2onnx_graph.targets import Target
+from jax2onnx_graph.targets import Target, split_name
 from jax2onnx_runtime.quantization import Quantization
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.states import RuntimeOptions, StatefulModel
@@ -84,7 +84,7 @@ class OrtRuntime(Runtime):
         """Limitations of the Python API of the target's version."""
         from jax2onnx_onnxruntime.limitations import limitations_of_running
 
-        return limitations_of_running(target.name.partition("==")[2])
+        return limitations_of_running(split_name(target.name)[1])
 
     def quantize(self, model: ir.Model, request: Quantization, target: Target) -> ir.Model:
         """A copy of a model in fewer bits, by ONNX Runtime's own quantizers.

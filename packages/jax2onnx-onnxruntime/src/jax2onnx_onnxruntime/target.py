@@ -11,7 +11,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.forms import Form, Threshold
 from jax2onnx_graph.limitations import Limitation
-from jax2onnx_graph.targets import PassFactory, Property, Target
+from jax2onnx_graph.targets import PassFactory, Property, Target, choose_version
 
 __all__ = ["OnnxRuntime"]
 
@@ -25,8 +25,8 @@ class OnnxRuntime(Target):
     name = "onnxruntime"
     is_default = True
 
-    def __init__(self, version: str = "") -> None:
-        self._version = version
+    def __init__(self, version: str = "", notes: Sequence[str] = ()) -> None:
+        self._version, self.notes = version, notes
         if version:
             from jax2onnx_onnxruntime._kernels import measured_opsets
 
@@ -40,33 +40,29 @@ class OnnxRuntime(Target):
         return () if self._version else tuple(measured_versions())
 
     def of_version(self, version: str) -> OnnxRuntime:
-        """The target for a version such as "1.18" or "1.18.1".
+        """The target for a version such as "1.18" or "1.18.1": by the newest measurements that are not of a newer one.
 
         Raises:
-          OptionError: it was not measured.
+          OptionError: it is older than all that were measured.
         """
         from jax2onnx_onnxruntime._kernels import measured_versions
 
         known = measured_versions()
-        found = ".".join(version.split(".")[:2])
-        if found not in known:
-            raise OptionError(
-                f"ONNX Runtime {version} was not measured; those that were are {', '.join(known)}. Models for one of them run "
-                "in later versions too."
-            )
-        return OnnxRuntime(known[found])
+        chosen = choose_version("ONNX Runtime", version, list(known))
+        return OnnxRuntime(known[chosen.version], chosen.notes)
 
     def installed(self) -> OnnxRuntime:
-        """The target for the newest measured version that is not newer than the installed one."""
+        """The target for the installed version, and for the oldest that was measured where that is older still."""
         from jax2onnx_onnxruntime._compat import installed_version
         from jax2onnx_onnxruntime._kernels import measured_versions
 
         version = installed_version()
         if self._version or version is None:
             return self
-        oldest, *_ = known = list(measured_versions())
-        runs = [one for one in known if _numbers(one) <= _numbers(version)]
-        return self if runs == known else self.of_version(runs[-1] if runs else oldest)
+        try:
+            return self.of_version(version)
+        except OptionError as error:
+            return OnnxRuntime(next(iter(measured_versions())), (str(error),))
 
     def supports(self, op_type: str, dtype: np.dtype[Any], opset: int) -> bool:
         """Whether the operator is computed exactly on this element type, natively or after legalisation."""
@@ -136,8 +132,3 @@ class OnnxRuntime(Target):
         from jax2onnx_onnxruntime.limitations import limitations
 
         return limitations(self._version)
-
-
-def _numbers(version: str) -> list[int]:
-    """The first two numbers of a version."""
-    return [int(part) for part in version.split(".")[:2]]

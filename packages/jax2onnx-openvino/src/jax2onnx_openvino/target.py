@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.limitations import Limitation
-from jax2onnx_graph.targets import PassFactory, Property, Target
+from jax2onnx_graph.targets import PassFactory, Property, Target, choose_version
 
 __all__ = ["OpenVino"]
 
@@ -21,6 +21,24 @@ class OpenVino(Target):
     opsets = range(18, 24)
     ir_version = 10
     runs_functions = False
+
+    def __init__(self, notes: Sequence[str] = ()) -> None:
+        self.notes = notes
+
+    @property
+    def versions(self) -> Sequence[str]:
+        """The version that was measured."""
+        from jax2onnx_openvino._support import measured
+
+        return (".".join(measured("kernels")["openvino"].split(".")[:2]),)
+
+    def of_version(self, version: str) -> OpenVino:
+        """The target for a version such as "2026.4", by the measurements of the only one that was measured.
+
+        Raises:
+          OptionError: it is older than that.
+        """
+        return OpenVino(choose_version("OpenVINO", version, self.versions).notes)
 
     def supports(self, op_type: str, dtype: Dtype, opset: int) -> bool:
         """Whether the operator is computed exactly on this element type, natively or after legalisation."""

@@ -13,7 +13,7 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.durations import duration_text
-from jax2onnx_graph.errors import Jax2OnnxError, OptionError, SymbolError, VerificationError
+from jax2onnx_graph.errors import Jax2OnnxError, OptionError, VerificationError
 from jax2onnx_graph.options import check_count, check_list
 from jax2onnx_graph.progress import steps
 
@@ -356,18 +356,10 @@ def usual_sizes(space: SymbolSpace) -> list[dict[str, int]]:
     """Sizes to measure at where nobody says any: 1, 8 and 64 for all symbols, or the next that are possible.
 
     Raises:
-      SymbolError: no such sizes fit the constraints.
+      SymbolError: no sizes were found that fit the constraints.
     """
-    tried = (find_sizes(space, dict.fromkeys(space.names, _from(size))) for size in _USUAL)
-    found = [sizes for sizes in tried if sizes is not None]
-    if not found:
-        raise SymbolError(f"No small sizes of {', '.join(space.names)} fit the constraints; give them: sizes=[…].")
+    found = [find_sizes(space, dict.fromkeys(space.names, range(size, 4 * size))) for size in _USUAL]
     return [sizes for number, sizes in enumerate(found) if sizes not in found[:number]]
-
-
-def _from(size: int) -> list[int]:
-    """Sizes from this one on: the next, and the next multiples of numbers of which constraints want multiples."""
-    return sorted({*range(size, size + 4), *(-(-size // factor) * factor for factor in (5, 6, 10, 12, 16, 32))})
 
 
 def cpu_count() -> int:

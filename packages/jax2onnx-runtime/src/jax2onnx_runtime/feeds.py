@@ -21,8 +21,8 @@ from jax2onnx_runtime.sizes import Shape, Sizes, SymbolSpace, check_shapes, find
 
 __all__ = ["feeds_of", "sizes_of", "symbol_space"]
 
-# The sizes of symbols about which nothing else is known, the first that are possible.
-_CANDIDATES = (2, 3, 4, 5, 7, *range(1, 65), 0)
+# The sizes of symbols about which nothing else is known, before all others that are possible.
+_USUAL = (2, 3, 4, 5, 7)
 
 
 def feeds_of(
@@ -109,8 +109,9 @@ def symbol_space(model: ir.Model) -> SymbolSpace:
                 raise SymbolError(f"the model was exported for {text}.")
 
     return SymbolSpace(
-        names, lambda name: minimum.get(name, 1), check, lambda dim, sizes: evaluate(str(dim), sizes), str, shapes
-    )
+        names, lambda name: minimum.get(name, 1), check, lambda dim, sizes: evaluate(str(dim), sizes), str, shapes,
+        constraints=constraints,
+    )  # fmt: skip
 
 
 def _dims(value: ir.Value) -> Shape:
@@ -129,11 +130,7 @@ def _sizes(space: SymbolSpace, given: Mapping[str, tuple[Sequence[int], Shape]],
         if known[name] != size:
             raise SymbolError(f"{name} is to be {size}, but an array has {known[name]}.")
     space.check(known)
-    found = find_sizes(space, {name: _CANDIDATES for name in space.names if name not in known}, known)
-    if found is None:
-        others = ", ".join(name for name in space.names if name not in known)
-        raise SymbolError(f"no small sizes of {others or 'the symbols'} fit; give others.")
-    return found
+    return find_sizes(space, {name: _USUAL for name in space.names if name not in known}, known)
 
 
 def _solved(given: Mapping[str, tuple[Sequence[int], Shape]]) -> Sizes:

@@ -14,7 +14,7 @@ from jax2onnx_graph.errors import OptionError, TargetError
 from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.metadata import StatePair
 from jax2onnx_graph.saving.reading import read_model
-from jax2onnx_graph.targets import Target
+from jax2onnx_graph.targets import Target, split_name
 
 from jax2onnx_runtime.limitations import LIMITATIONS
 from jax2onnx_runtime.quantization import Quantization
@@ -206,7 +206,7 @@ reference_runtime = _ReferenceRuntime()
 
 def find_runtime(runtimes: Mapping[str, Runtime], target: Target) -> Runtime:
     """The runtime among `runtimes`, by the names of their targets, that runs models made for a target in some version."""
-    found = runtimes.get(target.name.partition("==")[0])
+    found = runtimes.get(split_name(target.name)[0])
     return MissingRuntime(target) if found is None else found
 
 

@@ -6,10 +6,14 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 import ml_dtypes
-from jax2onnx_graph.arrays import Dtype
+import numpy as np
+from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.errors import OptionError, SymbolError
 from jax2onnx_graph.facts.dims import Dim
+from jax2onnx_graph.facts.expressions import is_expression
 from jax2onnx_graph.labels import symbols_in
+
+from jax2onnx_runtime._size_search import SizeSearch
 
 __all__ = [
     "Ranges",
@@ -31,8 +35,13 @@ Sizes = Mapping[str, int]
 #: Input → the numbers to draw: from the first up to the second, which itself is not among integers.
 Ranges = Mapping[str, tuple[float, float]]
 
-_CANDIDATES = (1, 7, 12, 2, 3, 4, 5, 6, 8, 9, 10, 11, 13, 14, 15, 16, 0)
+_USUAL = (1, 7, 12, 2, 3, 4, 5, 6, 8, 9, 10, 11, 13, 14, 15, 16, 0)
 _CRITICAL_RUNS = 2
+_LARGEST = 8192
+"""The largest size that is tried unless a larger one is preferred."""
+
+_TRIES, _FEW_TRIES = 20_000, 1_000
+"""How many sizes a search tries: about a second, and a few hundredths of one for what is only nicer."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +56,7 @@ class SymbolSpace:
       label: the text that shows a dimension.
       inputs: the shapes of the inputs in terms of the symbols.
       others: further shapes.
+      constraints: the constraints that `check` knows, as comparisons of expressions.
     """
 
     names: Sequence[str]
@@ -56,6 +66,7 @@ class SymbolSpace:
     label: Callable[[Dim | str], str]
     inputs: Sequence[Shape]
     others: Sequence[Shape] = ()
+    constraints: Sequence[str] = ()
 
     def allows(self, sizes: Sizes) -> bool:
         """Whether sizes of some of the symbols break no minimum and no constraint."""
@@ -69,59 +80,88 @@ class SymbolSpace:
         """Whether all dimensions of the shapes are at least 0."""
         return all(self.evaluate(dim, sizes) >= 0 for shape in (*self.inputs, *self.others) for dim in shape)
 
+    def comparisons(self) -> list[str]:
+        """What has to be true of the symbols: the constraints, and that no dimension is negative."""
+        labels = {self.label(dim) for shape in (*self.inputs, *self.others) for dim in shape}
+        expressions = sorted(label for label in labels if not (label.isidentifier() or label.isdecimal()))
+        return [*self.constraints, *(f"{label} >= 0" for label in expressions if is_expression(label))]
+
 
 def find_sizes(
-    space: SymbolSpace, candidates: Mapping[str, Sequence[int]], given: Sizes | None = None, *, distinct: bool = False
-) -> dict[str, int] | None:
-    """The first sizes that the symbols may have at once, `given` ones included; None if no candidates are.
+    space: SymbolSpace, preferred: Mapping[str, Sequence[int]], given: Sizes | None = None, *, distinct: bool = False
+) -> dict[str, int]:
+    """The first sizes that the symbols may have at once, `given` ones included.
 
     Args:
       space: what the symbols may be.
-      candidates: symbol → the sizes to try, in order; those of the last symbol vary fastest.
+      preferred: symbol → the sizes to try first, in order; after them all up to some thousands, the smallest first. Those of the last
+        symbol vary fastest.
       given: sizes of further symbols.
-      distinct: whether no two of `candidates` may get the same size.
+      distinct: whether the symbols get different sizes where that is possible.
+
+    Raises:
+      SymbolError: none were found.
     """
-    names, given = list(candidates), given or {}
+    found = (_found(space, preferred, given or {}, distinct=True) if distinct else None) or _found(
+        space, preferred, given or {}
+    )
+    if found is None:
+        others = dict.fromkeys(space.names, "…")
+        raise SymbolError(
+            f"No sizes up to {_LARGEST} of {', '.join(preferred)} were found that fit the constraints and the shapes; give some that do: "
+            f"sizes=[{{{', '.join(f'{name!r}: {size}' for name, size in others.items())}}}]."
+        )
+    return found
 
-    def extend(chosen: dict[str, int]) -> dict[str, int] | None:
-        sizes = {**given, **chosen}
-        if len(chosen) == len(names):
-            return sizes if space.allows(sizes) and space.has_shapes(sizes) else None
-        name = names[len(chosen)]
-        for size in candidates[name]:
-            if (distinct and size in chosen.values()) or not space.allows({**sizes, name: size}):
-                continue
-            result = extend({**chosen, name: size})
-            if result is not None:
-                return result
-        return None
 
-    return extend({})
+def _found(
+    space: SymbolSpace, preferred: Mapping[str, Sequence[int]], given: Sizes, *, distinct: bool = False
+) -> dict[str, int] | None:
+    """See `find_sizes`; None where none were found."""
+    domains = {name: _domain(sizes, space.minimum(name)) for name, sizes in preferred.items()}
+
+    def accepts(sizes: Sizes) -> bool:
+        return space.allows(sizes) and space.has_shapes(sizes)
+
+    comparisons = space.comparisons()
+    for names in dict.fromkeys([tuple(domains), tuple(reversed(domains))]):
+        search = SizeSearch(comparisons, accepts, distinct=distinct, tries=_FEW_TRIES if distinct else _TRIES)
+        sizes = search.first({name: domains[name] for name in names}, given)
+        if sizes is not None:
+            return {name: sizes[name] for name in [*given, *domains]}
+    return None
+
+
+def _domain(preferred: Sequence[int], minimum: int) -> Array:
+    """The preferred sizes, then all others, the smallest first."""
+    first = [size for size in dict.fromkeys(preferred) if size >= minimum]
+    others = np.ones(max(_LARGEST, *first, minimum) + 1, bool)
+    others[:minimum] = False
+    others[first] = False
+    return np.concatenate([np.array(first, np.int64), np.flatnonzero(others)])
 
 
 def choose_sizes(space: SymbolSpace, critical: Mapping[str, Sequence[int]] | None = None) -> list[dict[str, int]]:
-    """Sizes to run at: the smallest allowed, a prime and a larger one, each symbol another.
+    """Sizes to run at: the smallest allowed, a prime or the next one, and a larger one, each symbol another.
 
     Then, twice, those of the sizes in `critical` that come first and were not chosen yet.
 
     Raises:
-      SymbolError: no small sizes satisfy the constraints.
+      SymbolError: no sizes were found that satisfy the constraints.
     """
-    found: list[dict[str, int]] = []
+    found = [find_sizes(space, dict.fromkeys(space.names, ()))]
 
-    def add(candidates: Mapping[str, Sequence[int]]) -> None:
-        sizes = find_sizes(space, candidates)
+    def add(preferred: Mapping[str, Sequence[int]], *, distinct: bool = False) -> None:
+        sizes = (_found(space, preferred, {}, distinct=True) if distinct else None) or _found(space, preferred, {})
         if sizes is not None and sizes not in found:
             found.append(sizes)
 
-    for start in (0, 1, 2):
-        add(_candidates(space, start))
-    if not found:
-        raise SymbolError(f"No small sizes of {', '.join(space.names)} fit the constraints; give them: sizes=[…].")
+    for start in (1, 2):
+        add({name: _from(start + i, [s[name] for s in found]) for i, name in enumerate(space.names)}, distinct=True)
     for _ in range(_CRITICAL_RUNS if critical else 0):
         untried = {name: [s for s in (critical or {}).get(name, ()) if _is_new(name, s, found)] for name in space.names}
         if any(untried.values()):
-            add({name: (*sizes, *_CANDIDATES) for name, sizes in untried.items()})
+            add({name: (*sizes, *_USUAL) for name, sizes in untried.items()})
     return found
 
 
@@ -129,12 +169,11 @@ def _is_new(name: str, size: int, found: Sequence[Sizes]) -> bool:
     return all(size != sizes[name] for sizes in found)
 
 
-def _candidates(space: SymbolSpace, start: int) -> dict[str, Sequence[int]]:
-    """Sizes to try for each symbol: the smallest first for `start` 0, else rotated, so that symbols differ."""
-    if start == 0:
-        return {name: ((0,) if space.minimum(name) == 0 else ()) + _CANDIDATES for name in space.names}
-    shifts = [(start + i) % len(_CANDIDATES) for i in range(len(space.names))]
-    return {name: _CANDIDATES[k:] + _CANDIDATES[:k] for name, k in zip(space.names, shifts, strict=True)}
+def _from(start: int, tried: Sequence[int]) -> Sequence[int]:
+    """Sizes that were not tried: the usual ones rotated, then the next ones, or for the second run those that are clearly larger."""
+    usual = _USUAL[start % len(_USUAL) :] + _USUAL[: start % len(_USUAL)]
+    larger = range(max(tried) * (len(tried) + 1) // 2 + 1, _LARGEST + 1)
+    return [size for size in (*usual, *larger, *range(1, _LARGEST + 1)) if size not in tried]
 
 
 def check_sizes(space: SymbolSpace, sizes: Sequence[Sizes]) -> None:

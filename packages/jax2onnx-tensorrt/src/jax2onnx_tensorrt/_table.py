@@ -13,14 +13,13 @@ from typing import Any
 
 import onnx
 from jax2onnx_graph.arrays import Dtype
-from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.operators import REDUCTIONS
 from jax2onnx_graph.legalise.kernels import KernelTable, signature
 from jax2onnx_graph.legalise.legalisation import Legalisation
 
 from jax2onnx_tensorrt._rewrites import REWRITES
 
-__all__ = ["TYPES", "find_version", "ir_version", "legalisation", "operators", "opsets", "supports", "versions"]
+__all__ = ["TYPES", "ir_version", "legalisation", "operators", "opsets", "supports", "versions"]
 
 #: What operands beside the main one may be: indices, sizes, conditions, scales.
 TYPES = "f32 f16 bf16 i32 i64 b8"
@@ -49,25 +48,6 @@ def _data() -> Mapping[str, Any]:
 def versions() -> Sequence[str]:
     """The versions of TensorRT whose table is known, oldest first."""
     return tuple(_data())
-
-
-def find_version(version: str) -> str:
-    """The version whose table holds for another one: the newest that is not newer.
-
-    Raises:
-      OptionError: it is no version, or older than all tables.
-    """
-    try:
-        wanted = _numbers(version)
-    except ValueError as error:
-        raise OptionError(f"{version!r} is no version of TensorRT; write one such as tensorrt==10.3.") from error
-    found = [known for known in versions() if _numbers(known) <= wanted]
-    if not found:
-        raise OptionError(
-            f"TensorRT {version} reads no models of opset {_FIRST_OPSET} or later; the oldest version that models are made for is "
-            f"{versions()[0]}."
-        )
-    return found[-1]
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.forms import Form
 from jax2onnx_graph.limitations import Limitation
-from jax2onnx_graph.targets import PassFactory, Property, Target
+from jax2onnx_graph.targets import PassFactory, Property, Target, choose_version
 
 __all__ = ["TensorRt"]
 
@@ -33,9 +33,10 @@ class TensorRt(Target):
     def __init__(self, version: str = "") -> None:
         self._version = version or _NEWEST
         if version:
-            from jax2onnx_tensorrt._table import find_version, ir_version, opsets
+            from jax2onnx_tensorrt._table import ir_version, opsets, versions
 
-            self._version = find_version(version)
+            chosen = choose_version("TensorRT", version, versions())
+            self._version, self.notes = chosen.version, chosen.notes
             self.name = f"{type(self).name}=={version}"
             self.opsets, self.ir_version = opsets(self._version), ir_version(self._version)
 

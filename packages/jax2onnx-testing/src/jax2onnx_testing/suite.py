@@ -10,12 +10,13 @@ import collections
 import dataclasses
 import functools
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import pytest
 from jax2onnx_core.plugins.discovery import installed_plugins
 from jax2onnx_core.plugins.rules import CompositeSpec
+from jax2onnx_graph.optional_forms import failures_raised
 
 from jax2onnx_testing._call_paths import check_reached
 from jax2onnx_testing._coverage import duplicate_ids, uncovered_operations
@@ -28,7 +29,7 @@ from jax2onnx_testing.collection import BrokenPlugin, CollectedCase, find_cases
 from jax2onnx_testing.errors import KnownLimitationError
 from jax2onnx_testing.variants import PRECISIONS, Precision, Variant, quick_variants_of, variants_of
 
-__all__ = ["pytest_generate_tests", "run_test", "test_a_composite_claims_what_is_unchanged", "test_a_composite_is_reached", "test_case", "test_every_case_has_its_own_name",
+__all__ = ["pytest_generate_tests", "raise_failures", "run_test", "test_a_composite_claims_what_is_unchanged", "test_a_composite_is_reached", "test_case", "test_every_case_has_its_own_name",
            "test_every_operation_is_covered", "test_under_transformation", "test_where_functions_are_patched",
            "test_where_rules_decline", "test_with_adversarial_numbers", "test_with_changed_objects"]  # fmt: skip
 
@@ -54,6 +55,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if name in metafunc.fixturenames:
             ids = parameters(metafunc.config.stash[_CHOSEN])
             metafunc.parametrize(name, list(ids.values()), ids=list(ids))
+
+
+@pytest.fixture(autouse=True)
+def raise_failures() -> Iterator[None]:
+    """Rules and composites that fail raise their errors, also where something else could take their place."""
+    with failures_raised():
+        yield
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,6 @@ from jax2onnx_core import Case, OnnxProgram, errors, to_onnx, with_dtype, with_r
 from jax2onnx_core.frontend.inputs import Inputs, parse_inputs
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.cases import Construct, Precision
-from jax2onnx_core.plugins.errors import SymbolError
 from jax2onnx_core.symbols.symbols import evaluate_dim
 from jax2onnx_runtime.sizes import find_sizes
 
@@ -225,13 +224,9 @@ def _fixed(built: Built) -> Built:
 
 
 def _sizes(parsed: Inputs, given: Mapping[str, int]) -> dict[str, int]:
-    """Small sizes that the constraints allow, another one for each symbol if possible."""
+    """The first sizes that the constraints allow, small ones before others, and another one for each symbol if possible."""
     space = parsed.space()
     names = [name for name in space.names if name not in given]
     shifts = [i % len(_SIZES) for i in range(len(names))]
     candidates = {name: _SIZES[k:] + _SIZES[:k] for name, k in zip(names, shifts, strict=True)}
-    for distinct in (True, False):
-        sizes = find_sizes(space, candidates, given, distinct=distinct)
-        if sizes is not None:
-            return sizes
-    raise SymbolError(f"No small sizes of {', '.join(names)} fit the constraints of the case.")
+    return find_sizes(space, candidates, given, distinct=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import jax
@@ -30,7 +30,7 @@ class Containers:
             return
         if not isinstance(value, tuple):
             self._found[id(value)] = name, value
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        for key, item in _items(value):
             self.add(item, f"{name}.{key}" if name else str(key))
 
     def remembered(self) -> Callable[[], dict[str, jax.Array]]:
@@ -39,7 +39,7 @@ class Containers:
         Returns:
           A function that puts it back in the places where arrays were stored since, and gives these arrays by their names.
         """
-        held = [(name, container, container.copy()) for name, container in self._found.values()]
+        held = [(name, container, dict(_items(container))) for name, container in self._found.values()]
 
         def put_back() -> dict[str, jax.Array]:
             stored: dict[str, jax.Array] = {}
@@ -51,11 +51,16 @@ class Containers:
         return put_back
 
 
-def _put_back(container: _Container, before: _Container) -> dict[Any, jax.Array]:
+def _items(container: _Container | tuple[object, ...]) -> Iterable[tuple[Any, object]]:
+    """The places of a container with what they hold, whatever its class makes of iteration."""
+    if isinstance(container, dict):
+        return dict.items(container)
+    return enumerate(list.__iter__(container) if isinstance(container, list) else tuple.__iter__(container))
+
+
+def _put_back(container: _Container, old: Mapping[Any, object]) -> dict[Any, jax.Array]:
     """Put back what a container held where it holds another array now; these arrays by their places."""
-    old: dict[Any, object] = before if isinstance(before, dict) else dict(enumerate(before))
-    now: dict[Any, object] = container if isinstance(container, dict) else dict(enumerate(container))
-    new = {key: one for key, one in now.items() if isinstance(one, jax.Array) and one is not old.get(key)}
+    new = {key: one for key, one in _items(container) if isinstance(one, jax.Array) and one is not old.get(key)}
     for key in reversed(list(new)):
         if key in old:
             container[key] = old[key]

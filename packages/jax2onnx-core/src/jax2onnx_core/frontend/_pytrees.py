@@ -24,7 +24,7 @@ def is_too_deep(tree: PyTree, levels: int = _DEEPEST) -> bool:
 
     JAX must not see such a thing: it stays at Python's recursion limit afterwards.
     """
-    children = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
+    children = dict.values(tree) if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
     return levels < 0 or any(is_too_deep(child, levels - 1) for child in children)
 
 

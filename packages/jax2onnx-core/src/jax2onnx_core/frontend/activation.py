@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from types import CodeType, FunctionType
 
 import jax
+from jax2onnx_graph.optional_forms import are_failures_raised
 
 from jax2onnx_core.frontend._composite import TracedOriginal, bind_composite
 from jax2onnx_core.frontend.claims import JaxFunctions, claim_of
@@ -185,7 +186,7 @@ class _Patch:
             return self.original(*args, **kwargs)
         claim = claim_of(spec.target, self.function, spec.fn, _own_code)
         change = claim.change(args) or (window.jax.change() if window.jax else None)
-        call = None if change else _call_of(spec, self.original, args, kwargs)
+        call = None if change else self._claimed(spec, args, kwargs)
         if isinstance(call, Replacement):
             return call.value
         change = change or (claim.change_of_parts(args) if call is not None else None)
@@ -206,6 +207,19 @@ class _Patch:
             traced=window.traced.setdefault(spec.target, {}),
         )
 
+    def _claimed(
+        self, spec: CompositeSpec, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
+    ) -> Call | Replacement | None:
+        """What the composite makes of a call; None, with a reason, where it fails, since the original is another way."""
+        try:
+            return _call_of(spec, args, kwargs)
+        except PluginError as error:
+            if are_failures_raised():
+                self.original(*args, **kwargs)  # a call that this refuses is the user's error
+                raise
+            _thread.window.declined.append((spec.name, str(error).strip().partition("\n")[0]))
+            return None
+
 
 _patch_of = functools.cache(_Patch)
 
@@ -216,14 +230,11 @@ def _own_code(function: FunctionType) -> CodeType:
     return next((const.code for const in code.co_consts if isinstance(const, _Patch)), code)
 
 
-def _call_of(
-    spec: CompositeSpec, original: FunctionType, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
-) -> Call | Replacement | None:
-    """The result of the composite's function for a call; PluginError where it fails on one that the original takes."""
+def _call_of(spec: CompositeSpec, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Call | Replacement | None:
+    """The result of the composite's function for a call; PluginError where it fails."""
     try:
         call = spec.fn(*args, **kwargs)
     except Exception as error:
-        original(*args, **kwargs)
         raise PluginError(
             f"The composite {qualified_name(spec.fn)} of {spec.target} failed: {type(error).__name__}: {error}"
         ) from error

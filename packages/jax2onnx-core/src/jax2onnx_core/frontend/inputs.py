@@ -87,7 +87,10 @@ class Inputs:
         inputs = [*map(self.layouts.arranged, self.names, [aval.shape for aval in self.avals])]
         names = symbols.names([d for shape in inputs for d in shape])
         others = [aval.shape for aval in results]
-        return SymbolSpace(names, symbols.minimum, symbols.check_constraints, evaluate, symbols.label, inputs, others)
+        constraints = [constraint.text for constraint in symbols.constraints]
+        return SymbolSpace(
+            names, symbols.minimum, symbols.check_constraints, evaluate, symbols.label, inputs, others, constraints
+        )
 
 
 def _is_one_shape(specs: Sequence[PyTree]) -> bool:

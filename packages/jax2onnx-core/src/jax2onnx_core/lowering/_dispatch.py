@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
 from jax2onnx_graph.build.builder import Value
+from jax2onnx_graph.optional_forms import are_failures_raised
 
 from jax2onnx_core import _compat
 from jax2onnx_core._fingerprint import params_fingerprint
@@ -21,9 +22,12 @@ from jax2onnx_core.lowering.context import Context
 from jax2onnx_core.lowering.physical import component_count, component_struct, has_components, physical_type
 from jax2onnx_core.plugins.errors import Declined, RuleError
 from jax2onnx_core.plugins.registry import Registry
-from jax2onnx_core.plugins.rules import Complex
+from jax2onnx_core.plugins.rules import Complex, Rule, qualified_name
 
 __all__ = ["Dispatcher"]
+
+#: Checks and labels the results of a rule: `accept(operation, operands, results)`.
+Accept = Callable[[Operation, Sequence[Value], Sequence[object]], list[Value]]
 
 
 class Dispatcher:
@@ -34,10 +38,17 @@ class Dispatcher:
     2. For operands with components: the complex rule, or the operation on each component separately.
     3. The decomposition declared for its name.
     4. For a composite, the original call; for a primitive that a library defined by a JAX function, that function.
+
+    A rule is optional where another rule, a decomposition or the original call comes after it. Whatever goes wrong in an optional
+    rule, whoever it is by, or with its results, declines it with a reason that names rule and distribution, and so does a primitive
+    that nobody lowers; in tests it is raised (`jax2onnx_graph.optional_forms`). An error of the last candidate is that of the export.
     """
 
-    def __init__(self, registry: Registry, functions: FunctionTable, log: LoweringLog, *, x64: bool) -> None:
+    def __init__(
+        self, registry: Registry, functions: FunctionTable, log: LoweringLog, accept: Accept, *, x64: bool
+    ) -> None:
         self._registry = registry
+        self._accept = accept
         self._x64 = x64
         self._functions = functions
         self._log = log
@@ -67,21 +78,49 @@ class Dispatcher:
     ) -> list[Value] | None:
         declared = self._registry.rules.get(operation.name, [])
         plain = [] if physical_only else [rule for rule in declared if not rule.physical]
-        for rule in (*reversed(plain), *reversed([rule for rule in declared if rule.physical])):
-            ctx.lowered_by = rule.fn
-            marks = ctx.scope.mark(), self._functions.mark(), self._log.mark()
-            try:
-                result = rule.fn(ctx, *arguments, **operation.params)
-            except Declined as declined:
-                self._components.forget(ctx.scope.roll_back(marks[0]))
-                self._functions.roll_back(marks[1])
-                self._log.roll_back(marks[2])
-                self._log.declined(operation.name, str(declined))
-                ctx.lowered_by = None
-                continue
-            self._log.lowered(operation.name, "rule")
-            return list(result) if isinstance(result, Sequence) else [result]
+        candidates = [*reversed(plain), *reversed([rule for rule in declared if rule.physical])]
+        has_other_way = operation.body is not None or operation.name in self._registry.decompositions
+        for place, rule in enumerate(candidates, 1):
+            is_optional = has_other_way or place < len(candidates)
+            results = self._attempt(ctx, operation, arguments, rule, is_optional=is_optional)
+            if results is not None:
+                self._log.lowered(operation.name, "rule")
+                return results
         return None
+
+    def _attempt(
+        self, ctx: Context, operation: Operation, arguments: Sequence[Any], rule: Rule, *, is_optional: bool
+    ) -> list[Value] | None:
+        """The results of one rule; None where it declines, of which nothing but the reason is left."""
+        ctx.lowered_by = rule.fn
+        marks = ctx.scope.mark(), self._functions.mark(), self._log.mark()
+        try:
+            result = rule.fn(ctx, *arguments, **operation.params)
+            results = list(result) if isinstance(result, Sequence) else [result]
+            return self._checked(operation, arguments, results, marks[2]) if is_optional else results
+        except Declined as declined:
+            reason = str(declined)
+        except Exception as error:
+            if not is_optional or are_failures_raised():
+                raise
+            what = str(error).strip().partition("\n")[0]
+            owner = self._registry.owner(operation.name, rule.fn)
+            reason = f"the rule {qualified_name(rule.fn)} by {owner} failed: {type(error).__name__}: {what}"
+        self._components.forget(ctx.scope.roll_back(marks[0]))
+        self._functions.roll_back(marks[1])
+        self._log.roll_back(marks[2])
+        self._log.declined(operation.name, reason)
+        ctx.lowered_by = None
+        return None
+
+    def _checked(
+        self, operation: Operation, arguments: Sequence[Any], results: list[Value], mark: tuple[int, int, int]
+    ) -> list[Value]:
+        """The results of an optional rule; declines where they take a primitive that nobody lowers."""
+        missing = self._log.missing_since(mark)
+        if missing:
+            raise Declined(f"it takes {', '.join(missing)}, which nobody lowers")
+        return self._accept(operation, jax.tree_util.tree_leaves(list(arguments)), results)
 
     # -- decompositions ----------------------------------------------------------------------------
 

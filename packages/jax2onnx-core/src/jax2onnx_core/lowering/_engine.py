@@ -62,7 +62,7 @@ class Engine:
         self._registry = registry
         self._provenance = provenance
         self._functions = FunctionTable(self.state)
-        self._dispatcher = Dispatcher(registry, self._functions, self.log, x64=x64)
+        self._dispatcher = Dispatcher(registry, self._functions, self.log, self._accept, x64=x64)
 
     @property
     def functions(self) -> list[ir.Function]:
@@ -110,8 +110,7 @@ class Engine:
                 lowered = self._dispatcher.lower(ctx, operation, arguments)
             if lowered is None:
                 return self._missing(operation, eqn)
-            types = [physical_type(aval) for aval in operation.avals_out]
-            results = accept_results(self.state, types, operands, lowered, self._symbols.may_agree)
+            results = self._accept(operation, operands, lowered)
         except _compat.inconclusive_dimension_error as error:
             raise undecided(error, self._symbols, _compat.user_frame(eqn.source_info)) from error
         except RecursionError:
@@ -120,6 +119,11 @@ class Engine:
             raise located(error, *self.lowered_by(ctx), _compat.user_frame(eqn.source_info)) from error
         self.lowered(ctx, index, eqn, operands, results)
         return results
+
+    def _accept(self, operation: Operation, operands: Sequence[Value], results: Sequence[object]) -> list[Value]:
+        """The results of an operation, checked and labelled; RuleError where they are not those of its avals."""
+        types = [physical_type(aval) for aval in operation.avals_out]
+        return accept_results(self.state, types, operands, results, self._symbols.may_agree)
 
     def lowered(self, ctx: Context, index: int, eqn: Equation, operands: list[Value], results: list[Value]) -> None:
         """Called for each equation, by its place in its jaxpr, that was lowered."""

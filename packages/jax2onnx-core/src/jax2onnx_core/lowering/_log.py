@@ -77,6 +77,10 @@ class LoweringLog:
         """How much there is, for `roll_back`."""
         return len(self._ways), len(self._reasons), len(self._missing)
 
+    def missing_since(self, mark: tuple[int, int, int]) -> list[str]:
+        """The primitives that were found to be missing since `mark`, each once."""
+        return list(dict.fromkeys(name for name, *_ in self._missing[mark[2] :]))
+
     def roll_back(self, mark: tuple[int, int, int]) -> None:
         """Forget what the engine did since `mark`."""
         del self._ways[mark[0] :], self._reasons[mark[1] :], self._missing[mark[2] :]

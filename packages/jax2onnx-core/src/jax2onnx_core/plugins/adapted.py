@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-__all__ = ["Adapted", "AdaptedStates", "Adapter", "imported_class"]
+__all__ = ["Adapted", "AdaptedStates", "Adapter", "entry_of", "imported_class"]
 
 T = TypeVar("T")
 
@@ -96,6 +96,20 @@ class Adapter:
     adapt: Callable[[Any], Adapted]
     owner: str
     claims: Callable[[Any], bool] | None = None
+
+
+def entry_of(value: object, key: str) -> object:
+    """The entry of a mapping of any class, for `claims`, which are asked about all objects that a program reaches.
+
+    Returns:
+      None where there is no such key, where `value` is no mapping, and where its class refuses keys of another kind than its own.
+    """
+    if isinstance(value, dict):
+        return dict.get(value, key)
+    try:
+        return value.get(key) if isinstance(value, Mapping) else None
+    except Exception:  # noqa: BLE001 (foreign code that was not asked by its owner: a mapping with keys of its own kind)
+        return None
 
 
 def _under(place: str, paths: Mapping[str, T]) -> dict[str, T]:

@@ -7,7 +7,8 @@ import functools
 import importlib.metadata
 import inspect
 import os
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Collection, Iterable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -16,7 +17,16 @@ import pluggy
 from jax2onnx_core.plugins.errors import PluginError
 from jax2onnx_core.plugins.registry import Registry
 
-__all__ = ["API_VERSIONS", "EXPORTER", "Plugins", "hookimpl", "hookspec", "installed_plugins", "load_plugins"]
+__all__ = [
+    "API_VERSIONS",
+    "EXPORTER",
+    "Plugins",
+    "hookimpl",
+    "hookspec",
+    "installed_plugins",
+    "load_plugins",
+    "needed_plugins",
+]
 
 #: The versions of the plugin contract that this core supports.
 API_VERSIONS = range(1, 2)
@@ -46,16 +56,26 @@ _HOOKS = [name for name in vars(Hooks) if name.startswith("jax2onnx_")]
 
 @dataclasses.dataclass(frozen=True)
 class Plugins:
-    """The outcome of discovery: the filled registry and the plugins that failed to load."""
+    """The outcome of discovery: the filled registry, the plugins that failed to load and those that were left waiting.
+
+    Attributes:
+      manager: pluggy's manager, which has all plugins that did not fail.
+      registry: what the plugins contributed.
+      distributions: the name of each plugin's entry point → its distribution.
+      failures: distribution → why its plugin could not be loaded.
+      waiting: plugin → the library that it is about, which was not imported; such a plugin contributed nothing.
+    """
 
     manager: pluggy.PluginManager
     registry: Registry
     distributions: dict[str, str]
     failures: dict[str, BaseException]
+    waiting: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def versions(self) -> dict[str, str]:
-        """The exporter, JAX and the distributions whose plugins were loaded, with their versions."""
-        loaded = sorted({owner for name, owner in self.distributions.items() if self.manager.has_plugin(name)})
+        """The exporter, JAX and the distributions whose plugins contributed, with their versions."""
+        names = [name for name in self.distributions if self.manager.has_plugin(name) and name not in self.waiting]
+        loaded = sorted({self.distributions[name] for name in names})
         installed = {name: _version(name) for name in [EXPORTER, "jax", *loaded]}
         return {name: version for name, version in installed.items() if version is not None}
 
@@ -79,7 +99,8 @@ class Plugins:
             if (version := inspect.getattr_static(plugin, "JAX2ONNX_API", None)) is not None:
                 _check_api(version, owner, is_installed=False)
             try:
-                _add(_manager(), plugin, registry, owner)
+                _add(manager := _manager(), plugin, owner)
+                _register(manager, plugin, registry, owner)
             except PluginError:
                 raise
             except (Exception, SystemExit) as error:
@@ -93,10 +114,8 @@ def _manager() -> pluggy.PluginManager:
     return manager
 
 
-def _add(
-    manager: pluggy.PluginManager, plugin: object, registry: Registry, owner: str, name: str | None = None
-) -> None:
-    """Check a plugin, and let it fill the registry."""
+def _add(manager: pluggy.PluginManager, plugin: object, owner: str, name: str | None = None) -> None:
+    """Check a plugin, and add it to the manager."""
     if isinstance(plugin, type) and any(isinstance(vars(plugin).get(hook), FunctionType) for hook in _HOOKS):
         raise PluginError(f"Not a plugin: {owner} is a class; give an object of it: {plugin.__name__}().")
     manager.register(plugin, name=name)
@@ -114,6 +133,10 @@ def _add(
                 "module with a function jax2onnx_register(registry), marked with @hookimpl, that calls registry.add(rules)."
             )
         )
+
+
+def _register(manager: pluggy.PluginManager, plugin: object, registry: Registry, owner: str) -> None:
+    """Let a plugin that was added fill the registry."""
     with registry.owned_by(owner):
         for hook in manager.hook.jax2onnx_register.get_hookimpls():
             if hook.plugin is plugin:
@@ -123,14 +146,36 @@ def _add(
 @functools.cache
 def installed_plugins() -> Plugins:
     """The plugins installed in this environment, loaded at the first call."""
+    return _installed(None)
+
+
+def needed_plugins() -> Plugins:
+    """The installed plugins, without the contributions of those whose library the program has not imported."""
+    imported: frozenset[str] = frozenset()
+    while ready := {*(found := _needed(imported)).waiting.values()} & sys.modules.keys():
+        imported |= ready
+    return found
+
+
+@functools.cache
+def _needed(imported: frozenset[str]) -> Plugins:
+    return _installed(imported)
+
+
+def _installed(imported: Collection[str] | None) -> Plugins:
     entry_points = importlib.metadata.entry_points(group="jax2onnx")
-    return load_plugins(list(entry_points), os.environ.get("JAX2ONNX_PLUGINS"))
+    return load_plugins(list(entry_points), os.environ.get("JAX2ONNX_PLUGINS"), imported)
 
 
-def load_plugins(entry_points: Sequence[importlib.metadata.EntryPoint], allow: str | None = None) -> Plugins:
+def load_plugins(
+    entry_points: Sequence[importlib.metadata.EntryPoint],
+    allow: str | None = None,
+    imported: Collection[str] | None = None,
+) -> Plugins:
     """Load the plugins behind `entry_points`.
 
-    `allow` is a comma-separated list of entry point names; the empty string loads none, None loads all.
+    `allow` is a comma-separated list of entry point names; the empty string loads none, None loads all. A plugin whose module names a
+    library by `JAX2ONNX_LIBRARY` contributes where that is among `imported`; None is every library.
     A plugin that fails (its import, its hook, another API number, a misspelt hook, a name or an operation that another one has) is
     remembered in `failures` and does not stop the others; of two that claim the same, the first by name has it.
     """
@@ -143,6 +188,7 @@ def load_plugins(entry_points: Sequence[importlib.metadata.EntryPoint], allow: s
     manager, registry = _manager(), Registry()
     found: dict[str, str] = {}
     failures: dict[str, BaseException] = {}
+    waiting: dict[str, str] = {}
     for entry_point in sorted(entry_points, key=lambda e: (_distribution(e) != EXPORTER, e.name)):
         if wanted is not None and entry_point.name not in wanted:
             continue
@@ -156,21 +202,27 @@ def load_plugins(entry_points: Sequence[importlib.metadata.EntryPoint], allow: s
             # A stranger's plugin may fail in any way; the others must still work, and the failure is kept for the report, and for
             # the error that names it when something it might have supplied is missing.
             try:
-                registry = _loaded(manager, entry_point, registry, owner)
+                plugin = entry_point.load()
+                library = vars(plugin).get("JAX2ONNX_LIBRARY")
+                is_needed = imported is None or library is None or library in imported
+                registry = _loaded(manager, plugin, registry, owner, entry_point.name, registers=is_needed)
+                if not is_needed:
+                    waiting[entry_point.name] = library
             except (Exception, SystemExit) as error:  # noqa: BLE001 (kept and shown)
                 failures[owner] = error
-    return Plugins(manager, registry, found, failures)
+    return Plugins(manager, registry, found, failures, waiting)
 
 
 def _loaded(
-    manager: pluggy.PluginManager, entry_point: importlib.metadata.EntryPoint, registry: Registry, owner: str
+    manager: pluggy.PluginManager, plugin: object, registry: Registry, owner: str, name: str, *, registers: bool
 ) -> Registry:
-    """A registry with what the plugin behind an entry point contributes; where it fails, nothing of it is left."""
-    plugin = entry_point.load()
+    """A registry with what a plugin contributes, if it `registers`; where it fails, nothing of it is left."""
     _check_api(vars(plugin).get("JAX2ONNX_API"), owner, is_installed=True)
     extended = registry.copy()
     try:
-        _add(manager, plugin, extended, owner, entry_point.name)
+        _add(manager, plugin, owner, name)
+        if registers:
+            _register(manager, plugin, extended, owner)
     except BaseException:
         if manager.is_registered(plugin):
             manager.unregister(plugin)

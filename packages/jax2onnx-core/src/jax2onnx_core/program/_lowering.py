@@ -176,7 +176,7 @@ def _finish(model: ir.Model, engine: Engine, options: LoweringOptions) -> None:
     plugins, target = options.plugins, options.target
     note_sizes(model, engine.state.positive)
     optimised = optimise(model, target, plugins.registry.passes)
-    engine.log.notes += [*plugins.failure_notes(), *optimised.notes]
+    engine.log.notes += [*plugins.failure_notes(), *target.notes, *optimised.notes]
     engine.log.not_formed += optimised.not_formed
     engine.log.notes += supplier_hints(
         options.adapted.classes, plugins.registry.suppliers, plugins.distributions.values()

@@ -25,7 +25,7 @@ from jax2onnx_core.frontend.layouts import GivenLayouts
 from jax2onnx_core.frontend.python_functions import parameter_names
 from jax2onnx_core.jaxprs import definitely_le
 from jax2onnx_core.lowering._log import supplier_hints
-from jax2onnx_core.plugins.discovery import installed_plugins
+from jax2onnx_core.plugins.discovery import needed_plugins
 from jax2onnx_core.plugins.errors import ExportWarning, OptionError
 from jax2onnx_core.program._lowering import LoweringOptions, lower_program
 from jax2onnx_core.program._state_pairs import pair_states
@@ -106,7 +106,8 @@ def to_onnx(
     check_list("output_names", output_names, "names")
     for option, flag in {"x64": x64, "provenance": provenance, "inline_functions": inline_functions}.items():
         check_flag(option, flag)
-    found = installed_plugins().with_inline(plugins)
+    installed = needed_plugins()
+    found = installed.with_inline(plugins)
     registry = found.registry
     made_for = find_target(registry.targets, target).assuming(parse_assumptions(assume))
     check_opset(opset, made_for)
@@ -124,6 +125,8 @@ def to_onnx(
             function = trace_inputs(adapted, parsed, registry, specialize)
     if output_names is not None:
         check_names("output_names", output_names, function.traced.out_names)
+    if needed_plugins() is not installed:  # the function imported a library as it was traced
+        found = needed_plugins().with_inline(plugins)
     pairs = _state_pairs(function, states, output_names)
     _warn(function, constraints or ())
     options = LoweringOptions(

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import ast
+import functools
 import operator
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
-__all__ = ["evaluate", "holds", "is_expression"]
+import numpy as np
 
-_BINARY: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+from jax2onnx_graph.arrays import Array
+
+__all__ = ["evaluate", "holds", "is_expression", "solutions"]
+
+#: The size of a symbol, or several that are tried at once.
+_Size: TypeAlias = "int | np.int64 | Array"
+
+_BINARY: Mapping[type[ast.operator], Callable[[_Size, _Size], _Size]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }  # fmt: skip
-_CALLS: Mapping[str, Callable[[int, int], int]] = {
+_CALLS: Mapping[str, Callable[[_Size, _Size], _Size]] = {
     "floordiv": operator.floordiv,
     "mod": operator.mod,
-    "max": max,
-    "min": min,
+    "max": np.maximum,
+    "min": np.minimum,
 }
-_COMPARISONS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[_Size, _Size], bool | Array]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.GtE: operator.ge, ast.LtE: operator.le, ast.Gt: operator.gt, ast.Lt: operator.lt,
 }  # fmt: skip
 
@@ -36,7 +45,7 @@ def evaluate(text: str, sizes: Mapping[str, int]) -> int:
     >>> evaluate("2*T + floordiv(S, 2)", {"T": 3, "S": 5})
     8
     """
-    return _value(_parsed(text), sizes)
+    return int(_value(_parsed(text), sizes))
 
 
 def holds(text: str, sizes: Mapping[str, int]) -> bool:
@@ -45,6 +54,29 @@ def holds(text: str, sizes: Mapping[str, int]) -> bool:
     >>> holds("mod(T, 2) == 0", {"T": 3})
     False
     """
+    return bool(_compared(text, sizes))
+
+
+def solutions(text: str, symbol: str, tried: Array, sizes: Mapping[str, int]) -> Array:
+    """The sizes of a symbol at which a comparison of two expressions is true.
+
+    Args:
+      text: the comparison.
+      symbol: the symbol.
+      tried: the sizes to try, of type int64.
+      sizes: those of the other symbols.
+
+    Returns:
+      Those of `tried` that fit, in their order.
+
+    >>> solutions("mod(T, 2) == 0", "T", np.arange(6), {})
+    array([0, 2, 4])
+    """
+    with np.errstate(all="ignore"):  # NumPy makes 0 of a quotient by 0
+        return tried[_compared(text, {name: np.int64(size) for name, size in sizes.items()} | {symbol: tried})]
+
+
+def _compared(text: str, sizes: Mapping[str, _Size]) -> bool | Array:
     match _parsed(text):
         case ast.Compare(left, [comparison], [right]) if type(comparison) in _COMPARISONS:
             return _COMPARISONS[type(comparison)](_value(left, sizes), _value(right, sizes))
@@ -61,6 +93,7 @@ def is_expression(text: str) -> bool:
     return True
 
 
+@functools.lru_cache(1024)
 def _parsed(text: str) -> ast.expr:
     try:
         return ast.parse(text.replace("^", "**").strip(), mode="eval").body
@@ -68,7 +101,7 @@ def _parsed(text: str) -> ast.expr:
         raise ValueError(f"{text!r} is no expression") from error
 
 
-def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
+def _value(node: ast.expr, sizes: Mapping[str, _Size]) -> _Size:
     match node:
         case ast.Constant(int(number)) if not isinstance(number, bool):
             return number

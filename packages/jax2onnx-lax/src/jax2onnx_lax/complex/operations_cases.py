@@ -26,13 +26,13 @@ def _scattered(name: str, expect: ExpectGraph) -> Case:
 
 cases = [
     Case("sort", lambda x, y: lax.sort(lax.complex(jnp.round(x), y), dimension=0), [(9, 4), (9, 4)], ("sort",),
-         expect=at_most(20, If=1)),
+         expect=at_most(20, If=0)),
     Case(
         "sort_with_payload",
         lambda x, y: lax.sort((lax.complex(jnp.round(x), y), x, lax.complex(y, x)), dimension=1, num_keys=1),
         [(3, 8), (3, 8)],
         ("sort",),
-        expect=at_most(20, If=1),
+        expect=at_most(20, If=0),
     ),
     _scattered("add", at_most(20, ScatterElements=2)),
     Case(

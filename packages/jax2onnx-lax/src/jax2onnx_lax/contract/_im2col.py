@@ -28,7 +28,7 @@ def conv_by_patches(
     """
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     x, kernel = lax.transpose(lhs, lhs_spec), lax.transpose(rhs, rhs_spec)
-    if batch_group_count > 1:
+    if not is_static(batch_group_count) or batch_group_count > 1:
         x = batch_groups_as_channels(x, groups=batch_group_count)
     space = [(low, high, d - 1) for (low, high), d in zip(padding, lhs_dilation, strict=True)]
     x = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), (0, 0, 0), *space])

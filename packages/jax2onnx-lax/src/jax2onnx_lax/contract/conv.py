@@ -100,6 +100,8 @@ def depthwise_conv_of_one_axis(
 ) -> Value:  # fmt: skip
     """One along time with a filter for each channel, as before a state space model, with a second axis of size 1, where that is faster."""
     channels = ctx.avals_in[0].shape[dimension_numbers.lhs_spec[1]]
+    if not is_static(feature_group_count) or not is_static(batch_group_count):
+        ctx.decline("the number of groups is not known")
     if len(window_strides) != 1 or feature_group_count < 2 or channels != feature_group_count or batch_group_count != 1:
         ctx.decline("it is no depthwise convolution along one axis")
     if ctx.dtype(lhs) != np.float32 or ctx.dtype(rhs) != np.float32 or lhs_dilation != (1,):

@@ -13,6 +13,7 @@ from jax2onnx_core.jax_types import Equation, Var
 from jax2onnx_core.jaxprs import is_drop_var, is_jaxpr, is_literal, is_static, open_jaxpr, struct
 
 from jax2onnx_lax._compat import bind_equation
+from jax2onnx_lax.random._equations import draws_otherwise_if_batched
 
 __all__ = ["Hoisted", "adds_weighted_products", "hoist"]
 
@@ -191,8 +192,8 @@ def _split(jaxpr: Jaxpr, num_consts: int, num_carry: int) -> _Split:
     slices = inner.invars[num_consts + num_carry :]
     new_carry, results = inner.outvars[:num_carry], inner.outvars[num_carry:]
     closed_over = dict(zip(inner.constvars, values, strict=True))
-    # What an effect gives may differ from iteration to iteration, as the carry does.
-    effects = [v for eqn in inner.eqns if eqn.effects for v in eqn.outvars]
+    # What an effect gives may differ from iteration to iteration, as the carry does; some draws are others for all steps at once.
+    effects = [v for eqn in inner.eqns if eqn.effects or draws_otherwise_if_batched(eqn) for v in eqn.outvars]
     on_carry, on_slices = _dependents(inner.eqns, [*carry, *effects]), _dependents(inner.eqns, slices)
     terms = _terms(inner.eqns, carry, new_carry)
     out = _before(inner.eqns, on_carry, on_slices, slices, terms)
@@ -344,7 +345,7 @@ def _multiplies_matrices(eqn: Equation) -> bool:
 
 def _is_batchable(eqn: Equation) -> bool:
     """Whether an equation is worth to be computed for all steps at once: there are no loops and branches in it."""
-    if eqn.primitive.name in _CONTROL_FLOW or eqn.effects:
+    if eqn.primitive.name in _CONTROL_FLOW or eqn.effects or draws_otherwise_if_batched(eqn):
         return False
     return all(map(_is_batchable, _called(eqn.params)))
 

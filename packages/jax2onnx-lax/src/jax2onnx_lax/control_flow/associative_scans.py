@@ -25,10 +25,11 @@ _MOST_DOUBLED, _MOST_RECURSIVE = 128, 255
 #: Elements of a block.
 _BLOCK = 16
 
-#: Operations of two numbers, and those of `jax.lax` that are their prefixes. Callables need not have a hash.
+#: Operations of two numbers, and those of `jax.lax` that are their prefixes. Callables need not have a hash. The derivatives of
+#: these call `associative_scan` with `lax.mul`, `lax.max` and `lax.min`, which therefore must not lead back to them.
 _CUMULATIVE: tuple[tuple[Callable[..., jax.Array], Callable[..., jax.Array]], ...] = (
-    (jnp.add, lax.cumsum), (lax.add, lax.cumsum), (jnp.multiply, lax.cumprod), (lax.mul, lax.cumprod),
-    (jnp.maximum, lax.cummax), (lax.max, lax.cummax), (jnp.minimum, lax.cummin), (lax.min, lax.cummin),
+    (jnp.add, lax.cumsum), (lax.add, lax.cumsum), (jnp.multiply, lax.cumprod),
+    (jnp.maximum, lax.cummax), (jnp.minimum, lax.cummin),
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from jax2onnx_core.jaxprs import is_static, open_jaxpr, struct
 from jax2onnx_core.lowering.physical import physical_type
 
 from jax2onnx_lax._compat import inconclusive_dimension_error
+from jax2onnx_lax.random._equations import has_keys
 from jax2onnx_lax.recurrence._convolution import FEWEST_OF_SYMBOLIC_CONVOLUTIONS, ConvolutionSolution
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._in_order import in_order
@@ -61,6 +62,8 @@ def linear_scan(ctx: Context, loop: Loop, operands: Sequence[Value], body: ScanB
       operands: the constants, the first carry, and what each step reads its row of.
       body: the body.
     """
+    if has_keys(body.jaxpr):
+        ctx.decline("its steps have random keys, which are no numbers")
     task = _Task(ctx, loop, operands)
     traced = task.traced(body)
     if is_static(body.length) and body.length < traced.least:

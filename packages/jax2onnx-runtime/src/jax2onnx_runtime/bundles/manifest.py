@@ -15,7 +15,7 @@ from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.errors import ReadError
 from jax2onnx_graph.metadata import read_assumptions
-from jax2onnx_graph.targets import Target
+from jax2onnx_graph.targets import Target, split_name
 
 from jax2onnx_runtime.array_files import restored, write_arrays
 from jax2onnx_runtime.bundles.links import Link
@@ -63,7 +63,7 @@ def _program(name: str, program: PortableProgram) -> Json:
     interface = program.interface
     return {
         "file": f"{name}.onnx",
-        "target": {"maker": program.target.maker, "version": program.target.name.partition("==")[2]},
+        "target": {"maker": program.target.maker, "version": split_name(program.target.name)[1]},
         "inputs": [_leaf(leaf) for leaf in interface.inputs],
         "arguments": [_template(one) for one in interface.arguments],
         "outputs": [_leaf(leaf) for leaf in interface.outputs],

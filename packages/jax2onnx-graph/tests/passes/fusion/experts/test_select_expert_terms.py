@@ -66,3 +66,36 @@ def test_an_expert_with_two_terms_is_no_chain(declined, small, number):
 def test_gates_of_several_sources_are_no_chain(declined, small):
     body = SELECTED.replace("Equal(i, n2)", "Equal(j, n2)")
     assert declined(SelectExpertTerms(small), body, X + ", int64[T,1] j", Y) == []
+
+
+#: Gates [T, T, 1] of the kind of a row, and of the kind of a column.
+ROW = "u{e} = Unsqueeze(k{e}, one) c{e} = And(u{e}, mask)"
+COLUMN = "u{e} = Unsqueeze(k{e}, zero) c{e} = And(u{e}, mask)"
+
+
+def of_square_tokens(gates: list[str]) -> str:
+    body = "zero = Constant<value = int64[1] {0}>() one = Constant<value = int64[1] {1}>() " + SELECTED
+    for e, gate in enumerate(gates):
+        body = body.replace(f"c{e} = Equal(i, n{e})", f"k{e} = Equal(i, n{e}) " + gate.format(e=e))
+    return body
+
+
+SQUARE = X.replace("[T,4] x", "[T,T,4] x") + ", bool[T,T,1] mask"
+
+
+def test_gates_of_rows_and_columns_do_not_exclude_each_other(declined, small):
+    (reason,) = declined(SelectExpertTerms(small), of_square_tokens([ROW, COLUMN] * 2), SQUARE, "float[T,T,4] y")
+    assert reason == "the gates of several experts are not known to belong to the same token"
+
+
+@pytest.mark.parametrize("gate", [ROW, COLUMN])
+def test_gates_of_rows_alone_select(fused, small, gate):
+    assert fused(SelectExpertTerms(small), of_square_tokens([gate] * 4), SQUARE, "float[T,T,4] y").count("Split") == 1
+
+
+def test_experts_of_tokens_in_other_arrangements_are_no_chain(declined, small):
+    body = of_square_tokens([ROW] * 4).replace(
+        "h2 = MatMul(x, u)", "x2 = Transpose<perm = [1, 0, 2]>(x) h2 = MatMul(x2, u)"
+    )
+    (reason,) = declined(SelectExpertTerms(small), body, SQUARE, "float[T,T,4] y")
+    assert reason == "several experts read the tokens in different arrangements"

@@ -11,13 +11,29 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.axes import axis_of, known_operand, named_axes, rank_of
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.rows import Rows
-from jax2onnx_graph.facts.values import dims_of, known
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
 from jax2onnx_graph.passes.fusion.experts._sparsity import Holds, Sparsity, sparsity
 from jax2onnx_graph.rewrite.patterns import scalar
 
 __all__ = ["Column", "column_of"]
 
+_Dims = tuple[LabelledDim, ...]
 _DEPTH = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Move:
+    """A step from the source to the gate that does not keep the elements in their order: a broadcast, or a reduction.
+
+    Attributes:
+      before: the dimensions in front of it.
+      after: the dimensions behind it.
+      reduced: the axes that are reduced; empty for a broadcast.
+    """
+
+    before: _Dims
+    after: _Dims
+    reduced: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,13 +44,16 @@ class Column:
       source: what the gates of all experts are made of in the same way: an array of gates, or the numbers of the chosen experts.
       axis: the axis of the source along which the experts lie; None for numbers of experts.
       number: the number of the expert.
-      sparsity: a bound on the experts of different numbers, made of the same source, whose gates are not zero.
+      sparsity: a bound on the experts of different numbers, made of the same source by the same moves, whose gates are not zero.
+      moves: the broadcasts and reductions between the source and the gate. Element i of gates with the same source, axis and moves is
+        computed of the same line of the source.
     """
 
     source: ir.Value
     axis: int | None
     number: int
     sparsity: Sparsity
+    moves: tuple[Move, ...] = ()
 
 
 def column_of(value: ir.Value | None, depth: int = _DEPTH) -> Column | None:
@@ -50,13 +69,31 @@ def column_of(value: ir.Value | None, depth: int = _DEPTH) -> Column | None:
         case "Equal":
             return _equal(node)
         case "Where" if scalar(node.inputs[2]) == 0:
-            return column_of(node.inputs[0], depth - 1) or column_of(node.inputs[1], depth - 1)
+            return _broadcast(node, depth)
         case "Mul" | "And":
-            found = column_of(node.inputs[0], depth - 1) or column_of(node.inputs[1], depth - 1)
+            found = _broadcast(node, depth)
             return _at_best(found, Holds.IF_FINITE if _is_floating(node.outputs[0]) else Holds.ALWAYS)
         case "ReduceSum" | "ReduceMax":
             return _reduced(node, depth)
     return None
+
+
+def _broadcast(node: ir.Node, depth: int) -> Column | None:
+    """The gate that one of the first two operands is, broadcast as the node does it."""
+    for value in node.inputs[:2]:
+        found = column_of(value, depth - 1)
+        if found is not None:
+            return _moved(found, dims_of(value), dims_of(node.outputs[0]))
+    return None
+
+
+def _moved(column: Column, before: _Dims | None, after: _Dims | None, reduced: tuple[int, ...] = ()) -> Column | None:
+    """The gate behind a move; None where its dimensions are not known."""
+    if before is None or after is None or not all(isinstance(dim, int) or dim.value for dim in (*before, *after)):
+        return None
+    if not reduced and [dim for dim in before if dim != 1] == [dim for dim in after if dim != 1]:
+        return column  # the elements keep their order
+    return dataclasses.replace(column, moves=(*column.moves, Move(before, after, reduced)))
 
 
 def _is_floating(value: ir.Value) -> bool:
@@ -90,16 +127,22 @@ def _place(node: ir.Node, rank: int, output: int) -> tuple[int, int] | None:
         index = known(node.inputs[1])
         return (axis_of(node, rank), int(index.reshape(-1)[0])) if index is not None and index.size == 1 else None
     if node.op_type == "Slice":
-        axes, starts = named_axes(node, rank), known_operand(node, 1)
-        sizes = dims_of(node.outputs[0])
-        if axes is None or len(axes) != 1 or starts is None or sizes is None or sizes[axes[0]] != 1:
-            return None
-        return axes[0], int(starts[0])
+        return _sliced(node, rank)
     if node.op_type == "Split":
         axis = axis_of(node, rank)
         sizes_of = [dims_of(value) for value in node.outputs]
         return (axis, output) if all(dims is not None and dims[axis] == 1 for dims in sizes_of) else None
     return None
+
+
+def _sliced(node: ir.Node, rank: int) -> tuple[int, int] | None:
+    """The axis and the position that a Slice of one element takes."""
+    axes, starts = named_axes(node, rank), known_operand(node, 1)
+    before, after = dims_of(node.inputs[0]), dims_of(node.outputs[0])
+    if axes is None or len(axes) != 1 or starts is None or before is None or after is None or after[axes[0]] != 1:
+        return None
+    start, size = int(starts[0]), before[axes[0]]
+    return (axes[0], start) if isinstance(size, int) and -size <= start < size else None
 
 
 def _equal(node: ir.Node) -> Column | None:
@@ -110,7 +153,8 @@ def _equal(node: ir.Node) -> Column | None:
             continue
         array = known(node.inputs[index])
         if array is None or array.dtype.kind in "iu":
-            return Column(numbers, None, int(np.int64(number)), Sparsity(1))
+            found = Column(numbers, None, int(np.int64(number)), Sparsity(1))
+            return _moved(found, dims_of(numbers), dims_of(node.outputs[0]))
     return None
 
 
@@ -121,4 +165,5 @@ def _reduced(node: ir.Node, depth: int) -> Column | None:
     if found is None or dims is None or axes is None or not all(isinstance(dims[axis], int) for axis in axes):
         return None
     count = math.prod(int(dim) for axis in axes if isinstance(dim := dims[axis], int))
-    return dataclasses.replace(found, sparsity=Sparsity(found.sparsity.bound * count, found.sparsity.holds))
+    several = dataclasses.replace(found, sparsity=Sparsity(found.sparsity.bound * count, found.sparsity.holds))
+    return _moved(several, dims, dims_of(node.outputs[0]), tuple(axes))

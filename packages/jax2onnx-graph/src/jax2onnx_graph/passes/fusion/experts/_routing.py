@@ -45,7 +45,7 @@ def route(
 ) -> Routing:
     """Sort the pairs whose gates are not zero by expert.
 
-    Where a token has fewer than the others, pairs with the gate zero fill up.
+    Where a token has fewer than the others, or none has any, pairs with the gate zero fill up.
 
     Args:
       at: where the nodes go.
@@ -59,10 +59,10 @@ def route(
     counts = gates
     if gates.dtype != ir.DataType.BOOL:
         counts = at.op.Not(at.op.Equal(gates, at.constant(0, like=gates)))
-    is_fixed = sparsity.holds is not Holds.ON_AVERAGE
-    chosen = at.ints([sparsity.bound]) if is_fixed else _most(at, counts, tokens)
-    rows = labelled((tokens, sparsity.bound if is_fixed else ir.SymbolicDim(None)))
-    count = _multiple(tokens, sparsity.bound) if is_fixed else ir.SymbolicDim(None)
+    is_fixed, bound = sparsity.holds is not Holds.ON_AVERAGE, max(sparsity.bound, 1)
+    chosen = at.ints([bound]) if is_fixed else _most(at, counts, tokens)
+    rows = labelled((tokens, bound if is_fixed else ir.SymbolicDim(None)))
+    count = _multiple(tokens, bound) if is_fixed else ir.SymbolicDim(None)
     chosen_gates, ids = at.op.several(
         "TopK", at.cast(counts, np.float32), chosen, outputs=2, axis=1, sorted=0, dims=rows
     )
@@ -73,8 +73,8 @@ def route(
         return Routing(own_gates, *_place_pairs(at, flat, experts, places, count))
     runs = sorted_groups(at, flat, experts)
     owners = runs.order
-    if not is_fixed or sparsity.bound != 1:
-        each = at.constant(sparsity.bound, like=flat) if is_fixed else at.op.Squeeze(chosen, at.ints([0]))
+    if not is_fixed or bound != 1:
+        each = at.constant(bound, like=flat) if is_fixed else at.op.Squeeze(chosen, at.ints([0]))
         owners = at.op.Div(owners, each)
     pairs = PairIndices(owners, runs.numbers, runs.lengths, count)
     return Routing(at.op.GatherElements(gates, ids, axis=1, dims=rows), pairs, runs.places)

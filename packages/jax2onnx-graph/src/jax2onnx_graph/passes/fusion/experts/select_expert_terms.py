@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -33,6 +33,7 @@ __all__ = ["SelectExpertTerms"]
 
 _Dims = tuple[LabelledDim, ...]
 _FEWEST = 4  # experts
+_OF_OTHER_ROWS = "the gates of several experts are not known to belong to the same token"
 _NUMBERS = (ir.DataType.INT32, ir.DataType.INT64)
 
 
@@ -101,12 +102,9 @@ class SelectExpertTerms(NodePass[_Found]):
     forms = "A mixture of the chosen experts alone"
 
     def match(self, node: ir.Node, editor: GraphEditor) -> _Found | Declined | None:
-        if node.op_type in ("MatMul", "ReduceSum"):
-            chain = _read_stack(node)
-        else:
-            chain = _read_chain(node) if _is_last(node) else None
-        if chain is None:
-            return None
+        chain = _read_stack(node) if node.op_type in ("MatMul", "ReduceSum") else _read_chain(node)
+        if chain is None or isinstance(chain, Declined):
+            return chain
         bound = _bound(chain.terms)
         if chain.replaces and (bound.bound > 1 or bound.holds is not Holds.ALWAYS):
             return Declined(
@@ -171,8 +169,10 @@ def _is_last(node: ir.Node) -> bool:
     return not (user.op_type == "Add" or (user.op_type == "Where" and index == 2)) or bool(user.domain)
 
 
-def _read_chain(node: ir.Node) -> _Chain | None:
-    """The terms and other summands of a sum; None where there are few terms."""
+def _read_chain(node: ir.Node) -> _Chain | Declined | None:
+    """The terms and other summands of a sum; None where there are few terms, or the node is not the last of its chain."""
+    if not _is_last(node):
+        return None
     if node.op_type == "Where" and scalar(node.inputs[2]) != 0:
         return _read_switch(node) or _read_replacements(node)
     summands, nodes, waiting = list[ir.Value](), list[ir.Node](), [node.outputs[0]]
@@ -193,13 +193,13 @@ def _read_chain(node: ir.Node) -> _Chain | None:
     terms = {value: term for value in summands if (term := _term(value, dims_of(node.outputs[0]) or ())) is not None}
     kept = _of_one_source(terms.values())
     if len(kept) < _FEWEST:
-        return None
+        return Declined(_OF_OTHER_ROWS, node) if _read_other_rows(terms.values()) else None
     used = {id(term) for term in kept}
     rest = [v for v in summands if (v not in terms or id(terms[v]) not in used) and scalar(v) != 0]
     return _Chain(kept, rest, replaces=False, nodes=nodes)
 
 
-def _read_replacements(node: ir.Node) -> _Chain | None:
+def _read_replacements(node: ir.Node) -> _Chain | Declined | None:
     terms, value, nodes = list[_Term](), node.outputs[0], list[ir.Node]()
     dims = dims_of(value) or ()
     while (where := operation(value, "Where")) is not None and (where is node or is_read_once(value)):
@@ -209,8 +209,11 @@ def _read_replacements(node: ir.Node) -> _Chain | None:
         terms.append(_Term(condition, made, column, where))
         nodes.append(where)
         value = other
-    kept = _of_one_source(terms)
-    return _Chain(terms, [value], replaces=True, nodes=nodes) if len(kept) == len(terms) >= _FEWEST else None
+    if len(terms) < _FEWEST:
+        return None
+    if _read_other_rows(terms):
+        return Declined(_OF_OTHER_ROWS, node)
+    return _Chain(terms, [value], replaces=True, nodes=nodes) if len(_of_one_source(terms)) == len(terms) else None
 
 
 def _read_stack(node: ir.Node) -> _Chain | None:
@@ -301,18 +304,26 @@ def _term(value: ir.Value, dims: _Dims) -> _Term | None:
     return None
 
 
+def _by_source(terms: Iterable[_Term], *, by_row: bool) -> list[_Term]:
+    """The terms of the source that has most; if `by_row`, of those that read the same row of it for each token."""
+    groups = defaultdict[tuple[object, ...], list[_Term]](list)
+    for term in terms:
+        column = term.column
+        groups[column.source, column.axis, term.selects, column.moves if by_row else None].append(term)
+    return max(groups.values(), key=len, default=[])
+
+
 def _of_one_source(terms: Iterable[_Term]) -> list[_Term]:
-    """The terms of the source that has most, if each expert has one term."""
-    terms = list(terms)
-    sources = Counter((id(term.column.source), term.column.axis, term.selects) for term in terms)
-    if not sources:
-        return []
-    ((most, _),) = sources.most_common(1)
-    kept = [term for term in terms if (id(term.column.source), term.column.axis, term.selects) == most]
+    """The terms of the source that has most, if each expert has one term, and they read the same row of it for each token."""
+    kept = _by_source(terms, by_row=True)
     numbers = {term.column.number for term in kept}
-    first = dims_of(kept[0].gate)
-    alike = all(same_dims(dims_of(term.gate), first) for term in kept)
+    alike = all(same_dims(dims_of(term.gate), dims_of(kept[0].gate)) for term in kept)
     return kept if len(numbers) == len(kept) and alike else []
+
+
+def _read_other_rows(terms: Collection[_Term]) -> bool:
+    """Whether several of the terms of one source are not known to read the same row of it for each token."""
+    return len(_by_source(terms, by_row=True)) < len(_by_source(terms, by_row=False))
 
 
 def _bound(terms: Sequence[_Term]) -> Sparsity:
@@ -344,6 +355,9 @@ def _regions(node: ir.Node, chain: _Chain) -> list[Region] | Declined:
             regions.append(region)
     except Refused as refused:
         return Declined(str(refused), node)
+    arrangements = {(leaf, roles) for region in regions for leaf, roles in region.leaves.items()}
+    if len(arrangements) != len({leaf for leaf, _ in arrangements}):
+        return Declined("several experts read the tokens in different arrangements", node)
     return regions
 
 
