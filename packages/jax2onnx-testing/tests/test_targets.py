@@ -7,7 +7,7 @@ import dataclasses
 import jax.numpy as jnp
 import pytest
 from jax2onnx_core import Case, expect_graph
-from jax2onnx_core.plugins.discovery import installed_plugins
+from jax2onnx_core.plugins.discovery import installed_plugins, needed_plugins
 from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.targets import Target
 from jax2onnx_runtime.runtimes import Runtime
@@ -46,9 +46,9 @@ class ToyRuntime(Runtime):
 @pytest.fixture
 def toy(monkeypatch):
     """The target with its runtime, registered."""
-    registry = installed_plugins().registry
-    monkeypatch.setitem(registry.targets, "toy", Toy())
-    monkeypatch.setitem(registry.runtimes, "toy", ToyRuntime())
+    for plugins in (installed_plugins(), needed_plugins()):
+        monkeypatch.setitem(plugins.registry.targets, "toy", Toy())
+        monkeypatch.setitem(plugins.registry.runtimes, "toy", ToyRuntime())
 
 
 def variant(target, **changes):
