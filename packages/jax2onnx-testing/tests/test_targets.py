@@ -13,7 +13,7 @@ from jax2onnx_graph.targets import Target
 from jax2onnx_runtime.runtimes import Runtime
 from jax2onnx_testing.checks import check_variant
 from jax2onnx_testing.cli import main
-from jax2onnx_testing.collection import CollectedCase
+from jax2onnx_testing.collection import CollectedCase, find_cases
 from jax2onnx_testing.errors import CheckFailedError, KnownLimitationError
 from jax2onnx_testing.variants import Variant
 
@@ -46,6 +46,7 @@ class ToyRuntime(Runtime):
 @pytest.fixture
 def toy(monkeypatch):
     """The target with its runtime, registered."""
+    find_cases()  # imports the libraries of models, whose plugins contribute from then on
     for plugins in (installed_plugins(), needed_plugins()):
         monkeypatch.setitem(plugins.registry.targets, "toy", Toy())
         monkeypatch.setitem(plugins.registry.runtimes, "toy", ToyRuntime())
