@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib.util
 import os
 
-import hypothesis
 import pytest
-from jax2onnx_graph.optional_forms import failures_raised
 
 # Eight devices of the CPU, for programs over meshes; JAX reads this when it looks for devices.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8".strip()
@@ -18,13 +17,22 @@ gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Property tests draw the same examples each time, and may take any time; optional forms that fail raise their errors."""
-    count = 20 if config.getoption("--jax2onnx-quick") else 120
-    hypothesis.settings.register_profile("jax2onnx", max_examples=count, deadline=None, derandomize=True)
-    hypothesis.settings.load_profile("jax2onnx")
-    stack = contextlib.ExitStack()
-    stack.enter_context(failures_raised())
-    config.add_cleanup(stack.close)
+    """Optional forms that fail raise their errors; property tests draw the same examples each time, and may take any time.
+
+    The tests of the wheels run where neither hypothesis, nor the testing kit, nor any package of this repository is installed.
+    """
+    if importlib.util.find_spec("jax2onnx_graph") is not None:
+        from jax2onnx_graph.optional_forms import failures_raised
+
+        stack = contextlib.ExitStack()
+        stack.enter_context(failures_raised())
+        config.add_cleanup(stack.close)
+    if importlib.util.find_spec("hypothesis") is not None:
+        import hypothesis
+
+        count = 20 if config.getoption("--jax2onnx-quick", default=False) else 120
+        hypothesis.settings.register_profile("jax2onnx", max_examples=count, deadline=None, derandomize=True)
+        hypothesis.settings.load_profile("jax2onnx")
 
 
 def pytest_collection_finish() -> None:

@@ -1,6 +1,15 @@
-"""The sessions that are run here and by CI: `nox -l` lists them.
+"""What to run:
 
-Every session has an environment of its own. uv makes one in three seconds, with links into its cache.
+    nox -s tests                             what a change has to pass: twelve minutes on two cores
+    nox -s tests -- packages/jax2onnx-lax/tests/indexing -k gather
+                                             these tests alone
+    nox -s unit -- lax nnx                   all tests of these packages; of all of them without a name
+    nox -s cases -- lax f64                  every variant of the cases of a package, in one precision
+    nox -s integration -- test_golden        all integration tests of a file
+    nox -s lint types                        ruff and mypy; `nox -s lint -- --fix` mends what it can
+    nox -s demo                              train a small network, export it, compare it with JAX
+
+Add `-P 3.13` to run a session on another Python. Each session has an environment of its own, which uv makes in three seconds.
 """
 
 from __future__ import annotations
@@ -8,7 +17,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import nox
@@ -16,31 +26,10 @@ import nox
 nox.needs_version = ">=2025.10.14"
 
 ROOT = Path(__file__).parent
-INTEGRATION = ROOT / "tests-integration"
-FRAMEWORKS = ["nnx", "linen", "equinox", "haiku", "keras"]
-PACKAGES = [
-    "graph",
-    "fusions",
-    "runtime",
-    "report",
-    "core",
-    "onnxruntime",
-    "openvino",
-    "ray",
-    "genai",
-    "transformersjs",
-    "tensorrt",
-    "lax",
-    *FRAMEWORKS,
-    "functions",
-    "testing",
-    "cli",
-]
-# Those with cases.
-PLUGINS = ["lax", *FRAMEWORKS, "functions"]
+INTEGRATION, TOOLS = ROOT / "tests-integration", ROOT / "tools"
+EXAMPLE_MODELS, BENCHMARKS = ROOT / "examples", ROOT / "benchmarks"
+PACKAGES = sorted(file.parent.name.removeprefix("jax2onnx-") for file in ROOT.glob("packages/*/pyproject.toml"))
 PRECISIONS = ["f32", "f64"]
-# Those that the packages say they run on.
-PYTHONS = nox.project.python_versions(nox.project.load_toml(ROOT / "packages" / "jax2onnx-core" / "pyproject.toml"))
 # JAX 0.10 is the newest for the first, 0.12 for the second.
 OLDEST_PYTHON, NEWEST_PYTHON = "3.11", "3.13"
 WORKERS = str(min(os.cpu_count() or 1, 4))
@@ -55,7 +44,7 @@ nox.options.download_python = "never"
 nox.options.error_on_missing_interpreters = False
 
 # Of fixed versions, so that a tag that is built again gives the same bytes.
-BUILD_TOOLS = [line for line in (ROOT / "tools" / "build-requirements.txt").read_text().splitlines() if line[:1] != "#"]
+BUILD_TOOLS = [line for line in (TOOLS / "build-requirements.txt").read_text().splitlines() if line[:1] != "#"]
 RUFF = "ruff>=0.17,<0.18"
 MYPY = "mypy>=1.18,<3"
 TEST_TOOLS = ["pytest>=8.4", "pytest-xdist>=3.6", "hypothesis>=6.130", "onnxruntime>=1.24"]
@@ -65,19 +54,40 @@ EXAMPLES = ["optax", "safetensors>=0.8", "scikit-learn", "tokenizers>=0.21"]
 TESTED = ["openvino>=2025.0", "diffrax", "lineax", "optimistix", "model-signing>=1.1", "pyopenssl>=24", MYPY]
 
 
+# -- environments ---------------------------------------------------------------------------
+
+
 def package(name: str) -> Path:
     """The folder of the distribution `jax2onnx-<name>`."""
     return ROOT / "packages" / f"jax2onnx-{name}"
 
 
-def install(session: nox.Session, *requirements: str, flags: Sequence[str] = ()) -> None:
-    """Install what the session needs; where all of it is installed and unchanged, this takes a tenth of a second."""
+def install(session: nox.Session, *requirements: str, flags: Sequence[str] = (), into: Path | None = None) -> None:
+    """Install requirements into the session's environment, or into another; if they are unchanged, this takes a tenth of a second."""
     if session.venv_backend != "uv":  # nox was installed without uv
         session.install("uv")
     # uv builds a folder that is named on its command line each time, and one named in a file only when it has changed.
-    file = Path(session.env_dir) / "requirements.txt"
+    file = (into or Path(session.env_dir)) / "requirements.txt"
     file.write_text("\n".join(requirements))
-    session.run_install("uv", "pip", "install", "-q", *flags, "-r", str(file))
+    other = [] if into is None else ["--python", str(into)]
+    session.run_install("uv", "pip", "install", "-q", *other, *flags, "-r", str(file))
+
+
+def environment(session: nox.Session, name: str, *requirements: str) -> str:
+    """The Python of an environment beside the session's, for requirements that do not go together with others."""
+    folder = Path(f"{session.env_dir}-{name}")
+    if not folder.exists():
+        if session.venv_backend != "uv":
+            session.install("uv")
+        base = shutil.which("python", path=session.bin)
+        session.run_install("uv", "venv", "-q", "--python", str(base), str(folder))
+    install(session, *requirements, into=folder)
+    return str(folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python"))
+
+
+def editable() -> list[str]:
+    """The lines of a requirements file for all packages of this repository."""
+    return [f"-e ./{package(name).relative_to(ROOT).as_posix()}" for name in PACKAGES]  # sessions run in ROOT
 
 
 def install_workspace(session: nox.Session, *further: str) -> None:
@@ -85,9 +95,16 @@ def install_workspace(session: nox.Session, *further: str) -> None:
     install(session, *editable(), *TEST_TOOLS, *EXAMPLES, *further)
 
 
-def editable() -> list[str]:
-    """The lines of a requirements file for all packages of this repository."""
-    return [f"-e ./{package(name).relative_to(ROOT).as_posix()}" for name in PACKAGES]  # sessions run in ROOT
+def run_script(
+    session: nox.Session, file: Path, *arguments: str, python: str = "python", env: Mapping[str, str] | None = None
+) -> None:
+    """Run a script of this repository, which may import `examples` and the modules of `tools`."""
+    path = os.pathsep.join([str(ROOT), str(TOOLS), str(BENCHMARKS)])
+    command = [python, str(file), *arguments]
+    session.run(*command, env={"KERAS_BACKEND": "jax", **(env or {}), "PYTHONPATH": path}, external=python != "python")
+
+
+# -- tests ----------------------------------------------------------------------------------
 
 
 def test_environment(session: nox.Session) -> dict[str, str]:
@@ -111,297 +128,133 @@ def test_environment(session: nox.Session) -> dict[str, str]:
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "PYTHONDONTWRITEBYTECODE": "",
         "PYTHONPYCACHEPREFIX": str(cache / "bytecode"),
-        "PYTHONPATH": str(ROOT / "tools"),
+        "PYTHONPATH": str(TOOLS),
     }
 
 
-def run_tests(session: nox.Session, selected: list[str], *further: str) -> None:
-    """Run the selected tests on all cores, with the session's further arguments of pytest and requirements."""
+def run_tests(session: nox.Session, *selected: str, further: Sequence[str] = ()) -> None:
+    """Run the selected tests on all cores, with further requirements."""
     install_workspace(session, *TESTED, *further)
     # `pytest_progress` of tools/ says how far the tests are, and counts skips by reason; pytest lists failures.
     # With `pytest_missing`, a test that is skipped because a package is missing fails.
     plugins = ["-p", "pytest_progress", "-p", "pytest_missing"]
     shown = ["-q", "-rfEX", "-o", "console_output_style=classic"]
-    command = ["python", "-m", "pytest", *plugins, *shown, "-n", WORKERS, "--dist=worksteal", *selected]
-    session.run(*command, *session.posargs, env=test_environment(session))
+    command = ["python", "-m", "pytest", *plugins, *shown, "-n", WORKERS, "--dist=worksteal"]
+    session.run(*command, *selected, env=test_environment(session))
+
+
+def given(session: nox.Session) -> tuple[list[str], list[str]]:
+    """The words behind `--` up to the first option, and the others."""
+    words = session.posargs
+    first = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
+    return words[:first], words[first:]
+
+
+def selected(session: nox.Session) -> tuple[list[str], list[str]]:
+    """The names and paths behind `--`, also paths behind options; and the options of pytest."""
+    names, options = given(session)
+    paths = [word for before, word in pairwise(options) if before not in ("-k", "-m") and Path(word).exists()]
+    return [*names, *paths], [word for word in options if word not in paths]
+
+
+def tests_of(session: nox.Session, name: str) -> str:
+    """The path of the tests that a word behind `--` names: a package, a file of integration tests, or a path."""
+    found = [
+        package(name.removeprefix("jax2onnx-")) / "tests",
+        INTEGRATION / f"{name}.py",
+        INTEGRATION / name,
+        Path(name.partition("::")[0]),
+    ]
+    existing = [path for path in found if path.exists()]
+    if not existing:
+        session.error(f"{name!r} is no package ({', '.join(PACKAGES)}), no module of tests-integration, and no path")
+    return name if existing[0] == found[-1] else str(existing[0])
+
+
+SUITE = ["--pyargs", "jax2onnx_testing.suite"]
 
 
 def quick() -> list[str]:
     """The selection of `tests`: all tests, sampled, and at least one variant of each case."""
-    directories = [str(package(name) / "tests") for name in PACKAGES]
-    return [*directories, str(INTEGRATION), "--pyargs", "jax2onnx_testing.suite", "--jax2onnx-quick"]
+    return [*(str(package(name) / "tests") for name in PACKAGES), str(INTEGRATION), *SUITE]
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
     """The tests of all packages, at least one variant of each case, the integration tests: what a change has to pass."""
-    run_tests(session, quick())
+    names, options = selected(session)
+    run_tests(session, *([tests_of(session, name) for name in names] or quick()), "--jax2onnx-quick", *options)
 
 
-# A session for each Python, by names of their own: `nox -s tests` is the tests on one Python.
-for version in PYTHONS:
-    nox.session(python=version, name=f"tests-{version}", tags=["ci"])(tests)
+@nox.session
+def unit(session: nox.Session) -> None:
+    """All tests of the packages that are no cases; `-- lax nnx` of these packages."""
+    names, options = selected(session)
+    run_tests(session, *(tests_of(session, name) for name in names or PACKAGES), *options)
 
 
-@nox.session(python=PYTHONS, tags=["nightly"])
-@nox.parametrize("name", PACKAGES, ids=PACKAGES)
-def unit(session: nox.Session, name: str) -> None:
-    """All tests of a package that are no cases."""
-    run_tests(session, [str(package(name) / "tests")])
+@nox.session
+def cases(session: nox.Session) -> None:
+    """Every variant and transformation of the packages' cases; `-- lax f64` of a package, in one precision."""
+    names, options = selected(session)
+    if unknown := set(names) - {*PACKAGES, *PRECISIONS}:
+        session.error(
+            f"{', '.join(sorted(unknown))}: neither a package ({', '.join(PACKAGES)}) nor a precision (f32, f64)"
+        )
+    kinds = {name: "precision" if name in PRECISIONS else "dist" for name in names}
+    run_tests(session, *SUITE, *(f"--jax2onnx-{kind}={name}" for name, kind in kinds.items()), *options)
 
 
-@nox.session(python=PYTHONS, tags=["nightly"])
-@nox.parametrize("precision", PRECISIONS, ids=PRECISIONS)
-@nox.parametrize("plugin", PLUGINS, ids=PLUGINS)
-def cases(session: nox.Session, plugin: str, precision: str) -> None:
-    """Every variant and transformation of a package's cases."""
-    chosen = [f"--jax2onnx-dist=jax2onnx-{plugin}", f"--jax2onnx-precision={precision}"]
-    run_tests(session, ["--pyargs", "jax2onnx_testing.suite", *chosen])
-
-
-@nox.session(python=PYTHONS, tags=["nightly"])
+@nox.session
 def integration(session: nox.Session) -> None:
-    """All integration tests."""
-    run_tests(session, [str(INTEGRATION)])
+    """All integration tests; `-- test_golden` of a file."""
+    names, options = selected(session)
+    run_tests(session, *([tests_of(session, name) for name in names] or [str(INTEGRATION)]), *options)
 
 
 @nox.session(tags=["nightly"])
 def coverage(session: nox.Session) -> None:
     """Which lines of the packages the tests run; a page of each file goes to htmlcov/."""
     sources = [f"--cov={package(name) / 'src'}" for name in PACKAGES]
-    run_tests(session, [*quick(), *sources, "--cov-report=term:skip-covered", "--cov-report=html"], "pytest-cov>=6")
-
-
-GOLDEN = ["python", "-m", "pytest", "-q", str(INTEGRATION / "test_golden.py")]
-
-
-@nox.session
-def golden(session: nox.Session) -> None:
-    """Compare the exported graphs with those in tests-integration/golden."""
-    install_workspace(session)
-    session.run(*GOLDEN, *session.posargs)
-
-
-@nox.session(python=[OLDEST_PYTHON, NEWEST_PYTHON])
-def golden_update(session: nox.Session) -> None:
-    """Rewrite the golden graphs: with the oldest JAX those that all versions share, with the newest its variants."""
-    install_workspace(session)
-    mode = "rewrite" if session.python == OLDEST_PYTHON else "rewrite-variants"
-    session.run(*GOLDEN, f"--golden={mode}", *session.posargs)
-
-
-@nox.session(tags=["ci"])
-def demo(session: nox.Session) -> None:
-    """Train a small network on handwritten digits, export it, and compare the exported model with JAX."""
-    install_workspace(session)
-    session.run("python", str(ROOT / "tests-integration" / "demo.py"), *session.posargs)
-
-
-@nox.session(tags=["ci"])
-def generate(session: nox.Session) -> None:
-    """Train a small decoder, export it with its cache, in float32 and in int4, and let it write in ONNX Runtime."""
-    install_workspace(session)
-    session.run("python", str(ROOT / "tests-integration" / "generate.py"), *session.posargs)
-
-
-# What the cluster needs; the tests of jax2onnx-ray do without.
-RAY = "ray[data,serve]>=2.50"
-
-
-@nox.session(tags=["nightly"])
-def ray(session: nox.Session) -> None:
-    """Programs on a local Ray cluster of several processes: results, errors, throughput, serving, stages; and its page."""
-    install_workspace(session, RAY)
-    # On a busy machine the processes of a cluster take their time to start.
-    patience = {"RAY_raylet_start_wait_time_s": "90", "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120"}
-    environment = {**patience, "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "120", "PYTHONWARNINGS": "ignore"}
-    session.run("python", str(INTEGRATION / "ray_cluster.py"), *session.posargs, env=environment)
-    pages = [str(ROOT / "tools" / "check_docs.py"), "-k", "cluster or jax2onnx-ray"]
-    session.run("python", "-m", "pytest", "-q", "-W", "default", *pages, env=environment)  # warnings are Ray's
-
-
-# What each script of tests-integration/runners needs besides the packages of this repository.
-RUNNERS = {
-    "genai": ["onnxruntime-genai==0.18.*", "google-tunix>=0.1.7", "qwix>=0.1.8"],
-    "tunix_samplers": ["google-tunix>=0.1.7"],
-    "transformersjs": ["tokenizers>=0.21"],
-    "optimum_onnx": ["optimum-onnx[onnxruntime]>=0.1", "pillow", "torchvision"],
-}
-TRANSFORMERS_JS = INTEGRATION / "runners" / "transformersjs"
-
-
-@nox.session(python=OLDEST_PYTHON, tags=["nightly"])
-@nox.parametrize("runner", list(RUNNERS), ids=list(RUNNERS))
-def runners(session: nox.Session, runner: str) -> None:
-    """Folders for other runners, run by these: compared with JAX, timed, and written as rows of docs/runners.md."""
-    if runner == "transformersjs":
-        npm_packages(session, TRANSFORMERS_JS, "--ignore-scripts")  # of which one fetches what only GPUs need
-        npm_packages(session, BROWSER)
-    # Without EXAMPLES, whose versions are others than tunix takes.
-    install(session, *editable(), "onnxruntime>=1.24", *RUNNERS[runner])
-    # The models of onnxruntime-genai's builder, where `rivals` has written them.
-    rivals = session.cache_dir / "rivals"
-    options = [f"--rivals={rivals}"] if runner == "genai" and rivals.exists() else []
-    session.run("python", str(INTEGRATION / "runners" / f"{runner}.py"), *options, *session.posargs)
-
-
-@nox.session(tags=["nightly"])
-def sweep(session: nox.Session) -> None:
-    """Calls of every public function of JAX through export and ONNX Runtime; writes its part of docs/conformance.md."""
-    install_workspace(session)
-    session.run("python", str(ROOT / "tools" / "sweep.py"), *session.posargs)
-
-
-@nox.session(tags=["nightly"])
-def conformance(session: nox.Session) -> None:
-    """JAX's own primitive harness through export and ONNX Runtime; writes docs/conformance.md."""
-    install_workspace(session)
-    session.run("python", str(ROOT / "tools" / "conformance.py"), *session.posargs)
-
-
-# What runs there besides the runtime: the packages of this repository that know nothing of JAX.
-RUNTIME_TOOLS = ["ml-dtypes", "onnx", "onnx-ir", "pluggy"]
-# OpenVINO, and old versions of ONNX Runtime, which have wheels for old Pythons only; the oldest was built for NumPy 1.
-RUNTIMES = {
-    "1.18": ["onnxruntime==1.18.*", "numpy<2"],
-    "1.20": ["onnxruntime==1.20.*"],
-    "1.22": ["onnxruntime==1.22.*"],
-    "1.23": ["onnxruntime==1.23.*"],
-    "openvino": ["openvino"],
-}
-
-
-def interpreter_file(session: nox.Session, number: str) -> Path:
-    """Where `runtime` writes the path of its Python, for `targets`."""
-    return session.cache_dir / f"runtime-{number}"
-
-
-@nox.session(python=OLDEST_PYTHON)
-@nox.parametrize("number", list(RUNTIMES), ids=list(RUNTIMES))
-def runtime(session: nox.Session, number: str) -> None:
-    """The environment of an old or another runtime, which `targets` needs."""
-    install(session, *RUNTIMES[number], *RUNTIME_TOOLS)
-    interpreter_file(session, number).write_text(str(shutil.which("python", path=session.bin)))
-
-
-@nox.session(tags=["nightly"], requires=["runtime"])
-def targets(session: nox.Session) -> None:
-    """Models and cases in old and other runtimes, each in an environment of its own; writes docs/targets.md."""
-    files = {number: interpreter_file(session, number) for number in RUNTIMES}
-    if not all(file.exists() for file in files.values()):
-        session.skip(f"Python {OLDEST_PYTHON}, which old runtimes need, is not installed")
-    install_workspace(session)
-    arguments = [f"--runtime={number}={file.read_text()}" for number, file in files.items()]
-    session.run("python", str(ROOT / "tools" / "targets.py"), *arguments, *session.posargs)
-
-
-@nox.session(tags=["nightly"])
-def optimisers(session: nox.Session) -> None:
-    """A table of what onnxslim, onnxsim and ONNX Runtime's basic optimisations still find in nineteen models."""
-    install_workspace(session, "onnxslim>=0.1.90", "onnxsim>=0.8")
-    session.run("python", str(ROOT / "tools" / "optimisers.py"), *session.posargs)
-
-
-BROWSER = ROOT / "tools" / "browser"
-
-
-def npm_packages(session: nox.Session, folder: Path, *flags: str) -> None:
-    """Install the npm packages of a folder, or skip the session."""
-    npm = shutil.which("npm")
-    if npm is None:
-        session.skip("npm is not installed: it comes with Node.js")
-    stamp, wanted = folder / "node_modules" / "installed.json", (folder / "package-lock.json").read_text()
-    if not stamp.exists() or stamp.read_text() != wanted:
-        command = [npm, "ci", "--no-audit", "--no-fund", *flags, "--prefix", str(folder)]
-        session.run_install(*command, external=True, silent=True)
-        stamp.write_text(wanted)
-
-
-def browser_packages(session: nox.Session) -> None:
-    """Install the npm packages of `tools/browser`, or skip the session."""
-    npm_packages(session, BROWSER)
-    found = session.run(
-        "node", str(BROWSER / "browser.mjs"), "--find", external=True, silent=True, success_codes=[0, 3]
-    )
-    if not str(found).strip():
-        session.skip("neither Chromium nor Chrome is installed; CHROMIUM=PATH may name one")
-
-
-@nox.session(tags=["ci"])
-def browser(session: nox.Session) -> None:
-    """The page of docs/demo: train and export its models, run it in Chromium, compare with JAX; `-- --serve` serves it."""
-    browser_packages(session)
-    install_workspace(session)
-    session.run("python", str(INTEGRATION / "browser_demo.py"), *session.posargs)
-
-
-@nox.session
-def fuzz(session: nox.Session) -> None:
-    """5,000 random programs and as many look-alikes of formulas, in all processes; `-- --programs 100 --seed 7 --seconds 600`."""
-    install_workspace(session)
-    for command in ("fuzz", "formulas"):
-        session.run("jax2onnx-testing", command, "--programs", "5000", "--jobs", WORKERS, *session.posargs)
-
-
-@nox.session(tags=["ci"])
-def wheels(session: nox.Session) -> None:
-    """Build all wheels; install each with core only; the third-party example from its wheel."""
-    install(session, *BUILD_TOOLS, "pytest>=8.4", "uv>=0.5")
-    directory = built(session, ROOT / "dist", *map(package, PACKAGES))
-    example = built(session, session.cache_dir / "third-party-wheels", INTEGRATION / "third-party")
-    session.run(
-        "python", "-m", "pytest", "-q", str(ROOT / "tools" / "check_wheels.py"), *session.posargs,
-        env={"JAX2ONNX_WHEELS": str(directory.resolve()), "JAX2ONNX_EXAMPLE": str(example.resolve())},
-    )  # fmt: skip
-
-
-def built(session: nox.Session, directory: Path, *packages: Path) -> Path:
-    """The directory, with nothing but a wheel and an sdist of each of the packages; needs the `BUILD_TOOLS`."""
-    shutil.rmtree(directory, ignore_errors=True)
-    for path in packages:
-        session.run("python", "-m", "build", "-q", "--no-isolation", "-o", str(directory), str(path))
-    return directory
-
-
-@nox.session(tags=["ci"])
-def build(session: nox.Session) -> None:
-    """Build a wheel and an sdist of every package into dist/, after the release check, with bills of materials."""
-    install(session, *BUILD_TOOLS, "uv>=0.5", "cyclonedx-bom>=7")
-    session.run("python", str(ROOT / "tools" / "check_release.py"))
-    directory = built(session, ROOT / "dist", *map(package, PACKAGES))
-    wheels = sorted(map(str, directory.glob("*.whl")))
-    session.run(
-        "python", str(ROOT / "tools" / "sbom.py"), *wheels, "--wheels", str(directory), "--output", str(directory)
-    )
-    session.log(f"built into {directory}")
-
-
-@nox.session(tags=["nightly"])
-def skew(session: nox.Session) -> None:
-    """The last released plugins with today's core, and today's with the oldest core they admit; `-- --only lax -- -k gelu`."""
-    install(session, *BUILD_TOOLS, "uv>=0.5")
-    session.run("python", str(ROOT / "tools" / "skew.py"), *session.posargs)
-
-
-@nox.session(tags=["nightly"])
-def history(session: nox.Session) -> None:
-    """Made-up releases of all packages, some incompatible on purpose: what fits works, what does not is refused and named."""
-    install(session, *BUILD_TOOLS, "uv>=0.5")
-    session.run("python", str(ROOT / "tools" / "release_history.py"), *session.posargs)
+    shown = ["--cov-report=term:skip-covered", "--cov-report=html"]
+    run_tests(session, *quick(), "--jax2onnx-quick", *sources, *shown, *session.posargs, further=["pytest-cov>=6"])
 
 
 # Made anew each time: uv leaves what is installed, and a bound that was lowered would not be tried.
 @nox.session(reuse_venv=False, tags=["ci"])
 def minimums(session: nox.Session) -> None:
-    """The tests with the lowest versions that the packages declare."""
+    """The cases with the lowest versions that the packages declare."""
     install(session, *editable(), *TEST_TOOLS, flags=["--resolution=lowest-direct"])
-    suite = ["--pyargs", "jax2onnx_testing.suite", "--jax2onnx-precision=f32"]
-    session.run("python", "-m", "pytest", "-q", "-n", WORKERS, *suite, *session.posargs)
+    session.run("python", "-m", "pytest", "-q", "-n", WORKERS, *SUITE, "--jax2onnx-precision=f32", *session.posargs)
+
+
+@nox.session(python=[OLDEST_PYTHON, NEWEST_PYTHON])
+def golden(session: nox.Session) -> None:
+    """The exported graphs beside those of tests-integration/golden; `-- --update` rewrites these, on both Pythons.
+
+    With the oldest JAX those are rewritten that all versions share, with the newest its variants.
+    """
+    install_workspace(session)
+    mode = "rewrite" if session.python == OLDEST_PYTHON else "rewrite-variants"
+    options = [f"--golden={mode}" if word == "--update" else word for word in session.posargs]
+    session.run("python", "-m", "pytest", "-q", str(INTEGRATION / "test_golden.py"), *options)
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """5,000 random programs and as many look-alikes of formulas; `-- --programs 100 --seed 7 --seconds 600`."""
+    install_workspace(session)
+    for kind in ("programs", "formulas"):
+        command = ["python", "-m", "fuzzing", kind, "--programs", "5000", "--jobs", WORKERS]
+        session.run(*command, *session.posargs, env={"PYTHONPATH": str(INTEGRATION)})
+
+
+# -- checks of the sources ------------------------------------------------------------------
 
 
 @nox.session(tags=["ci"])
 def lint(session: nox.Session) -> None:
-    """ruff over everything: the rules, the imports' order, the layout. `nox -s lint -- --fix` mends what it can."""
+    """ruff over everything: the rules, the imports' order, the layout; `-- --fix` mends what it can."""
     install(session, RUFF)
     fix = "--fix" in session.posargs
     session.run("ruff", "check", "--no-cache", *session.posargs, str(ROOT))
@@ -419,28 +272,220 @@ TEST_TYPES = [
 # The annotations of JAX and NumPy differ between their versions: ours are compared with those of one Python.
 @nox.session(python=OLDEST_PYTHON, tags=["ci"])
 def types(session: nox.Session) -> None:
-    """mypy: strict over every package and the third-party example; over the tests and tools with fewer demands."""
+    """mypy: strict over every package and the third-party example; over tests, examples, benchmarks and tools with fewer demands."""
     install_workspace(session, MYPY)
     mypy = ["mypy", "--config-file", str(ROOT / "pyproject.toml")]
-    third_party = ROOT / "tests-integration" / "third-party"
+    third_party = INTEGRATION / "third-party"
     session.run(*mypy, *[str(package(name) / "src") for name in PACKAGES], str(third_party / "src"))
-    for root in [*[package(name) / "tests" for name in PACKAGES], ROOT / "tests-integration", ROOT / "tools"]:
+    roots = [*[package(name) / "tests" for name in PACKAGES], INTEGRATION, EXAMPLE_MODELS, BENCHMARKS, TOOLS]
+    for root in roots:
         files = [str(file) for file in sorted(root.rglob("*.py")) if third_party not in file.parents]
-        # Some tests import tools, the scripts of runners each other.
-        path = os.pathsep.join(dict.fromkeys([str(root), str(ROOT / "tools"), str(INTEGRATION / "runners")]))
+        # Tests import examples, benchmarks and tools, the scripts of runners each other.
+        own = [] if root == EXAMPLE_MODELS else [root]
+        path = os.pathsep.join(dict.fromkeys(map(str, [*own, ROOT, TOOLS, BENCHMARKS, INTEGRATION / "runners"])))
         session.run(*mypy, *TEST_TYPES, *files, env={"MYPYPATH": path})
 
 
 @nox.session(tags=["ci"])
 def docs(session: nox.Session) -> None:
-    """Build the documentation, check its links, run its code blocks."""
+    """Build the documentation into site/, check its links, run its code blocks."""
     # ruff lays the signatures out
     install_workspace(session, "mkdocs-material>=9.6", "mkdocstrings[python]>=0.30", RUFF)
     for table in ("coverage_table.py", "gallery.py"):
-        session.run("python", str(ROOT / "tools" / table), env={"KERAS_BACKEND": "jax"})
-    session.run("python", "-m", "pytest", "-q", str(ROOT / "tools" / "check_docs.py"))
+        run_script(session, TOOLS / table)
+    session.run("python", "-m", "pytest", "-q", str(TOOLS / "check_docs.py"), *session.posargs)
     site = ["build", "-q", "--strict", "-f", str(ROOT / "mkdocs.yml")]
     session.run("mkdocs", *site, env={"NO_MKDOCS_2_WARNING": "1"})
+
+
+# -- whole programs -------------------------------------------------------------------------
+
+
+@nox.session(tags=["ci"])
+def demo(session: nox.Session) -> None:
+    """Train a small network on handwritten digits, export it, and compare the exported model with JAX."""
+    install_workspace(session)
+    run_script(session, INTEGRATION / "demo.py", *session.posargs)
+
+
+@nox.session(tags=["ci"])
+def generate(session: nox.Session) -> None:
+    """Train a small decoder, export it with its cache, in float32 and in int4, and let it write in ONNX Runtime."""
+    install_workspace(session)
+    run_script(session, INTEGRATION / "generate.py", *session.posargs)
+
+
+BROWSER = TOOLS / "browser"
+
+
+def npm_packages(session: nox.Session, folder: Path, *flags: str) -> None:
+    """Install the npm packages of a folder, or skip the session."""
+    npm = shutil.which("npm")
+    if npm is None:
+        session.skip("npm is not installed: it comes with Node.js")
+    stamp, wanted = folder / "node_modules" / "installed.json", (folder / "package-lock.json").read_text()
+    if not stamp.exists() or stamp.read_text() != wanted:
+        command = [npm, "ci", "--no-audit", "--no-fund", *flags, "--prefix", str(folder)]
+        session.run_install(*command, external=True, silent=True)
+        stamp.write_text(wanted)
+
+
+@nox.session(tags=["ci"])
+def browser(session: nox.Session) -> None:
+    """The page of docs/demo: train and export its models, run it in Chromium, compare with JAX; `-- --serve` serves it."""
+    npm_packages(session, BROWSER)
+    find = ["node", str(BROWSER / "browser.mjs"), "--find"]
+    if not str(session.run(*find, external=True, silent=True, success_codes=[0, 3])).strip():
+        session.skip("neither Chromium nor Chrome is installed; CHROMIUM=PATH may name one")
+    install_workspace(session)
+    run_script(session, INTEGRATION / "browser_demo.py", *session.posargs)
+
+
+# What the cluster needs; the tests of jax2onnx-ray do without.
+RAY = "ray[data,serve]>=2.50"
+
+
+@nox.session(tags=["nightly"])
+def ray(session: nox.Session) -> None:
+    """Programs on a local Ray cluster of several processes: results, errors, throughput, serving, stages; and its page."""
+    install_workspace(session, RAY)
+    # On a busy machine the processes of a cluster take their time to start.
+    patience = {"RAY_raylet_start_wait_time_s": "90", "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120"}
+    environment = {**patience, "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "120", "PYTHONWARNINGS": "ignore"}
+    run_script(session, INTEGRATION / "ray_cluster.py", *session.posargs, env=environment)
+    pages = [str(TOOLS / "check_docs.py"), "-k", "cluster or jax2onnx-ray"]
+    session.run("python", "-m", "pytest", "-q", "-W", "default", *pages, env=environment)  # warnings are Ray's
+
+
+# What each script of tests-integration/runners needs besides the packages of this repository.
+RUNNERS = {
+    "genai": ["onnxruntime-genai==0.18.*", "google-tunix>=0.1.7", "qwix>=0.1.8"],
+    "tunix_samplers": ["google-tunix>=0.1.7"],
+    "transformersjs": ["tokenizers>=0.21"],
+    "optimum_onnx": ["optimum-onnx[onnxruntime]>=0.1", "pillow", "torchvision"],
+}
+
+
+@nox.session(python=OLDEST_PYTHON, tags=["nightly"])
+def runners(session: nox.Session) -> None:
+    """Folders for other runners, run by these: compared with JAX, timed, and written as rows of docs/runners.md; `-- genai` for one."""
+    names, options = given(session)
+    if unknown := set(names) - RUNNERS.keys():
+        session.error(f"{', '.join(sorted(unknown))}: no runner ({', '.join(RUNNERS)})")
+    for name in names or RUNNERS:
+        if name == "transformersjs":
+            # One of its packages fetches what only GPUs need.
+            npm_packages(session, INTEGRATION / "runners" / "transformersjs", "--ignore-scripts")
+            npm_packages(session, BROWSER)
+        # Without EXAMPLES, whose versions are others than tunix takes.
+        python = environment(session, name, *editable(), "onnxruntime>=1.24", "optax", *RUNNERS[name])
+        run_script(session, INTEGRATION / "runners" / f"{name}.py", *options, python=python)
+
+
+# -- tables ---------------------------------------------------------------------------------
+
+
+@nox.session(tags=["nightly"])
+def sweep(session: nox.Session) -> None:
+    """Calls of every public function of JAX through export and ONNX Runtime; writes its part of docs/conformance.md."""
+    install_workspace(session)
+    run_script(session, TOOLS / "sweep.py", *session.posargs)
+
+
+@nox.session(tags=["nightly"])
+def conformance(session: nox.Session) -> None:
+    """JAX's own primitive harness through export and ONNX Runtime; writes docs/conformance.md."""
+    install_workspace(session)
+    run_script(session, TOOLS / "conformance.py", *session.posargs)
+
+
+# OpenVINO, and old versions of ONNX Runtime, which have wheels for old Pythons only; the oldest was built for NumPy 1.
+RUNTIMES = {
+    "1.18": ["onnxruntime==1.18.*", "numpy<2"],
+    "1.20": ["onnxruntime==1.20.*"],
+    "1.22": ["onnxruntime==1.22.*"],
+    "1.23": ["onnxruntime==1.23.*"],
+    "openvino": ["openvino"],
+}
+# What runs there besides the runtime: the packages of this repository that know nothing of JAX.
+RUNTIME_TOOLS = ["ml-dtypes", "onnx", "onnx-ir", "pluggy"]
+
+
+@nox.session(python=OLDEST_PYTHON, tags=["nightly"])
+def targets(session: nox.Session) -> None:
+    """Models and cases in old and other runtimes, each in an environment of its own; writes docs/targets.md."""
+    install_workspace(session)
+    pythons = {name: environment(session, name, *needed, *RUNTIME_TOOLS) for name, needed in RUNTIMES.items()}
+    arguments = [f"--runtime={name}={python}" for name, python in pythons.items()]
+    run_script(session, TOOLS / "targets.py", *arguments, *session.posargs)
+
+
+# The scripts of benchmarks/ with tables, and what each needs besides the workspace.
+TABLES = {
+    "control": [], "conversion": [], "experts": [], "generation": [], "quantization": [], "recurrences": [], "samplers": [],
+    "weights": [], "optimisers": ["onnxslim>=0.1.90", "onnxsim>=0.8"],
+    # Libraries whose models are surveyed; transformers 5 has no Flax models.
+    "survey": ["google-tunix>=0.1.6", "transformers>=4.57,<5", "keras-hub>=0.32", "equimo>=1.1"],
+}  # fmt: skip
+
+
+@nox.session
+def tables(session: nox.Session) -> None:
+    """Tables of timings and of what other tools find, by the scripts of benchmarks/: `-- recurrences`; its README has all of them."""
+    name, *arguments = session.posargs or [""]
+    if name not in TABLES:
+        session.error(f"Name a table behind --: {', '.join(TABLES)}")
+    # The further requirements take other versions than EXAMPLES.
+    python = environment(session, name, *editable(), *TEST_TOOLS, *(TABLES[name] or EXAMPLES))
+    run_script(session, BENCHMARKS / f"{name}.py", *arguments, python=python, env={"TF_CPP_MIN_LOG_LEVEL": "3"})
+
+
+# -- releases -------------------------------------------------------------------------------
+
+
+def built(session: nox.Session, directory: Path, *packages: Path) -> Path:
+    """The directory, with nothing but a wheel and an sdist of each of the packages; needs the `BUILD_TOOLS`."""
+    shutil.rmtree(directory, ignore_errors=True)
+    for path in packages:
+        session.run("python", "-m", "build", "-q", "--no-isolation", "-o", str(directory), str(path))
+    return directory
+
+
+@nox.session(tags=["ci"])
+def wheels(session: nox.Session) -> None:
+    """Build all wheels; install each with core only; the third-party example from its wheel."""
+    install(session, *BUILD_TOOLS, "pytest>=8.4", "uv>=0.5")
+    directory = built(session, ROOT / "dist", *map(package, PACKAGES))
+    example = built(session, session.cache_dir / "third-party-wheels", INTEGRATION / "third-party")
+    session.run(
+        "python", "-m", "pytest", "-q", str(TOOLS / "check_wheels.py"), *session.posargs,
+        env={"JAX2ONNX_WHEELS": str(directory.resolve()), "JAX2ONNX_EXAMPLE": str(example.resolve())},
+    )  # fmt: skip
+
+
+@nox.session(tags=["ci"])
+def build(session: nox.Session) -> None:
+    """Build a wheel and an sdist of every package into dist/, after the release check, with bills of materials."""
+    install(session, *BUILD_TOOLS, "uv>=0.5", "cyclonedx-bom>=7")
+    session.run("python", str(TOOLS / "check_release.py"))
+    directory = built(session, ROOT / "dist", *map(package, PACKAGES))
+    wheels = sorted(map(str, directory.glob("*.whl")))
+    session.run("python", str(TOOLS / "sbom.py"), *wheels, "--wheels", str(directory), "--output", str(directory))
+    session.log(f"built into {directory}")
+
+
+@nox.session(tags=["nightly"])
+def skew(session: nox.Session) -> None:
+    """The last released plugins with today's core, and today's with the oldest core they admit; `-- --only lax -- -k gelu`."""
+    install(session, *BUILD_TOOLS, "uv>=0.5")
+    session.run("python", str(TOOLS / "skew.py"), *session.posargs)
+
+
+@nox.session(tags=["nightly"])
+def history(session: nox.Session) -> None:
+    """Made-up releases of all packages, some incompatible on purpose: what fits works, what does not is refused and named."""
+    install(session, *BUILD_TOOLS, "uv>=0.5")
+    session.run("python", str(TOOLS / "release_history.py"), *session.posargs)
 
 
 @nox.session(tags=["nightly"])
@@ -448,70 +493,4 @@ def walkthrough(session: nox.Session) -> None:
     """A newcomer's steps, programs, mistakes and release with the built packages, in an empty directory; writes docs/walkthrough*."""
     install(session, *BUILD_TOOLS)
     wheels = built(session, ROOT / "dist", *map(package, PACKAGES))
-    session.run("python", str(ROOT / "tools" / "walkthrough.py"), str(wheels))
-
-
-@nox.session(tags=["nightly"])
-def bench(session: nox.Session) -> None:
-    """Benchmarks: start-up, conversion time against model size and tracing, memory of saving; prints ratios."""
-    install_workspace(session)
-    session.run("python", str(ROOT / "tools" / "bench.py"), *session.posargs)
-
-
-@nox.session
-def experts(session: nox.Session) -> None:
-    """Mixtures of experts as several authors write them, timed beside JAX; writes its table of docs/guide/experts.md."""
-    install_workspace(session)
-    session.run("python", str(ROOT / "tools" / "bench_experts.py"), "--update", *session.posargs)
-
-
-@nox.session(tags=["nightly"])
-def control(session: nox.Session) -> None:
-    """A control transformer as one dynamic model and two static ones, timed; writes its table of docs/guide/states.md."""
-    install_workspace(session)
-    session.run("python", str(ROOT / "tools" / "control_table.py"), *session.posargs)
-
-
-@nox.session(tags=["nightly"])
-def recurrences(session: nox.Session) -> None:
-    """Recurrences over time beside `jax.jit`, in each way of writing; writes the tables of docs/guide/recurrences.md."""
-    install_workspace(session)
-    session.run("python", str(ROOT / "tools" / "recurrence_table.py"), *session.posargs)
-
-
-# The libraries whose models are surveyed; transformers 5 has no Flax models.
-SURVEYED = ["google-tunix>=0.1.6", "transformers>=4.57,<5", "keras-hub>=0.32", "equimo>=1.1"]
-
-
-@nox.session(python=OLDEST_PYTHON, tags=["nightly"])
-def survey(session: nox.Session) -> None:
-    """Attention, rotations and norms that are one operator each in models of libraries; writes the table of docs/fusions.md."""
-    # Without EXAMPLES, whose versions are others than tunix takes.
-    install(session, *editable(), "onnxruntime>=1.24", *SURVEYED)
-    environment = {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    session.run("python", str(ROOT / "tools" / "fusion_survey.py"), *session.posargs, env=environment)
-
-
-# PyTorch is installed by pip, which takes a build without CUDA where one is at hand.
-RIVALS = ["torch==2.13.0", "transformers>=5.23,<6", "onnxruntime-genai==0.18.*", "onnxscript"]
-
-
-@nox.session(python=OLDEST_PYTHON)
-def rivals(session: nox.Session) -> None:
-    """Export decoders by torch.onnx and onnxruntime-genai, for `bench_generation`; skipped where they cannot be installed."""
-    install(session, "pip")
-    folder = session.cache_dir / "rivals"
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        session.run_install("python", "-m", "pip", "install", "-q", *RIVALS)
-        session.run("python", str(ROOT / "tools" / "rival_decoders.py"), str(folder))
-    except nox.command.CommandFailed:
-        session.skip("the other exporters cannot be installed or run here")
-
-
-@nox.session(tags=["nightly"], requires=["rivals"])
-def bench_generation(session: nox.Session) -> None:
-    """Decoders: one token on caches of several lengths, and a prompt, beside JAX, onnxruntime-genai and torch.onnx."""
-    install_workspace(session)
-    folder = str(session.cache_dir / "rivals")
-    session.run("python", str(ROOT / "tools" / "bench_generation.py"), "--rivals", folder, *session.posargs)
+    session.run("python", str(TOOLS / "walkthrough.py"), str(wheels))

@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 from flax import nnx
 from jax2onnx_core import to_onnx
-from ten_models import MODELS
+
+from examples.ten_models import MODELS
 
 OF_NNX = ["MLP", "CNN", "ViT", "GPT", "LSTM", "decoder with cache", "dynamic shapes"]
 

@@ -11,15 +11,16 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import library_models
 import numpy as np
 import pytest
-from any_size_models import AnySizeResNet, AnySizeUNet
 from flax import nnx
-from golden.models import Cnn
 from jax2onnx_core import to_onnx
 from jax2onnx_testing.checks import check_at_sizes
-from models import ResNet, UNet, as_trained
+
+from examples import library_models
+from examples.any_size_models import AnySizeResNet, AnySizeUNet
+from examples.golden_models import Cnn
+from examples.models import ResNet, UNet, as_trained
 
 FIRST = "NHWC->NCHW"
 

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from expert_forms import Weights, forms, random_weights
 from jax2onnx_core import OnnxProgram, to_onnx
+
+from examples.expert_forms import Weights, forms, random_weights
 
 EXPERTS, WIDTH, HIDDEN, TOKENS = 8, 64, 512, 5
 WEIGHTS = random_weights(EXPERTS, WIDTH, HIDDEN)

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from expert_forms import random_weights
 from jax2onnx_core import OnnxProgram, to_onnx
+
+from examples.expert_forms import random_weights
 
 EXPERTS, KINDS, WIDTH, HIDDEN = 8, 4, 64, 512
 WEIGHTS = random_weights(EXPERTS, WIDTH, HIDDEN)

@@ -6,8 +6,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from expert_models import CHOSEN, DENSE, DOWN, EXPERTS, GATE, ROUTER, SELECTED, UP, WEIGHTED, WIDTH, gates_by_one_hot
 from jax2onnx_core import OnnxProgram, to_onnx
+
+from examples.expert_models import (
+    CHOSEN,
+    DENSE,
+    DOWN,
+    EXPERTS,
+    GATE,
+    ROUTER,
+    SELECTED,
+    UP,
+    WEIGHTED,
+    WIDTH,
+    gates_by_one_hot,
+)
 
 SPARSE = {**WEIGHTED, **SELECTED}
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-import decoders as d
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,6 +24,8 @@ from jax2onnx_runtime.runtimes import reference_runtime
 from jax2onnx_runtime.stages import NamedSteps
 from jax2onnx_runtime.state_values import StateSizes
 from jax2onnx_runtime.states import RuntimeOptions
+
+import examples.decoders as d
 
 PARAMS = d.make_params()
 PROMPTS = d.prompts(5, 3, 8)

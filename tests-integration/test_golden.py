@@ -11,11 +11,12 @@ from pathlib import Path
 
 import jax
 import pytest
-from golden.models import EXPORTS
 from jax2onnx_testing.graph_text import graph_text
 
+from examples.golden_models import EXPORTS
+
 TEXTS = Path(__file__).parent / "golden"
-UPDATE = "nox -s golden_update"
+UPDATE = "nox -s golden -- --update"
 Version = tuple[int, int]
 
 

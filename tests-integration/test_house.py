@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -11,7 +12,10 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import check_release
+import layer_operations
 import pytest
+from jax2onnx_testing.collection import find_cases
 
 ROOT = Path(__file__).parent.parent
 SOURCES = {path.name: path for path in sorted(ROOT.glob("packages/*/src/jax2onnx_*"))}
@@ -335,16 +339,34 @@ def test_framework_packages_import_what_a_third_party_would(framework: str) -> N
     assert not found, "\n".join(found)
 
 
-def test_the_reference_pages_are_those_of_the_tree() -> None:
-    tool = ROOT / "tools" / "reference_pages.py"
-    result = subprocess.run([sys.executable, str(tool)], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/architecture.md"])
+def test_the_map_of_distributions_is_whole(page: str) -> None:
+    cells = re.findall(r"^\| ([^|]*) \|", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    named = {name for cell in cells for name in re.findall(r"`(jax2onnx-\w+)`", cell)}
+    assert named == {folder.parent.name for folder in ROOT.glob("packages/*/pyproject.toml")}
 
 
-def test_the_page_of_layer_operations_is_that_of_the_docstrings() -> None:
-    tool = ROOT / "tools" / "layer_operations.py"
-    result = subprocess.run([sys.executable, str(tool)], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stdout + result.stderr
+def test_every_package_with_cases_runs_each_night() -> None:
+    nightly = (ROOT / ".github" / "workflows" / "nightly.yml").read_text(encoding="utf-8")
+    found = re.search(r"package: \[(.*)\]", nightly)
+    assert found is not None
+    owners = {found.distribution.removeprefix("jax2onnx-") for found in find_cases()}
+    assert set(found[1].split(", ")) == owners
+
+
+@pytest.mark.parametrize("workflow", ["ci", "nightly"])
+def test_tests_run_on_every_python_that_packages_declare(workflow: str) -> None:
+    text = (ROOT / ".github" / "workflows" / f"{workflow}.yml").read_text(encoding="utf-8")
+    assert f"python: {json.dumps(check_release.PYTHONS)}" in text
+
+
+def test_actions_are_pinned_by_commit() -> None:
+    used = [use for file in ROOT.glob(".github/workflows/*.yml") for use in re.findall(r"uses: (.*)", file.read_text())]
+    assert [use for use in used if not re.fullmatch(r"\./\S+|\S+@[0-9a-f]{40} # v[\d.]+", use)] == []
+
+
+def test_every_layer_operation_has_a_docstring_for_the_reference() -> None:
+    assert all(" " in "".join(layer_operations.section(operation)) for operation in layer_operations.operations())
 
 
 def test_every_operation_stands_on_a_page_of_coverage() -> None:

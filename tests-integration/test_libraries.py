@@ -7,13 +7,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import library_models as models
 import numpy as np
 import optax
 import pytest
 from jax import lax
 from jax2onnx_core import to_onnx
-from library_examples import MODELS, normal, tokens, trained
+
+import examples.library_models as models
+from examples.library_examples import MODELS, normal, tokens, trained
 
 
 def assert_same(program: Any, fn: Callable[..., Any], *arguments: Any) -> None:

@@ -14,7 +14,8 @@ import pytest
 from flax import nnx
 from jax2onnx_core import to_onnx
 from jax2onnx_testing.reference import Reference
-from models import BiLstm, Gpt, HandWrittenGpt, ResNet, UNet, ViT, as_trained
+
+from examples.models import BiLstm, Gpt, HandWrittenGpt, ResNet, UNet, ViT, as_trained
 
 DTYPES = {"f32": jnp.float32, "f64": jnp.float64}
 

@@ -15,7 +15,8 @@ from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_graph.labels import count_labels
 from jax2onnx_runtime.quantization import Mode
-from quantized_models import EXAMPLES, OUTLIERS
+
+from examples.quantized_models import EXAMPLES, OUTLIERS
 
 #: The least ratio of signal to noise in decibels, for untrained weights, which are harder than trained ones.
 LEAST = {

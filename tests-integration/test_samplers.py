@@ -11,7 +11,8 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import node_key
-from samplers import CACHE_SIZE, VOCABULARY, beam_search, generate, greedy, parameters, top_k_top_p
+
+from examples.samplers import CACHE_SIZE, VOCABULARY, beam_search, generate, greedy, parameters, top_k_top_p
 
 KEY = np.array([3, 7], np.uint32)
 PICKERS = {"greedy": greedy, "top_k_top_p": top_k_top_p}

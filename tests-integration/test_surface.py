@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-import surface
+
+from examples import surface
 
 pytestmark = pytest.mark.sampled(2)
 

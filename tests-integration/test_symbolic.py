@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
-from any_size_models import AnySizeResNet, AnySizeUNet
-from cached_models import ControlTransformer, DecoderLayer, causal_mask
 from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
+
+from examples.any_size_models import AnySizeResNet, AnySizeUNet
+from examples.cached_models import ControlTransformer, DecoderLayer, causal_mask
 
 WIDTH, HEADS = 16, 4
 ARITHMETIC = {"Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Neg"}

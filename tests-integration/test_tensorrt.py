@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.resources
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import onnx
 import pytest
-from cached_models import ControlTransformer, causal_mask
 from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_core.lowering.physical import physical_array
 from jax2onnx_graph.errors import Jax2OnnxError
 from jax2onnx_runtime.comparison import compare
 from jax2onnx_tensorrt import engine_profiles
-from ten_models import MODELS, Model
 
-TOOLS = Path(__file__).parent.parent / "tools"
+from examples import jax_decoders
+from examples.cached_models import ControlTransformer, causal_mask
+from examples.ten_models import MODELS, Model
+
 #: Models with bitwise operators on uint32, which TensorRT does not have.
 REFUSED = ("linalg", "random")
 #: What decides at run time what is computed; only a model whose author wrote so may have it.
@@ -114,9 +112,8 @@ def test_a_model_that_tensorrt_lacks_operators_for_is_refused(name: str) -> None
 
 @pytest.fixture(scope="module")
 def decoders() -> Iterator[Any]:
-    """The decoders of `tools/jax_decoders.py`, with fewer and narrower layers."""
-    sys.path.insert(0, str(TOOLS))
-    module = importlib.import_module("jax_decoders")
+    """The decoders of `examples/jax_decoders.py`, with fewer and narrower layers."""
+    module = jax_decoders
     small = {"LAYERS": 2, "WIDTH": 64, "HIDDEN": 96, "WORDS": 80, "STATES": 4, "HEADS": 4, "KEY_HEADS": 2, "FEATURES": 16,
              "GEMMA_HEADS": 2, "GEMMA_FEATURES": 16, "WINDOW": 5, "INNER": 128, "STATE": 4, "RANK": 4}  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
@@ -125,7 +122,6 @@ def decoders() -> Iterator[Any]:
         module.weights.cache_clear()
         yield module
     module.weights.cache_clear()
-    sys.path.remove(str(TOOLS))
 
 
 WRITINGS = [

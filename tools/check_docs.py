@@ -13,8 +13,14 @@ import sys
 import types
 from pathlib import Path
 
+import layer_operations
 import pytest
+import reference_pages
 from jax2onnx_cli.app import main
+
+# These pages are not committed.
+reference_pages.write()
+layer_operations.write()
 
 HAS_RAY = importlib.util.find_spec("ray") is not None
 

@@ -1,8 +1,9 @@
 """Check the packages before a release.
 
-The version of each package, which its `__init__` holds, is the newest in its changelog, its requirements admit the
-versions of this repository's other packages but not their next major ones, and the tag of a release build names the version of its package. What PyPI shows is
-there: licence, authors, addresses, classifiers, keywords, and a README that stands on its own.
+The version of each package, which its `__init__` holds, is the newest in its changelog, its requirements of this repository's other
+packages have the form that docs/versions.md says (`>=0.1,<1`) and admit their versions, its plugin is written for an API that core supports,
+and the tag of a release build names the version of its package. What PyPI shows is there: licence, authors, addresses, classifiers, keywords,
+and a README that stands on its own.
 
 Usage: python tools/check_release.py [TAG], where TAG is <distribution>-v<version>; or --versions, or --package TAG for its folder
 """
@@ -56,13 +57,25 @@ def problems_of(folder: Path, project: dict[str, Any], versions: dict[str, str])
     for needed in map(Requirement, project["dependencies"]):
         if needed.name in versions:
             yield from requirement_problems(name, needed, Version(versions[needed.name]))
+    yield from api_problems(name, folder)
+
+
+def api_problems(name: str, folder: Path) -> Iterator[str]:
+    """A sentence where a plugin says an API number that core does not support."""
+    discovery = ROOT / "packages" / "jax2onnx-core" / "src" / "jax2onnx_core" / "plugins" / "discovery.py"
+    supported = re.search(r"^API_VERSIONS = range\((\d+), (\d+)\)$", discovery.read_text(), re.MULTILINE)
+    assert supported is not None, f"{discovery} has no API_VERSIONS"
+    for plugin in folder.glob("src/jax2onnx_*/plugin.py"):
+        said = re.search(r"^JAX2ONNX_API = (\d+)", plugin.read_text(), re.MULTILINE)
+        if said is not None and int(said[1]) not in range(*map(int, supported.groups())):
+            yield f"{name}: its plugin says JAX2ONNX_API = {said[1]}, but core supports {supported[0]}"
 
 
 def requirement_problems(name: str, needed: Requirement, version: Version) -> Iterator[str]:
     """A sentence for each flaw of a requirement of another package here.
 
-    What is public stays between minor versions, so that a package requires the oldest version whose features it uses, and
-    excludes the next major one.
+    What is public stays between minor versions (docs/versions.md), so that a package requires the oldest minor release whose
+    features it uses, and excludes the next major one.
 
     Args:
       name: the package.
@@ -72,8 +85,10 @@ def requirement_problems(name: str, needed: Requirement, version: Version) -> It
     if not needed.specifier.contains(version, prereleases=True):
         yield f"{name}: needs {needed}, but the version here is {version}"
     operators = sorted(specifier.operator for specifier in needed.specifier)
-    uppers = [Version(one.version) for one in needed.specifier if one.operator == "<"]
-    if operators != ["<", ">="] or any(upper.release[1:] not in ((), (0,)) for upper in uppers):
+    lowest = [Version(one.version).release for one in needed.specifier if one.operator == ">="]
+    next_major = [Version(one.version).release for one in needed.specifier if one.operator == "<"]
+    is_minor = all(len(release) <= 2 for release in lowest)
+    if operators != ["<", ">="] or not is_minor or any(release[1:] not in ((), (0,)) for release in next_major):
         yield f"{name}: needs {needed}; it has to be of the form {needed.name}>={version.major}.{version.minor},<{version.major + 1}"
 
 

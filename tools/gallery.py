@@ -13,7 +13,8 @@ from typing import Any
 import jax2onnx_core
 import onnx_ir as ir
 from jax2onnx_report.summary import ModelSummary, summarize
-from ordinary_models import ten_models
+
+from examples.ten_models import MODELS
 
 ROOT = Path(__file__).parent.parent
 
@@ -65,7 +66,7 @@ def main() -> None:
     folder = ROOT / "docs" / "gallery"
     folder.mkdir(exist_ok=True)
     parts: list[str] = []
-    for name, make in ten_models().items():
+    for name, make in MODELS.items():
         parts += section(name, make(), folder / f"{re.sub('[^a-z]+', '-', name.lower())}.html")
     (ROOT / "docs" / "gallery.md").write_text("\n".join([INTRODUCTION.rstrip("\n"), *parts]) + "\n")
 

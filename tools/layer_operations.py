@@ -1,8 +1,8 @@
 """Write docs/reference/layer-operations.md: the operands and parameters of the layer operations of jax2onnx-lax, from the
 docstrings of their rules.
 
-python tools/layer_operations.py            exits with 1 where the page is not that of the docstrings
-python tools/layer_operations.py --update   writes it
+mkdocs runs this as a hook before it builds the site (`nox -s docs`); `python tools/layer_operations.py` writes the page, too. It is not
+committed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -193,18 +192,16 @@ def page() -> str:
     return "\n".join([INTRODUCTION, *lines]).rstrip() + "\n" + HELPERS
 
 
-def main() -> int:
-    wanted = page()
-    if "--update" in sys.argv:
-        PAGE.write_text(wanted)
-        return 0
-    if not PAGE.exists() or PAGE.read_text() != wanted:
-        print(
-            "docs/reference/layer-operations.md is not that of the docstrings: python tools/layer_operations.py --update"
-        )
-        return 1
-    return 0
+def write() -> None:
+    """Write the page, if it has changed."""
+    if not PAGE.exists() or PAGE.read_text() != page():
+        PAGE.write_text(page())
+
+
+def on_pre_build(config: object) -> None:
+    """The hook of mkdocs."""
+    write()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    write()

@@ -1,40 +1,20 @@
-"""The pages of docs/reference that follow from the tree: what is public, package by package, and the table of all modules.
+"""Write the pages of docs/reference that follow from the tree: what is public, package by package, and the table of all modules.
 
-python tools/reference_pages.py            exits with 1 where the pages are not those of the tree
-python tools/reference_pages.py --update   writes them
-
-A module is private if its name, or that of a folder that it is in, begins with an underscore. All others are public, and what
-is in their `__all__` stands on a page here.
+mkdocs runs this as a hook before it builds the site (`nox -s docs`); `python tools/reference_pages.py` writes the pages, too. They are not
+committed. A module is private if its name, or that of a folder that it is in, begins with an underscore. All others are public, and what
+is in their `__all__` stands on a page.
 """
 
 from __future__ import annotations
 
 import ast
-import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "reference"
-FRAMEWORKS = ("nnx", "linen", "equinox", "haiku", "keras")
-TITLES = {
-    "core": "Exporting, and writing plugins",
-    "functions": "ONNX functions and custom operators",
-    "graph": "Graphs, passes and targets",
-    "fusions": "Formulas that become operators",
-    "runtime": "Running, verifying and quantizing",
-    "report": "Summaries and reports",
-    "lax": "JAX's operations, and layer operations",
-    "onnxruntime": "The target ONNX Runtime",
-    "openvino": "The target OpenVINO",
-    "ray": "Programs on a Ray cluster",
-    "genai": "Folders for onnxruntime-genai",
-    "transformersjs": "Folders for transformers.js and Optimum",
-    "tensorrt": "The target TensorRT",
-    "testing": "The testing kit",
-    "cli": "The command line",
-    **{name: f"The framework package {name}" for name in FRAMEWORKS},
-}
+PACKAGES = sorted(file.parent.name.removeprefix("jax2onnx-") for file in ROOT.glob("packages/*/pyproject.toml"))
 # The names of modules that declare operations: `registry.add` takes them, `jax2onnx_testcases` returns them.
 DECLARED = {"rules", "composites", "cases"}
 # Modules of other projects that have a name here: `onnx_ir`.
@@ -77,7 +57,8 @@ def first_sentence(module: Path) -> str:
 
 def page(package: str) -> str:
     """The page of a package: each public module with its names; modules that only declare operations in a table."""
-    lines = [f"# {TITLES[package]}", "", NOTE, "", f"The public modules of `jax2onnx-{package}`.", ""]
+    project = tomllib.loads((ROOT / "packages" / f"jax2onnx-{package}" / "pyproject.toml").read_text())["project"]
+    lines = [f"# {project['name']}", "", NOTE, "", project["description"], ""]
     declaring: list[tuple[str, Path]] = []
     for module in modules(package):
         name, names = dotted(module, package), exported(module)
@@ -116,7 +97,7 @@ def table() -> str:
         "Every module of every package; one whose name, or whose folder's name, begins with an underscore is private.",
         "",
     ]
-    for package in TITLES:
+    for package in PACKAGES:
         lines += [f"## `jax2onnx_{package}`", "", "| room | module | contents |", "|---|---|---|"]
         for module in modules(package):
             if module.name != "__init__.py":
@@ -128,16 +109,20 @@ def table() -> str:
 
 def pages() -> dict[Path, str]:
     """Each page with its text."""
-    return {**{PAGES / f"{package}.md": page(package) for package in TITLES}, PAGES / "modules.md": table()}
+    return {**{PAGES / f"{package}.md": page(package) for package in PACKAGES}, PAGES / "modules.md": table()}
+
+
+def write() -> None:
+    """Write the pages that have changed."""
+    for path, text in pages().items():
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+def on_pre_build(config: object) -> None:
+    """The hook of mkdocs."""
+    write()
 
 
 if __name__ == "__main__":
-    wrong = {path: text for path, text in pages().items() if not path.exists() or path.read_text() != text}
-    if "--update" in sys.argv:
-        for path, text in wrong.items():
-            path.write_text(text)
-    elif wrong:
-        names = ", ".join(path.name for path in wrong)
-        sys.exit(
-            f"Pages of docs/reference are not those of the tree ({names}): python tools/reference_pages.py --update"
-        )
+    write()

@@ -4,7 +4,8 @@ core, with what it is made on, that they admit.
 A release is a tag <distribution>-v<version>. Its wheel is built from the tag, everything else from the working tree.
 A mixture fits if it can be installed, its plugin loads, and the plugin's cases pass. An installer may refuse a released plugin
 only beside a core of another major version, which the plugin's requirements exclude.
-Arguments after -- go to pytest: `python tools/skew.py --only lax -- -k gelu`.
+`--released COMMIT` makes the releases up: as if this commit had released all of its packages. Arguments after -- go to pytest:
+`python tools/skew.py --only lax -- -k gelu`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import dataclasses
 import enum
 import io
+import re
 import subprocess
 import sys
 import tarfile
@@ -166,7 +168,8 @@ class Mixture:
         if loaded.returncode:
             return Outcome.REFUSED_BY_CORE, loaded.stderr
         suite = [python, *SUITE, f"--jax2onnx-dist={self.plugin}", *arguments]
-        passed = subprocess.run(suite, check=False).returncode in (0, 5)  # 5: no test, as for a plugin without cases
+        # 5: no test, as for a plugin without cases. Not in this checkout, whose settings of pytest are for its own tests.
+        passed = subprocess.run(suite, check=False, cwd=scratch).returncode in (0, 5)
         return (Outcome.FITS if passed else Outcome.FAILS), ""
 
     def holds(self, scratch: Path, arguments: Sequence[str]) -> bool:
@@ -214,18 +217,47 @@ def mixtures(
             yield Mixture(f"today's {name} with the oldest core", name, chosen, [released, today])
 
 
+def released_by(root: Path, commit: str, folder: Path) -> Path:
+    """A clone of a checkout, as it is committed, with tags as if a commit had released all of its packages.
+
+    Args:
+      root: the checkout, which gets no tags.
+      commit: the commit.
+      folder: where the clone goes.
+    """
+    subprocess.run(["git", "clone", "-q", str(root), str(folder)], check=True)
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+    commit = subprocess.run(
+        ["git", "rev-parse", commit], cwd=root, check=True, capture_output=True, text=True
+    ).stdout.strip()
+    for package in git("ls-tree", "-d", "--name-only", commit, "packages/").split():
+        name = Path(package).name
+        source = git("show", f"{commit}:{package}/src/{name.replace('-', '_')}/__init__.py")
+        version = re.search(r'^__version__ = "(.+)"$', source, re.MULTILINE)
+        assert version is not None, f"{package} has no version in {commit}"
+        git("tag", f"{name}-v{version[1]}", commit)
+    return folder
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(__file__).parent.parent, help="another checkout")
+    parser.add_argument("--released", metavar="COMMIT", help="as if this commit had released all packages")
     parser.add_argument("--only", nargs="+", default=[], help="plugins, without jax2onnx-")
     parser.add_argument("arguments", nargs="*", help="for pytest")
     options = parser.parse_args()
-    known = releases(options.root)
-    if not known:
-        print("Nothing has been released yet: there is no tag <distribution>-v<version>.")
-        return
     with tempfile.TemporaryDirectory() as scratch:
-        tried = mixtures(options.root, Path(scratch), known, options.only)
+        root: Path = options.root
+        if options.released is not None:
+            root = released_by(root, options.released, Path(scratch, "clone"))
+        known = releases(root)
+        if not known:
+            print("Nothing has been released yet: there is no tag <distribution>-v<version>.")
+            return
+        tried = mixtures(root, Path(scratch), known, options.only)
         results = {mixture.name: mixture.holds(Path(scratch), options.arguments) for mixture in tried}
     for name, holds in results.items():
         print(f"{'holds  ' if holds else 'FAILS  '} {name}")

@@ -11,9 +11,9 @@ from typing import get_args
 import coverage_table
 import targets
 from jax2onnx_graph.limitations import Limitation, SpecialValues
+from pages import write_part
 
 PAGE = targets.ROOT / "docs" / "guide" / "special-values.md"
-BEGIN, END = "<!-- differences: written by tools/special_values.py -->\n", "<!-- end of differences -->"
 
 
 def differences() -> dict[Limitation, list[str]]:
@@ -39,9 +39,7 @@ def rows() -> Iterator[str]:
 
 
 def main() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    PAGE.write_text(before + BEGIN + "\n".join([*rows(), END]) + rest.partition(END)[2], encoding="utf-8")
+    write_part(PAGE, "differences", rows())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The public surface of JAX: every call of tests-integration/surface in every variant, through export and ONNX Runtime.
+"""The public surface of JAX: every call of examples/surface in every variant, through export and ONNX Runtime.
 
 Results are kept in `conformance-results/` as they come; the table by function goes to `docs/conformance.md`.
 
@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import argparse
 import collections
-import importlib
 import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
 
 from conformance import RESULTS, ROOT, SWEEP
 from resumable import Entry, remembered, run
+
+from examples import surface
 
 PAGE = ROOT / "docs" / "conformance.md"
 
@@ -32,18 +32,11 @@ def results_file() -> Path:
     return RESULTS / f"surface-{jax.__version__}.jsonl"
 
 
-def catalogue() -> ModuleType:
-    """The module with the calls."""
-    sys.path.insert(0, str(ROOT / "tests-integration"))
-    return importlib.import_module("surface")
-
-
 def worker(jobs: list[str]) -> list[Entry]:
     import jax
 
     warnings.simplefilter("ignore")
-    run_job = catalogue().run_job
-    entries = [run_job(job) for job in jobs]
+    entries = [surface.run_job(job) for job in jobs]
     jax.clear_caches()
     return entries
 
@@ -88,7 +81,6 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 4))
     parser.add_argument("--failures", action="store_true", help="print each failure")
     args = parser.parse_args()
-    surface = catalogue()
 
     if args.fresh:
         results_file().unlink(missing_ok=True)
@@ -112,7 +104,7 @@ def main() -> None:
             print(f"{entry['status']:5} {entry['name']}\n      {entry['detail']}")
     missing = surface.missing()
     for function in missing:
-        print(f"{function} has neither a call in tests-integration/surface nor a reason in its without.txt.")
+        print(f"{function} has neither a call in examples/surface nor a reason in its without.txt.")
     if failures or missing:
         sys.exit(1)
 

@@ -34,9 +34,11 @@ from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.targets import find_target, standard_target
 from jax2onnx_runtime.comparison import compare
 from jax2onnx_runtime.runtimes import LoadedModel, find_runtime, reference_runtime
-from ordinary_models import ten_models
 from other_runtimes import OtherRuntime
+from pages import write_part
 from resumable import Entry, remembered, run
+
+from examples.ten_models import MODELS
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "targets.md"
@@ -109,7 +111,7 @@ def model_rows(runtimes: Mapping[str, Runtime]) -> Iterator[str]:
     """The table of the ten models: one file for all runtimes; where it does not do, one for the runtime."""
     yield f"| model | opset | {' | '.join(runtimes)} |"
     yield "|---|---|" + "---|" * len(runtimes)
-    for name, make in ten_models().items():
+    for name, make in MODELS.items():
         model = make()
         want, program = expected(model), exported(model)
         cells = [cell(program, model, want, runtime) for runtime in runtimes.values()]
@@ -126,7 +128,7 @@ def placement_rows() -> Iterator[str]:
     """Where WebGPU runs the nodes of the ten models, exported without options and for browsers."""
     browser = BrowserRuntime("webgpu")
     yield from PLACEMENT_HEAD
-    for name, make in ten_models().items():
+    for name, make in MODELS.items():
         model = make()
         cells = []
         for target in (None, "web"):
@@ -251,15 +253,6 @@ def limitation_rows() -> Iterator[str]:
         yield f"| {', '.join(dict.fromkeys(names))} | {one.subject} | {dtypes} | {one.reason} |"
 
 
-def replace(part: str, lines: Iterator[str]) -> None:
-    """Put lines between the marks of a part of the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    begin, end = f"<!-- {part}: written by nox -s targets -->\n", f"<!-- end of {part} -->"
-    before, _, rest = text.partition(begin)
-    after = rest.partition(end)[2]
-    PAGE.write_text(before + begin + "\n".join([*lines, end]) + after, encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runtime", action="append", default=[], metavar="VERSION=PYTHON")
@@ -269,7 +262,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="one of so many cases")
     parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 4))
     options = parser.parse_args()
-    replace("limitations", limitation_rows())
+    write_part(PAGE, "limitations", limitation_rows())
     if options.limitations:
         return
     runtimes = {"onnx.reference": Runtime(standard_target.name)}
@@ -284,10 +277,10 @@ def main() -> None:
     if missing is None:
         for provider, column in (("wasm", "WebAssembly"), ("webgpu", "WebGPU")):
             runtimes[f"ONNX Runtime Web {version()}, {column}"] = Runtime("web", provider=provider)
-        replace("placement", placement_rows())
+        write_part(PAGE, "placement", placement_rows())
     else:
         print(f"without browsers: {missing}")
-    replace("models", model_rows(runtimes))
+    write_part(PAGE, "models", model_rows(runtimes))
     if options.models:
         return
     names = list(target_cases.variants())[:: options.every]
@@ -295,7 +288,7 @@ def main() -> None:
     for runtime in own if options.fresh else []:
         results_file(runtime.target).unlink(missing_ok=True)
     results = {runtime.target: run_cases(runtime, names, options.workers) for runtime in own}
-    replace("cases", case_rows(results))
+    write_part(PAGE, "cases", case_rows(results))
     if wrong := unexplained(results):
         sys.exit("\n".join(wrong))
 

@@ -1,8 +1,8 @@
 """Folders for onnxruntime-genai, run by it: greedy tokens beside those of JAX, and times beside the model of its own builder.
 
-`nox -s rivals` writes the models of the builder; without them nothing is timed.
+`benchmarks/rival_decoders.py` writes the models of the builder; without them nothing is timed.
 
-Usage: python tests-integration/runners/genai.py [--rivals FOLDER] [--tokens 200]
+Usage: nox -s runners -- genai [--rivals FOLDER] [--tokens 200]
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import argparse
 import json
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,14 +25,13 @@ from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_genai import write, write_speech
 from jax2onnx_runtime.quantization import Mode
-from speech_models import BEGIN, FRAMES, LENGTH, MELS, Whisper, bundle, continued
-from speech_models import END as END_OF_SPEECH
-from stacked_decoders import STACKED, StackedDecoder
 from table import Row
 from table import write as write_rows
-from tunix_decoders import CAPACITY, DECODERS, PAD, WORDS, Decoder, adapted
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+from examples.speech_models import BEGIN, FRAMES, LENGTH, MELS, Whisper, bundle, continued
+from examples.speech_models import END as END_OF_SPEECH
+from examples.stacked_decoders import STACKED, StackedDecoder
+from examples.tunix_decoders import CAPACITY, DECODERS, PAD, WORDS, Decoder, adapted
 
 RUNNER = f"onnxruntime-genai {version('onnxruntime-genai')}"
 PROMPTS = [[5, 7, 11, 42, 99, 3], [311, 4], [9, 8, 1, 77]]
@@ -224,7 +222,7 @@ def ratio(ours: Path, theirs: Path, prompt: Sequence[int]) -> tuple[float, float
 
 def timed(rivals: Path) -> Iterator[Row]:
     """A row for each precision of a decoder of the size that the builder's has."""
-    import jax_decoders
+    from examples import jax_decoders
 
     def step(tokens: Any, place: Any, *caches: Any) -> Any:
         return jax_decoders.qwen(jax_decoders.by_function, tokens, place, *caches)

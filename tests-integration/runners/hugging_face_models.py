@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import library_models
 import numpy as np
 import onnxruntime
 import optax
@@ -24,8 +20,10 @@ from flax import nnx
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_transformersjs import Images, write
 from jax2onnx_transformersjs.dtypes import Dtype
-from models import ViT, as_trained
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from examples import library_models
+from examples.models import ViT, as_trained
 
 __all__ = ["COUNT", "TOLERANCES", "Example", "build", "compared", "compared_tokens"]
 

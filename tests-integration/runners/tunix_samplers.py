@@ -18,7 +18,8 @@ from jax2onnx_runtime.generation.sampling import Sampling
 from table import Row, write
 from tunix.generate import sampler as tunix_sampler
 from tunix.models.gemma import sampler as gemma_sampler
-from tunix_decoders import CAPACITY, FEATURES, KEY_HEADS, LAYERS, PAD, WORDS, Decoder, llama, qwen
+
+from examples.tunix_decoders import CAPACITY, FEATURES, KEY_HEADS, LAYERS, PAD, WORDS, Decoder, llama, qwen
 
 RUNNER = f"Sampler of tunix {version('google-tunix')}"
 # Of several lengths; the sampler fills them up at the left.

@@ -53,7 +53,7 @@ class Refusing(dict[str, int]):
     def refused(self, *_: object) -> NoReturn:
         raise RuntimeError("nobody looks into this dict")
 
-    get = items = values = keys = __getitem__ = __iter__ = refused  # type: ignore[assignment]
+    get = items = values = keys = __getitem__ = __iter__ = refused
 
 
 KEPT = Key()
@@ -65,7 +65,7 @@ MAPPINGS: dict[str, Mapping[Any, Any]] = {
     "Growing": Growing(a=1),
     "Refusing": Refusing(a=1),
     "ChainMap": collections.ChainMap({"a": 1}),
-    "ChainMap of weak keys": collections.ChainMap(weakref.WeakKeyDictionary({KEPT: 1}), {"a": 1}),  # type: ignore[dict-item]
+    "ChainMap of weak keys": collections.ChainMap(weakref.WeakKeyDictionary({KEPT: 1}), {"a": 1}),
     "MappingProxyType": types.MappingProxyType({"a": 1}),
     "dict of weak keys": {"a": weakref.WeakKeyDictionary({KEPT: 1})},
 }

@@ -7,13 +7,13 @@ import dataclasses
 import jax.numpy as jnp
 import pytest
 from jax2onnx_core import Case, expect_graph
-from jax2onnx_core.plugins.discovery import installed_plugins
+from jax2onnx_core.plugins.discovery import installed_plugins, needed_plugins
 from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.targets import Target
 from jax2onnx_runtime.runtimes import Runtime
 from jax2onnx_testing.checks import check_variant
 from jax2onnx_testing.cli import main
-from jax2onnx_testing.collection import CollectedCase
+from jax2onnx_testing.collection import CollectedCase, find_cases
 from jax2onnx_testing.errors import CheckFailedError, KnownLimitationError
 from jax2onnx_testing.variants import Variant
 
@@ -46,9 +46,10 @@ class ToyRuntime(Runtime):
 @pytest.fixture
 def toy(monkeypatch):
     """The target with its runtime, registered."""
-    registry = installed_plugins().registry
-    monkeypatch.setitem(registry.targets, "toy", Toy())
-    monkeypatch.setitem(registry.runtimes, "toy", ToyRuntime())
+    find_cases()  # imports the libraries of models, whose plugins contribute from then on
+    for plugins in (installed_plugins(), needed_plugins()):
+        monkeypatch.setitem(plugins.registry.targets, "toy", Toy())
+        monkeypatch.setitem(plugins.registry.runtimes, "toy", ToyRuntime())
 
 
 def variant(target, **changes):

@@ -15,6 +15,7 @@ from jax2onnx_testing.checks import assert_close, check_values, check_variant
 from jax2onnx_testing.collection import CollectedCase
 from jax2onnx_testing.errors import CheckFailedError
 from jax2onnx_testing.matcher import GraphMismatchError
+from jax2onnx_testing.suite import run_test
 from jax2onnx_testing.values import random_array
 from jax2onnx_testing.variants import PRECISIONS, Variant, build, fill_in, quick_variants_of, variants_of
 
@@ -148,6 +149,19 @@ def test_a_function_that_gives_another_result_each_time_fails():
     variant = Variant(found("f", lambda x: x + next(state), [(3,)]), "f32", symbolic=False)
     with pytest.raises(CheckFailedError, match="not the same bytes"):
         check_variant(variant)
+
+
+def test_the_quick_suite_exports_one_in_eight_variants_twice(monkeypatch):
+    seen = []
+    monkeypatch.setattr("jax2onnx_testing.suite.check_variant", lambda _, *, twice: seen.append(twice))
+    variants = [Variant(found(f"f{i}", jnp.exp, [(3,)]), "f32", symbolic=False) for i in range(400)]
+    for variant in variants:
+        run_test(variant, quick=True)
+    assert 20 < sum(seen) < 100
+    seen.clear()
+    for variant in variants:
+        run_test(variant)
+    assert all(seen)
 
 
 def test_wrong_values_fail():

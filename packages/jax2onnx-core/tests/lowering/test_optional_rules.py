@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import jax.extend.core
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ def _overriding(fn):
 
 
 @pytest.fixture
-def _as_users(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _as_users(monkeypatch):
     """As a user's process is, in which no test runs."""
     monkeypatch.setattr(optional_forms, "_SETTING", optional_forms._Setting())
 

@@ -84,7 +84,7 @@ def test_a_waiting_plugin_still_shows_its_cases():
 
 def test_a_library_that_is_imported_later_brings_its_plugin(monkeypatch):
     entries = [entry("a", about("quux", rules_for("p")), "dist-a")]
-    monkeypatch.setattr(discovery.importlib.metadata, "entry_points", lambda group: entries)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
     discovery._needed.cache_clear()
     try:
         assert "p" not in discovery.needed_plugins().registry.rules

@@ -1,6 +1,6 @@
 """The measured table of the properties (`nan`, `wraps`, …) that kernels of ONNX Runtime's CPU provider keep.
 
-The tables are data (`guarantees.json`, and `versions/` for older ones), written by `tools/measure_ort_guarantees.py`, which runs
+The tables are data (`guarantees.json`, and `versions/` for older ones), written by `benchmarks/measure_ort_guarantees.py`, which runs
 a small model for each operator, property and element type.
 """
 

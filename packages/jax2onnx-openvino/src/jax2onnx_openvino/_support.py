@@ -1,6 +1,6 @@
 """Which operators OpenVINO's CPU plugin computes right with which element types, and what it keeps: the measured tables.
 
-The tables are data (`kernels.json`, `guarantees.json`), written by `tools/measure_openvino.py`, which builds, runs and compares a
+The tables are data (`kernels.json`, `guarantees.json`), written by `benchmarks/measure_openvino.py`, which builds, runs and compares a
 model of one node for each operator, opset and element type.
 """
 

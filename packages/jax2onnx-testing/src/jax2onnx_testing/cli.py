@@ -4,9 +4,6 @@
 * `jax2onnx-testing check PATTERN` runs the tests whose id contains PATTERN, without pytest; with `--target NAME` for this target.
 * `jax2onnx-testing emit CASE` prints a proposal for `Case.expect`: what the case is exported to now.
 * `jax2onnx-testing emit PATTERN --write` writes proposals into the files of the cases that have no `expect`; read them before they stay.
-* `jax2onnx-testing fuzz --programs N` checks random programs; what is wrong is printed as tests.
-* `jax2onnx-testing formulas --programs N` checks random look-alikes of formulas that passes make operators of; with
-  `--module` those of the `FORMULAS` of a module.
 
 A case is named by its id (`lax.elementwise.arithmetic::exp`), or by a part that is unique. `--module` takes the cases from one
 module (`jax2onnx_lax.elementwise.arithmetic_cases`) instead of all installed plugins.
@@ -16,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import functools
 import sys
 import traceback
 from collections.abc import Sequence
@@ -27,14 +23,10 @@ from jax2onnx_testing.variants import Variant, build, is_symbolic, main_precisio
 
 __all__ = ["main"]
 
-_FORMULAS = "jax2onnx_testing._formula_catalogue"
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     options = _parser().parse_args(arguments)
-    if options.command in ("fuzz", "formulas"):
-        return _fuzz(options)
     found = of_module(options.module) if options.module else find_cases()
     for broken in (f for f in found if isinstance(f, BrokenPlugin)):
         sys.stderr.write(f"{broken.id}: {type(broken.error).__name__}: {broken.error}\n")
@@ -68,37 +60,7 @@ def _parser() -> argparse.ArgumentParser:
                 "--write", action="store_true", help="write into the files of cases that have no `expect`"
             )
             command.add_argument("--shapes", action="store_true", help="with the shapes of results")
-    for name, text in (("fuzz", "random programs"), ("formulas", "look-alikes of formulas")):
-        fuzzing = commands.add_parser(name, help=f"check {text}")
-        fuzzing.add_argument("--programs", type=int, default=100, help="how many (100)")
-        fuzzing.add_argument(
-            "--seed", type=int, default=0, help="the seed of the first; the next ones have the next seeds (0)"
-        )
-        fuzzing.add_argument("--seconds", type=float, help="stop after so many seconds")
-        fuzzing.add_argument("--jobs", type=int, default=1, help="the number of processes (1)")
-        if name == "formulas":
-            fuzzing.add_argument("--module", default=_FORMULAS, help="a module with FORMULAS, by its import name")
     return parser
-
-
-def _fuzz(options: argparse.Namespace) -> int:
-    from jax2onnx_testing._fuzz.programs import generate
-    from jax2onnx_testing._fuzz.run import Maker, fuzz, summary
-    from jax2onnx_testing.formulas import program_of_seed
-
-    outcomes = []
-    seeds = range(options.seed, options.seed + options.programs)
-    is_formulas = options.command == "formulas"
-    make: Maker = functools.partial(program_of_seed, module=options.module) if is_formulas else generate
-    for outcome in fuzz(seeds, make, jobs=options.jobs, seconds=options.seconds):
-        outcomes.append(outcome)
-        for defect in outcome.defects:
-            sys.stdout.write(f"# seed {outcome.seed}\n{defect}\n")
-        sys.stdout.flush()
-        if len(outcomes) % 100 == 0:
-            sys.stderr.write(f"{len(outcomes)} of {options.programs} programs\n")
-    sys.stdout.write(summary(outcomes))
-    return 1 if any(o.defects for o in outcomes) else 0
 
 
 def _list(found: Sequence[CollectedCase]) -> int:

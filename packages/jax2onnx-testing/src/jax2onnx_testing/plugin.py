@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--jax2onnx-quick", action="store_true",
-        help="fewer tests: one variant of each case, a quarter of them in double precision, some transformations",
+        help="fewer tests: one variant of each case, a quarter of them in double precision, an eighth exported twice, some transformations",
     )  # fmt: skip
 
 
@@ -112,7 +112,7 @@ class CaseItem(pytest.Item):
         from jax2onnx_testing.suite import run_test
 
         with failures_raised():
-            run_test(self.test)
+            run_test(self.test, quick=self.config.getoption("--jax2onnx-quick"))
 
     def repr_failure(self, excinfo, style=None):  # type: ignore[no-untyped-def]
         """Failed checks explain themselves; other errors come with their traceback."""

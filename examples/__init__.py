@@ -1,0 +1,1 @@
+"""Example models and functions, which tests, golden graphs, benchmarks and tables share."""

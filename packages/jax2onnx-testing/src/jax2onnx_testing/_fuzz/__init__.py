@@ -1,1 +1,0 @@
-"""Random JAX programs, exported, run and compared with JAX: `jax2onnx-testing fuzz`."""

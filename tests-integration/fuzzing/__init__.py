@@ -1,0 +1,1 @@
+"""Random JAX programs, exported, run and compared with JAX: `nox -s fuzz`."""
