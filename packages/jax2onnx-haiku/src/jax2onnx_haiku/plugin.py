@@ -11,7 +11,9 @@ __all__ = ["JAX2ONNX_API", "jax2onnx_register", "jax2onnx_testcases"]
 JAX2ONNX_API = 1
 
 # Modules with `composites`; `<module>_cases` holds their cases.
-_MODULES = ("attention", "conv", "embedding", "linear", "normalization", "pooling", "recurrent")
+_MODULES = ("attention", "conv", "normalization", "pooling", "recurrent")
+# Layers that are exported well without a composite.
+_OTHERS = ("embedding", "linear")
 
 
 @hookimpl
@@ -27,4 +29,6 @@ def jax2onnx_register(registry: Registry) -> None:
 @hookimpl
 def jax2onnx_testcases() -> list[Case]:
     """The cases of all layers."""
-    return [case for name in _MODULES for case in importlib.import_module(f"jax2onnx_haiku.{name}_cases").cases]
+    return [
+        case for name in (*_MODULES, *_OTHERS) for case in importlib.import_module(f"jax2onnx_haiku.{name}_cases").cases
+    ]
