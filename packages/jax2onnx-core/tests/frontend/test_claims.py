@@ -218,6 +218,14 @@ def test_a_patched_function_of_jax_is_not_claimed_for_what_uses_it(library: Any,
     assert _export(lambda x: library.doubled(x), "claimed.doubled")[0] is True
 
 
+def test_a_module_is_followed_for_each_function_that_names_it(library: Any, monkeypatch):
+    exec("def shifted(x): return jnp.add(x, 1)", vars(library))
+    exec("def doubled(x): return jnp.multiply(shifted(x), 2)", vars(library))
+    assert _export(lambda x: library.doubled(x), "claimed.doubled")[0] is True
+    monkeypatch.setattr(jnp, "add", lambda x, y: x - y)
+    assert _export(lambda x: library.doubled(x), "claimed.doubled")[0] is False
+
+
 def test_a_method_borrowed_by_another_class_is_not_claimed(library: Any):
     class Other:
         weight, gain, hidden = jnp.ones(3), 1.0, 1.0

@@ -90,11 +90,12 @@ class Uses:
         code = self._codes[function] = self._own_code(function)
         names = names_in(code)
         if self._owner is not None:
-            for name in names - self._names:
+            for name in sorted(names - self._names):
                 self._attribute(self._owner, name)
         self._names |= names
-        for name in names & function.__globals__.keys():
-            self._global(function.__globals__, name, names)
+        seen: set[tuple[int, str]] = set()
+        for name in sorted(names & function.__globals__.keys()):
+            self._global(function.__globals__, name, names, seen)
         for name, value in closed_over(function).items():
             if callable(value):
                 self._found(value, f"{function.__qualname__}.{name}")
@@ -105,32 +106,34 @@ class Uses:
         if holder is not None and is_method(cls, name):
             self._bind(vars(holder), holder.__qualname__, name, vars(holder)[name])
 
-    def _global(self, namespace: Mapping[str, object], name: str, names: frozenset[str]) -> None:
+    def _global(
+        self, namespace: Mapping[str, object], name: str, names: frozenset[str], seen: set[tuple[int, str]]
+    ) -> None:
+        """Follow a name in the namespace of a module, and what of it the same code names; `seen` are the places met in that code."""
         value = namespace[name]
-        if (id(namespace), name) in self.bindings or not (isinstance(value, types.ModuleType) or callable(value)):
+        if (id(namespace), name) in seen or not (isinstance(value, types.ModuleType) or callable(value)):
             return
+        seen.add((id(namespace), name))
         self._bind(namespace, str(namespace["__name__"]), name, value)
         if isinstance(value, types.ModuleType):
-            for used in names & vars(value).keys():
-                self._global(vars(value), used, names)
+            for used in sorted(names & vars(value).keys()):
+                self._global(vars(value), used, names, seen)
         elif isinstance(value, type) and root_of_module(value.__module__) == self._library and self._module is None:
-            for used in {*_CONSTRUCTED, *names} & vars(value).keys():
+            for used in sorted({*_CONSTRUCTED, *names} & vars(value).keys()):
                 if is_behaviour(vars(value)[used]):
                     self._bind(vars(value), value.__qualname__, used, vars(value)[used])
 
     def _bind(self, namespace: Mapping[str, object], place: str, name: str, value: object) -> None:
-        self.bindings[id(namespace), name] = Binding(namespace, place, name, value)
-        self._found(value, f"{place}.{name}")
+        if (id(namespace), name) not in self.bindings:
+            self.bindings[id(namespace), name] = Binding(namespace, place, name, value)
+            self._found(value, f"{place}.{name}")
 
     def _found(self, value: object, place: str) -> None:
         """Follow the functions behind something callable, or note that it is foreign."""
         functions = list(functions_of(value))
         roots = {root_of(function) for function in functions} or {root_of_module(home_of(value))}
-        if not roots <= {self._library, *BENEATH} and not roots <= {
-            self._library,
-            *BENEATH,
-            *requirements(self._library),
-        }:
+        unknown = roots - {self._library, *BENEATH}
+        if unknown and unknown - requirements(self._library):
             self.foreign.append(place)
         self._waiting += [
             function
