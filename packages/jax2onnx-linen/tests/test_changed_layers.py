@@ -20,7 +20,7 @@ class StdConv(nn.Conv):
         return value
 
 
-class ScaledDense(nn.Dense):
+class ScaledDense(nn.DenseGeneral):
     """A dense layer whose parameters are scaled."""
 
     def param(self, name, *args, **kwargs):
@@ -34,7 +34,7 @@ class ScaledNorm(nn.LayerNorm):
         return super().param(name, *args, **kwargs) + 0.5
 
 
-class PlainDense(nn.Dense):
+class PlainDense(nn.DenseGeneral):
     """A dense layer that computes as its base does."""
 
     def __call__(self, x):
@@ -68,7 +68,7 @@ def _export(module, shape):
     ("module", "name", "reason"),
     [
         (StdConv(4, (3, 3)), "nn.conv", "StdConv overrides param, which _Conv.__call__ uses"),
-        (ScaledDense(4), "nn.linear", "ScaledDense overrides param, which Dense.__call__ uses"),
+        (ScaledDense(4), "nn.linear", "ScaledDense overrides param, which DenseGeneral.__call__ uses"),
         (ScaledNorm(), "nn.layer_norm", "ScaledNorm overrides param, which LayerNorm.__call__ uses"),
     ],
 )
@@ -102,13 +102,13 @@ def test_a_patched_helper_of_a_layer_is_traced(monkeypatch):
 def test_a_patched_module_is_traced(monkeypatch):
     original = nn.Module.param
     monkeypatch.setattr(nn.Module, "param", lambda self, *args, **kwargs: original(self, *args, **kwargs) * 2)
-    assert ("nn.linear", "rule") not in _export(nn.Dense(4), (2, 3)).log.ways
+    assert ("nn.linear", "rule") not in _export(nn.DenseGeneral(4), (2, 3)).log.ways
 
 
 def test_a_layer_of_which_the_call_itself_is_patched_is_traced(monkeypatch):
-    original = nn.Dense.__call__
-    monkeypatch.setattr(nn.Dense, "__call__", lambda self, x: original(self, x) * 2)
-    _export(nn.Sequential([nn.Dense(4)]), (2, 3))
+    original = nn.DenseGeneral.__call__
+    monkeypatch.setattr(nn.DenseGeneral, "__call__", lambda self, x: original(self, x) * 2)
+    _export(nn.Sequential([nn.DenseGeneral(4)]), (2, 3))
 
 
 def test_cells_of_a_subclass_are_traced():

@@ -21,7 +21,7 @@ class StdConv(nnx.Conv):
         return y
 
 
-class ScaledDense(nnx.Linear):
+class ScaledDense(nnx.LinearGeneral):
     """A linear layer whose attribute access scales the kernel."""
 
     def __getattribute__(self, name):
@@ -29,7 +29,7 @@ class ScaledDense(nnx.Linear):
         return nnx.Param(value[...] * 2) if name == "kernel" else value
 
 
-class PlainLinear(nnx.Linear):
+class PlainLinear(nnx.LinearGeneral):
     """A linear layer with a ReLU behind it, which calls its base's method."""
 
     def __call__(self, x):  # type: ignore[override]
@@ -56,7 +56,10 @@ def test_a_standardised_convolution_equals_jax():
 
 def test_a_subclass_that_intercepts_attributes_is_traced():
     program = _export(ScaledDense(3, 4, rngs=nnx.Rngs(0)), (2, 3))
-    assert ("nn.linear", "ScaledDense overrides __getattribute__, which Linear.__call__ uses") in program.log.reasons
+    assert (
+        "nn.linear",
+        "ScaledDense overrides __getattribute__, which LinearGeneral.__call__ uses",
+    ) in program.log.reasons
 
 
 def test_a_subclass_that_changes_nothing_is_claimed():

@@ -66,7 +66,7 @@ def test_transformed_weights_keep_their_names(program):
 def test_a_module_used_twice_is_named_twice():
     net = nnx.Linear(8, 8, rngs=nnx.Rngs(0))
     nodes = [node.name for node in to_onnx(lambda x: net(net(x)), [("B", 8)]).model.graph]
-    assert nodes == ["nn.linear.MatMul", "nn.linear.Add", "nn.linear.MatMul_1", "nn.linear.Add_1"]
+    assert nodes == ["dot_general.MatMul", "add.Add", "dot_general.MatMul_1", "add.Add_1"]
 
 
 def test_every_call_of_a_part_has_its_path():

@@ -151,14 +151,10 @@ def test_a_class_beside_the_layer_counts_too(library: Any):
     assert _export(Mixed())[0] is False
 
 
-def test_a_property_that_the_composite_reads_may_be_overridden(library: Any):
-    changed = type("Changed", (library.Layer,), {"gain": property(lambda self: 11.0)})
-    assert _export(changed()) == (True, [])
-
-
-def test_a_property_that_the_composite_does_not_read_may_not(library: Any):
-    changed = type("Changed", (library.Layer,), {"hidden": property(lambda self: 11.0)})
-    assert _export(changed())[1] == ["Changed overrides hidden, which Layer.__call__ uses"]
+@pytest.mark.parametrize("name", ["gain", "hidden"])
+def test_a_subclass_that_overrides_a_used_property_is_not_claimed(library: Any, name):
+    changed = type("Changed", (library.Layer,), {name: property(lambda self: 11.0)})
+    assert _export(changed())[1] == [f"Changed overrides {name}, which Layer.__call__ uses"]
 
 
 def test_a_subclass_that_intercepts_attributes_is_not_claimed(library: Any):
@@ -220,6 +216,14 @@ def test_a_patched_function_of_jax_is_not_claimed_for_what_uses_it(library: Any,
     assert _export(lambda x: library.doubled(x), "claimed.doubled")[0] is False
     monkeypatch.undo()
     assert _export(lambda x: library.doubled(x), "claimed.doubled")[0] is True
+
+
+def test_a_module_is_followed_for_each_function_that_names_it(library: Any, monkeypatch):
+    exec("def shifted(x): return jnp.add(x, 1)", vars(library))
+    exec("def doubled(x): return jnp.multiply(shifted(x), 2)", vars(library))
+    assert _export(lambda x: library.doubled(x), "claimed.doubled")[0] is True
+    monkeypatch.setattr(jnp, "add", lambda x, y: x - y)
+    assert _export(lambda x: library.doubled(x), "claimed.doubled")[0] is False
 
 
 def test_a_method_borrowed_by_another_class_is_not_claimed(library: Any):

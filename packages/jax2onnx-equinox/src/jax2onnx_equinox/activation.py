@@ -19,6 +19,7 @@ composites = Composites()
 
 @composites.call("equinox.nn:PReLU.__call__", name="nn.prelu", keep_under_vmap=(0,))
 def prelu(self: eqx.nn.PReLU, x: jax.Array) -> Call | None:
+    """Kept because the primitives would be a comparison, a product and a selection."""
     if jnp.broadcast_shapes(x.shape, self.negative_slope.shape) != x.shape:
         return None
     slope = self.negative_slope.astype(x.dtype) if self.negative_slope.weak_type else self.negative_slope

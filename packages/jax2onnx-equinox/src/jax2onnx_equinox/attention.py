@@ -28,6 +28,7 @@ def multihead_attention(
     mask: jax.Array | None = None, *, key: jax.Array | None = None, inference: bool | None = None,
     deterministic: bool | None = None, process_heads: Callable[[jax.Array, jax.Array, jax.Array], Heads] | None = None,
 ) -> Replacement | None:  # fmt: skip
+    """Kept because masks of heads and rows that see no key would be seven operators more than Attention."""
     inference = self.dropout.inference if inference is None else inference
     drops = not (isinstance(self.dropout.p, int | float) and self.dropout.p == 0)
     if deterministic is not None or (drops and inference is not True):
@@ -71,5 +72,6 @@ def attend(query: jax.Array, key: jax.Array, value: jax.Array, mask: jax.Array |
 
 @composites.call("jax2onnx_equinox.attention:attend", name="nn.attention", keep_under_vmap="broadcast")
 def attend_call(query: jax.Array, key: jax.Array, value: jax.Array, mask: jax.Array | None) -> Call | None:
+    """Kept as the part of the layer that is one operation."""
     in_float32 = query.dtype != np.float64
     return attention_call(query, key, value, None, mask, scale=None, is_causal=False, softmax_in_float32=in_float32)

@@ -29,7 +29,10 @@ def branched_error_if(
     *,
     on_error: Literal["default", "raise", "breakpoint", "off", "nan"] = "default",
 ) -> Replacement | None:
-    """The values without the check; the check stays where its outcome is known, or where no callback is wanted."""
+    """The values without the check; the check stays where its outcome is known, or where no callback is wanted.
+
+    Kept because a check calls back into Python, which no model can.
+    """
     import equinox as eqx
 
     wanted = os.environ.get("EQX_ON_ERROR", "raise") if on_error == "default" else on_error
@@ -48,6 +51,7 @@ def passed(arrays: PyTree, messages: str) -> PyTree:
 
 @composites.call("jax2onnx_equinox.checks:passed", name="equinox.error_if", keep_under_vmap=True)
 def passed_call(arrays: PyTree, messages: str) -> Call:
+    """Kept because the report names the check."""
     return Call(*jax.tree.leaves(arrays), messages=messages)
 
 

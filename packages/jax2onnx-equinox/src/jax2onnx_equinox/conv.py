@@ -21,6 +21,7 @@ composites = Composites()
 
 @composites.call("equinox.nn:Conv.__call__", name="nn.conv", keep_under_vmap=(0,))
 def conv(self: eqx.nn.Conv, x: jax.Array, *, key: jax.Array | None = None) -> Call | None:
+    """Kept because under more than one vmap, or none, the bias would be an Add of its own."""
     padding: Padding = self.padding
     if padding == "SAME_LOWER":
         window = [(size - 1) * dilation + 1 for size, dilation in zip(self.kernel_size, self.dilation, strict=True)]
@@ -31,6 +32,7 @@ def conv(self: eqx.nn.Conv, x: jax.Array, *, key: jax.Array | None = None) -> Ca
 
 @composites.call("equinox.nn:ConvTranspose.__call__", name="nn.conv_transpose", keep_under_vmap=(0,))
 def conv_transpose(self: eqx.nn.ConvTranspose, x: jax.Array, *, key: jax.Array | None = None) -> Call | None:
+    """Kept because under more than one vmap, and of groups, the bias would be an Add of its own."""
     return _call(self, x, _spread_padding(self), transpose_kernel=False)
 
 

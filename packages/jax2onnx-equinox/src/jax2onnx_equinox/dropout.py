@@ -20,7 +20,10 @@ def dropout(
     self: eqx.nn.Dropout, x: jax.Array, *, key: jax.Array | None = None, inference: bool | jax.Array | None = None,
     deterministic: bool | None = None,
 ) -> Replacement | None:  # fmt: skip
-    """A branch at run time: where the flag, a scalar input of the model, says inference, nothing is drawn or dropped."""
+    """A branch at run time: where the flag, a scalar input of the model, says inference, nothing is drawn or dropped.
+
+    Kept because the layer asks in Python for its flag, which fails where that is an input of the model.
+    """
     import equinox as eqx
 
     inference = self.inference if inference is None else inference

@@ -20,6 +20,7 @@ composites = Composites()
 
 @composites.call("equinox.nn:Embedding.__call__", name="nn.embedding", keep_under_vmap=(1,))
 def embedding(self: eqx.nn.Embedding, x: jax.Array, *, key: jax.Array | None = None) -> Call | None:
+    """Kept because a lookup of one row would be squeezed out of a matrix of one row."""
     is_index = isinstance(x, jax.Array | np.ndarray) and x.ndim == 0 and jnp.issubdtype(x.dtype, jnp.integer)
     return Call(self.weight, x, mode="clip") if is_index and self.num_embeddings > 0 else None
 
@@ -28,7 +29,10 @@ def embedding(self: eqx.nn.Embedding, x: jax.Array, *, key: jax.Array | None = N
 def rotary_embedding(
     self: eqx.nn.RotaryPositionalEmbedding, x: jax.Array, *, key: jax.Array | None = None
 ) -> Replacement | None:
-    """Compute sines and cosines from a symbolic length; the layer itself stores them for a length that is a number."""
+    """Compute sines and cosines from a symbolic length; the layer itself stores them for a length that is a number.
+
+    Kept because the layer compares the length with that of its cache, which fails where it is symbolic.
+    """
     length, size = x.shape
     if is_static(length) or size != self.embedding_size:
         return None

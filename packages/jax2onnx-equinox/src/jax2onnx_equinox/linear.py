@@ -18,6 +18,7 @@ composites = Composites()
 
 @composites.call("equinox.nn:Linear.__call__", name="nn.linear", keep_under_vmap=(0,))
 def linear(self: eqx.nn.Linear, x: jax.Array, *, key: jax.Array | None = None) -> Call | None:
+    """Kept because the weight, stored as [O, I], would be multiplied by a Gemm between two transposes."""
     of_scalar = self.in_features == "scalar"
     if x.ndim != (0 if of_scalar else 1) or not of_one_float_type(x, self.weight, self.bias):
         return None

@@ -23,12 +23,14 @@ composites = Composites()
 
 @composites.call(*[f"equinox.nn:AvgPool{n}d.__call__" for n in (1, 2, 3)], name="nn.avg_pool", keep_under_vmap=True)
 def avg_pool(self: eqx.nn.Pool, x: jax.Array, *, key: jax.Array | None = None) -> Call | None:
+    """Kept because the primitives divide a sum by the number of elements, which is computed where sizes are symbolic."""
     is_sum = self.operation is lax.add and self.init == 0
     return _pooling(self, x, count_include_pad=True) if is_sum else None
 
 
 @composites.call(*[f"equinox.nn:MaxPool{n}d.__call__" for n in (1, 2, 3)], name="nn.max_pool", keep_under_vmap=True)
 def max_pool(self: eqx.nn.Pool, x: jax.Array, *, key: jax.Array | None = None) -> Call | None:
+    """Kept because the primitives guard a maximum against NaN, with an If and a dozen operators."""
     is_greatest = self.operation is lax.max and self.init == -jnp.inf
     return _pooling(self, x) if is_greatest else None
 
@@ -51,7 +53,10 @@ def _padding(layer: eqx.nn.Pool, space: Sequence[int]) -> Pairs:
 
 @composites.call("equinox.nn:AdaptivePool.__call__", name="nn.avg_pool")
 def adaptive_pool(self: eqx.nn.AdaptivePool, x: jax.Array, *, key: jax.Array | None = None) -> Replacement | None:
-    """A pooling with one window where the target sizes divide the sizes; a reduction for the target size 1."""
+    """A pooling with one window where the target sizes divide the sizes; a reduction for the target size 1.
+
+    Kept because the layer reduces reshaped images axis by axis, with seven operators.
+    """
     import equinox as eqx
 
     target, space = tuple(self.target_shape), x.shape[1:]

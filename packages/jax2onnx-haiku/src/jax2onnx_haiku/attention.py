@@ -1,4 +1,4 @@
-"""`hk.MultiHeadAttention`: its projections are "nn.linear", its core is "nn.attention"."""
+"""The core of `hk.MultiHeadAttention` as "nn.attention"."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ composites = Composites()
 def multi_head_attention(
     self: hk.MultiHeadAttention, query: jax.Array, key: jax.Array, value: jax.Array, mask: jax.Array | None = None
 ) -> Replacement | None:
-    """The computation of the layer with its core as a function of its own, which a composite claims."""
+    """The computation of the layer with its core as a function of its own, which a composite claims.
+
+    Kept because before opset 23 the keys would be transposed twice.
+    """
     import haiku as hk
 
     unusual = type(self) is not hk.MultiHeadAttention or hk.running_init() or not of_one_float_type(query, key, value)
@@ -67,6 +70,7 @@ def attend(query: jax.Array, key: jax.Array, value: jax.Array, mask: jax.Array |
 @composites.call("jax2onnx_haiku.attention:attend", name="nn.attention")
 def attend_call(query: jax.Array, key: jax.Array, value: jax.Array, mask: jax.Array | None) -> Call | None:
     # In half precision a masked logit is -inf, and the softmax is not computed in float32.
+    """Kept as the part of the layer that is one operation."""
     if query.dtype not in (np.float32, np.float64):
         return None
     mask = mask if mask is None else mask.astype(np.bool_)

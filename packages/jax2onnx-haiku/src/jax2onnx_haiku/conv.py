@@ -25,6 +25,9 @@ composites = Composites()
 
 @composites.call("haiku:ConvND.__call__.__wrapped__", name="nn.conv", keep_under_vmap=(0,))
 def conv(self: hk.ConvND, inputs: jax.Array, *, precision: jax.lax.PrecisionLike = None) -> Call | None:
+    """Kept because the bias, which the layer broadcasts to the images, would be an Add of its own where sizes are
+    known.
+    """
     rank, groups = self.num_spatial_dims, self.feature_group_count
     if self.channel_index != -1 or self.mask is not None or not _are_images(inputs, rank):
         return None
@@ -38,6 +41,9 @@ def conv(self: hk.ConvND, inputs: jax.Array, *, precision: jax.lax.PrecisionLike
 
 @composites.call(f"{DEPTHWISE_CONV}.__call__.__wrapped__", name="nn.conv", keep_under_vmap=(0,))
 def depthwise_conv(self: hk.DepthwiseConv2D, inputs: jax.Array) -> Call | None:
+    """Kept because the bias, which the layer broadcasts to the images, would be an Add of its own where sizes are
+    known.
+    """
     rank = self.num_spatial_dims
     if self.channel_index != -1 or inputs.ndim != rank + 2:
         return None
@@ -54,6 +60,9 @@ def depthwise_conv(self: hk.DepthwiseConv2D, inputs: jax.Array) -> Call | None:
 def conv_transpose(
     self: hk.ConvNDTranspose, inputs: jax.Array, *, precision: jax.lax.PrecisionLike = None
 ) -> Call | None:
+    """Kept because the bias, which the layer broadcasts to the images, would be an Add of its own where sizes are
+    known.
+    """
     rank = self.num_spatial_dims
     unusual = self.mask is not None or self.output_shape is not None
     if self.channel_index != -1 or unusual or not _are_images(inputs, rank):

@@ -12,7 +12,7 @@ __all__ = ["cases"]
 _DENSE = expect_graph("MatMul -> Add", match="exact")
 
 cases = [
-    layer_case("linear", lambda x: hk.Linear(6)(x), [("B", 5, 8)], covers=("nn.linear",), expect=_DENSE),
+    layer_case("linear", lambda x: hk.Linear(6)(x), [("B", 5, 8)], expect=_DENSE),
     layer_case("linear_of_a_matrix", lambda x: hk.Linear(6)(x), [("B", 8)], expect=_DENSE),
     layer_case(
         "linear_without_bias",

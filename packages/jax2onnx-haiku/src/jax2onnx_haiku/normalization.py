@@ -33,7 +33,11 @@ _Weights = list[jax.Array | None]
 def layer_norm(
     self: hk.LayerNorm, inputs: jax.Array, scale: jax.Array | None = None, offset: jax.Array | None = None
 ) -> Call | Replacement | None:
-    """Bind `hk.LayerNorm`, and `hk.InstanceNorm`, which is a layer norm over the spatial axes."""
+    """Bind `hk.LayerNorm`, and `hk.InstanceNorm`, which is a layer norm over the spatial axes.
+
+    Kept because of several axes, and in half precision, the statistics would be ten operators more than
+    LayerNormalization.
+    """
     axes, owned = _axes(self.axis, inputs.ndim), _axes(self.param_axis, inputs.ndim)
     shape = inputs.shape[-1:] if owned == (-1,) else _sizes(inputs, owned)
     weights = _scale_and_offset(self, inputs, shape)
@@ -50,6 +54,7 @@ def layer_norm(
 
 @composites.call("haiku:RMSNorm.__call__.__wrapped__", name="nn.rms_norm", keep_under_vmap=(0,))
 def rms_norm(self: hk.RMSNorm, inputs: jax.Array) -> Call | None:
+    """Kept because the layer's own formula would be 10 operators more than RMSNormalization."""
     if _axes(self.axis, inputs.ndim) != (-1,) or _axes(self.param_axis, inputs.ndim) != (-1,):
         return None
     weights = parameters(inputs, scale=(inputs.shape[-1:], self.scale_init) if self.create_scale else None)
@@ -69,6 +74,9 @@ def group_norm(
     self: hk.GroupNorm, x: jax.Array, scale: jax.Array | None = None, offset: jax.Array | None = None
 ) -> Replacement | None:
     # The first call of the layer itself replaces its axes by others.
+    """Kept because the statistics of the groups would be computed by 15 operators more than InstanceNormalization
+    needs.
+    """
     if scale is not None or offset is not None or _axes(self.axis, x.ndim) != tuple(range(1 - x.ndim, 0)):
         return None
     channels = _axes((self.channel_index,), x.ndim)
@@ -109,6 +117,7 @@ def normalised_groups(
 def groups_call(
     x: jax.Array, scale: jax.Array | None, offset: jax.Array | None, *, groups: int, epsilon: float
 ) -> Call:
+    """Kept as the part of the layers that is one operation."""
     return Call(x, scale, offset, groups=groups, epsilon=epsilon)
 
 
@@ -124,7 +133,10 @@ def batch_norm(
     scale: jax.Array | None = None,
     offset: jax.Array | None = None,
 ) -> Call | None:
-    """Bind `hk.BatchNorm` at inference, with the statistics of each channel."""
+    """Bind `hk.BatchNorm` at inference, with the statistics of each channel.
+
+    Kept because the mean would be subtracted by an operator of its own.
+    """
     if is_training or test_local_stats or scale is not None or offset is not None:
         return None
     channels = _axes((self.channel_index,), inputs.ndim)

@@ -12,7 +12,9 @@ JAX2ONNX_API = 1
 JAX2ONNX_LIBRARY = "haiku"
 
 # Modules with `composites`; `<module>_cases` holds their cases.
-_MODULES = ("attention", "conv", "embedding", "linear", "normalization", "pooling", "recurrent")
+_MODULES = ("attention", "conv", "normalization", "pooling", "recurrent")
+# Layers that are exported well without a composite.
+_OTHERS = ("embedding", "linear")
 
 
 @hookimpl
@@ -28,4 +30,6 @@ def jax2onnx_register(registry: Registry) -> None:
 @hookimpl
 def jax2onnx_testcases() -> list[Case]:
     """The cases of all layers."""
-    return [case for name in _MODULES for case in importlib.import_module(f"jax2onnx_haiku.{name}_cases").cases]
+    return [
+        case for name in (*_MODULES, *_OTHERS) for case in importlib.import_module(f"jax2onnx_haiku.{name}_cases").cases
+    ]

@@ -20,6 +20,7 @@ _Sizes = int | Sequence[int]
 def avg_pool(
     value: jax.Array, window_shape: _Sizes, strides: _Sizes, padding: str, channel_axis: int | None = -1
 ) -> Call | Replacement | None:
+    """Kept because the primitives divide a sum by the number of elements, which is computed where sizes are symbolic."""
     import haiku as hk
 
     return _pooling(hk.avg_pool, value, window_shape, strides, padding, channel_axis, count_include_pad=False)
@@ -29,6 +30,7 @@ def avg_pool(
 def max_pool(
     value: jax.Array, window_shape: _Sizes, strides: _Sizes, padding: str, channel_axis: int | None = -1
 ) -> Call | Replacement | None:
+    """Kept because the primitives guard a maximum against NaN, with an If and a dozen operators."""
     import haiku as hk
 
     return _pooling(hk.max_pool, value, window_shape, strides, padding, channel_axis)

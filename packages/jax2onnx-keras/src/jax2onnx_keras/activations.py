@@ -19,10 +19,12 @@ composites = Composites()
 
 @composites.call("keras.layers:PReLU.call", name="nn.prelu")
 def prelu(self: keras.layers.PReLU, inputs: jax.Array) -> Call | None:
+    """Kept because the layer's own formula would be two Relus, a product and a sum."""
     slope = array(self.alpha)
     return Call(inputs, slope) if of_one_type(inputs, slope) else None
 
 
 @composites.call("keras.activations:mish", name="jax.nn.mish")
 def mish(x: jax.Array) -> Replacement | None:
+    """Kept because Keras computes it by its softplus and tanh, three operators."""
     return Replacement(jax.nn.mish(x)) if of_one_type(x) else None

@@ -34,6 +34,7 @@ def compute_attention(
     return_attention_scores: bool = False,
     use_causal_mask: bool = False,
 ) -> Replacement | None:
+    """Kept because before opset 23, and in float64, the keys would be transposed twice."""
     if not self.dropout or training or return_attention_scores:
         return None
     if {query.ndim, key.ndim, value.ndim} != {4} or not of_one_type(query, key, value):

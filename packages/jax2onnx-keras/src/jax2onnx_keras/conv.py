@@ -1,4 +1,7 @@
-"""Convolutions as "nn.conv", transposed ones as "nn.conv_transpose"; a separable one is two."""
+"""`Conv1D` and convolutions by channel as "nn.conv", transposed ones as "nn.conv_transpose"; a separable one is two.
+
+Other convolutions need no composite.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,9 @@ composites = Composites()
 _BASES = "keras.src.layers.convolutional"
 
 
-@composites.call(f"{_BASES}.base_conv:BaseConv.call", "keras.layers:Conv1D.call", name="nn.conv")
-def conv(self: keras.layers.Conv2D, inputs: jax.Array) -> Replacement | None:
+@composites.call("keras.layers:Conv1D.call", name="nn.conv")
+def conv(self: keras.layers.Conv1D, inputs: jax.Array) -> Replacement | None:
+    """Kept because the padding of a causal convolution would be a Pad of its own."""
     kernel, bias = array(self.kernel), _bias(self)
     if kernel is None or self.rank != inputs.ndim - 2 or not of_one_type(inputs, kernel, bias):
         return None
@@ -41,6 +45,7 @@ def conv(self: keras.layers.Conv2D, inputs: jax.Array) -> Replacement | None:
 
 @composites.call(f"{_BASES}.base_depthwise_conv:BaseDepthwiseConv.call", name="nn.conv")
 def depthwise_conv(self: keras.layers.DepthwiseConv2D, inputs: jax.Array) -> Replacement | None:
+    """Kept because signals would be images of one row, and their bias an Add of its own."""
     kernel, bias = array(self.kernel), _bias(self)
     if kernel is None or self.rank != inputs.ndim - 2 or not of_one_type(inputs, kernel, bias):
         return None
@@ -49,6 +54,7 @@ def depthwise_conv(self: keras.layers.DepthwiseConv2D, inputs: jax.Array) -> Rep
 
 @composites.call(f"{_BASES}.base_separable_conv:BaseSeparableConv.call", name="nn.conv")
 def separable_conv(self: keras.layers.SeparableConv2D, inputs: jax.Array) -> Replacement | None:
+    """Kept because signals would be images of one row."""
     depthwise, pointwise, bias = array(self.depthwise_kernel), array(self.pointwise_kernel), _bias(self)
     if depthwise is None or pointwise is None or not of_one_type(inputs, depthwise, pointwise, bias):
         return None
@@ -61,6 +67,7 @@ def separable_conv(self: keras.layers.SeparableConv2D, inputs: jax.Array) -> Rep
 
 @composites.call(f"{_BASES}.base_conv_transpose:BaseConvTranspose.call", name="nn.conv_transpose")
 def conv_transpose(self: keras.layers.Conv2DTranspose, inputs: jax.Array) -> Replacement | None:
+    """Kept because a signal with the channels first would be a Conv of the input with zeros between its elements."""
     kernel, bias = array(self.kernel), _bias(self)
     if kernel is None or self.rank != inputs.ndim - 2 or not of_one_type(inputs, kernel, bias):
         return None

@@ -1,4 +1,4 @@
-"""`Dense` and `EinsumDense` as "nn.linear"."""
+"""`EinsumDense` as "nn.linear"; `Dense` needs no composite."""
 
 from __future__ import annotations
 
@@ -19,25 +19,17 @@ __all__ = ["composites"]
 composites = Composites()
 
 
-@composites.call("keras.layers:Dense.call", name="nn.linear")
-def dense(self: keras.layers.Dense, inputs: jax.Array, training: bool | None = None) -> Replacement | None:
-    return _projection(self, inputs, 1)
-
-
 @composites.call("keras.layers:EinsumDense.call", name="nn.linear")
 def einsum_dense(self: keras.layers.EinsumDense, inputs: jax.Array, training: bool | None = None) -> Replacement | None:
+    """Kept because the bias would be added behind the reshape to heads, which then does not meet that of the
+    attention: seven reshapes more.
+    """
+    kernel, bias = array(self.kernel), array(self.bias)
     contracted = contracted_axes(self.equation, inputs.ndim)
-    return None if contracted is None else _projection(self, inputs, contracted)
-
-
-def _projection(
-    layer: keras.layers.Dense | keras.layers.EinsumDense, inputs: jax.Array, contracted: int
-) -> Replacement | None:
-    kernel, bias = array(layer.kernel), array(layer.bias)
-    if kernel is None or not of_one_type(inputs, kernel, bias):
+    if contracted is None or kernel is None or not of_one_type(inputs, kernel, bias):
         return None
     if bias is not None and bias.shape != kernel.shape[contracted:]:
         return None
     call = Call(inputs, kernel, bias, contracted=contracted)
     y = layer_operation("nn.linear", call, lambda: with_bias(jnp.tensordot(inputs, kernel, contracted), bias))
-    return Replacement(activated(layer, y))
+    return Replacement(activated(self, y))

@@ -14,7 +14,7 @@ _X = (None, None, 8)
 _TOKENS = [("B", "T", 8)]
 
 cases = [
-    Case("dense", built(layers.Dense, _X, 6), _TOKENS, covers=("nn.linear",), expect=_DENSE),
+    Case("dense", built(layers.Dense, _X, 6), _TOKENS, expect=_DENSE),
     Case("dense_of_a_matrix", built(layers.Dense, (None, 8), 6), [("B", 8)], expect=_DENSE),
     Case(
         "dense_with_activation",
@@ -27,6 +27,7 @@ cases = [
         "einsum_dense_to_heads",
         built(layers.EinsumDense, _X, "abc,cde->abde", (None, 2, 3), bias_axes="de", activation="relu"),
         _TOKENS,
+        covers=("nn.linear",),
         expect=expect_graph("MatMul -> Add -> Reshape -> Relu", match="exact"),
     ),
     Case(

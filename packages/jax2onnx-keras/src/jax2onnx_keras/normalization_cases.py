@@ -21,7 +21,6 @@ cases = [
         "batch_norm",
         built(layers.BatchNormalization, _SHAPE),
         _IMAGES,
-        covers=("nn.batch_norm",),
         expect=_FOLDED,
         rtol=1e-5,
     ),

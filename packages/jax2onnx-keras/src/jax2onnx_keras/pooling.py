@@ -30,6 +30,7 @@ def max_pool(
     padding: str = "valid",
     data_format: str | None = None,
 ) -> Call | Replacement | None:
+    """Kept because the primitives guard a maximum against NaN, with an If and a dozen operators."""
     from keras import ops
 
     return _pooling(ops.max_pool, inputs, pool_size, strides, padding, data_format)
@@ -43,6 +44,7 @@ def average_pool(
     padding: str = "valid",
     data_format: str | None = None,
 ) -> Call | Replacement | None:
+    """Kept because the primitives divide a sum by the number of elements, which is computed where sizes are symbolic."""
     from keras import ops
 
     return _pooling(ops.average_pool, inputs, pool_size, strides, padding, data_format, count_include_pad=False)
@@ -55,7 +57,10 @@ def average_pool(
     name="nn.max_pool",
 )
 def global_max_pool(self: keras.layers.GlobalMaxPooling2D, inputs: jax.Array) -> Replacement | None:
-    """A pooling with one window as large as the space, where its size is known."""
+    """A pooling with one window as large as the space, where its size is known.
+
+    Kept because ReduceMax may lose a NaN, and is guarded against it by three operators.
+    """
     from keras import ops
 
     x = as_channels_last(inputs, self.data_format)

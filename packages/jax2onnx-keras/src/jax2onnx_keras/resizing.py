@@ -19,6 +19,7 @@ composites = Composites()
 
 @composites.call("keras.layers:UpSampling2D.call", name="jax.image.resize")
 def up_sampling(self: keras.layers.UpSampling2D, inputs: jax.Array) -> Replacement | None:
+    """Kept because rows and columns would be repeated by seven operators, Resize is one."""
     if self.interpolation != "nearest":
         return None
     x = as_channels_last(inputs, self.data_format)

@@ -22,6 +22,7 @@ def time_distributed(
     training: bool | None = None,
     mask: jax.Array | None = None,
 ) -> Replacement | None:
+    """Kept because Keras calls the layer for each step, which fails where their number is symbolic."""
     if training or mask is not None:
         return None
     # To the layer, the time steps of one sequence are a batch.

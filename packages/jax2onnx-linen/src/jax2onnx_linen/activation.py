@@ -20,5 +20,6 @@ composites = Composites()
 
 @composites.call("flax.linen:PReLU.__call__.__wrapped__", name="nn.prelu", keep_under_vmap=(0,))
 def prelu(self: nn.PReLU, inputs: jax.Array) -> Call | None:
+    """Kept because the primitives would be a comparison, a product and a selection."""
     slope = variable(self, "params", "negative_slope")
     return None if slope is None or not is_float_array(inputs) else Call(inputs, slope.astype(inputs.dtype))

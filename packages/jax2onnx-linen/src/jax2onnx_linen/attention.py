@@ -48,6 +48,9 @@ def dot_product_attention(
     qk_attn_weights_einsum: Callable[..., jax.Array] | None = None,
     attn_weights_value_einsum: Callable[..., jax.Array] | None = None,
 ) -> Call | None:
+    """Kept because in half precision the casts of its softmax would stay around Attention, and before opset 23 the
+    keys are transposed twice.
+    """
     if any((einsum_dot_general, qk_attn_weights_einsum, attn_weights_value_einsum)) or not (
         dropout_rate == 0.0 or deterministic is True
     ):
@@ -73,6 +76,7 @@ def attention_by_flag(
     dropout_rng: jax.Array | None = None,
     sow_weights: bool = False,
 ) -> Replacement | None:
+    """Kept because the layer asks in Python for its flag, which fails where that is an input of the model."""
     import flax.linen as nn
 
     flag = self.deterministic if deterministic is None else deterministic
@@ -95,7 +99,10 @@ def attention_by_flag(
 
 @composites.call("flax.linen:make_causal_mask", name="linen.causal_mask")
 def make_causal_mask(x: jax.Array, extra_batch_dims: int = 0, dtype: DTypeLike = jnp.float32) -> Replacement:
-    """Make the mask for one sequence, as a constant where its length is known, and broadcast it to the batch."""
+    """Make the mask for one sequence, as a constant where its length is known, and broadcast it to the batch.
+
+    Kept because the mask would be compared for each sequence of the batch.
+    """
     positions = jnp.arange(x.shape[-1], dtype=np.int32)
     mask = jnp.broadcast_to(positions[:, None] >= positions, (*x.shape[:-1], 1, x.shape[-1], x.shape[-1]))
     return Replacement(jnp.expand_dims(mask, tuple(range(extra_batch_dims))).astype(dtype))

@@ -1,4 +1,4 @@
-"""`nn.Conv` as "nn.conv", `nn.ConvTranspose` as "nn.conv_transpose"."""
+"""`nn.Conv` as "nn.conv"; `nn.ConvTranspose` needs no composite."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jax2onnx_core import Call, Composites
 from jax2onnx_lax.nn.bindings import per_axis
 from jax2onnx_lax.padding import canonical_padding
 
-from jax2onnx_linen._layer import Parameters, parameters, promoted
+from jax2onnx_linen._layer import parameters, promoted
 
 if TYPE_CHECKING:
     import flax.linen as nn
@@ -21,42 +21,21 @@ composites = Composites()
 
 @composites.call("flax.linen.linear:_Conv.__call__.__wrapped__", name="nn.conv", keep_under_vmap=(0,))
 def conv(self: nn.Conv, inputs: jax.Array) -> Call | None:
-    rank = _rank(self)
+    """Kept because the padding of a causal convolution would be a Pad of its own, and under vmap the bias an Add
+    behind a reshape.
+    """
+    rank = 1 if isinstance(self.kernel_size, int) else len(self.kernel_size)
     custom = self.conv_general_dilated or self.conv_general_dilated_cls or not self.shared_weights
-    if custom or set(per_axis(self.input_dilation, rank)) != {1}:
+    if custom or self.mask is not None or set(per_axis(self.input_dilation, rank)) != {1}:
         return None
     dilations = per_axis(self.kernel_dilation, rank)
     padding = canonical_padding(self.padding, rank)
     if padding == "CAUSAL" and rank == 1:
         (size,) = (self.kernel_size,) if isinstance(self.kernel_size, int) else self.kernel_size
         padding = ((dilations[0] * (size - 1), 0),)
-    arrays = _arrays(self, inputs)
+    found = parameters(self, kernel=True, bias=self.use_bias)
+    arrays = promoted(self, inputs, *found) if found else None
     if arrays is None:
         return None
     strides = per_axis(self.strides, rank)
     return Call(*arrays, strides=strides, padding=padding, dilations=dilations, groups=self.feature_group_count)
-
-
-@composites.call("flax.linen:ConvTranspose.__call__.__wrapped__", name="nn.conv_transpose", keep_under_vmap=(0,))
-def conv_transpose(self: nn.ConvTranspose, inputs: jax.Array) -> Call | None:
-    rank, arrays = _rank(self), _arrays(self, inputs)
-    if arrays is None or self.preferred_element_type is not None:
-        return None
-    return Call(
-        *arrays,
-        strides=per_axis(self.strides, rank),
-        padding=canonical_padding(self.padding, rank),
-        dilations=per_axis(self.kernel_dilation, rank),
-        transpose_kernel=self.transpose_kernel,
-    )
-
-
-def _rank(layer: nn.Conv | nn.ConvTranspose) -> int:
-    """The number of spatial axes."""
-    return 1 if isinstance(layer.kernel_size, int) else len(layer.kernel_size)
-
-
-def _arrays(layer: nn.Conv | nn.ConvTranspose, inputs: jax.Array) -> Parameters | None:
-    """The images, the kernel and the bias, of one dtype; None where the kernel is masked."""
-    found = parameters(layer, kernel=True, bias=layer.use_bias)
-    return promoted(layer, inputs, *found) if found and layer.mask is None else None

@@ -90,7 +90,6 @@ cases = [
         "conv_transpose",
         construct(trained, nn.ConvTranspose, _ONE, 6, (3, 3), strides=(2, 2), **_DTYPE),
         _ANY,
-        covers=("nn.conv_transpose",),
         expect=_TRANSPOSED,
     ),
     Case(

@@ -24,7 +24,10 @@ def dropout(
     deterministic: bool | jax.Array | None = None,
     rng: jax.Array | None = None,
 ) -> Replacement | None:
-    """A branch at run time: where the flag, a scalar input of the model, says inference, nothing is drawn or dropped."""
+    """A branch at run time: where the flag, a scalar input of the model, says inference, nothing is drawn or dropped.
+
+    Kept because the layer asks in Python for its flag, which fails where that is an input of the model.
+    """
     import flax.linen as nn
 
     flag = self.deterministic if deterministic is None else deterministic

@@ -21,6 +21,7 @@ composites = Composites()
 @composites.call("flax.linen:Embed.__call__.__wrapped__", name="nn.embedding", keep_under_vmap=(1,))
 def embed(self: nn.Embed, inputs: jax.Array) -> Call | None:
     # The only row of a table is broadcast, whatever the index is.
+    """Kept because an index of a few bits would be compared with the size of the table all the same."""
     if self.num_embeddings == 1 or not jnp.issubdtype(inputs.dtype, jnp.integer):
         return None
     (table,) = self.promote_dtype(self.embedding, dtype=self.dtype, inexact=False)
@@ -29,5 +30,6 @@ def embed(self: nn.Embed, inputs: jax.Array) -> Call | None:
 
 @composites.call("flax.linen:Embed.attend.__wrapped__", name="nn.unembedding", keep_under_vmap=(0,))
 def attend(self: nn.Embed, query: jax.Array) -> Call | None:
+    """Kept because Gemm reads the table as the embedding does, where MatMul would have a transposed copy of it."""
     arrays = promoted(self, query, self.embedding)
     return None if arrays is None else Call(*arrays)

@@ -1,4 +1,4 @@
-"""`nn.Dense`, `nn.DenseGeneral` and `nn.Einsum` as "nn.linear"."""
+"""`nn.DenseGeneral` and `nn.Einsum` as "nn.linear"; `nn.Dense` needs no composite."""
 
 from __future__ import annotations
 
@@ -20,13 +20,11 @@ __all__ = ["composites"]
 composites = Composites()
 
 
-@composites.call("flax.linen:Dense.__call__.__wrapped__", name="nn.linear", keep_under_vmap=(0,))
-def dense(self: nn.Dense, inputs: jax.Array) -> Call | None:
-    return None if self.dot_general or self.dot_general_cls else _projection(self, inputs, 1)
-
-
 @composites.call("flax.linen:DenseGeneral.__call__.__wrapped__", name="nn.linear", keep_under_vmap=(0,))
 def dense_general(self: nn.DenseGeneral, inputs: jax.Array) -> Call | None:
+    """Kept because the bias would be added behind the reshape to heads, which then does not meet that of the
+    attention: seven reshapes more.
+    """
     axes = self.axis if isinstance(self.axis, Sequence) else (self.axis,)
     count = len(axes)
     if self.dot_general or self.dot_general_cls or self.batch_dims:
@@ -39,12 +37,15 @@ def dense_general(self: nn.DenseGeneral, inputs: jax.Array) -> Call | None:
 
 @composites.call("flax.linen:Einsum.__call__.__wrapped__", name="nn.linear", keep_under_vmap=(0,))
 def einsum(self: nn.Einsum, inputs: jax.Array, einsum_str: str | None = None) -> Call | None:
+    """Kept because the bias would be added behind the reshape to heads, which then does not meet that of the
+    attention: seven reshapes more.
+    """
     equation = einsum_str or self.einsum_str
     count = None if self.preferred_element_type or not equation else contracted_axes(equation, inputs.ndim)
     return None if count is None else _projection(self, inputs, count)
 
 
-def _projection(layer: nn.Dense | nn.DenseGeneral | nn.Einsum, inputs: jax.Array, contracted: int) -> Call | None:
+def _projection(layer: nn.DenseGeneral | nn.Einsum, inputs: jax.Array, contracted: int) -> Call | None:
     found = parameters(layer, kernel=True, bias=layer.use_bias)
     arrays = promoted(layer, inputs, *found) if found else None
     return None if arrays is None else Call(*arrays, contracted=contracted)

@@ -33,7 +33,7 @@ def _mapped(*args: Any, **options: Any) -> Callable[[jax.Array], jax.Array]:
 
 
 cases = [
-    Case("dense", construct(trained, nn.Dense, (1, 8), 6, **_DTYPE), _TOKENS, covers=("nn.linear",), expect=_DENSE),
+    Case("dense", construct(trained, nn.Dense, (1, 8), 6, **_DTYPE), _TOKENS, expect=_DENSE),
     Case("dense_of_a_vector", construct(trained, nn.Dense, (8,), 6, **_DTYPE), [(8,)], expect=_DENSE),
     Case("dense_mapped", construct(_mapped, 6, **_DTYPE), [("B", 8)], expect=_DENSE),
     Case(
@@ -52,6 +52,7 @@ cases = [
         "dense_general_to_heads",
         construct(trained, nn.DenseGeneral, (1, 1, 8), (2, 3), **_DTYPE),
         _TOKENS,
+        covers=("nn.linear",),
         expect=expect_graph("MatMul -> Add -> Reshape", match="exact"),
     ),
     Case(

@@ -39,6 +39,9 @@ def dot_product_attention(
     promote_dtype: PromoteDtypeFn | None = None,
     is_causal: bool = False,
 ) -> Call | None:
+    """Kept because in half precision the casts of its softmax would stay around Attention, and before opset 23 the
+    keys are transposed twice.
+    """
     if dropout_rate == 0.0 or not deterministic or module is not None or promote_dtype is not None:
         return None
     if dtype is not None and any(x.dtype != dtype for x in (query, key, value)):

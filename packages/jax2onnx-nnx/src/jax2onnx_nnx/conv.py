@@ -1,4 +1,4 @@
-"""`nnx.Conv` as "nn.conv", `nnx.ConvTranspose` as "nn.conv_transpose"."""
+"""`nnx.Conv` as "nn.conv"; `nnx.ConvTranspose` needs no composite."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ composites = Composites()
 
 @composites.call("flax.nnx:Conv.__call__", name="nn.conv")
 def conv(self: nnx.Conv, inputs: jax.Array, out_sharding: object = None) -> Call | None:
+    """Kept because the padding of a causal convolution would be a Pad of its own."""
     rank = len(self.kernel_size)
     custom = self.conv_general_dilated is not jax.lax.conv_general_dilated or self.preferred_element_type is not None
     if custom or out_sharding is not None or self.mask is not None or set(per_axis(self.input_dilation, rank)) != {1}:
@@ -34,18 +35,3 @@ def conv(self: nnx.Conv, inputs: jax.Array, out_sharding: object = None) -> Call
         padding = ((dilations[0] * (self.kernel_size[0] - 1), 0),)
     strides = per_axis(self.strides, rank)
     return Call(*arrays, strides=strides, padding=padding, dilations=dilations, groups=self.feature_group_count)
-
-
-@composites.call("flax.nnx:ConvTranspose.__call__", name="nn.conv_transpose")
-def conv_transpose(self: nnx.ConvTranspose, inputs: jax.Array) -> Call | None:
-    rank = len(self.kernel_size)
-    arrays = promoted(self, inputs, parameter(self.kernel), parameter(self.bias))
-    if arrays is None or self.mask is not None or self.preferred_element_type is not None:
-        return None
-    return Call(
-        *arrays,
-        strides=per_axis(self.strides, rank),
-        padding=canonical_padding(self.padding, rank),
-        dilations=per_axis(self.kernel_dilation, rank),
-        transpose_kernel=self.transpose_kernel,
-    )

@@ -79,7 +79,6 @@ cases = [
         "conv_transpose",
         construct(nnx.ConvTranspose, 4, 6, (3, 3), strides=2, **_OPTIONS),
         [("B", "H", "W", 4)],
-        covers=("nn.conv_transpose",),
         expect=_TRANSPOSED,
     ),
     Case(

@@ -21,6 +21,7 @@ composites = Composites()
 @composites.call("flax.nnx:Embed.__call__", name="nn.embedding")
 def embed(self: nnx.Embed, inputs: jax.Array, out_sharding: object = None) -> Call | None:
     # The only row of a table is broadcast, whatever the index is.
+    """Kept because an index of a few bits would be compared with the size of the table all the same."""
     if out_sharding is not None or self.num_embeddings == 1 or not jnp.issubdtype(inputs.dtype, jnp.integer):
         return None
     (table,) = self.promote_dtype((parameter(self.embedding),), dtype=self.dtype, inexact=False)
@@ -29,5 +30,6 @@ def embed(self: nnx.Embed, inputs: jax.Array, out_sharding: object = None) -> Ca
 
 @composites.call("flax.nnx:Embed.attend", name="nn.unembedding")
 def attend(self: nnx.Embed, query: jax.Array, out_sharding: object = None) -> Call | None:
+    """Kept because Gemm reads the table as the embedding does, where MatMul would have a transposed copy of it."""
     arrays = promoted(self, query, parameter(self.embedding))
     return None if arrays is None or out_sharding is not None else Call(*arrays)

@@ -1,4 +1,4 @@
-"""`nnx.Linear`, `nnx.LinearGeneral` and `nnx.Einsum` as "nn.linear"."""
+"""`nnx.LinearGeneral` and `nnx.Einsum` as "nn.linear"; `nnx.Linear` needs no composite."""
 
 from __future__ import annotations
 
@@ -20,15 +20,11 @@ __all__ = ["composites"]
 composites = Composites()
 
 
-@composites.call("flax.nnx:Linear.__call__", name="nn.linear")
-def linear(self: nnx.Linear, inputs: jax.Array, out_sharding: object = None) -> Call | None:
-    if self.dot_general is not jax.lax.dot_general or self.preferred_element_type is not None:
-        return None
-    return None if out_sharding is not None else _projection(self, inputs, 1)
-
-
 @composites.call("flax.nnx:LinearGeneral.__call__", name="nn.linear")
 def linear_general(self: nnx.LinearGeneral, inputs: jax.Array, out_sharding: object = None) -> Call | None:
+    """Kept because the bias would be added behind the reshape to heads, which then does not meet that of the
+    attention: seven reshapes more.
+    """
     custom = (self.dot_general, self.dot_general_cls, self.preferred_element_type, out_sharding)
     if any(x is not None for x in custom) or self.batch_axis:
         return None
@@ -42,6 +38,9 @@ def linear_general(self: nnx.LinearGeneral, inputs: jax.Array, out_sharding: obj
 def einsum(
     self: nnx.Einsum, inputs: jax.Array, einsum_str: str | None = None, out_sharding: object = None
 ) -> Call | None:
+    """Kept because the bias would be added behind the reshape to heads, which then does not meet that of the
+    attention: seven reshapes more.
+    """
     equation = einsum_str or self.einsum_str
     custom = self.einsum_op is not jnp.einsum or self.preferred_element_type is not None or out_sharding is not None
     count = None if custom or not equation else contracted_axes(equation, inputs.ndim)
@@ -50,6 +49,6 @@ def einsum(
     return _projection(self, inputs, count)
 
 
-def _projection(layer: nnx.Linear | nnx.LinearGeneral | nnx.Einsum, inputs: jax.Array, contracted: int) -> Call | None:
+def _projection(layer: nnx.LinearGeneral | nnx.Einsum, inputs: jax.Array, contracted: int) -> Call | None:
     arrays = promoted(layer, inputs, parameter(layer.kernel), parameter(layer.bias))
     return None if arrays is None else Call(*arrays, contracted=contracted)

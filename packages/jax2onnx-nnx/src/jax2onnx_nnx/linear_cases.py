@@ -11,7 +11,7 @@ _OPTIONS = {"param_dtype": with_dtype(), "rngs": with_rngs(0)}
 _DENSE = expect_graph("MatMul -> Add", match="exact")
 
 cases = [
-    Case("linear", construct(nnx.Linear, 8, 6, **_OPTIONS), [("B", 5, 8)], covers=("nn.linear",), expect=_DENSE),
+    Case("linear", construct(nnx.Linear, 8, 6, **_OPTIONS), [("B", 5, 8)], expect=_DENSE),
     Case("linear_of_a_matrix", construct(nnx.Linear, 8, 6, **_OPTIONS), [("B", 8)], expect=_DENSE),
     Case(
         "linear_without_bias",
@@ -23,6 +23,7 @@ cases = [
         "linear_general_to_heads",
         construct(nnx.LinearGeneral, 8, (2, 3), **_OPTIONS),
         [("B", "T", 8)],
+        covers=("nn.linear",),
         expect=expect_graph("MatMul -> Add -> Reshape", match="exact"),
     ),
     Case(

@@ -23,6 +23,7 @@ Source = Any
 def dropout(
     self: nnx.Dropout, inputs: jax.Array, *, deterministic: bool | jax.Array | None = None, rngs: Source = None
 ) -> Replacement | None:
+    """Kept because the layer asks in Python for its flag, which fails where that is an input of the model."""
     from flax import nnx
 
     flag = self.deterministic if deterministic is None else deterministic
@@ -42,6 +43,7 @@ def attention(
     inputs_v: jax.Array | None = None, *, deterministic: bool | jax.Array | None = None, rngs: Source = None,
     sow_weights: bool = False, decode: bool | None = None, **options: Any,
 ) -> Replacement | None:  # fmt: skip
+    """Kept because the layer asks in Python for its flag, which fails where that is an input of the model."""
     from flax import nnx
 
     flag = self.deterministic if deterministic is None else deterministic

@@ -1,13 +1,11 @@
-"""`Uses`: all that a function uses, found by following its code."""
+"""`Uses`: the functions, classes and modules that a function uses, found by the names in its code."""
 
 from __future__ import annotations
 
 import dataclasses
-import dis
 import functools
-import inspect
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from jax2onnx_core.frontend._library_code import (
     BENEATH,
@@ -20,16 +18,18 @@ from jax2onnx_core.frontend._library_code import (
 )
 from jax2onnx_core.frontend.python_functions import closed_over
 
-__all__ = ["Binding", "OwnCode", "SelfUse", "Uses", "is_field", "self_use", "uses_of_function"]
+__all__ = ["Binding", "OwnCode", "Uses", "is_field", "is_method", "names_in", "uses_of_function"]
 
 #: The code of a function as its library wrote it, though a window may have put other code in place.
 OwnCode = Callable[[types.FunctionType], types.CodeType]
 _ABSENT = object()
 #: The methods that run where a class or its object is called.
 _CONSTRUCTED = ("__init__", "__new__", "__call__", "__post_init__")
-#: Instructions that end a statement, and those that make a text of a value.
-_ENDS = ("POP_TOP", "RETURN_VALUE")
-_TEXT = ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE")
+
+#: Attribute access itself goes through these.
+_ACCESS = {"__getattribute__", "__getattr__", "__setattr__", "__delattr__"}
+#: What makes, describes or names an object takes no part in its calls.
+_ASIDE = {"__init__", "__new__", "__post_init__", "__class__", "__name__", "__repr__", "__str__"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,128 +53,93 @@ class Binding:
         return self.namespace.get(self.name, _ABSENT) is self.value
 
 
-@dataclasses.dataclass(frozen=True)
-class SelfUse:
-    """How a function uses its first parameter.
-
-    Attributes:
-      attributes: those that it reads of it.
-      receivers: names of what it may hand it to; None if that may be anything that it names.
-    """
-
-    attributes: frozenset[str] = frozenset()
-    receivers: frozenset[str] | None = frozenset()
-
-    def may_reach(self, name: str) -> bool:
-        """Whether what is named may be handed the parameter."""
-        return self.receivers is None or name in self.receivers
-
-
 class Uses:
-    """All that a function uses, found by following its code.
+    """All that a function may use: whatever a name in its code, or in the code of what it uses, stands for.
+
+    A name may stand for a global variable, for an attribute of a module or class that the same code names, and for an
+    attribute of the object. That is more than is used in fact, never less.
 
     Attributes:
-      attributes: names of the attributes of its object, if it is a method.
+      names: the names in the code that an object may have an attribute of, but for that of the function itself.
       bindings: the functions, classes and modules that were found, with their places.
+      foreign: the places of what is neither of the library nor of something that it requires.
 
     Args:
       function: where to begin.
-      owner: the class whose method it is, or None.
-      library: the package that the function is of; functions of others are not followed.
+      owner: the class of the object whose method it is, or None.
+      library: the package that the function is of; functions of others are not followed, and of JAX those of other modules.
       own_code: the code of functions as they were written.
     """
 
     def __init__(self, function: types.FunctionType, owner: type | None, library: str, own_code: OwnCode) -> None:
-        self.attributes: set[str] = set()
+        self._names: set[str] = set()
         self.bindings: dict[tuple[int, str], Binding] = {}
-        self._places = {function.__qualname__: {root_of(function)}}
-        self._owner, self._own_code = owner, own_code
-        self._library = library
-        self._walked: set[tuple[types.CodeType, bool]] = set()
+        self.foreign: list[str] = []
+        self._owner, self._library, self._own_code = owner, library, own_code
+        self._module = function.__globals__["__name__"] if library in BENEATH else None
         self._codes: dict[types.FunctionType, types.CodeType] = {}
-        self._waiting: list[tuple[types.FunctionType, bool]] = [(function, owner is not None)]
-        self._only_module = function.__globals__["__name__"] if self._library in BENEATH else None
+        self._waiting: list[types.FunctionType] = []
+        self._found(function, function.__qualname__)
         while self._waiting:
-            self._walk(*self._waiting.pop())
+            self._walk(self._waiting.pop())
+        self.names = frozenset({*self._names, *_ACCESS} - _ASIDE - {function.__name__})
 
-    def _walk(self, function: types.FunctionType, has_object: bool) -> None:
-        code = self._own_code(function)
-        if (code, has_object) in self._walked:
+    def _walk(self, function: types.FunctionType) -> None:
+        if function in self._codes:
             return
-        self._walked.add((code, has_object))
-        self._codes[function] = code
-        names = _names(code)
-        use = self_use(code) if has_object else SelfUse()
-        for name in use.attributes:
-            self._attribute(name)
-        if use.receivers is None or use.receivers:
-            texts = {c for c in _constants(code) if isinstance(c, str) and c.isidentifier()}
-            for name in names | texts:
-                self._attribute(name)
-        for name in names & function.__globals__.keys():
-            self._global(function.__globals__, function.__globals__["__name__"], name, names, use)
+        code = self._codes[function] = self._own_code(function)
+        names = names_in(code)
+        if self._owner is not None:
+            for name in sorted(names - self._names):
+                self._attribute(self._owner, name)
+        self._names |= names
+        seen: set[tuple[int, str]] = set()
+        for name in sorted(names & function.__globals__.keys()):
+            self._global(function.__globals__, name, names, seen)
         for name, value in closed_over(function).items():
             if callable(value):
-                self._found(value, f"{function.__qualname__}.{name}", use.may_reach(name))
+                self._found(value, f"{function.__qualname__}.{name}")
 
-    def _attribute(self, name: str) -> None:
-        """Follow an attribute of the object."""
-        if self._owner is None or name in self.attributes:
-            return
-        self.attributes.add(name)
-        for cls in self._owner.__mro__[:-1]:
-            if name in vars(cls):
-                value = vars(cls)[name]
-                if is_behaviour(value) and not is_field(self._owner, name):
-                    self._bind(vars(cls), cls.__qualname__, name, value, has_object=True)
-                return
+    def _attribute(self, cls: type, name: str) -> None:
+        """Follow a method, property or descriptor of a class, perhaps inherited."""
+        holder = _holder(cls, name)
+        if holder is not None and is_method(cls, name):
+            self._bind(vars(holder), holder.__qualname__, name, vars(holder)[name])
 
     def _global(
-        self, namespace: Mapping[str, object], place: str, name: str, names: Iterable[str], use: SelfUse
+        self, namespace: Mapping[str, object], name: str, names: frozenset[str], seen: set[tuple[int, str]]
     ) -> None:
+        """Follow a name in the namespace of a module, and what of it the same code names; `seen` are the places met in that code."""
         value = namespace[name]
-        if isinstance(value, types.ModuleType):
-            self._module(namespace, place, name, names, use)
-        elif callable(value):
-            self._bind(namespace, place, name, value, has_object=use.may_reach(name))
-            if isinstance(value, type):
-                self._class(value, name, names, use)
-
-    def _class(self, cls: type, name: str, names: Iterable[str], use: SelfUse) -> None:
-        """Follow the construction of a class of the library, its call, and what else of it is named."""
-        if root_of_module(cls.__module__) != self._library or self._only_module is not None:
+        if (id(namespace), name) in seen or not (isinstance(value, types.ModuleType) or callable(value)):
             return
-        for used in {*_CONSTRUCTED, *names} & vars(cls).keys():
-            if is_behaviour(vars(cls)[used]):
-                reached = use.may_reach(used) or use.may_reach(name)
-                self._bind(vars(cls), cls.__qualname__, used, vars(cls)[used], has_object=reached)
+        seen.add((id(namespace), name))
+        self._bind(namespace, str(namespace["__name__"]), name, value)
+        if isinstance(value, types.ModuleType):
+            for used in sorted(names & vars(value).keys()):
+                self._global(vars(value), used, names, seen)
+        elif isinstance(value, type) and root_of_module(value.__module__) == self._library and self._module is None:
+            for used in sorted({*_CONSTRUCTED, *names} & vars(value).keys()):
+                if is_behaviour(vars(value)[used]):
+                    self._bind(vars(value), value.__qualname__, used, vars(value)[used])
 
-    def _module(
-        self, namespace: Mapping[str, object], place: str, name: str, names: Iterable[str], use: SelfUse
-    ) -> None:
-        module = namespace[name]
-        assert isinstance(module, types.ModuleType)
-        key = id(namespace), name
-        if key not in self.bindings:
-            self.bindings[key] = Binding(namespace, place, name, module)
-            self._places.setdefault(f"{place}.{name}", set()).add(root_of_module(module.__name__))
-        for used in names:
-            if used in vars(module) and (id(vars(module)), used) not in self.bindings:
-                self._global(vars(module), module.__name__, used, names, use)
+    def _bind(self, namespace: Mapping[str, object], place: str, name: str, value: object) -> None:
+        if (id(namespace), name) not in self.bindings:
+            self.bindings[id(namespace), name] = Binding(namespace, place, name, value)
+            self._found(value, f"{place}.{name}")
 
-    def _bind(self, namespace: Mapping[str, object], place: str, name: str, value: object, has_object: bool) -> None:
-        self.bindings.setdefault((id(namespace), name), Binding(namespace, place, name, value))
-        self._found(value, f"{place}.{name}", has_object)
-
-    def _found(self, value: object, place: str, has_object: bool) -> None:
+    def _found(self, value: object, place: str) -> None:
         """Follow the functions behind something callable, or note that it is foreign."""
         functions = list(functions_of(value))
         roots = {root_of(function) for function in functions} or {root_of_module(home_of(value))}
-        self._places.setdefault(place, set()).update(roots)
-        for function in functions:
-            inside = self._only_module in (None, function.__globals__["__name__"])
-            if root_of(function) == self._library and inside:
-                self._waiting.append((function, has_object))
+        unknown = roots - {self._library, *BENEATH}
+        if unknown and unknown - requirements(self._library):
+            self.foreign.append(place)
+        self._waiting += [
+            function
+            for function in functions
+            if root_of(function) == self._library and self._module in (None, function.__globals__["__name__"])
+        ]
 
     def replaced(self) -> str | None:
         """The place of something that is not the library's, or not what it was when this was made; None if there is none."""
@@ -186,90 +151,50 @@ class Uses:
         changed = (f for f, code in self._codes.items() if f.__code__ is not code and self._own_code(f) is not code)
         return next((f"the code of {function.__qualname__}" for function in changed), None)
 
-    def is_outdated(self) -> bool:
-        """Whether something foreign was found, as while a function was patched, and a name holds something else since."""
-        return bool(self.foreign) and not all(binding.is_kept() for binding in self.bindings.values())
-
-    @functools.cached_property
-    def foreign(self) -> list[str]:
-        """The places of what is neither of the library nor of something that it requires."""
-        known = {self._library, *BENEATH}
-        unknown = {place: roots - known for place, roots in self._places.items() if roots - known}
-        return [place for place, roots in unknown.items() if roots - requirements(self._library)]
-
 
 _UsesKey = tuple[types.FunctionType, type | None, str, OwnCode]
 #: What a function used when it was met first: later changes show against that.
-_met_uses: dict[_UsesKey, Uses] = {}
+_met: dict[_UsesKey, Uses] = {}
 
 
 def uses_of_function(function: types.FunctionType, owner: type | None, library: str, own_code: OwnCode) -> Uses:
+    """`Uses` of when a function was met first, the library being taken to be unmodified then but for what is foreign to it."""
     key = function, owner, library, own_code
-    uses = _met_uses.get(key)
-    if uses is None or uses.is_outdated():
-        uses = _met_uses[key] = Uses(*key)
+    uses = _met.get(key)
+    if uses is None:
+        uses = Uses(*key)
+        if not uses.foreign:  # as while a function is patched; it may be there again the next time
+            _met[key] = uses
     return uses
 
 
-def is_field(owner: type, name: str) -> bool:
+def is_method(cls: type, name: str) -> bool:
+    """Whether an attribute of a class is a method, a property or another descriptor, and no field of a dataclass."""
+    holder = _holder(cls, name)
+    return holder is not None and is_behaviour(vars(holder)[name]) and not is_field(cls, name)
+
+
+def is_field(cls: type, name: str) -> bool:
     """Whether an attribute is a field of a dataclass, whose value each object has."""
-    return name in inspect.getattr_static(owner, "__dataclass_fields__", {})
+    dataclass = _holder(cls, "__dataclass_fields__")
+    return dataclass is not None and name in vars(dataclass)["__dataclass_fields__"]
 
 
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """A code object and those of the functions inside of it."""
-    yield code
+def _holder(cls: type, name: str) -> type | None:
+    """The class that defines an attribute of a class; None if it has none but that of every object."""
+    return next((base for base in cls.__mro__[:-1] if name in vars(base)), None)
+
+
+@functools.cache
+def names_in(code: types.CodeType) -> frozenset[str]:
+    """The names of globals and attributes in a code object, and texts that may be the name of an attribute."""
+    return frozenset(_all_names(code))
+
+
+def _all_names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
-            yield from _codes(const)
-
-
-@functools.cache
-def _names(code: types.CodeType) -> frozenset[str]:
-    """The names of globals and attributes in a code object."""
-    return frozenset(name for inner in _codes(code) for name in inner.co_names)
-
-
-def _constants(code: types.CodeType) -> Iterator[object]:
-    return (const for inner in _codes(code) for const in inner.co_consts)
-
-
-@functools.cache
-def self_use(code: types.CodeType) -> SelfUse:
-    """How a function uses its first parameter; one without takes whatever it is given with `*args`."""
-    if not code.co_argcount:
-        return SelfUse(receivers=None)
-    attributes: set[str] = set()
-    receivers: set[str] | None = set()
-    for inner in _codes(code):
-        read, handed_to = _uses_of(inner, code.co_varnames[0])
-        attributes |= read
-        receivers = None if receivers is None or handed_to is None else receivers | handed_to
-    return SelfUse(frozenset(attributes), None if receivers is None else frozenset(receivers))
-
-
-def _uses_of(code: types.CodeType, variable: str) -> tuple[set[str], set[str] | None]:
-    """The attributes that code reads of a variable, and the names loaded in the statements that hand it on."""
-    instructions = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")]
-    attributes: set[str] = set()
-    receivers: set[str] | None = set()
-    loaded: set[str] = set()
-    for instruction, following in zip(instructions, [*instructions[1:], instructions[-1]], strict=True):
-        operation, argument = instruction.opname, instruction.argval
-        if operation in _ENDS or operation.startswith("STORE_"):
-            loaded = set()
-        elif operation in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
-            loaded.add(str(argument))
-            if argument == "super":
-                attributes |= set(code.co_names)
-        elif operation.startswith("LOAD_") and operation not in ("LOAD_CONST", "LOAD_CLOSURE"):
-            pair = isinstance(argument, tuple)
-            if argument == variable and following.opname in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR"):
-                attributes.add(str(following.argval))
-            elif argument == variable or (pair and variable in argument):
-                kept = following.opname.startswith("STORE_")
-                if following.opname not in _TEXT:
-                    receivers = None if receivers is None or kept else receivers | loaded | {variable}
-            elif isinstance(argument, str):
-                loaded.add(argument)
-    return attributes, receivers
+            yield from _all_names(const)
+        elif isinstance(const, str) and const.isidentifier():
+            yield const

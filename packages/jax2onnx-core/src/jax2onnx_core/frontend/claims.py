@@ -1,14 +1,13 @@
 """`Claim`: whether a call of a composite's target still computes what the library wrote, or something of it was changed.
 
-A composite was written for the unmodified function. All that the function uses is followed through its code: the attributes
-of its object's class, and the functions and classes of its library that it names. A call is not claimed where
+A composite was written for the unmodified function. A call is not claimed where
 
-1. the object's class, or a class beside the claimed one, defines one of the used attributes anew,
-2. the object itself holds something else in place of a used method, or
-3. one of the used functions is not the library's any more.
+1. a class of its object that is not the library's defines one of the names in the function's code, or in the code of what that uses,
+2. the object itself holds something else in place of a method of such a name,
+3. one of the functions, classes and modules that may be used is not the library's any more, or
+4. one of these is so of an object of the library that the composite's function reads, such as the cell of a recurrent layer.
 
-A property that the composite's function reads itself has the same value for both. What the library's own subclasses define
-anew was there when the plugin was written.
+What the library's own subclasses define anew was there when the plugin was written.
 """
 
 from __future__ import annotations
@@ -21,16 +20,11 @@ from collections.abc import Iterable, Mapping
 
 import jax
 
-from jax2onnx_core.frontend._library_code import functions_of, home_of, is_behaviour, root_of, root_of_module
-from jax2onnx_core.frontend._uses import Binding, OwnCode, Uses, is_field, self_use, uses_of_function
+from jax2onnx_core.frontend._library_code import functions_of, is_behaviour, root_of, root_of_module
+from jax2onnx_core.frontend._uses import Binding, OwnCode, Uses, is_field, is_method, names_in, uses_of_function
 from jax2onnx_core.jax_types import Function
 
-__all__ = ["Binding", "Claim", "JaxFunctions", "Uses", "claim_of"]
-
-#: Attribute access itself goes through these.
-_ACCESS = ("__getattribute__", "__getattr__", "__setattr__", "__delattr__")
-#: What makes, describes or names an object takes no part in its calls.
-_ASIDE = {"__init__", "__new__", "__post_init__", "__class__", "__name__", "__repr__", "__str__"}
+__all__ = ["Binding", "Claim", "JaxFunctions", "claim_of"]
 
 
 class Claim:
@@ -44,137 +38,113 @@ class Claim:
     """
 
     def __init__(self, target: str, function: types.FunctionType, fn: Function, own_code: OwnCode) -> None:
-        self._target, self._function = target, function
-        self._owner = _owner_of(target)
-        self._library = library = root_of_module(target.partition(":")[0])
-        self._uses = uses_of_function(function, self._owner, library, own_code)
-        reader = (
-            uses_of_function(fn, self._owner, root_of(fn), own_code) if isinstance(fn, types.FunctionType) else None
-        )
-        self._read = reader.attributes if reader is not None else set()
-        used = {*self._uses.attributes, *self._read, *_ACCESS} - _ASIDE - {function.__name__}
-        self._used = frozenset(used)
-        self._methods = frozenset(name for name in used if self._owner is not None and _is_method(self._owner, name))
-        self._own_code = own_code
-        self._knows_library = not isinstance(fn, types.FunctionType) or root_of(fn) != self._library
-
-    @property
-    def owner(self) -> type | None:
-        """The class of which the target is a method; None for a function."""
-        return self._owner
-
-    @property
-    def methods(self) -> frozenset[str]:
-        """The names of the methods and properties of the class that a call uses, or that the composite's function uses."""
-        return self._methods - {*_ACCESS}
+        module, _, path = target.partition(":")
+        self.owner = _owner_of(module, path)
+        self._path, self._function, self._own_code = path.removesuffix(".__wrapped__"), function, own_code
+        self._library = root_of_module(module)
+        self._is_own_plugin = isinstance(fn, types.FunctionType) and root_of(fn) == self._library
+        self._read = _names_read(fn, own_code) if isinstance(fn, types.FunctionType) else frozenset()
 
     @property
     def bindings(self) -> list[Binding]:
-        """The functions, classes and modules that a call uses."""
-        return list(self._uses.bindings.values())
+        """The functions, classes and modules that a call may use."""
+        return list(self._uses(self._function, self.owner).bindings.values())
 
-    def is_outdated(self) -> bool:
-        """Whether it was made while a function was patched that is not any more."""
-        return self._uses.is_outdated()
-
-    def reads(self, name: str) -> bool:
-        """Whether the composite's function reads an attribute of the object."""
-        return name in self._read
+    @property
+    def methods(self) -> frozenset[str]:
+        """The names of the methods and properties of the class that a call may use."""
+        if self.owner is None:
+            return frozenset()
+        return frozenset(n for n in self._names(self._function, self.owner) if is_method(self.owner, n))
 
     def change(self, args: tuple[object, ...]) -> str | None:
         """A sentence about what was changed for a call with these arguments; None where nothing was."""
-        replaced = self._uses.replaced()
-        if replaced is not None:
-            return self._sentence(f"{replaced} was replaced")
-        return self._object_change(args[0]) if self._owner is not None and args else None
+        if self.owner is None or not args:
+            found = self._replaced(self._function, None)
+        elif not isinstance(args[0], self.owner):
+            found = f"{type(args[0]).__qualname__} is not a {self.owner.__qualname__}"
+        else:
+            base = self.owner if self._is_own_plugin else self._base_of(args[0])
+            found = self._object_change(args[0], base or self.owner, self._function)
+        return None if found is None else f"{found}, which {self._path} uses"
 
     def change_of_parts(self, args: tuple[object, ...]) -> str | None:
         """A sentence about a changed object of the library that a composite's function reads in place of calling it.
 
         Such as the cell of a recurrent layer: those among the arguments, and those that the call's object holds.
         """
-        if self._owner is None or not args:
-            return self._change_of_any(args, set())
-        held = [vars(args[0])[name] for name in sorted(self._read & _fields(args[0]).keys())]
-        return self._change_of_any([*args[1:], *held], {id(args[0])})
+        held = _held(args[0], self._read) if self.owner is not None and args else args[:1]
+        found = self._change_of_any([*args[1:], *held], {id(arg) for arg in args[:1] if self.owner is not None})
+        return None if found is None else f"{found}, which {self._path} uses"
 
     def _change_of_any(self, values: Iterable[object], seen: set[int]) -> str | None:
-        """A sentence about the first changed object of the library; `seen` are the identities of those met."""
+        """The first change of an object of the library; `seen` are the identities of those met."""
         for value in values:
-            if isinstance(value, list | tuple):
-                found = self._change_of_any(value, seen)
-            elif id(value) not in seen and callable(value) and not isinstance(value, type | types.FunctionType):
-                seen.add(id(value))
-                found = self._part_change(value, seen)
-            else:
-                found = None
+            found = (
+                self._change_of_any(value, seen) if isinstance(value, list | tuple) else self._part_change(value, seen)
+            )
             if found is not None:
                 return found
         return None
 
     def _part_change(self, part: object, seen: set[int]) -> str | None:
-        mro = type(part).__mro__
-        base = next((cls for cls in mro if root_of_module(cls.__module__) == self._library), None)
+        if id(part) in seen or not callable(part) or isinstance(part, type | types.FunctionType):
+            return None
+        seen.add(id(part))
+        base = self._base_of(part)
         if base is None:
             return None
-        methods = {name for name in (self._function.__name__, "__call__") if _is_method(base, name)}
-        used, direct = set(methods), set[str]()
+        methods = [name for name in dict.fromkeys((self._function.__name__, "__call__")) if is_method(base, name)]
         for name in methods:
             for function in list(functions_of(inspect.getattr_static(base, name)))[-1:]:
-                uses = uses_of_function(function, base, self._library, self._own_code)
-                replaced = uses.replaced()
-                if replaced is not None:
-                    return self._sentence(f"{replaced} was replaced")
-                used |= uses.attributes
-                direct |= self_use(self._own_code(function)).attributes
-        for cls in mro[: mro.index(base)]:
-            for name in sorted(used & vars(cls).keys()):
-                if is_behaviour(vars(cls)[name]) and not is_field(base, name):
-                    return self._sentence(f"{cls.__qualname__} overrides {name}")
-        for name in sorted(used & _fields(part).keys()):
-            if _is_method(base, name) and not _is_the_library_s(vars(part)[name], inspect.getattr_static(base, name)):
-                return self._sentence(f"{name} of an object of {type(part).__qualname__} was replaced")
-        return self._change_of_any([vars(part)[name] for name in sorted(direct & _fields(part).keys())], seen)
-
-    def _object_change(self, held: object) -> str | None:
-        found = self._type_change(type(held))
-        if found is not None:
-            return found
-        for name in self._methods & _fields(held).keys():
-            if not _is_the_library_s(vars(held)[name], inspect.getattr_static(self._owner, name)):
-                return self._sentence(f"{name} of an object of {type(held).__qualname__} was replaced")
+                found = self._object_change(part, base, function, name) or self._change_of_any(
+                    _held(part, names_in(self._own_code(function))), seen
+                )
+                if found is not None:
+                    return found
         return None
 
-    def _type_change(self, cls: type) -> str | None:
-        assert self._owner is not None
-        if self._owner not in cls.__mro__:
-            return f"{cls.__qualname__} is not a {self._owner.__qualname__}, for which {self._target} was written"
-        for other in cls.__mro__:
-            if other in self._owner.__mro__:
-                continue
-            for name in sorted(self._used & vars(other).keys()):
-                if self._is_changed(name, vars(other)[name]) and not self._is_known(other, name):
-                    return self._sentence(f"{other.__qualname__} overrides {name}")
+    def _base_of(self, held: object) -> type | None:
+        """The first class of an object that is the library's."""
+        return next((cls for cls in type(held).__mro__ if root_of_module(cls.__module__) == self._library), None)
+
+    def _object_change(self, held: object, base: type, function: types.FunctionType, *names: str) -> str | None:
+        """A change of an object, whose class of the library is `base`, that matters to a method; `names` matter too."""
+        replaced = self._replaced(function, base)
+        if replaced is not None:
+            return replaced
+        used = self._names(function, base).union(names)
+        for cls in type(held).__mro__:
+            for name in sorted(used.intersection(vars(cls))) if cls not in base.__mro__ else ():
+                if self._is_changed(base, name, vars(cls)[name]):
+                    return f"{cls.__qualname__} overrides {name}"
+        for name in sorted(used.intersection(_fields(held))):
+            if is_method(base, name) and not _is_the_library_s(vars(held)[name], inspect.getattr_static(base, name)):
+                return f"{name} of an object of {type(held).__qualname__} was replaced"
         return None
 
-    def _is_changed(self, name: str, value: object) -> bool:
-        """Whether an attribute's definition in another class means something else to the function than to the composite."""
-        assert self._owner is not None
-        if is_field(self._owner, name) and not _is_property(value):
-            return False
-        if _is_property(value) and root_of_module(home_of(value)) == self._library and not any(functions_of(value)):
+    def _is_changed(self, base: type, name: str, value: object) -> bool:
+        """Whether a class's attribute means something else to a method of `base` than the attribute there."""
+        is_property = is_behaviour(value) and not callable(value) and not isinstance(value, classmethod)
+        if is_property and not any(functions_of(value)) and root_of_module(type(value).__module__) == self._library:
             return False  # the library's own descriptor, which a hook of the library puts into each class
-        if not is_behaviour(value) and not _is_method(self._owner, name):
-            return False
-        return not (_is_property(value) and name in self._read)
+        if is_field(base, name):
+            return is_property
+        return is_behaviour(value) or is_method(base, name)
 
-    def _is_known(self, cls: type, name: str) -> bool:
-        """Whether a definition is that of the library's own subclass, and the plugin was written for the library from outside."""
-        roots = {root_of_module(cls.__module__), *map(root_of, functions_of(vars(cls)[name]))}
-        return self._knows_library and roots == {self._library}
+    def _names(self, function: types.FunctionType, owner: type) -> frozenset[str]:
+        """The names that matter to a method."""
+        return self._uses(function, owner).names
 
-    def _sentence(self, change: str) -> str:
-        return f"{change}, which {self._target.partition(':')[2].removesuffix('.__wrapped__')} uses"
+    def _replaced(self, function: types.FunctionType, owner: type | None) -> str | None:
+        place = self._uses(function, owner).replaced()
+        return None if place is None else f"{place} was replaced"
+
+    def _uses(self, function: types.FunctionType, owner: type | None) -> Uses:
+        return uses_of_function(function, owner, self._library, self._own_code)
+
+
+claim_of = functools.cache(Claim)
 
 
 class JaxFunctions:
@@ -208,40 +178,19 @@ def _jax_functions() -> list[types.FunctionType]:
     return list(found)
 
 
-_ClaimKey = tuple[str, types.FunctionType, Function, OwnCode]
-_met_claims: dict[_ClaimKey, Claim] = {}
+def _names_read(fn: types.FunctionType, own_code: OwnCode) -> frozenset[str]:
+    """The names in the code of a composite's function, and of the functions of its package that it calls."""
+    return frozenset(uses_of_function(fn, None, root_of(fn), own_code).names)
 
 
-def claim_of(target: str, function: types.FunctionType, fn: Function, own_code: OwnCode) -> Claim:
-    """The claim of a composite, made when one of its calls is met first: the library is taken to be unmodified then,
-    but for what is not its own. One that was made while a function was patched is made anew after that.
-
-    Args:
-      target: the composite's target, "module:qualified.name".
-      function: the function there.
-      fn: the function of the composite.
-      own_code: the code of functions as they were written.
-    """
-    key = target, function, fn, own_code
-    claim = _met_claims.get(key)
-    if claim is None or claim.is_outdated():
-        claim = _met_claims[key] = Claim(*key)
-    return claim
+def _held(value: object, names: frozenset[str]) -> list[object]:
+    """What an object holds under these names."""
+    return [held for name, held in _fields(value).items() if name in names]
 
 
 def _fields(held: object) -> Mapping[str, object]:
     """The attributes that an object itself holds."""
     return vars(held) if type(held).__dictoffset__ else {}
-
-
-def _is_property(value: object) -> bool:
-    """Whether a class's attribute computes the attribute of an object: a property, or another descriptor that is no method."""
-    return is_behaviour(value) and not callable(value) and not isinstance(value, classmethod | functools.partialmethod)
-
-
-def _is_method(owner: type, name: str) -> bool:
-    found = inspect.getattr_static(owner, name, None)
-    return found is not None and is_behaviour(found) and not is_field(owner, name)
 
 
 def _is_the_library_s(value: object, method: object) -> bool:
@@ -252,9 +201,8 @@ def _is_the_library_s(value: object, method: object) -> bool:
     return bool(inside) and all(f.__name__ in names and root_of(f) in roots for f in inside)
 
 
-def _owner_of(target: str) -> type | None:
+def _owner_of(module: str, path: str) -> type | None:
     """The class of a target that is a method."""
-    module, _, path = target.partition(":")
     found: object = sys.modules[module]
     owner: type | None = None
     for name in path.split("."):

@@ -59,7 +59,7 @@ class Dispatcher:
     def lower(self, ctx: Context, operation: Operation, arguments: Sequence[Any]) -> list[Value] | None:
         """The values of the results; None where no plugin has a way."""
         split = any(has_components(a.dtype) for a in (*operation.avals_in, *operation.avals_out))
-        results = ctx.builder.empty_arrays(map(physical_type, operation.avals_out))
+        results = ctx.empty_arrays(map(physical_type, operation.avals_out))
         results = results or self._by_rule(ctx, operation, arguments, physical_only=split)
         if results is None and split and operation.body is None:
             results = self._by_components(ctx, operation, arguments)
@@ -207,7 +207,7 @@ class Dispatcher:
         return self._join(ctx, operation, [value for parts in zip(*rows, strict=True) for value in parts])
 
     def _split(self, ctx: Context, operand: Value, aval: Aval) -> tuple[Value, ...]:
-        return self._components.split(ctx.builder, operand, aval.shape, component_count(aval))
+        return self._components.split(ctx, operand, aval.shape, component_count(aval))
 
     def _join(self, ctx: Context, operation: Operation, flat: Sequence[Value]) -> list[Value]:
         """The results, of which those with components are given as consecutive components."""
@@ -215,9 +215,7 @@ class Dispatcher:
         for aval in operation.avals_out:
             count = component_count(aval) if has_components(aval.dtype) else 0
             results.append(
-                self._components.join(ctx.builder, rest[:count], aval.shape, physical_type(aval)[1])
-                if count
-                else rest[0]
+                self._components.join(ctx, rest[:count], aval.shape, physical_type(aval)[1]) if count else rest[0]
             )
             del rest[: count or 1]
         if rest:

@@ -155,7 +155,7 @@ class Engine:
         inner, _ = open_jaxpr(jaxpr)
         inputs, results = ([physical_type(var.aval) for var in part] for part in (inner.invars, inner.outvars))
         return self._functions.call(
-            ctx.builder, operands, (inputs, results), lambda scope, values, origin: self.lower_jaxpr(scope, jaxpr, values, origin),
+            ctx, operands, (inputs, results), lambda scope, values, origin: self.lower_jaxpr(scope, jaxpr, values, origin),
             name=name, domain=domain, fingerprint=jaxpr_fingerprint(jaxpr),
         )  # fmt: skip
 

@@ -125,6 +125,7 @@ class ScopeBuilder(GraphBuilder):
         return self._state.constant(array, name)
 
     def new_tensor(self, tensor: ir.TensorProtocol, name: str) -> Value:
+        """The value that holds a tensor whose numbers are absent."""
         return self._state.tensor(tensor, name)
 
     def dim(self, dim: Dim) -> Value:

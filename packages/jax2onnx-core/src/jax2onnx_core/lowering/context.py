@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn, Protocol
 
 import jax
 import numpy as np
 from jax2onnx_graph import ir
-from jax2onnx_graph.arrays import Array, Dtype, DtypeLike
-from jax2onnx_graph.assumptions import Assumption
-from jax2onnx_graph.build.attributes import Attribute
+from jax2onnx_graph.arrays import DtypeLike
 from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.build.names import Origin
 from jax2onnx_graph.facts.definitions import definition_of
-from jax2onnx_graph.facts.dims import Dims
-from jax2onnx_graph.forms import Form, Threshold
-from jax2onnx_graph.targets import Property
 
 from jax2onnx_core.jax_types import Aval, Function, Jaxpr, Var
 from jax2onnx_core.jaxprs import Dim, is_literal
@@ -47,8 +42,27 @@ class LoweringEngine(Protocol):
         ...
 
 
-class _RuleBuilder(ScopeBuilder):
-    """A builder that declines nodes which the target cannot compute."""
+class Context(ScopeBuilder):
+    """The first argument of every rule: the builder of its nodes, which knows the operation that is lowered.
+
+    Attributes:
+      op: emits nodes: `ctx.op.Add(x, y)`, `ctx.op("Add", x, y)`, `ctx.op.several("Split", x, outputs=2, axis=0)`.
+      primitive, params: the name and the parameters of the operation.
+      avals_in, avals_out: JAX's abstract values of its operands and results.
+      opset: the version of the standard operators to export for.
+      target: what the model is made for; rules ask `supports`, `guarantees`, `assumes`, `prefers` and `require`.
+      scope: the graph under construction.
+      origin: where the nodes come from: the user's line and the name stack, after which they are named.
+      lowered_by: the function that lowers the operation now, for error messages.
+    """
+
+    def __init__(self, engine: LoweringEngine, scope: Scope, operation: Operation, origin: Origin) -> None:
+        super().__init__(scope, origin)
+        self._engine = engine
+        self._operation = operation
+        self.primitive, self.params = operation.name, operation.params
+        self.avals_in, self.avals_out = operation.avals_in, operation.avals_out
+        self.lowered_by: Function | None = None
 
     def make_node(self, op_type: str, *args: Any, **options: Any) -> ir.Node:
         """A node for this graph; declines where the target has no kernel for it and ONNX does not define it by others."""
@@ -58,216 +72,17 @@ class _RuleBuilder(ScopeBuilder):
             raise Declined(f"{self.target.name} has no {op_type} for {missing}")
         return node
 
-
-class Context:
-    """The first argument of every rule: the operation that is lowered, and what writes its nodes.
-
-    Attributes:
-      op: emits nodes: `ctx.op.Add(x, y)`, `ctx.op("Add", x, y)`, `ctx.op.several("Split", x, outputs=2, axis=0)`.
-      primitive, params: the name and the parameters of the operation.
-      avals_in, avals_out: JAX's abstract values of its operands and results.
-      opset: the version of the standard operators to export for.
-      target: what the model is made for; rules ask `supports`, `guarantees`, `assumes`, `prefers` and `require`.
-      builder: the `GraphBuilder` that writes the nodes, for helpers that take one.
-      scope: the graph under construction.
-      origin: where the nodes come from: the user's line and the name stack, after which they are named.
-      lowered_by: the function that lowers the operation now, for error messages.
-    """
-
-    def __init__(self, engine: LoweringEngine, scope: Scope, operation: Operation, origin: Origin) -> None:
-        self._engine = engine
-        self._operation = operation
-        self._state = scope.state
-        self.builder: ScopeBuilder = _RuleBuilder(scope, origin)
-        self.op = self.builder.op
-        self.opset, self.target = scope.state.opset, scope.state.target
-        self.scope, self.origin = scope, origin
-        self.primitive, self.params = operation.name, operation.params
-        self.avals_in, self.avals_out = operation.avals_in, operation.avals_out
-        self.lowered_by: Function | None = None
-
-    # -- nodes and constants -----------------------------------------------------------------------
-
-    def emit(
-        self, op_type: str, inputs: Sequence[Value | None], domain: str, outputs: int,
-        dtype: Sequence[DtypeLike] | None, dims: Sequence[Dim] | None, attributes: dict[str, Attribute],
-    ) -> tuple[Value, ...]:  # fmt: skip
-        """Emit one node, as `ctx.op` does, of which everything is given as a value.
-
-        Args:
-          op_type: the name of the operator.
-          inputs: its operands; None for one that is left out.
-          domain: the operator's domain, empty for the standard operators.
-          outputs: how many results it has.
-          dtype: the element types of the results, where the schema leaves them open.
-          dims: the shape of the first result, where it does not follow from the operands.
-          attributes: its attributes; None for one that is left out.
-        """
-        return self.builder.emit(op_type, inputs, domain, outputs, dtype, dims, attributes)
-
-    def constant(
-        self, value: object, dtype: DtypeLike | None = None, *, like: Value | None = None, name: str = "const"
-    ) -> Value:
-        """A constant, stored once however often it is asked for.
-
-        Args:
-          value: the number or the array.
-          dtype: its element type; by default that of the array.
-          like: a value whose element type it has.
-          name: what the value is called.
-        """
-        return self.builder.constant(value, dtype, like=like, name=name)
-
-    def ints(self, values: Sequence[int]) -> Value:
-        """An int64 vector: axes, shapes, repeats."""
-        return self.builder.ints(values)
+    # -- weights ---------------------------------------------------------------------------------------
 
     def weight(self, array: object) -> Value:
         """The value of a JAX array, stored once however often it is asked for."""
         return self._state.weight(array)
 
-    def fold(
-        self, function: Callable[..., Array], *operands: Value, dims: Sequence[int], dtype: DtypeLike | None = None,
-        name: str = "const",
-    ) -> Value | None:  # fmt: skip
-        """The constant that `function` makes of the arrays of constant operands; None if one is no constant.
-
-        Args:
-          function: NumPy arrays → the array; called when the weights are there.
-          operands: the values.
-          dims: the dimensions of the result.
-          dtype: its element type; by default that of the first operand.
-          name: what the value is called.
-        """
-        return self.builder.fold(function, *operands, dims=dims, dtype=dtype, name=name)
-
-    # -- facts about values ------------------------------------------------------------------------
-
-    def known(self, value: Value) -> Array | None:
-        """The array that a value is at export time, None if it depends on the inputs or on absent weights."""
-        return self.builder.known(value)
-
     def transposed_weight(self, value: Value) -> Value | None:
         """The weight whose transpose the constant `value` is, where both are views of the same memory."""
         return self._state.transposed(value)
 
-    def dtype(self, value: Value) -> Dtype:
-        """The element type of a value."""
-        return self.builder.dtype(value)
-
-    def dims(self, value: Value) -> Dims | None:
-        """The dimensions of a value, ints or symbolic ones; None if nothing is known."""
-        return self.builder.dims(value)
-
-    def known_dims(self, value: Value) -> Dims:
-        """The dimensions of a value; RuleError where they are not known."""
-        return self.builder.known_dims(value)
-
-    def set_dims(self, value: Value, dims: Sequence[Dim]) -> None:
-        """Label a value with its dimensions."""
-        self.builder.set_dims(value, dims)
-
-    def with_dims(self, value: Value, dims: Sequence[Dim]) -> Value:
-        """`value`, labelled with dimensions that could not be inferred."""
-        return self.builder.with_dims(value, dims)
-
-    def is_positive(self, dim: Dim) -> bool:
-        """Whether a dimension is at least 1 for all values of its symbols."""
-        return self.builder.is_positive(dim)
-
-    # -- dimensions as values ------------------------------------------------------------------------
-
-    def dim(self, dim: Dim) -> Value:
-        """A dimension as an int64 scalar."""
-        return self.builder.dim(dim)
-
-    def shape(self, dims: Sequence[Dim]) -> Value:
-        """Dimensions as an int64 vector."""
-        return self.builder.shape(dims)
-
-    # -- generic helpers: they emit nothing when there is nothing to do ------------------------------
-
-    def reshape(self, x: Value, dims: Sequence[Dim]) -> Value:
-        """`x` with the dimensions `dims`, in row-major order."""
-        return self.builder.reshape(x, dims)
-
-    def broadcast(self, x: Value, dims: Sequence[Dim]) -> Value:
-        """`x` expanded to `dims` by NumPy's rule (aligned at the right)."""
-        return self.builder.broadcast(x, dims)
-
-    def broadcast_in_dim(self, x: Value, dims: Sequence[Dim], broadcast_dimensions: Sequence[int]) -> Value:
-        """XLA's broadcast.
-
-        Args:
-          x: the value.
-          dims: the shape of the result.
-          broadcast_dimensions: the axis of the result for each axis of `x`.
-        """
-        return self.builder.broadcast_in_dim(x, dims, broadcast_dimensions)
-
-    def cast(self, x: Value, dtype: DtypeLike) -> Value:
-        """`x` converted by ONNX's Cast (whose rounding and saturation are not JAX's everywhere)."""
-        return self.builder.cast(x, dtype)
-
-    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """Axis i of the result is axis `perm[i]` of `x`."""
-        return self.builder.transpose(x, perm)
-
-    def squeeze(self, x: Value, axes: Sequence[int]) -> Value:
-        """`x` without the given axes of size 1."""
-        return self.builder.squeeze(x, axes)
-
-    def unsqueeze(self, x: Value, axes: Sequence[int]) -> Value:
-        """`x` with axes of size 1 so that they are at these places of the result."""
-        return self.builder.unsqueeze(x, axes)
-
-    def slice(
-        self, x: Value, starts: Sequence[Dim] | Value, ends: Sequence[Dim] | Value, axes: Sequence[int],
-        steps: Sequence[int] | None = None, *, dims: Sequence[Dim] | None = None,
-    ) -> Value:  # fmt: skip
-        """ONNX's Slice.
-
-        Args:
-          x: the value.
-          starts: the first index on each of `axes`: dimensions, or an int64 vector.
-          ends: the index after the last one, likewise.
-          axes: the axes.
-          steps: the distance of indices on each of them; 1 if not given.
-          dims: the result's shape, if it is to be known.
-        """
-        return self.builder.slice(x, starts, ends, axes, steps, dims=dims)
-
-    def concat(self, xs: Sequence[Value], axis: int) -> Value:
-        """The values one after another along `axis`."""
-        return self.builder.concat(xs, axis)
-
-    # -- the target ------------------------------------------------------------------------------------
-
-    def supports(self, op_type: str, dtype: DtypeLike) -> bool:
-        """Whether the target computes the operator at this element type."""
-        return self.builder.supports(op_type, dtype)
-
-    def guarantees(self, op_type: str, dtype: DtypeLike, kept: Property) -> bool:
-        """Whether the target keeps a part of the operator's meaning.
-
-        Args:
-          op_type: the name of the operator.
-          dtype: the element type.
-          kept: the part, such as "nan" or "empty".
-        """
-        return self.builder.guarantees(op_type, dtype, kept)
-
-    def assumes(self, assumption: Assumption) -> bool:
-        """Whether the model is made under a promise of the user, such as `Assumption.FINITE`."""
-        return self.builder.assumes(assumption)
-
-    def prefers(self, *forms: Form) -> Form:
-        """The one of several forms of equal meaning that runs fastest on the target."""
-        return self.builder.prefers(*forms)
-
-    def threshold(self, threshold: Threshold) -> int:
-        """The size from which a form pays on the target."""
-        return self.builder.threshold(threshold)
+    # -- where a rule does not apply -------------------------------------------------------------------
 
     def require(self, op_type: str, value: Value | DtypeLike, *, since: int = 0) -> None:
         """Decline where the target does not compute the operator.
@@ -351,7 +166,7 @@ class Context:
         """The constant behind a literal of a nested jaxpr."""
         if not is_literal(var):
             raise RuleError("Only literals have a value outside their jaxpr; operands are passed to the rule.")
-        return self.builder.new_constant(physical_array(np.asarray(var.val, var.aval.dtype)))
+        return self.new_constant(physical_array(np.asarray(var.val, var.aval.dtype)))
 
     def fresh_name(self, base: str) -> str:
         """A name that no other value or node of the model has."""

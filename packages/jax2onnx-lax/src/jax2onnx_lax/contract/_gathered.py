@@ -118,9 +118,9 @@ def gathered_product(
         matrices = ctx.cast(matrices, dtype)
     rows = _rows(ctx, gathered, ctx.cast(data, dtype), axes, (math.prod(free), inner))
     numbers = ctx.reshape(_from_zero(ctx, gathered.numbers, count), (math.prod(gathered.dims),))
-    runs = sorted_groups(ctx.builder, numbers, count)
-    ordered = split_rows(ctx.builder, ctx.op.Gather(rows, runs.order, axis=0), runs.lengths, count)
-    products = grouped_product(ctx.builder, ordered, matrices, runs.lengths)
+    runs = sorted_groups(ctx, numbers, count)
+    ordered = split_rows(ctx, ctx.op.Gather(rows, runs.order, axis=0), runs.lengths, count)
+    products = grouped_product(ctx, ordered, matrices, runs.lengths)
     joined = ctx.op.Concat(*products, axis=0, dims=(*ctx.known_dims(rows)[:-1], columns))
     product = ctx.op.Gather(joined, runs.places, axis=0)
     labels = [("gathered", axis) for axis in range(gathered.rank)] + [("data", axis) for axis in axes.free]

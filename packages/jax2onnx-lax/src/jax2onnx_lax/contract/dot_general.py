@@ -356,8 +356,8 @@ def _run_lengths(ctx: Context, group_sizes: Value, rows: Dim) -> Value:
 def _by_runs(ctx: Context, rows: Value, matrices: Value, group_sizes: Value, count: int, columns: Dim) -> Value:
     """[rows, k] · [groups, k, n]: each run of rows times the matrix of its group, and zeros for the rows of no group."""
     lengths = _run_lengths(ctx, group_sizes, ctx.known_dims(rows)[0])
-    runs = split_rows(ctx.builder, rows, lengths, count + 1)
-    products = grouped_product(ctx.builder, runs, matrices, lengths)
+    runs = split_rows(ctx, rows, lengths, count + 1)
+    products = grouped_product(ctx, runs, matrices, lengths)
     nothing = ctx.constant(np.zeros(1), dtype=ctx.dtype(rows))
     rest = ctx.op.Expand(nothing, ctx.op.Concat(ctx.op.Shape(runs[-1], end=1), ctx.shape((columns,)), axis=0))
     return ctx.op.Concat(*products, rest, axis=0)
@@ -367,8 +367,8 @@ def _by_contracted_runs(ctx: Context, lhs: Value, rhs: Value, group_sizes: Value
     """[k, m] · [k, n] by runs of the contracted axis: [groups, m, n]."""
     (inner, rows), (_, columns) = ctx.known_dims(lhs), ctx.known_dims(rhs)
     lengths = _run_lengths(ctx, group_sizes, inner)
-    left = split_rows(ctx.builder, ctx.transpose(lhs, (1, 0)), lengths, count + 1, axis=1)
-    right = split_rows(ctx.builder, rhs, lengths, count + 1)
+    left = split_rows(ctx, ctx.transpose(lhs, (1, 0)), lengths, count + 1, axis=1)
+    right = split_rows(ctx, rhs, lengths, count + 1)
     products = [ctx.op.MatMul(a, b, dims=(rows, columns)) for a, b in zip(left[:-1], right[:-1], strict=True)]
     product = ctx.reshape(ctx.op.Concat(*products, axis=0, dims=(count * rows, columns)), (count, rows, columns))
     if ctx.guarantees("MatMul", ctx.dtype(lhs), "empty"):
