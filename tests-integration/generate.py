@@ -12,7 +12,7 @@ import numpy as np
 import optax
 from flax import nnx
 from jax2onnx_core import to_onnx
-from jax2onnx_runtime.generation.sampling import Sampling
+from jax2onnx_generation.sampling import Sampling
 
 LENGTH = 192  # the most characters that the decoder sees: the size of its cache
 WIDTH, HEADS, LAYERS = 128, 4, 3

@@ -14,7 +14,7 @@ from unittest import mock
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_runtime.generation.sampling import Sampling
+from jax2onnx_generation.sampling import Sampling
 from table import Row, write
 from tunix.generate import sampler as tunix_sampler
 from tunix.models.gemma import sampler as gemma_sampler

@@ -13,7 +13,7 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.metadata import StatePair, write_states
-from jax2onnx_runtime.lora import AdapterInputs
+from jax2onnx_runtime.adapters.program_adapters import AdapterInputs
 from jax2onnx_runtime.runtimes import reference_runtime
 from jax2onnx_runtime.session import ModelSession, open_session
 from jax2onnx_runtime.sizes import SymbolSpace

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jax2onnx_generation.folders.writers import ExportedProgram, FolderOption, complete_folder
 from jax2onnx_graph.options import check_flag
-from jax2onnx_runtime.folders import ExportedProgram, FolderOption, complete_folder
 
 if TYPE_CHECKING:
-    from jax2onnx_runtime.generation.signature import Roles
+    from jax2onnx_generation.decoders.declaration import Roles
     from jax2onnx_runtime.quantization import Mode
 
 __all__ = ["GenaiWriter", "write", "writer"]
@@ -57,10 +57,10 @@ def write(
       OptionError: an option is wrong, or the program is no decoder that the runner can run.
       SaveError: the folder has files in it, or writing failed; nothing is left half-written.
     """
+    from jax2onnx_generation.decoders.interface import decoder_interface
+    from jax2onnx_generation.decoders.signature import decoder_signature
+    from jax2onnx_generation.decoders.stacked_caches import with_separate_caches
     from jax2onnx_graph.saving.writing import save_model, save_text
-    from jax2onnx_runtime.generation.decoder_interface import decoder_interface
-    from jax2onnx_runtime.generation.signature import decoder_signature
-    from jax2onnx_runtime.generation.stacked_caches import with_separate_caches
 
     from jax2onnx_genai._configuration import configuration
     from jax2onnx_genai._grouped_queries import group_queries

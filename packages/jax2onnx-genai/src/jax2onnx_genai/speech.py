@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jax2onnx_generation.folders.writers import complete_folder
 from jax2onnx_graph.errors import OptionError
-from jax2onnx_runtime.folders import complete_folder
 
 if TYPE_CHECKING:
+    from jax2onnx_generation.decoders.declaration import Roles
     from jax2onnx_runtime.bundles.bundle import Bundle
     from jax2onnx_runtime.bundles.links import Link
-    from jax2onnx_runtime.generation.signature import Roles
     from jax2onnx_runtime.quantization import Mode
 
 __all__ = ["write_speech"]
@@ -54,10 +54,10 @@ def write_speech(
       OptionError: an option is wrong, or the programs are none that the runner can run.
       SaveError: the folder has files in it, or writing failed; nothing is left half-written.
     """
+    from jax2onnx_generation.decoders.interface import decoder_interface
+    from jax2onnx_generation.decoders.signature import decoder_signature
+    from jax2onnx_generation.decoders.stacked_caches import with_separate_caches
     from jax2onnx_graph.saving.writing import save_model, save_text
-    from jax2onnx_runtime.generation.decoder_interface import decoder_interface
-    from jax2onnx_runtime.generation.signature import decoder_signature
-    from jax2onnx_runtime.generation.stacked_caches import with_separate_caches
 
     from jax2onnx_genai._configuration import speech_configuration
     from jax2onnx_genai._encoder import crossing, encoder_model, turned_inputs

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from jax2onnx_graph import ir
-from jax2onnx_graph.errors import OptionError
-from jax2onnx_graph.facts.values import LabelledDim, same_dim
-from jax2onnx_graph.metadata import StatePair, write_states
-from jax2onnx_runtime.boundary import Boundary
-from jax2onnx_runtime.generation.decoder_interface import (
+from jax2onnx_generation.decoders.interface import (
     LOGITS,
     PAST,
     PRESENT,
@@ -18,7 +13,12 @@ from jax2onnx_runtime.generation.decoder_interface import (
     DecoderInterface,
     decoder_interface,
 )
-from jax2onnx_runtime.generation.signature import DecoderSignature, decoder_signature
+from jax2onnx_generation.decoders.signature import DecoderSignature, decoder_signature
+from jax2onnx_graph import ir
+from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.facts.values import LabelledDim, same_dim
+from jax2onnx_graph.metadata import StatePair, write_states
+from jax2onnx_runtime.boundary import Boundary
 from jax2onnx_runtime.portable import PortableProgram
 from jax2onnx_runtime.probing import index_extents
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
+from jax2onnx_generation.folders.writers import ExportedProgram, complete_folder
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.saving.writing import save_model, weights_size
-from jax2onnx_runtime.folders import ExportedProgram, complete_folder
 
 from jax2onnx_transformersjs.dtypes import Dtype, check_dtypes, default_dtype, file_name, in_precision
 from jax2onnx_transformersjs.feature_extraction import feature_extraction
