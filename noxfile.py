@@ -21,6 +21,7 @@ FRAMEWORKS = ["nnx", "linen", "equinox", "haiku", "keras"]
 PACKAGES = [
     "graph",
     "runtime",
+    "generation",
     "report",
     "core",
     "onnxruntime",

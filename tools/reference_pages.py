@@ -22,6 +22,7 @@ TITLES = {
     "functions": "ONNX functions and custom operators",
     "graph": "Graphs, passes and targets",
     "runtime": "Running, verifying and quantizing",
+    "generation": "Text from decoders",
     "report": "Summaries and reports",
     "lax": "JAX's operations, and layer operations",
     "onnxruntime": "The target ONNX Runtime",

@@ -56,7 +56,7 @@ def test_positions_are_recognised_by_name(declared):
     assert signature(f"int32[B,T] x, {declared}").positions == declared.split()[-1]
 
 
-@pytest.mark.parametrize("declared", ["bool[B,K] mask", "int64[B,K] attention_mask", "float[B,H,T,K] attn_mask"])
+@pytest.mark.parametrize("declared", ["bool[B,K] mask", "int64[B,K] attention_mask", "float[B,H,T,K] attn_bias"])
 def test_masks_are_recognised_by_name(declared):
     assert signature(f"int32[B,T] x, {declared}").mask == declared.split()[-1]
 
@@ -113,3 +113,20 @@ def test_what_is_no_decoder_is_refused(message):
     inputs, outputs, roles = REFUSED[message]
     with pytest.raises(OptionError, match=re.escape(message)):
         decoder_signature(model_of(inputs, outputs), roles)
+
+
+def test_a_mask_of_floats_is_added_where_its_name_or_its_role_says_so():
+    assert signature("int32[B,T] x, float[B,H,T,K] attn_bias").mask_adds
+    assert signature("int32[B,T] x, float[B,H,T,K] m", roles={"bias": "m"}).mask_adds
+    assert not signature("int32[B,T] x, float[B,H,T,K] mask", roles={"mask": "mask"}).mask_adds
+    assert not signature("int32[B,T] x, bool[B,K] attn_bias").mask_adds
+
+
+def test_a_mask_of_floats_of_which_nothing_says_how_it_is_used_is_refused():
+    with pytest.raises(OptionError, match=r"may be added .* say roles=\{\"bias\": 'mask'\}"):
+        signature("int32[B,T] x, float[B,H,T,K] mask")
+
+
+def test_a_decoder_has_a_mask_or_a_bias():
+    with pytest.raises(OptionError, match="a mask or a bias, not both"):
+        signature("int32[B,T] x, float[B,T,K] m, float[B,T,K] n", roles={"mask": "m", "bias": "n"})

@@ -30,7 +30,12 @@ _EXAMPLES = (
 @click.option(
     "--ids", multiple=True, metavar="N,…", help="The tokens to go on from, in place of a text; repeat it for more."
 )
-@click.option("--tokenizer", type=click.Path(path_type=Path), metavar="FILE", help="The tokenizer.json of the model.")
+@click.option(
+    "--tokenizer",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The tokenizer.json of the model, or its folder.",
+)
 @click.option("--count", type=int, default=128, help="How many tokens are written at most; 128 by default.")
 @click.option(
     "--stop", multiple=True, metavar="N|TEXT", help="A token, or a text, that ends the text; repeat it for more."

@@ -26,7 +26,7 @@ from jax2onnx_generation.loop.results import Generation, Piece, Stop
 from jax2onnx_generation.loop.sequences import WrittenSequence
 from jax2onnx_generation.loop.speculation import Speculation
 from jax2onnx_generation.sampling import Sampling
-from jax2onnx_generation.texts.streams import Tokenizer, read_tokenizer
+from jax2onnx_generation.texts.tokenizer import Tokenizer, read_tokenizer
 
 __all__ = ["GenerationStream", "Generator"]
 

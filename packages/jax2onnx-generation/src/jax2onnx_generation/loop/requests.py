@@ -10,7 +10,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 
 from jax2onnx_generation.sampling import Sampling
-from jax2onnx_generation.texts.streams import Tokenizer
+from jax2onnx_generation.texts.tokenizer import Tokenizer
 
 __all__ = ["Beams", "Ends", "Prompt", "Request", "Stops", "ends_of", "prompt_rows"]
 
