@@ -61,7 +61,7 @@ def _rows(forms: DecoderForms, uses: Sequence[StateUse], *, is_windowed: bool) -
     positions, caches = forms.positions, [use for use in uses if use.kind.kind is Kind.CACHE]
     if caches and kinds == {Kind.CACHE}:
         has_last = forms.logits.has_all or forms.tokens.time == 1
-        own = all(use.by_row and positions is not None and use.places == {positions.name} for use in caches)
+        own = all(use.by_row and positions is not None and use.places == frozenset({positions.name}) for use in caches)
         return Rows.OWN if own and has_last and positions is not None and positions.is_of_rows else Rows.SAME
     counters = {use.pair.input for use in uses if use.kind.kind is Kind.COUNTER}
     if not all(use.places and use.places <= counters for use in caches):
