@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from flax import nnx
 from jax2onnx_core import to_onnx
-from jax2onnx_generation import Generator, Stop, open_decoder
+from jax2onnx_generation import Generator, Kind, StateKind, Stop, decoder_metadata, open_decoder
 from jax2onnx_generation.decoders.traits import Rows
 from jax2onnx_graph.errors import ContextFullError, OptionError, RuntimeInputError
 from jax2onnx_onnxruntime.runtime import OrtRuntime
@@ -193,6 +193,35 @@ def test_a_rolling_cache_forgets_and_is_run_anew_after_a_rewind():
     assert first == d.reference(PARAMS, PROMPTS[2], COUNT, near)
     generator.rewind(5)
     assert generator.generate([3], max_new_tokens=5).ids == [d.reference(PARAMS, [*PROMPTS[2], *first[:5], 3], 5, near)]
+
+
+# -- what is declared --------------------------------------------------------------------------
+
+
+def flat_capacity():
+    """A decoder whose caches of 32 places are written at points, which does not show the axis of the places."""
+    caches = [(("B", 32, d.HEADS, d.SIZE), "float32")] * (2 * d.LAYERS)
+    return to_onnx(d.capacity(PARAMS), [TOKENS, TOKENS, caches], states={2: 1})
+
+
+def test_caches_whose_axis_does_not_show_are_refused():
+    with pytest.raises(OptionError, match=r"Declare it: states=\{'caches.0'"):
+        Generator(flat_capacity().session(sizes={"B": 1}, threads=1))
+
+
+def test_caches_whose_axis_is_declared_are_written_each_row_at_its_own_places():
+    kinds = {"caches": StateKind(Kind.CACHE, axis=1)}
+    generator = Generator(flat_capacity().session(sizes={"B": 1}, threads=1), states=kinds)
+    assert generator.decoder.traits.rows is Rows.OWN
+    assert generator.generate(PROMPTS, max_new_tokens=COUNT).ids == all_wanted()
+
+
+def test_what_the_export_declares_is_in_the_file(tmp_path):
+    declared = decoder_metadata(roles={"bias": "mask"})
+    exported("added mask").with_metadata(declared).save(tmp_path / "decoder.onnx")
+    assert open_decoder(tmp_path / "decoder.onnx", OrtRuntime()).generate(PROMPTS, max_new_tokens=4).ids == all_wanted(
+        count=4
+    )
 
 
 # -- recurrent models, and layers of frameworks -----------------------------------------------

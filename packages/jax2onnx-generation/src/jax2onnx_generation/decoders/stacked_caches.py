@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 from jax2onnx_graph import ir
@@ -11,6 +12,9 @@ from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.targets import Target
 from jax2onnx_runtime.unstacking import unstacked
+
+from jax2onnx_generation.decoders.declaration import declared_roles, declared_states, decoder_metadata
+from jax2onnx_generation.decoders.states import declared_kinds
 
 __all__ = ["with_separate_caches"]
 
@@ -33,8 +37,24 @@ def with_separate_caches(model: ir.Model, target: Target) -> ir.Model:
     editor = GraphEditor(copy.graph, opset=opset_of(copy), target=target)
     pairs = [one for pair in read_states(copy) for one in _separated(editor, pair)]
     write_states(copy, pairs)
+    _declare_parts(model, copy)
     editor.finish()
     return copy
+
+
+def _declare_parts(model: ir.Model, copy: ir.Model) -> None:
+    """Let what the metadata declare of states be about their parts; the axes of the layers come first."""
+    whole, parts = (
+        {v.name: v for v in m.graph.inputs if v.name in {p.input for p in read_states(m)}} for m in (model, copy)
+    )
+    kinds = {}
+    for name, kind in declared_kinds(declared_states(model), [*whole.values()]).items():
+        for part, value in parts.items():
+            if part == name or str(part).startswith(f"{name}."):
+                axis = kind.axis - len(whole[name].shape or ()) + len(value.shape or ())
+                kinds[str(part)] = dataclasses.replace(kind, axis=max(axis, 0))
+    if kinds:
+        decoder_metadata(roles=declared_roles(model), states=kinds).write(copy)
 
 
 def _separated(editor: GraphEditor, pair: StatePair) -> Iterator[StatePair]:

@@ -18,7 +18,7 @@ from jax2onnx_generation.decoders.declaration import declared_states
 from jax2onnx_generation.decoders.kinds import Kind, StateKind
 from jax2onnx_generation.decoders.signature import DecoderSignature
 
-__all__ = ["StateUse", "is_size", "state_uses"]
+__all__ = ["StateUse", "declared_kinds", "is_size", "state_uses"]
 
 # Operators that hand a number on, in another shape or type.
 _VIEWS = frozenset({"Cast", "Expand", "Gather", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
@@ -65,12 +65,22 @@ def state_uses(
     inputs = {value.name: value for value in model.graph.inputs}
     outputs = {value.name: value for value in model.graph.outputs}
     tokens = inputs[signature.tokens]
-    kinds = _checked({**declared_states(model), **(declared or {})}, [inputs[pair.input] for pair in signature.states])
+    kinds = declared_kinds(
+        {**declared_states(model), **(declared or {})}, [inputs[pair.input] for pair in signature.states]
+    )
     return [_use(model, pair, inputs[pair.input], outputs[pair.output], tokens, kinds.get(pair.input)) for pair in signature.states]  # fmt: skip
 
 
-def _checked(declared: Mapping[str, StateKind], states: Sequence[ir.Value]) -> dict[str, StateKind]:
-    """The declared kinds by the names of states."""
+def declared_kinds(declared: Mapping[str, StateKind], states: Sequence[ir.Value]) -> dict[str, StateKind]:
+    """The declared kinds by the whole names of states.
+
+    Args:
+      declared: the kinds by names, or by the beginning of names before a point.
+      states: the inputs that are states.
+
+    Raises:
+      OptionError: a name is that of no state, or a state has no such axis.
+    """
     found: dict[str, StateKind] = {}
     for name, kind in declared.items():
         fitting = [value for value in states if value.name == name or str(value.name).startswith(f"{name}.")]

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from jax2onnx_graph._ir import ir
+from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.values import constant_tensor, dims_of, known
 from jax2onnx_graph.rewrite.patterns import is_floating, scalar

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from jax2onnx_graph._ir import ir
+from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.rewrite.editor import GraphEditor

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from jax2onnx_graph._ir import ir
+from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.traversal import all_values

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterable, Sequence
 
-from jax2onnx_graph._ir import ir
+from jax2onnx_graph import ir
 from jax2onnx_graph.errors import ReadError
 
 __all__ = ["ADAPTERS_KEY", "AdapterPair", "read_adapters", "write_adapters"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from jax2onnx_graph._ir import ir
+from jax2onnx_graph import ir
 
 __all__ = ["drop_unread_entries", "entry_of", "stacks_among"]
 
