@@ -61,6 +61,13 @@ KINDS: dict[str, tuple[ir.Model, StateKind]] = {
             "w = TensorScatter<axis=2>(t, u, i) next = Transpose<perm=[0,2,1,3]>(w)", inputs="int64[B] i",
         ), StateKind(Kind.CACHE, 1),
     ),
+    "computed anew, of a size that is a symbol": (model("float[B,W] state", "next = Tanh(state)"), StateKind(Kind.OTHER)),
+    "chosen in a branch": (
+        model(
+            "float[B,C,2,4] state", "next = If(c) <then_branch = t () => (float[B,C,2,4] a) { a = Identity(state) }, "
+            "else_branch = e () => (float[B,C,2,4] b) { b = Neg(state) }>", inputs="bool c",
+        ), StateKind(Kind.CACHE, 1),
+    ),
     "computed anew": (model("float[B,8] state", "next = Tanh(state)"), StateKind(Kind.OTHER)),
     "moved along an axis": (
         model(

@@ -12,6 +12,7 @@ from jax2onnx_graph.facts.type_text import type_text
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim
 from jax2onnx_graph.labels import symbols_in
 from jax2onnx_graph.metadata import StatePair
+from jax2onnx_graph.traversal import all_nodes, subgraphs
 from jax2onnx_runtime.probing import carriers
 
 from jax2onnx_generation.decoders.declaration import declared_states
@@ -50,8 +51,8 @@ def state_uses(
 
     1. A state that grows says so in the metadata.
     2. One of integers, a number or one for each sequence, to which each run adds the number of its tokens, is a counter.
-    3. One with an axis of a symbol that is not the number of sequences is a cache, and so is one that is written by a scatter.
-    4. One of which a run keeps nothing, or which is moved along an axis, changes as a whole.
+    3. One of which a run keeps nothing, or which is moved along an axis, changes as a whole.
+    4. Of others, one with an axis of a symbol that is not the number of sequences is a cache, and so is one that is written by a scatter.
 
     Args:
       model: the model.
@@ -102,9 +103,12 @@ def _use(
         return StateUse(pair, StateKind(Kind.GROWS, pair.grows))
     if declared is None and _is_counter(before, after, tokens):
         return StateUse(pair, StateKind(Kind.COUNTER))
-    held = carriers(model, before)
+    held = _held(model, before)
     writes = [node for node in _users(held) if node.op_type in _WRITING and not node.domain and node.inputs[0] in held]
-    kind = declared or _kind(before, after, tokens, held, writes)
+    is_kept = after in held or any(node.op_identifier() in model.functions for node in _users(held))
+    kind = declared or _kind(
+        before, tokens, writes, is_kept=is_kept, moves=not any(n.op_type == "Where" for n in _users(held))
+    )
     if kind.kind is not Kind.CACHE:
         return StateUse(pair, kind)
     size, batch = (dims_of(before) or ())[kind.axis], _label(tokens, 0)
@@ -115,25 +119,48 @@ def _use(
     return StateUse(pair, dataclasses.replace(kind, rolls=rolls), places, by_row)
 
 
-def _kind(
-    before: ir.Value, after: ir.Value, tokens: ir.Value, held: Sequence[ir.Value], writes: Sequence[ir.Node]
-) -> StateKind:
+def _kind(before: ir.Value, tokens: ir.Value, writes: Sequence[ir.Node], *, is_kept: bool, moves: bool) -> StateKind:
+    """The kind of a state of a fixed size.
+
+    Args:
+      before: its input.
+      tokens: the input of the tokens.
+      writes: the nodes that write into it.
+      is_kept: whether its new value has elements of the old one.
+      moves: whether these are moved only, rather than chosen.
+    """
     dims, batch = dims_of(before) or (), _label(tokens, 0)
     own = [i for i, dim in enumerate(dims) if not isinstance(dim, int) and (batch is None or not same_dim(dim, batch))]
+    if not is_kept or (moves and not own and not writes):
+        return StateKind(Kind.OTHER)
     if len(own) == 1:
         return StateKind(Kind.CACHE, own[0])
-    if writes:
-        axes = {_written_axis(node, before, batch) for node in writes}
-        if len(axes) == 1 and None not in axes:
-            return StateKind(Kind.CACHE, next(axis for axis in axes if axis is not None))
-    elif not own and (after not in held or not any(node.op_type == "Where" for node in _users(held))):
-        return StateKind(Kind.OTHER)
+    axes = {_written_axis(node, before, batch) for node in writes}
+    if len(axes) == 1 and None not in axes:
+        return StateKind(Kind.CACHE, next(axis for axis in axes if axis is not None))
     raise OptionError(
         f"It does not show how a run changes the state {before.name}: {type_text(before)}, in which it keeps a part of what is there. "
         f"Declare it: states={{{before.name!r}: StateKind(Kind.CACHE, axis=…)}} with the axis of the places, or Kind.OTHER where it "
         "changes as a whole; Generator(session, states=…), or decoder_metadata(states=…) for the model. A symbol for the number of "
         "places, such as ('B', 'C', 8, 64), shows it, too."
     )
+
+
+def _held(model: ir.Model, start: ir.Value) -> dict[ir.Value, None]:
+    """The values that hold elements of a state, those among them that loops and branches return."""
+    returned: dict[ir.Value, ir.Value] = {}
+    for node in all_nodes(model):
+        for graph in subgraphs(node):
+            inner = list(graph.outputs)[
+                len(graph.outputs) - len(node.outputs) :
+            ]  # a Loop's body begins with its condition
+            returned.update(zip(inner, node.outputs, strict=True))
+    held, pending = dict[ir.Value, None](), [start]
+    while pending:
+        found = [value for value in carriers(model, pending.pop()) if value not in held]
+        held.update(dict.fromkeys(found))
+        pending += [returned[value] for value in found if value in returned and returned[value] not in held]
+    return held
 
 
 def _users(values: Iterable[ir.Value]) -> Iterator[ir.Node]:
