@@ -3,7 +3,7 @@
 On one thread, in ONNX Runtime with the caches updated in place, beside `jax.jit`, and beside the files of other exporters where
 they are given (`rival_decoders.py` writes these). All ways run in turns in one process.
 
-With --overhead: what `session.generate` and `stream` need beside the runs of the model, in process time.
+With --overhead: what `Generator.stream` needs beside the runs of the model, in process time.
 
 Usage: nox -s tables -- generation [--rivals FOLDER] [--kinds qwen …] [--keys 256 …] [--overhead]
 """
@@ -26,6 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 import onnxruntime as ort
 from jax2onnx_core import to_onnx
+from jax2onnx_generation import Generator
 from timing import in_turns, on_threads
 
 from examples.jax_decoders import DECODERS, STATES, WORDS, Decoder
@@ -205,7 +206,7 @@ def report_overhead(mode: Any) -> None:
     exported = to_onnx(decoder.step, inputs, states=states, constraints=["T <= 128"])
     program = exported if mode is None else exported.quantize(mode)
     roles = {"tokens": program.input_names[0], "positions": program.input_names[1], "logits": program.output_names[0]}
-    session = program.session(sizes={"B": 1}, threads=1)
+    generator = Generator(program.session(sizes={"B": 1}, threads=1), roles=roles)
     drawn: dict[str, dict[str, Any]] = {
         "greedy": {},
         "drawn": {"temperature": 0.8, "top_k": 50, "top_p": 0.9, "seed": 1},
@@ -215,8 +216,8 @@ def report_overhead(mode: Any) -> None:
         for name, options in drawn.items():
 
             def write(prompt: Any = prompt, options: dict[str, Any] = options) -> None:
-                session.reset()
-                for _ in session.stream(prompt, max_new_tokens=110, roles=roles, **options):
+                generator.reset()
+                for _ in generator.stream(prompt, max_new_tokens=110, **options):
                     pass
 
             beside, within = overhead(write)

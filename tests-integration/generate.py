@@ -12,7 +12,8 @@ import numpy as np
 import optax
 from flax import nnx
 from jax2onnx_core import to_onnx
-from jax2onnx_runtime.generation.sampling import Sampling
+from jax2onnx_generation import Generator
+from jax2onnx_generation.sampling import Sampling
 
 LENGTH = 192  # the most characters that the decoder sees: the size of its cache
 WIDTH, HEADS, LAYERS = 128, 4, 3
@@ -121,8 +122,8 @@ def main() -> None:
     prompt, sampling = [characters.index(one) for one in PROMPT], Sampling(temperature=TEMPERATURE, seed=0)
     found = {"JAX": write(model, prompt, sampling)}
     for name, one in (("ONNX Runtime", program), ("ONNX Runtime, int4", small)):
-        session, count = one.session(threads=1), LENGTH - len(prompt)
-        result = session.generate(prompt, max_new_tokens=count, temperature=TEMPERATURE, seed=0)
+        generator, count = Generator(one.session(threads=1)), LENGTH - len(prompt)
+        result = generator.generate(prompt, max_new_tokens=count, temperature=TEMPERATURE, seed=0)
         found[name] = result.ids[0], (len(prompt) + count) / result.seconds
     for name, (written, speed) in found.items():
         print(f"\n{name}, {speed:.0f} characters per second:\n{PROMPT}{''.join(characters[i] for i in written)}")

@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 from flax import nnx
 from jax2onnx_core import to_onnx
+from jax2onnx_generation import Generator, Kind, StateKind, Stop, decoder_metadata, open_decoder
+from jax2onnx_generation.decoders.traits import Rows
 from jax2onnx_graph.errors import ContextFullError, OptionError, RuntimeInputError
 from jax2onnx_onnxruntime.runtime import OrtRuntime
-from jax2onnx_runtime.decoders import open_decoder
 from jax2onnx_runtime.feeds import symbol_space
-from jax2onnx_runtime.generation.decoder import Rows
-from jax2onnx_runtime.generation.results import Stop
 from jax2onnx_runtime.runnable import RunnableModel
 from jax2onnx_runtime.runtimes import reference_runtime
 from jax2onnx_runtime.stages import NamedSteps
@@ -82,8 +81,13 @@ def exported(name: str) -> Any:
     return PROGRAMS[name][0]()
 
 
-def opened(name: str, **options: Any) -> Any:
-    return exported(name).session(**{"sizes": PROGRAMS[name][1], "threads": 1, **options})
+#: What the graph and the names do not show.
+ROLES = {"added mask": {"bias": "mask"}, "mask of ones": {"mask": "mask"}}
+
+
+def opened(name: str, **options: Any) -> Generator:
+    session = exported(name).session(**{"sizes": PROGRAMS[name][1], "threads": 1, **options})
+    return Generator(session, roles=ROLES.get(name))
 
 
 @functools.cache
@@ -105,69 +109,71 @@ def test_greedy_writes_the_tokens_of_the_loop_in_jax(name):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_rows_of_different_lengths_are_fed_as_the_model_can_express_it(name):
-    assert opened(name).generator(None, {}).decoder.traits.rows is PROGRAMS[name][2]
+    assert opened(name).decoder.traits.rows is PROGRAMS[name][2]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_prompt_is_fed_in_parts(name):
-    session = opened(name)
-    assert session.generate(PROMPTS, max_new_tokens=COUNT, prefill_chunk=3).ids == all_wanted()
+    generator = opened(name)
+    assert generator.generate(PROMPTS, max_new_tokens=COUNT, prefill_chunk=3).ids == all_wanted()
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_conversation_goes_on(name):
-    session = opened(name)
-    first = session.generate(PROMPTS, max_new_tokens=4).ids
+    generator = opened(name)
+    first = generator.generate(PROMPTS, max_new_tokens=4).ids
     further = d.prompts(2, 4, 1, seed=1)
     whole = [[*a, *b, *c] for a, b, c in zip(PROMPTS, first, further, strict=True)]
-    assert session.generate(further, max_new_tokens=COUNT).ids == all_wanted(whole)
+    assert generator.generate(further, max_new_tokens=COUNT).ids == all_wanted(whole)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_rows_that_ended_earlier_go_on_in_the_next_turn(name):
-    session, expected = opened(name), all_wanted()
+    generator, expected = opened(name), all_wanted()
     stops = [expected[0][3], expected[1][0]]
-    first = session.generate(PROMPTS, max_new_tokens=COUNT, stop=stops)
+    first = generator.generate(PROMPTS, max_new_tokens=COUNT, stop=stops)
     assert Stop.TOKEN in first.stops
     whole = [[*a, *b, 5] for a, b in zip(PROMPTS, first.ids, strict=True)]
-    assert session.generate([[5]] * 3, max_new_tokens=4).ids == all_wanted(whole, 4)
+    assert generator.generate([[5]] * 3, max_new_tokens=4).ids == all_wanted(whole, 4)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_forgotten_has_no_effect(name):
-    session = opened(name)
-    first = session.generate(PROMPTS[0], max_new_tokens=COUNT).ids[0]
-    session.rewind(7)
+    generator = opened(name)
+    first = generator.generate(PROMPTS[0], max_new_tokens=COUNT).ids[0]
+    generator.rewind(7)
     whole = [*PROMPTS[0], *first[: COUNT - 7], 9, 8]
-    assert session.generate([9, 8], max_new_tokens=6).ids == all_wanted([whole], 6)
+    assert generator.generate([9, 8], max_new_tokens=6).ids == all_wanted([whole], 6)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_after_a_rewind_the_same_is_written_again(name):
-    session = opened(name)
-    first = session.generate(PROMPTS, max_new_tokens=COUNT).ids
-    session.rewind(4)
-    assert session.generate([[], [], []], max_new_tokens=4).ids == [ids[-4:] for ids in first]
+    generator = opened(name)
+    first = generator.generate(PROMPTS, max_new_tokens=COUNT).ids
+    generator.rewind(4)
+    assert generator.generate([[], [], []], max_new_tokens=4).ids == [ids[-4:] for ids in first]
 
 
 def test_rows_are_fed_apart_where_hidden_tokens_are_nan():
-    session = opened("mask of minus infinity")
-    session.generate(PROMPTS, max_new_tokens=1)
-    assert session.generator(None, {}).decoder.traits.rows is Rows.SAME
+    generator = opened("mask of minus infinity")
+    generator.generate(PROMPTS, max_new_tokens=1)
+    assert generator.decoder.traits.rows is Rows.SAME
 
 
 # -- windows --------------------------------------------------------------------------------
 
 
 def test_a_window_with_positions_and_mask_is_that_of_attention():
-    session = exported("mask of all rows").session(sizes={"B": 1}, window={"S": 6}, threads=1)
+    generator = opened("mask of all rows", window={"S": 6})
     near = d.windowed(PARAMS, 6)
-    assert session.generate(PROMPTS, max_new_tokens=COUNT).ids == [d.reference(PARAMS, p, COUNT, near) for p in PROMPTS]
+    assert generator.generate(PROMPTS, max_new_tokens=COUNT).ids == [
+        d.reference(PARAMS, p, COUNT, near) for p in PROMPTS
+    ]
 
 
 def test_a_window_without_a_mask_is_that_of_a_loop_that_cuts_its_caches():
-    session = opened("growing", window={"S": 6})
-    assert session.generate(PROMPTS, max_new_tokens=COUNT).ids == [cut_loop(prompt, 6) for prompt in PROMPTS]
+    generator = opened("growing", window={"S": 6})
+    assert generator.generate(PROMPTS, max_new_tokens=COUNT).ids == [cut_loop(prompt, 6) for prompt in PROMPTS]
 
 
 def cut_loop(prompt: list[int], window: int) -> list[int]:
@@ -183,11 +189,40 @@ def cut_loop(prompt: list[int], window: int) -> list[int]:
 def test_a_rolling_cache_forgets_and_is_run_anew_after_a_rewind():
     caches = [(("B", 7, d.HEADS, d.SIZE), "float32")] * (2 * d.LAYERS)
     program = to_onnx(d.rolling(PARAMS, 7), [(("B", 1), "int32"), ((), "int32"), caches], states={2: 1})
-    session, near = program.session(sizes={"B": 1}, threads=1), d.windowed(PARAMS, 6)
-    first = session.generate(PROMPTS[2], max_new_tokens=COUNT).ids[0]
+    generator, near = Generator(program.session(sizes={"B": 1}, threads=1)), d.windowed(PARAMS, 6)
+    first = generator.generate(PROMPTS[2], max_new_tokens=COUNT).ids[0]
     assert first == d.reference(PARAMS, PROMPTS[2], COUNT, near)
-    session.rewind(5)
-    assert session.generate([3], max_new_tokens=5).ids == [d.reference(PARAMS, [*PROMPTS[2], *first[:5], 3], 5, near)]
+    generator.rewind(5)
+    assert generator.generate([3], max_new_tokens=5).ids == [d.reference(PARAMS, [*PROMPTS[2], *first[:5], 3], 5, near)]
+
+
+# -- what is declared --------------------------------------------------------------------------
+
+
+def flat_capacity():
+    """A decoder whose caches of 32 places are written at points, which does not show the axis of the places."""
+    caches = [(("B", 32, d.HEADS, d.SIZE), "float32")] * (2 * d.LAYERS)
+    return to_onnx(d.capacity(PARAMS), [TOKENS, TOKENS, caches], states={2: 1})
+
+
+def test_caches_whose_axis_does_not_show_are_refused():
+    with pytest.raises(OptionError, match=r"Declare it: states=\{'caches.0'"):
+        Generator(flat_capacity().session(sizes={"B": 1}, threads=1))
+
+
+def test_caches_whose_axis_is_declared_are_written_each_row_at_its_own_places():
+    kinds = {"caches": StateKind(Kind.CACHE, axis=1)}
+    generator = Generator(flat_capacity().session(sizes={"B": 1}, threads=1), states=kinds)
+    assert generator.decoder.traits.rows is Rows.OWN
+    assert generator.generate(PROMPTS, max_new_tokens=COUNT).ids == all_wanted()
+
+
+def test_what_the_export_declares_is_in_the_file(tmp_path):
+    declared = decoder_metadata(roles={"bias": "mask"})
+    exported("added mask").with_metadata(declared).save(tmp_path / "decoder.onnx")
+    assert open_decoder(tmp_path / "decoder.onnx", OrtRuntime()).generate(PROMPTS, max_new_tokens=4).ids == all_wanted(
+        count=4
+    )
 
 
 # -- recurrent models, and layers of frameworks -----------------------------------------------
@@ -197,11 +232,12 @@ def test_a_rolling_cache_forgets_and_is_run_anew_after_a_rewind():
 def test_a_recurrent_model_writes_the_tokens_of_the_loop_in_jax(form):
     state = (("B", d.WIDTH), "float32")
     decode, tokens = (d.recurrent, TOKENS) if form == "tokens" else (d.recurrent_step, (("B",), "int32"))
-    session = to_onnx(decode(PARAMS), [tokens, state], states={1: 1}).session(sizes={"B": 1}, threads=1)
+    program = to_onnx(decode(PARAMS), [tokens, state], states={1: 1})
+    generator = Generator(program.session(sizes={"B": 1}, threads=1))
     expected = [d.reference(PARAMS, prompt, COUNT, d.recurrent_forward) for prompt in PROMPTS]
-    assert session.generate(PROMPTS, max_new_tokens=COUNT).ids == expected
-    session.rewind(3)
-    assert session.generate([[]] * 3, max_new_tokens=3).ids == [ids[-3:] for ids in expected]
+    assert generator.generate(PROMPTS, max_new_tokens=COUNT).ids == expected
+    generator.rewind(3)
+    assert generator.generate([[]] * 3, max_new_tokens=3).ids == [ids[-3:] for ids in expected]
 
 
 @functools.cache
@@ -215,20 +251,20 @@ def nnx_decoder() -> tuple[Any, list[list[int]]]:
 
 def test_attention_of_nnx_with_its_own_cache_writes_the_tokens_of_the_loop_in_jax():
     program, expected = nnx_decoder()
-    session = program.session(threads=1)
-    assert session.generate(PROMPTS, max_new_tokens=COUNT).ids == expected
-    session.rewind(4)
-    assert session.generate([[]] * 3, max_new_tokens=4).ids == [ids[-4:] for ids in expected]
+    generator = Generator(program.session(threads=1))
+    assert generator.generate(PROMPTS, max_new_tokens=COUNT).ids == expected
+    generator.rewind(4)
+    assert generator.generate([[]] * 3, max_new_tokens=4).ids == [ids[-4:] for ids in expected]
 
 
 def test_a_cache_of_a_fixed_size_is_not_written_past_its_end():
-    session = nnx_decoder()[0].session(threads=1)
-    result = session.generate(PROMPTS[2], max_new_tokens=99)
+    generator = Generator(nnx_decoder()[0].session(threads=1))
+    result = generator.generate(PROMPTS[2], max_new_tokens=99)
     assert (len(result.ids[0]), result.stops) == (24 - len(PROMPTS[2]) + 1, [Stop.CONTEXT])
     with pytest.raises(ContextFullError, match="The context is full: the caches have 24 places, but"):
-        session.generate([1, 2, 3])
-    session.rewind(10)
-    assert session.generate([], max_new_tokens=10).ids[0] == result.ids[0][-10:]
+        generator.generate([1, 2, 3])
+    generator.rewind(10)
+    assert generator.generate([], max_new_tokens=10).ids[0] == result.ids[0][-10:]
 
 
 def test_attention_of_linen_with_its_own_cache_writes_the_tokens_of_the_loop_in_jax():
@@ -237,7 +273,7 @@ def test_attention_of_linen_with_its_own_cache_writes_the_tokens_of_the_loop_in_
     cache = decoder.init(jax.random.key(0), jnp.ones((1, 20), int))["cache"]
     program = to_onnx((decoder, {**variables, "cache": cache}), [((1, 1), "int32")], states="cache")
     expected = [d.reference({}, p, COUNT, lambda _, tokens: model.apply(variables, tokens)) for p in PROMPTS]
-    assert program.session(threads=1).generate(PROMPTS, max_new_tokens=COUNT).ids == expected
+    assert Generator(program.session(threads=1)).generate(PROMPTS, max_new_tokens=COUNT).ids == expected
 
 
 # -- room -----------------------------------------------------------------------------------
@@ -245,26 +281,26 @@ def test_attention_of_linen_with_its_own_cache_writes_the_tokens_of_the_loop_in_
 
 @pytest.mark.parametrize("name", ["capacity", "capacity with one position", "capacity with mask and counter"])
 def test_a_capacity_doubles_up_to_its_limit(name):
-    session = opened(name, limits={"C": 20})
-    result = session.generate(PROMPTS[2], max_new_tokens=99)
+    generator = opened(name, limits={"C": 20})
+    result = generator.generate(PROMPTS[2], max_new_tokens=99)
     assert (result.stops, len(result.ids[0])) == ([Stop.CONTEXT], 20 - len(PROMPTS[2]) + 1)
     assert result.ids == all_wanted([PROMPTS[2]], len(result.ids[0]))
-    assert session.state["caches.0"].shape[1] == 20
+    assert generator.session.state["caches.0"].shape[1] == 20
 
 
 def test_growing_caches_end_at_their_limit():
-    session = opened("growing", limits={"S": 12})
-    result = session.generate(PROMPTS[0], max_new_tokens=99)
+    generator = opened("growing", limits={"S": 12})
+    result = generator.generate(PROMPTS[0], max_new_tokens=99)
     assert (result.stops, len(result.ids[0])) == ([Stop.CONTEXT], 12 - len(PROMPTS[0]) + 1)
 
 
 @pytest.mark.parametrize(("name", "label"), [("growing", "S"), ("capacity", "C")])
 def test_a_prompt_without_room_is_refused_and_the_session_goes_on(name, label):
-    session = opened(name, limits={label: 12})
-    first = session.generate(PROMPTS[0], max_new_tokens=2).ids[0]
+    generator = opened(name, limits={label: 12})
+    first = generator.generate(PROMPTS[0], max_new_tokens=2).ids[0]
     with pytest.raises(ContextFullError, match="The context is full"):
-        session.generate([1] * 20)
-    assert session.generate([4], max_new_tokens=3).ids == all_wanted([[*PROMPTS[0], *first, 4]], 3)
+        generator.generate([1] * 20)
+    assert generator.generate([4], max_new_tokens=3).ids == all_wanted([[*PROMPTS[0], *first, 4]], 3)
 
 
 # -- sampling, beams and drafts ------------------------------------------------------------------
@@ -279,8 +315,8 @@ def test_sampling_is_reproducible_and_the_same_in_a_batch_and_apart():
 
 def test_sampling_draws_from_the_probabilities_of_jax():
     """The next token after a prompt, drawn by 4000 rows, is as frequent as JAX says."""
-    session, rows = opened("capacity"), 4000
-    ids = session.generate([PROMPTS[0]] * rows, temperature=1.3, seed=0, max_new_tokens=1).ids
+    generator, rows = opened("capacity"), 4000
+    ids = generator.generate([PROMPTS[0]] * rows, temperature=1.3, seed=0, max_new_tokens=1).ids
     logits = d.forward(PARAMS, jnp.array([PROMPTS[0]]))[0, -1]
     found = np.bincount([row[0] for row in ids], minlength=d.VOCABULARY) / rows
     np.testing.assert_allclose(found, jax.nn.softmax(logits / 1.3), atol=0.03)
@@ -313,8 +349,8 @@ def beams_in_jax(prompt: list[int], width: int, penalty: float, stop: int) -> tu
 @pytest.mark.parametrize("name", ["growing", "capacity", "padding mask"])
 @pytest.mark.parametrize(("width", "penalty"), [(2, 1.0), (4, 0.0), (4, 2.0)])
 def test_beams_find_what_the_search_in_jax_finds(name, width, penalty):
-    session = opened(name)
-    result = session.generate(PROMPTS, beams=width, length_penalty=penalty, stop=23, max_new_tokens=COUNT)
+    generator = opened(name)
+    result = generator.generate(PROMPTS, beams=width, length_penalty=penalty, stop=23, max_new_tokens=COUNT)
     expected = [beams_in_jax(prompt, width, penalty, 23) for prompt in PROMPTS]
     assert result.ids == [ids for ids, _ in expected]
     np.testing.assert_allclose([w.score for w in result.sequences], [score for _, score in expected], rtol=1e-5)
@@ -328,20 +364,21 @@ def test_a_draft_changes_nothing_but_the_number_of_runs(name, draft):
         if draft == "itself"
         else {k: v + 0.1 * jax.random.normal(jax.random.key(1), v.shape) for k, v in PARAMS.items()}
     )
-    small = to_onnx(d.growing(params), [TOKENS, GROWING], states={1: 1}, **GROWS).session(sizes={"B": 1}, threads=1)
-    session = opened(name)
-    result = session.generate(PROMPTS, max_new_tokens=COUNT, draft=small, draft_tokens=3)
+    drafting = to_onnx(d.growing(params), [TOKENS, GROWING], states={1: 1}, **GROWS)
+    small, generator = Generator(drafting.session(sizes={"B": 1}, threads=1)), opened(name)
+    result = generator.generate(PROMPTS, max_new_tokens=COUNT, draft=small, draft_tokens=3)
     assert result.ids == all_wanted()
     assert 0 < result.accept_rate <= 1 if draft == "another" else result.accept_rate == 1
     whole = [[*prompt, *ids, 7] for prompt, ids in zip(PROMPTS, result.ids, strict=True)]
-    assert session.generate([[7]] * 3, max_new_tokens=3, draft=small).ids == all_wanted(whole, 3)
+    assert generator.generate([[7]] * 3, max_new_tokens=3, draft=small).ids == all_wanted(whole, 3)
 
 
 def test_a_recurrent_model_goes_back_to_what_it_was_before_wrong_drafts():
     state = (("B", d.WIDTH), "float32")
     program = to_onnx(d.recurrent(PARAMS), [TOKENS, state], states={1: 1})
     small = opened("growing")
-    result = program.session(sizes={"B": 1}, threads=1).generate(PROMPTS, max_new_tokens=COUNT, draft=small)
+    large = Generator(program.session(sizes={"B": 1}, threads=1))
+    result = large.generate(PROMPTS, max_new_tokens=COUNT, draft=small)
     assert result.ids == [d.reference(PARAMS, prompt, COUNT, d.recurrent_forward) for prompt in PROMPTS]
     assert result.accept_rate < 0.9
 
@@ -403,72 +440,72 @@ def test_pieces_are_held_back_while_a_stop_text_may_have_begun():
 
 
 def test_a_text_of_the_next_turn_begins_no_new_text():
-    session = opened("growing")
-    first = session.generate(TEXTS[0], tokenizer=Letters(), max_new_tokens=3).ids[0]
+    generator = opened("growing")
+    first = generator.generate(TEXTS[0], tokenizer=Letters(), max_new_tokens=3).ids[0]
     whole = [*Letters().encode(TEXTS[0]).ids, *first, *Letters().encode(TEXTS[1], add_special_tokens=False).ids]
-    assert session.generate(TEXTS[1], tokenizer=Letters(), max_new_tokens=4).ids == all_wanted([whole], 4)
+    assert generator.generate(TEXTS[1], tokenizer=Letters(), max_new_tokens=4).ids == all_wanted([whole], 4)
 
 
 # -- the session ------------------------------------------------------------------------------
 
 
 def test_pieces_come_as_they_are_written():
-    session = opened("growing")
-    stream = session.stream(PROMPTS[0], max_new_tokens=COUNT)
+    generator = opened("growing")
+    stream = generator.stream(PROMPTS[0], max_new_tokens=COUNT)
     assert [next(stream).token for _ in range(3)] == wanted(tuple(PROMPTS[0]))[:3]
     assert stream.result.ids == all_wanted([PROMPTS[0]])
 
 
 def test_what_was_written_of_a_stream_that_is_left_is_in_the_conversation():
-    session = opened("growing")
-    stream = session.stream(PROMPTS[0], max_new_tokens=COUNT)
+    generator = opened("growing")
+    stream = generator.stream(PROMPTS[0], max_new_tokens=COUNT)
     first = [next(stream).token for _ in range(3)]
-    assert session.generate([6], max_new_tokens=4).ids == all_wanted([[*PROMPTS[0], *first, 6]], 4)
+    assert generator.generate([6], max_new_tokens=4).ids == all_wanted([[*PROMPTS[0], *first, 6]], 4)
     with pytest.raises(RuntimeInputError, match="this stream cannot go on"):
         next(stream)
 
 
 def test_a_session_that_was_reset_begins_anew():
-    session = opened("capacity")
-    session.generate(PROMPTS, max_new_tokens=3)
-    session.reset()
-    assert session.generate(PROMPTS[1], max_new_tokens=COUNT).ids == all_wanted([PROMPTS[1]])
+    generator = opened("capacity")
+    generator.generate(PROMPTS, max_new_tokens=3)
+    generator.reset()
+    assert generator.generate(PROMPTS[1], max_new_tokens=COUNT).ids == all_wanted([PROMPTS[1]])
 
 
 def test_states_that_were_changed_by_hand_are_refused():
-    session = opened("growing")
-    session.generate(PROMPTS[0], max_new_tokens=3)
-    session.step(np.ones((1, 1), np.int32))
+    generator = opened("growing")
+    generator.generate(PROMPTS[0], max_new_tokens=3)
+    generator.session.step(np.ones((1, 1), np.int32))
     with pytest.raises(RuntimeInputError, match="it is not known of which tokens they are"):
-        session.generate([1])
+        generator.generate([1])
 
 
 def test_a_capacity_that_was_enlarged_by_hand_is_taken():
-    session = opened("capacity")
-    first = session.generate(PROMPTS[0], max_new_tokens=3).ids[0]
-    session.resize(C=40)
-    assert session.generate([2], max_new_tokens=4).ids == all_wanted([[*PROMPTS[0], *first, 2]], 4)
-    assert session.state["caches.0"].shape[1] == 40
+    generator = opened("capacity")
+    first = generator.generate(PROMPTS[0], max_new_tokens=3).ids[0]
+    generator.session.resize(C=40)
+    assert generator.generate([2], max_new_tokens=4).ids == all_wanted([[*PROMPTS[0], *first, 2]], 4)
+    assert generator.session.state["caches.0"].shape[1] == 40
 
 
 def test_the_saved_states_are_those_of_the_tokens():
-    session = opened("growing")
-    session.generate(PROMPTS[0], max_new_tokens=3)
-    assert session.state["caches.0"].shape == (1, len(PROMPTS[0]) + 2, d.HEADS, d.SIZE)
-    session.rewind(4)
-    assert session.state["caches.0"].shape == (1, len(PROMPTS[0]) - 1, d.HEADS, d.SIZE)
+    generator = opened("growing")
+    generator.generate(PROMPTS[0], max_new_tokens=3)
+    assert generator.session.state["caches.0"].shape == (1, len(PROMPTS[0]) + 2, d.HEADS, d.SIZE)
+    generator.rewind(4)
+    assert generator.session.state["caches.0"].shape == (1, len(PROMPTS[0]) - 1, d.HEADS, d.SIZE)
 
 
 def test_a_program_without_its_function_writes_the_same():
-    session = exported("padding mask").portable().session(sizes={"B": 1}, threads=1)
-    assert session.generate(PROMPTS, max_new_tokens=COUNT).ids == all_wanted()
+    generator = Generator(exported("padding mask").portable().session(sizes={"B": 1}, threads=1))
+    assert generator.generate(PROMPTS, max_new_tokens=COUNT).ids == all_wanted()
 
 
 @pytest.mark.parametrize("name", ["growing", "capacity", "capacity with mask and counter"])
 def test_a_decoder_in_a_file_writes_the_same(name, tmp_path):
     exported(name).save(tmp_path / "decoder.onnx")
-    session = open_decoder(tmp_path / "decoder.onnx", OrtRuntime())
-    assert session.generate(PROMPTS, max_new_tokens=COUNT).ids == all_wanted()
+    generator = open_decoder(tmp_path / "decoder.onnx", OrtRuntime())
+    assert generator.generate(PROMPTS, max_new_tokens=COUNT).ids == all_wanted()
 
 
 def test_the_reference_runtime_writes_the_same():
@@ -476,7 +513,7 @@ def test_the_reference_runtime_writes_the_same():
         NamedSteps(exported("growing").model), symbol_space(exported("growing").model), initial={}, sizes=StateSizes({"B": 1}),
         options=RuntimeOptions(),
     )  # fmt: skip
-    assert session.generate(PROMPTS[0], max_new_tokens=4).ids == all_wanted([PROMPTS[0]], 4)
+    assert Generator(session).generate(PROMPTS[0], max_new_tokens=4).ids == all_wanted([PROMPTS[0]], 4)
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
@@ -498,14 +535,14 @@ REFUSED: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
 def test_forms_that_decoders_do_not_have_are_refused(message):
     program, options = REFUSED[message]
     with pytest.raises(OptionError, match=message):
-        program().session(**options).generate([1, 2])
+        Generator(program().session(**options)).generate([1, 2])
 
 
 def test_further_inputs_are_given_and_may_change():
     program = to_onnx(lambda tokens, scale: -jax.nn.one_hot(tokens, 7) * scale, [TOKENS, ((), "float32")])
-    session = program.session()
-    assert session.generate([3], max_new_tokens=1, inputs={"scale": np.array(1, np.float32)}).ids == [[0]]
-    assert session.generate([5], max_new_tokens=1, inputs={"scale": np.array(-1, np.float32)}).ids == [[5]]
+    generator = Generator(program.session())
+    assert generator.generate([3], max_new_tokens=1, inputs={"scale": np.array(1, np.float32)}).ids == [[0]]
+    assert generator.generate([5], max_new_tokens=1, inputs={"scale": np.array(-1, np.float32)}).ids == [[5]]
 
 
 @pytest.mark.parametrize(
@@ -516,9 +553,9 @@ def test_further_inputs_that_do_not_fit_are_refused(inputs, message):
     program = to_onnx(lambda tokens, scale: jax.nn.one_hot(tokens, 7) * scale, [TOKENS, ((), "float32")])
     given = {"scale": np.array(1, np.float32), **inputs}
     with pytest.raises(OptionError, match=message):
-        program.session().generate([3], max_new_tokens=1, inputs=given)
+        Generator(program.session()).generate([3], max_new_tokens=1, inputs=given)
 
 
 def test_a_model_of_fewer_bits_writes():
-    session = exported("growing").quantize("int8").session(sizes={"B": 1}, threads=1)
-    assert len(session.generate(PROMPTS[0], max_new_tokens=4).ids[0]) == 4
+    generator = Generator(exported("growing").quantize("int8").session(sizes={"B": 1}, threads=1))
+    assert len(generator.generate(PROMPTS[0], max_new_tokens=4).ids[0]) == 4

@@ -274,6 +274,7 @@ ABOVE: dict[str, set[str]] = {
     "jax2onnx_graph": set(),
     "jax2onnx_fusions": {"jax2onnx_graph"},
     "jax2onnx_runtime": {"jax2onnx_graph"},
+    "jax2onnx_generation": {"jax2onnx_graph", "jax2onnx_runtime"},
     "jax2onnx_report": {"jax2onnx_graph"},
     "jax2onnx_onnxruntime": {"jax2onnx_graph", "jax2onnx_runtime", "jax2onnx_core"},
     "jax2onnx_openvino": {"jax2onnx_graph", "jax2onnx_runtime", "jax2onnx_core"},
@@ -285,11 +286,11 @@ ABOVE: dict[str, set[str]] = {
     },
     "jax2onnx_functions": _OF_PLUGINS,
     "jax2onnx_ray": {"jax2onnx_graph", "jax2onnx_runtime"},
-    "jax2onnx_genai": {"jax2onnx_graph", "jax2onnx_runtime"},
-    "jax2onnx_transformersjs": {"jax2onnx_graph", "jax2onnx_runtime"},
-    "jax2onnx_tensorrt": {"jax2onnx_graph", "jax2onnx_runtime", "jax2onnx_core"},
+    "jax2onnx_genai": {"jax2onnx_graph", "jax2onnx_runtime", "jax2onnx_generation"},
+    "jax2onnx_transformersjs": {"jax2onnx_graph", "jax2onnx_runtime", "jax2onnx_generation"},
+    "jax2onnx_tensorrt": {"jax2onnx_graph", "jax2onnx_runtime", "jax2onnx_generation", "jax2onnx_core"},
     "jax2onnx_testing": set(SOURCES),
-    "jax2onnx_cli": _OF_PLUGINS,
+    "jax2onnx_cli": {*_OF_PLUGINS, "jax2onnx_generation"},
 }
 
 

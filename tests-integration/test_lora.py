@@ -15,7 +15,7 @@ import onnxruntime
 import pytest
 from flax import nnx
 from jax2onnx_core import OnnxProgram, errors, to_onnx
-from jax2onnx_graph.lora.pairs import read_adapters
+from jax2onnx_runtime.adapters.pairs import read_adapters
 from jax2onnx_runtime.quantization import Mode
 
 WIDTH, RANKS = 64, (1, 4, 7)

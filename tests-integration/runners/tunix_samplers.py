@@ -1,4 +1,4 @@
-"""`session.generate` beside the samplers of the library tunix: greedy texts, and the distributions that tokens are drawn from.
+"""`Generator` beside the samplers of the library tunix: greedy texts, and the distributions that tokens are drawn from.
 
 Usage: python tests-integration/runners/tunix_samplers.py [--tokens 60]
 """
@@ -14,7 +14,8 @@ from unittest import mock
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_runtime.generation.sampling import Sampling
+from jax2onnx_generation import Generator
+from jax2onnx_generation.sampling import Sampling
 from table import Row, write
 from tunix.generate import sampler as tunix_sampler
 from tunix.models.gemma import sampler as gemma_sampler
@@ -48,20 +49,20 @@ class Numbers:
 
 
 def greedy(decoder: Decoder, count: int) -> Row:
-    """The greedy texts of a decoder, by the sampler and by a session."""
+    """The greedy texts of a decoder, by the sampler and by a generator."""
     config = tunix_sampler.CacheConfig(CAPACITY, LAYERS, KEY_HEADS, FEATURES)
     sampler = tunix_sampler.Sampler(decoder.module, Numbers(), config)
     found = sampler(TEXTS, max_generation_steps=count, temperature=0.0).tokens
     wanted = [[int(token) for token in row] for row in found]
     prompts = [[Numbers().bos_id(), *Numbers().encode(text)] for text in TEXTS]
-    session = decoder.program().session(sizes={"B": len(prompts), "C": CAPACITY})
-    written = session.generate(prompts, max_new_tokens=count, stop=[END]).ids
+    generator = Generator(decoder.program().session(sizes={"B": len(prompts), "C": CAPACITY}))
+    written = generator.generate(prompts, max_new_tokens=count, stop=[END]).ids
     equal = sum(
         sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
         for one, other in zip(written, wanted, strict=True)
     )
     return Row(
-        f"{decoder.name}, session.generate",
+        f"{decoder.name}, Generator",
         RUNNER,
         f"{equal} of {sum(map(len, wanted))} tokens, 3 texts of different lengths",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,7 +12,7 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.metadata import StatePair, write_states
-from jax2onnx_runtime.lora import AdapterInputs
+from jax2onnx_runtime.adapters.program_adapters import AdapterInputs
 from jax2onnx_runtime.runtimes import reference_runtime
 from jax2onnx_runtime.session import ModelSession, open_session
 from jax2onnx_runtime.sizes import SymbolSpace
@@ -279,20 +278,23 @@ def test_a_state_of_fixed_size_that_comes_back_longer_needs_a_window(caches):
     np.testing.assert_array_equal(session.state["cache"], [[0, 0, 1], [0, 0, 2]])
 
 
-def test_generate_takes_the_options_of_stream_and_hands_all_of_them_on(monkeypatch):
-    parameters = dict(inspect.signature(ModelSession.stream).parameters)
-    assert dict(inspect.signature(ModelSession.generate).parameters) == parameters
-    prompt, options = object(), {name: object() for name in list(parameters)[2:]}
-    handed: dict[str, object] = {}
+def test_a_run_moves_the_states_on_and_counts_as_a_change(sums):
+    session = sums(B=2)
+    before = session.state.changes
+    session.run({"x": np.array([1, 2], np.float32)})
+    assert (session.state.changes - before, session.state.are_first) == (1, False)
+    np.testing.assert_array_equal(session.state["total"], [1, 2])
 
-    class Stream:
-        result = "written"
 
-    def stream(self: ModelSession, prompt: object, **given: object) -> type[Stream]:
-        handed.update(given, prompt=prompt)
-        return Stream
+def test_states_that_were_reset_are_the_first_again(sums):
+    session = sums(B=2)
+    session.step(np.ones(2, np.float32))
+    session.reset()
+    assert session.state.are_first
 
-    monkeypatch.setattr(ModelSession, "stream", stream)
-    generate: Callable[..., object] = ModelSession.generate
-    assert generate(object.__new__(ModelSession), prompt, **options) == "written"
-    assert handed == {**options, "prompt": prompt}
+
+def test_a_state_is_replaced_by_what_a_function_makes_of_it(sums):
+    session = sums(B=2)
+    session.state.change("total", lambda array: array + 3)
+    np.testing.assert_array_equal(session.state["total"], [3, 3])
+    assert session.state.shape("total") == (2,)

@@ -156,6 +156,26 @@ def test_generation_is_greedy_and_ends_at_the_token_that_ends_a_text(tmp_path, t
     assert entries(folder, "generation_config.json") == {"do_sample": False, "eos_token_id": 1}
 
 
+def configured(tokenizer, **entries):
+    """The folder of a tokenizer, with files about its model."""
+    for name, content in entries.items():
+        (tokenizer.parent / f"{name}.json").write_text(json.dumps(content))
+    return tokenizer.parent
+
+
+def test_all_tokens_that_end_a_text_are_in_the_folder(tmp_path, tokenizer):
+    source = configured(tokenizer, generation_config={"eos_token_id": [1, 3], "pad_token_id": 0})
+    folder = written(tmp_path / "f", source)
+    assert entries(folder, "generation_config.json")["eos_token_id"] == [1, 3]
+    assert entries(folder)["eos_token_id"] == [1, 3]
+
+
+def test_the_context_is_as_long_as_the_configuration_says_where_the_model_does_not(tmp_path, tokenizer):
+    program = fixed("C")[1]
+    folder = written(tmp_path / "f", configured(tokenizer, config={"max_position_embeddings": 24}), program)
+    assert entries(folder)["max_position_embeddings"] == 24
+
+
 def test_the_context_is_as_long_as_the_table_of_positions(tmp_path, tokenizer):
     assert entries(written(tmp_path / "f", tokenizer))["max_position_embeddings"] == PLACES
 

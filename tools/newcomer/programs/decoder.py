@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import to_onnx
+from jax2onnx_generation import Generator
 
 SIZE, WIDTH = 64, 32
 keys = jax.random.split(jax.random.key(0), 4)
@@ -27,7 +28,7 @@ program = to_onnx(
 )  # fmt: skip
 print(program)
 prompt = [5, 17, 2]
-written = program.session(sizes={"batch": 1}).generate(prompt, max_new_tokens=8).ids[0]
+written = Generator(program.session(sizes={"batch": 1})).generate(prompt, max_new_tokens=8).ids[0]
 
 # The same in JAX, without a cache.
 expected = list(prompt)

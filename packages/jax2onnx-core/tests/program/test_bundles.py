@@ -123,10 +123,9 @@ def test_a_prefill_hands_its_cache_to_the_steps(bundle, form, share_weights, tmp
     np.testing.assert_allclose(session.state["cache.keys"], cache["keys"], rtol=1e-4, atol=1e-4)
 
 
-def test_a_program_with_the_states_of_others_does_not_write_by_itself(bundle):
+def test_sessions_with_the_states_of_others_say_so(bundle):
     session = bundle.session(sizes={"B": 2, "C": 8})
-    with pytest.raises(errors.OptionError, match="The session has its states in common with others of a bundle"):
-        next(iter(session.values())).generate([1, 2])
+    assert all(one.is_shared for one in session.values())
 
 
 def test_a_session_of_one_program_has_the_states_of_all(bundle):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from jax2onnx_runtime.generation.decoder_interface import LOGITS, PAST, PRESENT, TOKENS, DecoderInterface
+from jax2onnx_generation.decoders.interface import LOGITS, PAST, PRESENT, TOKENS, DecoderInterface
+from jax2onnx_generation.texts.tokenizer_files import SpecialTokens
 
 from jax2onnx_genai._encoder import FEATURES, HIDDEN, MEMORY, PAST_CROSS, PRESENT_CROSS, Crossing
 from jax2onnx_genai._speech_inputs import PAST_LENGTH
-from jax2onnx_genai._tokenizer import SpecialTokens
 
 __all__ = ["configuration", "speech_configuration"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
+from jax2onnx_generation.decoders.caches import Cache, layers_of
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.type_text import type_text
@@ -17,7 +18,6 @@ from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import given_inputs
 from jax2onnx_runtime.bundles.links import Link
 from jax2onnx_runtime.feeds import sizes_of, symbol_space
-from jax2onnx_runtime.generation.decoder_caches import Cache, layers_of
 
 __all__ = ["FEATURES", "HIDDEN", "MEMORY", "PAST_CROSS", "PRESENT_CROSS", "Crossing", "crossing", "encoder_model", "turned_inputs"]  # fmt: skip
 

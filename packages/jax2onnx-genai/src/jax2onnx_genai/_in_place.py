@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from jax2onnx_generation.decoders.interface import PAST, PRESENT
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.traversal import needed_by
-from jax2onnx_runtime.generation.decoder_interface import PAST, PRESENT
 
 __all__ = ["check_in_place"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from jax2onnx_generation.decoders.interface import TOKENS, DecoderInterface
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.builder import GraphBuilder, Value
 from jax2onnx_graph.facts.operators import facts_of
@@ -11,7 +12,6 @@ from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.targets import Target
-from jax2onnx_runtime.generation.decoder_interface import TOKENS, DecoderInterface
 
 __all__ = ["keep_last_logits"]
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from jax2onnx_generation.texts.tokenizer_files import SpecialTokens, TokenizerFiles
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_runtime.portable import PortableProgram
 from jax2onnx_runtime.quantization import Mode, Quantization
-
-from jax2onnx_genai._tokenizer import SpecialTokens, TokenizerFiles
 
 __all__ = ["HALF", "check_dtype", "checked_length", "in_fewer_bits", "special_tokens"]
 
@@ -34,9 +33,11 @@ def check_dtype(dtype: str | None) -> None:
 def special_tokens(
     files: TokenizerFiles | None, eos: int | Sequence[int] | None, bos: int | None, pad: int | None, vocabulary: int
 ) -> SpecialTokens:
-    """The special tokens, those that are given before those of the files."""
+    """The special tokens, those that are given before those of the files, which have to fit the model."""
+    if files is not None:
+        files.check_fits(vocabulary)
     found = SpecialTokens() if files is None else files.special_tokens()
-    ends = found.eos if eos is None else [eos] if isinstance(eos, int) else list(eos)
+    ends = found.eos if eos is None else (eos,) if isinstance(eos, int) else tuple(eos)
     tokens = SpecialTokens(found.bos if bos is None else bos, ends, found.pad if pad is None else pad)
     if not tokens.eos:
         raise OptionError("eos: give the id of the token that ends a text; no file of a tokenizer says which it is.")

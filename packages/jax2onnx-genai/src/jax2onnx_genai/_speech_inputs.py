@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from jax2onnx_generation.decoders.interface import PAST, TOKENS, DecoderInterface
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.values import dims_of
@@ -10,7 +11,6 @@ from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.targets import Target
-from jax2onnx_runtime.generation.decoder_interface import PAST, TOKENS, DecoderInterface
 
 from jax2onnx_genai._encoder import Crossing
 

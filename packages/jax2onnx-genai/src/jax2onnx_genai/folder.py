@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jax2onnx_generation.folders.writers import ExportedProgram, FolderOption, complete_folder
 from jax2onnx_graph.options import check_flag
-from jax2onnx_runtime.folders import ExportedProgram, FolderOption, complete_folder
 
 if TYPE_CHECKING:
-    from jax2onnx_runtime.generation.signature import Roles
+    from jax2onnx_generation.decoders.declaration import Roles
+    from jax2onnx_generation.texts.tokenizer_files import GivenTokenizer
     from jax2onnx_runtime.quantization import Mode
 
 __all__ = ["GenaiWriter", "write", "writer"]
@@ -23,7 +23,7 @@ _MODEL, _CONFIGURATION = "model.onnx", "genai_config.json"
 
 
 def write(
-    program: ExportedProgram, folder: str | os.PathLike[str], *, tokenizer: str | os.PathLike[str] | None = None,
+    program: ExportedProgram, folder: str | os.PathLike[str], *, tokenizer: GivenTokenizer | None = None,
     eos: int | Sequence[int] | None = None, bos: int | None = None, pad: int | None = None, context_length: int | None = None,
     quantize: Mode | None = None, dtype: str | None = None, roles: Roles | None = None, external_data: bool | None = None,
     last_logits: bool = False,
@@ -37,7 +37,8 @@ def write(
     Args:
       program: the exported decoder, which stays as it is.
       folder: the folder, which does not exist or is empty.
-      tokenizer: the folder of the tokenizer, whose files are copied; without one token ids are given to the runner.
+      tokenizer: the folder of the tokenizer, whose files are copied, a `tokenizer.json`, or a `tokenizers.Tokenizer`; without one token
+        ids are given to the runner.
       eos: the tokens that end a text; by default what the files of the tokenizer say.
       bos: the token with which a text begins; likewise, else the first of `eos`.
       pad: the token that fills up the shorter sequences of a batch; likewise.
@@ -57,17 +58,17 @@ def write(
       OptionError: an option is wrong, or the program is no decoder that the runner can run.
       SaveError: the folder has files in it, or writing failed; nothing is left half-written.
     """
+    from jax2onnx_generation.decoders.interface import decoder_interface
+    from jax2onnx_generation.decoders.signature import decoder_signature
+    from jax2onnx_generation.decoders.stacked_caches import with_separate_caches
+    from jax2onnx_generation.texts.tokenizer_files import TokenizerFiles
     from jax2onnx_graph.saving.writing import save_model, save_text
-    from jax2onnx_runtime.generation.decoder_interface import decoder_interface
-    from jax2onnx_runtime.generation.signature import decoder_signature
-    from jax2onnx_runtime.generation.stacked_caches import with_separate_caches
 
     from jax2onnx_genai._configuration import configuration
     from jax2onnx_genai._grouped_queries import group_queries
     from jax2onnx_genai._in_place import check_in_place
     from jax2onnx_genai._last_logits import keep_last_logits
     from jax2onnx_genai._options import HALF, check_dtype, checked_length, in_fewer_bits, special_tokens
-    from jax2onnx_genai._tokenizer import TokenizerFiles
 
     check_dtype(dtype)
     check_flag("last_logits", last_logits)
@@ -81,7 +82,7 @@ def write(
         check_in_place(decoder.model)
     if last_logits:
         keep_last_logits(decoder, portable.target)
-    files = None if tokenizer is None else TokenizerFiles.of(Path(tokenizer), decoder.vocabulary)
+    files = None if tokenizer is None else TokenizerFiles.read(tokenizer)
     tokens = special_tokens(files, eos, bos, pad, decoder.vocabulary)
     length = checked_length(context_length, files, decoder.capacity)
     model = in_fewer_bits(model, portable, (quantize, dtype))
@@ -89,8 +90,8 @@ def write(
     with complete_folder(folder) as part:
         save_model(model, part / _MODEL, external_data)
         save_text(configuration(decoder, tokens, length, _MODEL), part / _CONFIGURATION)
-        for file in [] if files is None else files.files():
-            shutil.copyfile(file, part / file.name)
+        if files is not None:
+            files.write(part)
         names = sorted(file.name for file in part.iterdir())
     return [Path(folder) / name for name in names]
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jax2onnx_generation.folders.writers import complete_folder
 from jax2onnx_graph.errors import OptionError
-from jax2onnx_runtime.folders import complete_folder
 
 if TYPE_CHECKING:
+    from jax2onnx_generation.decoders.declaration import Roles
+    from jax2onnx_generation.texts.tokenizer_files import GivenTokenizer
     from jax2onnx_runtime.bundles.bundle import Bundle
     from jax2onnx_runtime.bundles.links import Link
-    from jax2onnx_runtime.generation.signature import Roles
     from jax2onnx_runtime.quantization import Mode
 
 __all__ = ["write_speech"]
@@ -24,7 +24,7 @@ _ENCODER, _DECODER, _CONFIGURATION = "encoder.onnx", "decoder.onnx", "genai_conf
 
 
 def write_speech(
-    bundle: Bundle, folder: str | os.PathLike[str], *, tokenizer: str | os.PathLike[str] | None = None,
+    bundle: Bundle, folder: str | os.PathLike[str], *, tokenizer: GivenTokenizer | None = None,
     eos: int | Sequence[int] | None = None, bos: int | None = None, pad: int | None = None, context_length: int | None = None,
     quantize: Mode | None = None, dtype: str | None = None, roles: Roles | None = None, external_data: bool | None = None,
 ) -> list[Path]:  # fmt: skip
@@ -54,10 +54,11 @@ def write_speech(
       OptionError: an option is wrong, or the programs are none that the runner can run.
       SaveError: the folder has files in it, or writing failed; nothing is left half-written.
     """
+    from jax2onnx_generation.decoders.interface import decoder_interface
+    from jax2onnx_generation.decoders.signature import decoder_signature
+    from jax2onnx_generation.decoders.stacked_caches import with_separate_caches
+    from jax2onnx_generation.texts.tokenizer_files import TokenizerFiles
     from jax2onnx_graph.saving.writing import save_model, save_text
-    from jax2onnx_runtime.generation.decoder_interface import decoder_interface
-    from jax2onnx_runtime.generation.signature import decoder_signature
-    from jax2onnx_runtime.generation.stacked_caches import with_separate_caches
 
     from jax2onnx_genai._configuration import speech_configuration
     from jax2onnx_genai._encoder import crossing, encoder_model, turned_inputs
@@ -65,7 +66,6 @@ def write_speech(
     from jax2onnx_genai._in_place import check_in_place
     from jax2onnx_genai._options import HALF, check_dtype, checked_length, in_fewer_bits, special_tokens
     from jax2onnx_genai._speech_inputs import without_mask
-    from jax2onnx_genai._tokenizer import TokenizerFiles
 
     check_dtype(dtype)
     source, target = _encoder_and_decoder(bundle.links, list(bundle))
@@ -81,7 +81,7 @@ def write_speech(
     if decoder.is_shared:
         check_in_place(decoder.model)
     without_mask(decoder, found, bundle[target].target)
-    files = None if tokenizer is None else TokenizerFiles.of(Path(tokenizer), decoder.vocabulary)
+    files = None if tokenizer is None else TokenizerFiles.read(tokenizer)
     tokens = special_tokens(files, eos, bos, pad, decoder.vocabulary)
     length = checked_length(context_length, files, decoder.capacity)
     models = {
@@ -92,8 +92,8 @@ def write_speech(
         for name, one in models.items():
             save_model(one, part / name, external_data)
         save_text(speech_configuration(decoder, found, tokens, length, (_ENCODER, _DECODER)), part / _CONFIGURATION)
-        for file in [] if files is None else files.files():
-            shutil.copyfile(file, part / file.name)
+        if files is not None:
+            files.write(part)
         names = sorted(file.name for file in part.iterdir())
     return [Path(folder) / name for name in names]
 

@@ -21,10 +21,10 @@ from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import given_inputs
 
 from jax2onnx_runtime.accuracy import Accuracy, accuracy
+from jax2onnx_runtime.adapters.program_adapters import Adapters
 from jax2onnx_runtime.call_interface import CallInterface, TemplateSteps, checked_sizes
 from jax2onnx_runtime.comparison import OutputError
 from jax2onnx_runtime.feeds import symbol_space
-from jax2onnx_runtime.lora import Adapters
 from jax2onnx_runtime.mixed_bits import MixedBits, read_mixed_bits
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.quantization import Mode, Quantization, WeightMemory

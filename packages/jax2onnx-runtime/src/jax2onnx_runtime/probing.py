@@ -13,7 +13,7 @@ from jax2onnx_graph.facts.values import known
 from jax2onnx_graph.labels import numbers_in, symbols_in
 from jax2onnx_graph.traversal import all_graphs, subgraphs
 
-__all__ = ["Extent", "critical_sizes", "index_extents"]
+__all__ = ["Extent", "carriers", "critical_sizes", "index_extents"]
 
 #: The size of an axis: a number, or the label of a symbolic dimension.
 Extent = int | str
@@ -88,14 +88,14 @@ def index_extents(model: ir.Model) -> dict[str, list[Extent]]:
     found: dict[str, list[Extent]] = {}
     for value in model.graph.inputs:
         assert value.name is not None, "the inputs of a finished model have names"
-        extents = list(dict.fromkeys(e for carrier in _carriers(model, value) for e in _indexed(carrier)))
+        extents = list(dict.fromkeys(e for carrier in carriers(model, value) for e in _indexed(carrier)))
         if extents:
             found[value.name] = extents
     return found
 
 
-def _carriers(model: ir.Model, start: ir.Value) -> list[ir.Value]:
-    """The values whose elements are elements of `start`, by way of subgraphs and functions, too."""
+def carriers(model: ir.Model, start: ir.Value) -> list[ir.Value]:
+    """The values whose elements are elements of `start`, by way of subgraphs and functions, too, itself first."""
     seen = {start: None}
     pending = [start]
     while pending:

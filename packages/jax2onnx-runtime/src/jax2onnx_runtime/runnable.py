@@ -12,9 +12,9 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.traversal import all_nodes, subgraphs
 
+from jax2onnx_runtime.adapters.program_adapters import AdapterInputs
 from jax2onnx_runtime.bisection import Bisection, Intermediate, bisect
 from jax2onnx_runtime.comparison import OutputError, output_error
-from jax2onnx_runtime.lora import AdapterInputs
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.session import ModelSession, StepInterface, open_session
 from jax2onnx_runtime.sizes import SymbolSpace

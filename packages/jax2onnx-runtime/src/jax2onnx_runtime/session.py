@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -18,13 +17,7 @@ from jax2onnx_graph.options import check_mapping
 from jax2onnx_graph.weights.binding import Rename
 
 from jax2onnx_runtime._html import html_table
-from jax2onnx_runtime.generation.generator import GenerationStream, Generator, open_generator
-from jax2onnx_runtime.generation.requests import Beams, Prompt, Request, Stops, ends_of, prompt_rows
-from jax2onnx_runtime.generation.results import Generation
-from jax2onnx_runtime.generation.sampling import Sampling
-from jax2onnx_runtime.generation.signature import Roles
-from jax2onnx_runtime.generation.texts import Tokenizer, read_tokenizer
-from jax2onnx_runtime.lora import AdapterInputs
+from jax2onnx_runtime.adapters.program_adapters import AdapterInputs
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.sizes import SymbolSpace
 from jax2onnx_runtime.state_values import (
@@ -68,26 +61,30 @@ class ModelSession:
 
     Attributes:
       state: the states by the names of the inputs, to be read, set, saved and loaded.
+      model: the model.
+      types: the types of the states, by the names of the inputs.
+      initial: the first values of the states.
+      sizes: the sizes of the states, their windows and limits.
+      space: the sizes that the symbols of the model may have.
+      is_shared: whether other sessions of a bundle have states in common with this one.
     """
 
     def __init__(
         self, model: ir.Model, loaded: StatefulModel, interface: StepInterface, space: SymbolSpace, states: Mapping[str, StateType],
         sizes: StateSizes, initial: Mapping[str, Array], adapters: AdapterInputs, lock: Lock | None = None,
     ) -> None:  # fmt: skip
-        self._model, self._loaded, self._interface, self._space, self._sizes = model, loaded, interface, space, sizes
-        self._generator: Generator | None = None
-        self._roles: Roles = {}
+        self.model, self._loaded, self._interface, self.space, self.sizes = model, loaded, interface, space, sizes
         self._adapters, self._adapter = adapters, dict[str, Array]()
-        self._states, self._initial = states, initial
+        self.types, self.initial = states, initial
         self._lock = threading.RLock() if lock is None else lock
-        self._is_shared = lock is not None
+        self.is_shared = lock is not None
         self.state = States(loaded, states, sizes, self._lock)
         self.reset()
 
     @property
     def labels(self) -> set[str]:
         """The symbols and expressions that show axes of the states."""
-        return {label for state in self._states.values() for label in state.labels if not label.isdigit()}
+        return {label for state in self.types.values() for label in state.labels if not label.isdigit()}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.state!r})"
@@ -112,13 +109,25 @@ class ModelSession:
             states stay as they are.
         """
         with self._lock:
-            shapes = {name: self._loaded.shape(name) for name in self._states}
+            shapes = {name: self._loaded.shape(name) for name in self.types}
             feeds, sizes = self._interface.feeds(args, kwargs, shapes)
             self._check_limits(sizes)
-            self.state.was_set = True
-            outputs = self._loaded.run({**feeds, **self._adapter})
+            return self._interface.result(self.run(feeds))
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """Run the model once, on arrays by name, which are not checked.
+
+        Args:
+          feeds: an array for each input that is no state and takes no adapter.
+
+        Returns:
+          The outputs that are no states, in order; the states move on.
+        """
+        with self._lock:
+            outputs = self._loaded.run({**feeds, **self._adapter} if self._adapter else feeds)
+            self.state.changes += 1
             self.state.cut_all()
-            return self._interface.result(outputs)
+        return outputs
 
     def use_adapter(
         self, source: object, *, rename: Rename | None = None, scale: float = 1.0, partial: bool = False
@@ -145,16 +154,14 @@ class ModelSession:
         Raises:
           OptionError: no state has such an axis, or one of another length, as a state has that grew.
         """
-        known = {label for state in self._states.values() for label in state.labels}
+        known = {label for state in self.types.values() for label in state.labels}
         for label in slots:
             check_labels("reset", {label: 0}, known)
         with self._lock:
-            for name, first in self._initial.items():
-                self.state[name] = self._with_slots(self._states[name], first, slots) if slots else first
+            for name, first in self.initial.items():
+                self.state[name] = self._with_slots(self.types[name], first, slots) if slots else first
             if not slots:
-                self.state.was_set = False
-                if self._generator is not None:
-                    self._generator.forget()
+                self.state.begin()
 
     def _with_slots(self, state: StateType, first: Array, slots: Mapping[str, Sequence[int]]) -> Array:
         """A state with some entries along some axes as they were at first."""
@@ -179,167 +186,36 @@ class ModelSession:
 
         What is new is as all entries along the axes were at first, or zeros where these differed.
         """
-        check_labels("resize", sizes, {label for state in self._states.values() for label in state.labels})
+        check_labels("resize", sizes, {label for state in self.types.values() for label in state.labels})
         with self._lock:
-            was_set, before = self.state.was_set, {name: self._loaded.shape(name) for name in self._states}
-            for name, state in self._states.items():
+            before = {name: self._loaded.shape(name) for name in self.types}
+            for name, state in self.types.items():
                 if any(label in sizes for label in state.labels):
                     self._resize(name, state, sizes)
-            cut = any(
-                old > new for name in before for old, new in zip(before[name], self._loaded.shape(name), strict=True)
-            )
-            self.state.was_set = was_set or cut
-
-    # -- writing ---------------------------------------------------------------------------------
-
-    def generate(
-        self, prompt: Prompt, *, max_new_tokens: int = 128, temperature: float = 0.0, top_k: int | None = None,
-        top_p: float | None = None, min_p: float | None = None, repetition_penalty: float = 1.0, seed: int | None = None,
-        stop: Stops = (), tokenizer: Tokenizer | str | os.PathLike[str] | None = None, beams: int = 1, length_penalty: float = 1.0,
-        draft: ModelSession | None = None, draft_tokens: int = 4, prefill_chunk: int | None = None,
-        roles: Roles | None = None, inputs: Mapping[str, Array] | None = None,
-    ) -> Generation:  # fmt: skip
-        """Write with a decoder: tokens after a prompt, and after what this session has written before.
-
-        Sequences of different lengths are written together where the model can express it, and one after the other where it cannot.
-
-        Args:
-          prompt: ids, a list of such lists, a text, or a list of texts.
-          max_new_tokens: how many tokens are written after each prompt at most.
-          temperature: divides the logits; 0 takes the likeliest token.
-          top_k: how many of the likeliest tokens are kept.
-          top_p: the probability that the likeliest tokens which are kept reach together.
-          min_p: tokens are kept whose probability is at least this part of the largest.
-          repetition_penalty: above 1, it makes tokens that were there before less likely.
-          seed: that of the random numbers; None for others each time.
-          stop: the tokens and texts that end a sequence, or one of them.
-          tokenizer: a `tokenizers.Tokenizer`, or the path of a `tokenizer.json`; texts need one.
-          beams: how many continuations are compared; 1 for no search.
-          length_penalty: the power of its length by which the logarithm of a beam's probability is divided.
-          draft: a session of a smaller model of the same tokens, which proposes tokens; what is written is the same.
-          draft_tokens: how many tokens it proposes at once.
-          prefill_chunk: how many tokens of a prompt are fed in one run at most; None for all.
-          roles: the inputs and outputs that are not recognised: `{"tokens": "x", "logits": "output_0"}`; see `DecoderSignature`.
-          inputs: the arrays of further inputs, the same in all runs; None for those of the last time.
-
-        Raises:
-          OptionError: the model is no decoder, or an option has an impossible value.
-          RuntimeInputError: the prompt does not fit the model or the conversation.
-          ContextFullError: the prompt has no room in the caches.
-        """
-        return self.stream(
-            prompt, max_new_tokens=max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
-            repetition_penalty=repetition_penalty, seed=seed, stop=stop, tokenizer=tokenizer, beams=beams,
-            length_penalty=length_penalty, draft=draft, draft_tokens=draft_tokens, prefill_chunk=prefill_chunk, roles=roles,
-            inputs=inputs,
-        ).result  # fmt: skip
-
-    def stream(
-        self, prompt: Prompt, *, max_new_tokens: int = 128, temperature: float = 0.0, top_k: int | None = None,
-        top_p: float | None = None, min_p: float | None = None, repetition_penalty: float = 1.0, seed: int | None = None,
-        stop: Stops = (), tokenizer: Tokenizer | str | os.PathLike[str] | None = None, beams: int = 1, length_penalty: float = 1.0,
-        draft: ModelSession | None = None, draft_tokens: int = 4, prefill_chunk: int | None = None,
-        roles: Roles | None = None, inputs: Mapping[str, Array] | None = None,
-    ) -> GenerationStream:  # fmt: skip
-        """Write piece by piece: an iterator of `Piece`s, each a token with the text that is certain with it; see `generate`."""
-        generator = self.generator(roles, inputs or {})
-        vocabulary = generator.decoder.forms.logits.vocabulary
-        reader = None if tokenizer is None else read_tokenizer(tokenizer, vocabulary)
-        sampling = Sampling(repetition_penalty, temperature, top_k, top_p, min_p, seed)
-        request = Request(
-            ends_of(max_new_tokens, stop), sampling, reader, Beams(beams, length_penalty), prefill_chunk,
-            draft_tokens,
-        )  # fmt: skip
-        rows = prompt_rows(prompt, reader, vocabulary, goes_on=bool(generator.conversation))
-        small = None if draft is None else draft.generator(roles, inputs or {})
-        return generator.stream(rows, request, None if small is None else small.decoder)
-
-    def generator(self, roles: Roles | None, inputs: Mapping[str, Array]) -> Generator:
-        """The generator of this session; it is made anew where other roles are given.
-
-        Args:
-          roles: the inputs and outputs that are not recognised; None for those of the last time.
-          inputs: the arrays of further inputs; none for those of the last time.
-
-        Raises:
-          OptionError: the model is no decoder, or the states are those of other sessions, too.
-          RuntimeInputError: it is not known of which tokens the states are.
-        """
-        if self._is_shared:
-            raise OptionError(
-                "The session has its states in common with others of a bundle, so that it does not know of which tokens they are. Write "
-                "with a session of one program, program.session(…)."
-            )
-        if self.state.was_set:
-            raise RuntimeInputError(
-                "The states were changed by step, or were set, so that it is not known of which tokens they are. session.reset() begins "
-                "anew; initial={…} of program.session gives states to begin with."
-            )
-        if self._generator is None or (roles is not None and dict(roles) != self._roles):
-            running = _Running(self._loaded, self.state, self._lock, lambda: self._adapter)
-            self._generator = open_generator(
-                self._model, running, self._states, self._initial, roles=roles, inputs=inputs, window=self._sizes.window,
-                limits=self._sizes.limits, space=self._space,
-            )  # fmt: skip
-            self._roles = dict(roles or {})
-        elif inputs:
-            self._generator.give(inputs)
-        return self._generator
-
-    def rewind(self, count: int) -> None:
-        """Forget the last tokens of each sequence that this session has written or read.
-
-        Caches are cut, or their positions set back, where they allow it; otherwise the model is run on the others anew by the next
-        `generate`.
-
-        Raises:
-          RuntimeInputError: there are not so many.
-        """
-        if self._generator is None or self.state.was_set:
-            raise RuntimeInputError(
-                "rewind: the session has written nothing that is known; session.generate(…) writes."
-            )
-        with self._lock:
-            self._generator.rewind(count)
+            if any(old > new for n in before for old, new in zip(before[n], self._loaded.shape(n), strict=True)):
+                self.state.changes += 1
 
     def _resize(self, name: str, state: StateType, sizes: Mapping[str, int]) -> None:
         old = self._loaded.read(name)
         shape = tuple(sizes.get(label, size) for label, size in zip(state.labels, old.shape, strict=True))
-        first = of_shape(self._initial[name], shape)
+        first = of_shape(self.initial[name], shape)
         new = np.zeros(shape, old.dtype) if first is None else first.copy()
         common = tuple(slice(min(a, b)) for a, b in zip(shape, old.shape, strict=True))
         new[common] = old[common]
-        self.state[name] = new
+        self._loaded.write(name, new)
+        self.state.cut(name)
 
     def _check_limits(self, sizes: Mapping[str, int]) -> None:
-        for state in self._states.values():
-            if state.grows is None or state.labels[state.grows] not in self._sizes.limits:
+        for state in self.types.values():
+            if state.grows is None or state.labels[state.grows] not in self.sizes.limits:
                 continue
-            limit, new = self._sizes.limits[state.labels[state.grows]], state.returns[state.grows]
-            size = new if isinstance(new, int) else self._space.evaluate(new, sizes)
+            limit, new = self.sizes.limits[state.labels[state.grows]], state.returns[state.grows]
+            size = new if isinstance(new, int) else self.space.evaluate(new, sizes)
             if size > limit:
                 raise RuntimeInputError(
                     f"The state {state} is full: axis {state.grows} would have {size} entries after this step, more than the limit "
                     f"{state.labels[state.grows]} = {limit}. Reset the session, give it a higher limit, or a window."
                 )
-
-
-class _Running:
-    """The loaded model of a session, as decoders use it."""
-
-    def __init__(
-        self, loaded: StatefulModel, state: States, lock: Lock,
-        adapter: Callable[[], Mapping[str, Array]],
-    ) -> None:  # fmt: skip
-        self._loaded, self._state, self._lock, self._adapter = loaded, state, lock, adapter
-        self.read, self.write, self.change, self.shape = loaded.read, loaded.write, loaded.change, loaded.shape
-
-    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
-        with self._lock:
-            adapter = self._adapter()
-            outputs = self._loaded.run({**inputs, **adapter} if adapter else inputs)
-            self._state.cut_all()
-        return outputs
 
 
 def open_session(

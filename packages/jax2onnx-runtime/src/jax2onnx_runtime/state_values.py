@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -48,7 +48,7 @@ class StateSizes:
     Attributes:
       sizes: those that states begin with.
       window: how many entries of a growing axis are kept, the last ones.
-      limits: how many entries a growing axis may have at most; and a capacity, which `generate` doubles up to it.
+      limits: how many entries a growing axis may have at most; and a capacity, up to which a decoder's caches are widened.
     """
 
     sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -69,7 +69,11 @@ class StateSizes:
 
 
 class States(MutableMapping[str, Array]):
-    """The states of a session by the names of the inputs; reading makes a copy, and so does writing."""
+    """The states of a session by the names of the inputs; reading makes a copy, and so does writing.
+
+    Attributes:
+      changes: how often they were changed: by runs, or by setting them.
+    """
 
     def __init__(
         self, loaded: StatefulModel, states: Mapping[str, StateType], sizes: StateSizes, lock: Lock
@@ -78,7 +82,7 @@ class States(MutableMapping[str, Array]):
         growing = {state.name: state.labels[state.grows] for state in states.values() if state.grows is not None}
         self._windows = {name: sizes.window[label] for name, label in growing.items() if label in sizes.window}
         self._lock = lock  # held while the model runs
-        self.was_set = False  # by somebody who does not tell of which tokens the states are
+        self.changes = self._changes_at_first = 0
 
     def __getitem__(self, name: str) -> Array:
         self._check(name)
@@ -88,7 +92,7 @@ class States(MutableMapping[str, Array]):
     def __setitem__(self, name: str, array: Array) -> None:
         self._check(name)
         with self._lock:
-            self.was_set = True
+            self.changes += 1
             self._loaded.write(name, _checked(self._states[name], array))
             self.cut(name)
 
@@ -103,6 +107,26 @@ class States(MutableMapping[str, Array]):
 
     def __repr__(self) -> str:
         return f"States({', '.join(f'{name}: {type_}' for name, type_ in self.types().items())})"
+
+    @property
+    def are_first(self) -> bool:
+        """Whether nothing has changed the states since the session was opened or reset."""
+        return self.changes == self._changes_at_first
+
+    def begin(self) -> None:
+        """Take the states as they are now for those at first."""
+        self.changes += 1
+        self._changes_at_first = self.changes
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a state."""
+        return self._loaded.shape(name)
+
+    def change(self, name: str, change: Callable[[Array], Array]) -> None:
+        """Replace a state by what a function makes of it; the function gets an array that it must not write to."""
+        with self._lock:
+            self.changes += 1
+            self._loaded.change(name, change)
 
     def types(self) -> dict[str, str]:
         """The type of each state as it is now: "float32[1, 3, 8]"."""

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from jax2onnx_generation.folders.writers import ExportedProgram, complete_folder
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_graph.saving.writing import save_model
 from jax2onnx_runtime.feeds import symbol_space
-from jax2onnx_runtime.folders import ExportedProgram, complete_folder
 
 from jax2onnx_tensorrt.profiles import EngineProfiles, engine_profiles
 from jax2onnx_tensorrt.script import build_script

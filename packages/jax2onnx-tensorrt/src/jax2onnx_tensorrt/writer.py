@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from jax2onnx_generation.folders.writers import ExportedProgram, FolderOption
 from jax2onnx_graph.errors import OptionError
-from jax2onnx_runtime.folders import ExportedProgram, FolderOption
 
 __all__ = ["TensorRtFolder", "writer"]
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from jax2onnx_graph import ir
-from jax2onnx_graph.errors import OptionError
-from jax2onnx_graph.facts.values import LabelledDim, same_dim
-from jax2onnx_graph.metadata import StatePair, write_states
-from jax2onnx_runtime.boundary import Boundary
-from jax2onnx_runtime.generation.decoder_interface import (
+from jax2onnx_generation.decoders.interface import (
     LOGITS,
     PAST,
     PRESENT,
@@ -18,18 +13,22 @@ from jax2onnx_runtime.generation.decoder_interface import (
     DecoderInterface,
     decoder_interface,
 )
-from jax2onnx_runtime.generation.signature import DecoderSignature, decoder_signature
+from jax2onnx_generation.decoders.signature import DecoderSignature, decoder_signature
+from jax2onnx_generation.texts.tokenizer_files import TokenizerFiles
+from jax2onnx_graph import ir
+from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.facts.values import LabelledDim, same_dim
+from jax2onnx_graph.metadata import StatePair, write_states
+from jax2onnx_runtime.boundary import Boundary
 from jax2onnx_runtime.portable import PortableProgram
 from jax2onnx_runtime.probing import index_extents
 
 from jax2onnx_transformersjs.task_model import TaskModel, dims, rename_axes
-from jax2onnx_transformersjs.tokenizer_files import TokenizerFiles
 
 __all__ = ["MODEL_TYPES", "text_generation"]
 
 TASK = "text-generation"
 POSITIONS = "position_ids"
-_SPECIAL = ("bos", "eos", "pad")
 # The entries of config.json from which transformers.js reads layers, heads and features, and the class of the model.
 _LLAMA = ("num_hidden_layers", "num_attention_heads", "hidden_size")
 _GPT2 = ("n_layer", "n_head", "n_embd")
@@ -54,7 +53,8 @@ def text_generation(
       program: the program: a decoder with its caches as states, see `decoder_interface`.
       model_type: one of `MODEL_TYPES`; "llama" by default.
       tokenizer: the tokenizer.
-      context_length: the most tokens of a prompt and its continuation; by default what the model itself can tell.
+      context_length: the most tokens of a prompt and its continuation; by default what the model itself can tell, or
+        the files of the tokenizer.
       roles: "tokens", "positions", "mask" or "logits" → the name of the input or output, where names and types do not tell.
 
     Raises:
@@ -76,7 +76,7 @@ def text_generation(
             "tokens (('B', 'T'), 'int32')."
         )
     boundary = Boundary(made.model, program.target)
-    length = _context_length(context_length, made)
+    length = _context_length(context_length, made, tokenizer)
     _replace_inputs(boundary, made, length, alone=not pads)
     for name, value in boundary.old_outputs.items():
         boundary.new_output(name, _as_js_reads(boundary, value))
@@ -84,8 +84,7 @@ def text_generation(
     pairs = [f"{number}.{half}" for number in range(made.layers) for half in ("key", "value")]
     grows = None if made.is_shared else 2
     write_states(finished, [StatePair(f"{PAST}.{pair}", f"{PRESENT}.{pair}", grows) for pair in pairs])
-    special = {f"{name}_token_id": tokenizer.number_of(name) for name in _SPECIAL}
-    special = {name: number for name, number in special.items() if number is not None}
+    special = tokenizer.special_tokens().entries()
     config = {**_config(kind, made, length), **special}
     generation = {"do_sample": False, **special}
     return TaskModel(finished, config, {"generation_config.json": generation}, made.vocabulary)
@@ -144,8 +143,8 @@ def _as_js_reads(boundary: Boundary, value: ir.Value) -> ir.Value:
     return boundary.behind(value).cast(value, wanted)
 
 
-def _context_length(given: int | None, made: DecoderInterface) -> int | None:
-    """The most tokens: those that are asked for, the places of the caches, or the rows of a table of positions."""
+def _context_length(given: int | None, made: DecoderInterface, tokenizer: TokenizerFiles) -> int | None:
+    """The most tokens: those that are asked for, the places of the caches, the rows of a table of positions, or what the files say."""
     known = [] if made.capacity is None else [made.capacity]
     known += [extent for extent in index_extents(made.model).get(POSITIONS, ()) if isinstance(extent, int)]
     if given is not None and (given < 1 or (known and given > min(known))):
@@ -153,7 +152,7 @@ def _context_length(given: int | None, made: DecoderInterface) -> int | None:
             f"context_length is {given}, "
             + (f"and the model knows {min(known)} positions." if known else "which is no length.")
         )
-    return given if given is not None else min(known, default=None)
+    return given if given is not None else min(known, default=tokenizer.context_length())
 
 
 def _config(kind: str, made: DecoderInterface, length: int | None) -> dict[str, object]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jax2onnx_generation.folders.writers import ExportedProgram, FolderOption
 from jax2onnx_graph.errors import OptionError, ReadError
-from jax2onnx_runtime.folders import ExportedProgram, FolderOption
 
 if TYPE_CHECKING:
     from jax2onnx_transformersjs.image_classification import Images

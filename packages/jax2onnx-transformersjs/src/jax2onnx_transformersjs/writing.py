@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
+from jax2onnx_generation.folders.writers import ExportedProgram, complete_folder
+from jax2onnx_generation.texts.tokenizer_files import GivenTokenizer, TokenizerFiles
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.saving.writing import save_model, weights_size
-from jax2onnx_runtime.folders import ExportedProgram, complete_folder
 
 from jax2onnx_transformersjs.dtypes import Dtype, check_dtypes, default_dtype, file_name, in_precision
 from jax2onnx_transformersjs.feature_extraction import feature_extraction
 from jax2onnx_transformersjs.image_classification import Images, image_classification
 from jax2onnx_transformersjs.task_model import TaskModel
 from jax2onnx_transformersjs.text_generation import text_generation
-from jax2onnx_transformersjs.tokenizer_files import GivenTokenizer, TokenizerFiles
 
 __all__ = ["Task", "write"]
 
@@ -56,7 +56,7 @@ def write(
       tokenizer: for text, the tokenizer: a folder, a `tokenizer.json`, or a `tokenizers.Tokenizer`.
       special_tokens: for text, the tokens of special meaning, where the tokenizer has no settings that name them:
         {"pad": "<pad>", "eos": "</s>"}.
-      context_length: for generation, the most tokens of a text; by default what the model tells.
+      context_length: for generation, the most tokens of a text; by default what the model or the tokenizer's folder tells.
       config: further entries of `config.json`.
 
     Returns:
@@ -152,10 +152,9 @@ def _write_files(
 ) -> list[Path]:
     """Write the files beside the models; their names."""
     contents = {"config.json": _as_json(config), **{name: _as_json(entries) for name, entries in made.files.items()}}
-    contents |= {} if tokenizer is None else tokenizer.contents
     for name, content in contents.items():
         (folder / name).write_bytes(content)
-    return [*map(Path, contents)]
+    return [*map(Path, [*contents, *([] if tokenizer is None else tokenizer.write(folder))])]
 
 
 def _as_json(entries: Mapping[str, object]) -> bytes:

@@ -12,7 +12,7 @@ from jax2onnx_cli._exporting import read_numbers
 from jax2onnx_cli._terminal import BadInput, Command, Result, Terminal
 
 if TYPE_CHECKING:
-    from jax2onnx_runtime.generation.requests import Prompt
+    from jax2onnx_generation.loop.requests import Prompt
     from jax2onnx_runtime.runtimes import Runtime
 
 __all__ = ["command"]
@@ -30,7 +30,12 @@ _EXAMPLES = (
 @click.option(
     "--ids", multiple=True, metavar="N,…", help="The tokens to go on from, in place of a text; repeat it for more."
 )
-@click.option("--tokenizer", type=click.Path(path_type=Path), metavar="FILE", help="The tokenizer.json of the model.")
+@click.option(
+    "--tokenizer",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The tokenizer.json of the model, or its folder.",
+)
 @click.option("--count", type=int, default=128, help="How many tokens are written at most; 128 by default.")
 @click.option(
     "--stop", multiple=True, metavar="N|TEXT", help="A token, or a text, that ends the text; repeat it for more."
@@ -49,7 +54,7 @@ _EXAMPLES = (
     "roles",
     multiple=True,
     metavar="ROLE=NAME",
-    help="What an input or output is: tokens=x, positions=p, mask=m, logits=y.",
+    help="What an input or output is: tokens=x, positions=p, mask=m, bias=m, logits=y.",
 )
 @click.option("--target", help="The runtime; by default the installed one.")
 @click.pass_obj
@@ -65,22 +70,22 @@ def command(
 
     Caches of a symbolic capacity begin with 64 places and are doubled.
     """
-    from jax2onnx_runtime.decoders import open_decoder
+    from jax2onnx_generation import open_decoder
 
     prompt = _prompt(prompts, ids)
     stops = [int(text) if text.isdecimal() else text for text in stop]
     known = _roles(roles)
     with terminal.working(f"writing with {file}"):
-        session = open_decoder(
+        generator = open_decoder(
             file,
             _runtime(target),
             sizes=read_numbers("--sizes", sizes),
             limits=read_numbers("--limits", limits),
             roles=known,
         )
-        result = session.generate(
+        result = generator.generate(
             prompt, max_new_tokens=count, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
-            repetition_penalty=repetition_penalty, seed=seed, stop=stops, tokenizer=tokenizer, beams=beams, roles=known,
+            repetition_penalty=repetition_penalty, seed=seed, stop=stops, tokenizer=tokenizer, beams=beams,
         )  # fmt: skip
     shown = [
         text if tokenizer is not None else ", ".join(map(str, new))

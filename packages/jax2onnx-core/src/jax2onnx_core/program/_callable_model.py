@@ -22,10 +22,10 @@ from jax2onnx_graph.targets import Target
 from jax2onnx_graph.weights.binding import GivenWeights, needed_weights
 from jax2onnx_report.findings import Findings
 from jax2onnx_report.reporter import ModelReporter
+from jax2onnx_runtime.adapters.program_adapters import Adapters
 from jax2onnx_runtime.benchmarks import Contender, model_contender
 from jax2onnx_runtime.bisection import Bisection
 from jax2onnx_runtime.bundles.bundle import Bundle, Program
-from jax2onnx_runtime.lora import Adapters
 from jax2onnx_runtime.mixed_bits import read_mixed_bits
 from jax2onnx_runtime.portable import Measurements, PortableProgram, StoredResult, expected_run
 from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel

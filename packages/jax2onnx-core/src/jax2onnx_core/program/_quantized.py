@@ -19,10 +19,10 @@ from jax2onnx_graph.saving.signing import Signer
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.weights.binding import GivenWeights
 from jax2onnx_runtime.accuracy import Accuracy, accuracy
+from jax2onnx_runtime.adapters.program_adapters import Adapters
 from jax2onnx_runtime.benchmarks import Contender
 from jax2onnx_runtime.bisection import Bisection
 from jax2onnx_runtime.comparison import OutputError
-from jax2onnx_runtime.lora import Adapters
 from jax2onnx_runtime.mixed_bits import MixedBits, read_mixed_bits
 from jax2onnx_runtime.portable import Measurements, PortableProgram
 from jax2onnx_runtime.quantization import Mode, Quantization

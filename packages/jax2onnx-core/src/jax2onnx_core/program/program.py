@@ -15,9 +15,6 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.labels import check_labels
-from jax2onnx_graph.lora.finding import LowRankPair
-from jax2onnx_graph.lora.merging import with_merged_adapters
-from jax2onnx_graph.lora.optional_inputs import adapter_pairs, exported_matrices, with_optional_adapters
 from jax2onnx_graph.metadata import ModelMetadata, SymbolInfo
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.options import check_count, check_flag, check_list, check_mapping, check_tolerance
@@ -27,10 +24,13 @@ from jax2onnx_graph.traversal import given_inputs
 from jax2onnx_graph.weights.absent import AbsentTensor, WeightType
 from jax2onnx_graph.weights.binding import GivenWeights, Rename, bound_model, needed_weights
 from jax2onnx_runtime.accuracy import Accuracy
+from jax2onnx_runtime.adapters.finding import LowRankPair
+from jax2onnx_runtime.adapters.merging import with_merged_adapters
+from jax2onnx_runtime.adapters.optional_inputs import adapter_pairs, exported_matrices, with_optional_adapters
+from jax2onnx_runtime.adapters.program_adapters import Adapters
 from jax2onnx_runtime.benchmarks import Benchmark, Contender, benchmark, usual_sizes
 from jax2onnx_runtime.bisection import Bisection
 from jax2onnx_runtime.comparison import OutputError
-from jax2onnx_runtime.lora import Adapters
 from jax2onnx_runtime.portable import Measurements, PortableProgram, StoredResult
 from jax2onnx_runtime.profiles import ShapeProfile, SymbolRange, shape_profile
 from jax2onnx_runtime.quantization import Mode, Quantization

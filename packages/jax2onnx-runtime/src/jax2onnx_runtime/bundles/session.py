@@ -15,10 +15,10 @@ from jax2onnx_graph.errors import OptionError, RuntimeInputError, SaveError
 from jax2onnx_graph.metadata import read_states
 from jax2onnx_graph.saving.files import checked_path
 
+from jax2onnx_runtime.adapters.program_adapters import AdapterInputs
 from jax2onnx_runtime.array_files import UNREADABLE, read_arrays, write_arrays
 from jax2onnx_runtime.bundles.links import Link, LinkedSteps
 from jax2onnx_runtime.feeds import symbol_space
-from jax2onnx_runtime.lora import AdapterInputs
 from jax2onnx_runtime.portable import PortableProgram
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.session import ModelSession, open_session
@@ -189,7 +189,7 @@ class BundleSession(Mapping[str, ModelSession]):
         moved = self._sessions[name].state.keys()
         for other, session in self._sessions.items():
             if other != name and moved & session.state.keys():
-                session.state.was_set = True
+                session.state.changes += 1
         for link in self._links:
             if link.source == name:
                 states = self._sessions[link.target].state

@@ -1,0 +1,1 @@
+"""Texts: tokenizers, the files that they come in, and text that comes token by token."""

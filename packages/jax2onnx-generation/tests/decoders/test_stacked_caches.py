@@ -1,0 +1,28 @@
+"""Caches of all layers in one array, as caches of single layers."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+from jax2onnx_generation.decoders.declaration import declared_states, decoder_metadata
+from jax2onnx_generation.decoders.kinds import Kind, StateKind
+from jax2onnx_generation.decoders.stacked_caches import with_separate_caches
+from jax2onnx_graph.metadata import StatePair, read_states, write_states
+from jax2onnx_graph.targets import standard_target
+from onnx_ir.passes.common import ShapeInferencePass
+
+STACKED = """
+<ir_version: 10, opset_import: ["": 18]>
+main (float[B,2,8] x, float[2,B,16,2,8] cache) => (float[B,2,8] y, float[2,B,16,2,8] new_cache) {
+  new_cache = Neg(cache)
+  y = Abs(x)
+}
+"""
+
+
+def test_what_is_declared_of_the_cache_of_all_layers_holds_for_that_of_each():
+    model = ShapeInferencePass()(ir.from_onnx_text(STACKED)).model
+    write_states(model, [StatePair("cache", "new_cache")])
+    decoder_metadata(states={"cache": StateKind(Kind.CACHE, 2, rolls=True)}).write(model)
+    made = with_separate_caches(model, standard_target)
+    assert [pair.input for pair in read_states(made)] == ["cache.0", "cache.1"]
+    assert declared_states(made) == dict.fromkeys(("cache.0", "cache.1"), StateKind(Kind.CACHE, 1, rolls=True))

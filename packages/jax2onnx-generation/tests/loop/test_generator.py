@@ -1,0 +1,137 @@
+"""The generator on decoders given as text, in the reference runtime."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from jax2onnx_generation import Generator
+from jax2onnx_graph.errors import OptionError, RuntimeInputError
+from jax2onnx_graph.metadata import StatePair, write_states
+from jax2onnx_runtime.feeds import symbol_space
+from jax2onnx_runtime.runnable import RunnableModel
+from jax2onnx_runtime.runtimes import reference_runtime
+from jax2onnx_runtime.session import ModelSession
+from jax2onnx_runtime.stages import NamedSteps
+from jax2onnx_runtime.state_values import StateSizes
+from jax2onnx_runtime.states import RuntimeOptions
+
+# The next token is the sum of all tokens so far, modulo 10.
+SUMMING = """
+<ir_version: 10, opset_import: ["": 18]>
+main (int64[B,T] tokens, int64[B] total) => (float[B,T,10] logits, int64[B] new_total) {
+  ten = Constant<value = int64 {10}>()
+  pair = Constant<value = float[2] {0, 1}>()
+  one = Constant<value = int64 {1}>()
+  column = Constant<value = int64[1] {1}>()
+  before = Unsqueeze(total, column)
+  own = CumSum(tokens, one)
+  sums = Add(before, own)
+  next = Mod(sums, ten)
+  logits = OneHot(next, ten, pair)
+  last = ReduceSum<keepdims = 0>(tokens, column)
+  new_total = Add(total, last)
+}
+"""
+
+
+@pytest.fixture
+def session() -> ModelSession:
+    model = ir.from_onnx_text(SUMMING)
+    write_states(model, [StatePair("total", "new_total")])
+    return RunnableModel(model, reference_runtime).open_session(
+        NamedSteps(model), symbol_space(model), initial={}, sizes=StateSizes({"B": 1}), options=RuntimeOptions()
+    )
+
+
+def test_tokens_are_written_after_a_prompt(session):
+    assert Generator(session).generate([1, 2, 3], max_new_tokens=4).ids == [[6, 2, 4, 8]]
+
+
+def test_a_conversation_goes_on_after_what_was_written(session):
+    generator = Generator(session)
+    generator.generate([1, 2], max_new_tokens=2)  # 3, 6
+    assert generator.generate([5], max_new_tokens=1).ids == [[7]]
+
+
+def test_what_was_forgotten_is_not_counted(session):
+    generator = Generator(session)
+    generator.generate([1, 2], max_new_tokens=2)
+    generator.rewind(2)
+    assert generator.generate([5], max_new_tokens=1).ids == [[8]]
+
+
+def test_a_reset_begins_a_new_conversation(session):
+    generator = Generator(session)
+    generator.generate([1, 2], max_new_tokens=2)
+    generator.reset()
+    assert generator.generate([4], max_new_tokens=1).ids == [[4]]
+
+
+def test_a_session_that_is_reset_begins_a_new_conversation(session):
+    generator = Generator(session)
+    generator.generate([1, 2], max_new_tokens=2)
+    session.reset()
+    assert generator.generate([4], max_new_tokens=1).ids == [[4]]
+
+
+def _step(session: ModelSession) -> None:
+    session.step({"tokens": np.array([[1]])})
+
+
+def _set(session: ModelSession) -> None:
+    session.state["total"] = np.array([3])
+
+
+@pytest.mark.parametrize("change", [_step, _set])
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_states_that_somebody_else_has_changed_are_refused(session, change: Callable[[ModelSession], None], before):
+    if before:
+        change(session)
+    generator = Generator(session)
+    if not before:
+        generator.generate([1], max_new_tokens=1)
+        change(session)
+    with pytest.raises(RuntimeInputError, match="it is not known of which tokens they are"):
+        generator.generate([1])
+
+
+def test_a_stream_ends_where_somebody_else_changes_the_states(session):
+    stream = Generator(session).stream([1], max_new_tokens=5)
+    next(stream)
+    _step(session)
+    with pytest.raises(RuntimeInputError, match="this stream cannot go on"):
+        next(stream)
+
+
+def test_more_tokens_than_there_are_cannot_be_forgotten(session):
+    with pytest.raises(RuntimeInputError, match="the conversation has 0 tokens"):
+        Generator(session).rewind(1)
+
+
+def test_states_that_others_have_in_common_are_refused(session, monkeypatch):
+    session.is_shared = True
+    with pytest.raises(OptionError, match="The session has its states in common with others of a bundle"):
+        Generator(session)
+
+
+def test_generate_takes_the_options_of_stream_and_hands_all_of_them_on(monkeypatch):
+    parameters = dict(inspect.signature(Generator.stream).parameters)
+    assert dict(inspect.signature(Generator.generate).parameters) == parameters
+    prompt, options = object(), {name: object() for name in list(parameters)[2:]}
+    handed: dict[str, object] = {}
+
+    class Stream:
+        result = "written"
+
+    def stream(self: Generator, prompt: object, **given: object) -> type[Stream]:
+        handed.update(given, prompt=prompt)
+        return Stream
+
+    monkeypatch.setattr(Generator, "stream", stream)
+    generate: Callable[..., object] = Generator.generate
+    assert generate(object.__new__(Generator), prompt, **options) == "written"
+    assert handed == {**options, "prompt": prompt}
