@@ -53,9 +53,10 @@ class OpenVino(Target):
         return guarantees(op_type, dtype, kept)
 
     def passes(self) -> Sequence[PassFactory]:
-        """Passes in their order: repairs, integers, the form of loops, and the refusal of what has no right form."""
+        """Passes in their order: repairs, integers, the form of loops and branches, and the refusal of what has no right form."""
         from jax2onnx_graph.legalise.recurrent_nan import RecurrentNanPass
 
+        from jax2onnx_openvino._branch_results import BranchResultsPass
         from jax2onnx_openvino._casts import CastsPass
         from jax2onnx_openvino._closed_scans import ClosedScansPass
         from jax2onnx_openvino._legalise import LegalisePass
@@ -65,7 +66,8 @@ class OpenVino(Target):
         from jax2onnx_openvino._unsigned import UnsignedPass
 
         return (
-            UnsignedPass, StableSortsPass, RepairsPass, RecurrentNanPass, LegalisePass, CastsPass, ClosedScansPass, RefusalsPass,
+            UnsignedPass, StableSortsPass, RepairsPass, RecurrentNanPass, LegalisePass, CastsPass, ClosedScansPass, BranchResultsPass,
+            RefusalsPass,
         )  # fmt: skip
 
     def limitations(self) -> Sequence[Limitation]:
