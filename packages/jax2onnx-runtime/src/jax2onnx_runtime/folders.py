@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from jax2onnx_graph.errors import OptionError, PluginError, SaveError
 
 if TYPE_CHECKING:
-    from jax2onnx_runtime.portable import PortableProgram
+    from jax2onnx_runtime.program import Program
 
 __all__ = [
     "ExportedProgram", "FolderOption", "FolderWriter", "FolderWriters", "complete_folder", "folder_writers", "load_folder_writers",
@@ -38,7 +38,7 @@ _GROUP = "jax2onnx.folders"
 class ExportedProgram(Protocol):
     """A program of jax2onnx-core, also one in fewer bits, or a program that came from another process."""
 
-    def portable(self) -> PortableProgram:
+    def portable(self) -> Program:
         """The program without its function: the model and the interface."""
         ...
 

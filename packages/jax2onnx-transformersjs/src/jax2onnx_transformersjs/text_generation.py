@@ -19,8 +19,8 @@ from jax2onnx_runtime.generation.decoder_interface import (
     decoder_interface,
 )
 from jax2onnx_runtime.generation.signature import DecoderSignature, decoder_signature
-from jax2onnx_runtime.portable import PortableProgram
 from jax2onnx_runtime.probing import index_extents
+from jax2onnx_runtime.program import Program
 
 from jax2onnx_transformersjs.task_model import TaskModel, dims, rename_axes
 from jax2onnx_transformersjs.tokenizer_files import TokenizerFiles
@@ -42,7 +42,7 @@ MODEL_TYPES = tuple(_TYPES)
 
 
 def text_generation(
-    program: PortableProgram, model_type: str | None, tokenizer: TokenizerFiles, context_length: int | None,
+    program: Program, model_type: str | None, tokenizer: TokenizerFiles, context_length: int | None,
     roles: Mapping[str, str],
 ) -> TaskModel:  # fmt: skip
     """The decoder with the inputs and outputs of transformers.js' own decoders, and the files that say how to use it.
