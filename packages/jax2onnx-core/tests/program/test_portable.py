@@ -62,7 +62,7 @@ program.save({str(tmp_path / "model.onnx")!r})
 program.save_report({str(tmp_path / "report.html")!r})
 assert "lowered by" in program.report()
 small = program.quantize("int8")
-assert small.accuracy(stored).worst.snr > 30
+assert small.accuracy(results=stored).worst.snr > 30
 small.save({str(tmp_path / "small.onnx")!r})
 print(type(program).__name__)
 """

@@ -139,8 +139,8 @@ def test_the_exported_model_is_run_at_the_edge_of_a_window():
     ("result", "message"),
     [
         (np.ma.masked_array(np.ones((2, 3), np.float32), mask=True), "a masked array"),
-        ("a text", "'a text' where the function has an array"),
-        (np.full((2, 3), "2"), "where the function has an array"),
+        ("a text", "'output' has dtype <U6"),
+        (np.full((2, 3), "2"), "'output' has dtype <U1"),
         (None, "The result is"),
     ],
     ids=["masked", "text", "texts", "none"],

@@ -46,14 +46,15 @@ class LeafType:
     perm: tuple[int, ...] | None = None
     element_type: Dtype | None = None
 
-    def given(self, leaf: PyTree, *, narrows: bool) -> Array:
+    def given(self, leaf: PyTree, *, narrows: bool, kind: str = "Input") -> Array:
         """The array of the model for a leaf of a call.
 
         Args:
           leaf: an array, or a number.
           narrows: whether 64 bits become 32 where that is the element type.
+          kind: what messages call it.
         """
-        array = self._typed(leaf, narrows=narrows)
+        array = self._typed(leaf, narrows=narrows, kind=kind)
         if array.dtype.kind == "c":
             array = np.ascontiguousarray(array).view(array.real.dtype).reshape(*array.shape, 2)
         if self.perm is not None and array.ndim >= len(self.perm):
@@ -73,15 +74,15 @@ class LeafType:
             return np.ascontiguousarray(array, part).view(self.dtype).reshape(array.shape[:-1])
         return array
 
-    def _typed(self, leaf: PyTree, *, narrows: bool) -> Array:
+    def _typed(self, leaf: PyTree, *, narrows: bool, kind: str) -> Array:
         if isinstance(leaf, (bool, int, float, complex)) and not isinstance(leaf, np.generic):
             try:
                 return number_array(leaf, self.dtype)
             except ValueError as error:
-                raise RuntimeInputError(f"Input {self.name!r}: {error}") from error
+                raise RuntimeInputError(f"{kind} {self.name!r}: {error}") from error
         if isinstance(leaf, np.ma.MaskedArray):
             raise RuntimeInputError(
-                f"Input {self.name!r} is a masked array, whose mask a model does not take; give array.filled(value)."
+                f"{kind} {self.name!r} is a masked array, whose mask a model does not take; give array.filled(value)."
             )
         array = np.asarray(leaf)
         if narrows and _NARROW.get(array.dtype.name) == self.dtype.name:
@@ -89,7 +90,7 @@ class LeafType:
                 return array.astype(self.dtype)
         if array.dtype != self.dtype:
             raise RuntimeInputError(
-                f"Input {self.name!r} has dtype {array.dtype}, but the program was exported for {self.dtype}: convert it, "
+                f"{kind} {self.name!r} has dtype {array.dtype}, but the program was exported for {self.dtype}: convert it, "
                 f"np.asarray(x, {self.dtype.name!r})."
             )
         return array
@@ -264,7 +265,9 @@ class CallInterface:
             found = {number: result[leaf.name] for number, leaf in enumerate(self.outputs)}
         else:
             found = self.call.result_leaves(result)
-        return [leaf.given(found[number], narrows=not self.x64) for number, leaf in enumerate(self.outputs)]
+        return [
+            leaf.given(found[number], narrows=not self.x64, kind="Output") for number, leaf in enumerate(self.outputs)
+        ]
 
     # -- states --------------------------------------------------------------------------------------
 

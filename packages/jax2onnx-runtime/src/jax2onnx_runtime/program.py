@@ -365,7 +365,7 @@ class Program:
         from jax2onnx_runtime.quantization import Quantization
 
         self.check_complete("quantized")
-        feeds = self._typical_feeds(tolerance) if calibration is None else [*map(self._feeds_of, calibration)]
+        feeds = self._typical_feeds(tolerance) if calibration is None else [*map(self._feeds_of, _calls(calibration))]
         step = Quantized(Quantization(mode, block_size, exclude, feeds, keep_io_types, tolerance, memory=memory))
         model = step.apply(self.model, self.runtime, self.target)
         return self._with(step.settled(model), model)
@@ -416,6 +416,8 @@ class Program:
         from jax2onnx_runtime.manifest import files_of
 
         self.check_complete("saved")
+        if not variants:
+            raise OptionError("save_variants writes at least one variant: save_variants('out', single={'B': 1}, many={'B': 64}).")
         made = {name: self.specialize(**sizes).portable() for name, sizes in variants.items()}
         models = {name: program.model for name, program in made.items()}
         save_sharing_weights(directory, models, lambda model: model, beside=files_of(made, ()))
@@ -766,9 +768,7 @@ class Program:
 
     def _given_runs(self, data: object) -> Iterator[Run]:
         """The runs on arguments that are given as tuples of them, or as mappings of the names of inputs to arrays."""
-        if not isinstance(data, Iterable):
-            raise RuntimeInputError(f"The calls are a list of tuples of arguments, [(x,), …], not {data!r:.80}.")
-        for number, given in enumerate(data):
+        for number, given in enumerate(_calls(data)):
             args, kwargs = self.arguments(given) if isinstance(given, Mapping) else (_as_tuple(given), {})
             yield Run(f"calls[{number}]", args, kwargs)
 
@@ -799,6 +799,12 @@ class Program:
             for step in self.steps if isinstance(step, AdaptersOpened)
             for name, tensor in step.exported.items() if name in types
         }  # fmt: skip
+
+
+def _calls(data: object) -> Iterable[object]:
+    if not isinstance(data, Iterable):
+        raise RuntimeInputError(f"The calls are a list of tuples of arguments, [(x,), …], not {data!r:.80}.")
+    return data
 
 
 def _as_tuple(given: object) -> tuple[object, ...]:

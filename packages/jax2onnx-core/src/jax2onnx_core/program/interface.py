@@ -7,6 +7,7 @@ import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import jax
+import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.facts.dims import SpecializedDim
@@ -53,7 +54,7 @@ class _Leaf(LeafType):
         """The same without JAX."""
         return LeafType(self.name, self.dtype, self.perm, self.element_type)
 
-    def _typed(self, leaf: PyTree, *, narrows: bool) -> Array:
+    def _typed(self, leaf: PyTree, *, narrows: bool, kind: str) -> Array:
         if isinstance(leaf, jax.core.Tracer):
             raise RuntimeInputError(
                 "The argument is traced by JAX: a program runs outside of jax.jit, jax.grad and other transformations. Call the exported "
@@ -63,18 +64,14 @@ class _Leaf(LeafType):
             raise RuntimeInputError(
                 "The argument is an array that was deleted, as one that was donated to a jitted function is."
             )
-        dtype = leaf.dtype if isinstance(leaf, jax.Array) else None
-        if not _compat.is_extended_dtype(self.aval.dtype) and not (dtype and _compat.is_extended_dtype(dtype)):
-            return super()._typed(leaf, narrows=narrows)
-        if dtype != self.aval.dtype:
-            wanted = self.aval.dtype
-            advice = (
-                "give it a key, jax.random.key(seed)"
-                if _compat.is_extended_dtype(wanted)
-                else f"convert it, np.asarray(x, '{wanted}')"
-            )
+        wanted, dtype = self.aval.dtype, leaf.dtype if isinstance(leaf, jax.Array) else np.asarray(leaf).dtype
+        is_key = _compat.is_extended_dtype(wanted)
+        if not (is_key or _compat.is_extended_dtype(dtype)):
+            return super()._typed(leaf, narrows=narrows, kind=kind)
+        if dtype != wanted:
+            advice = "give it a key, jax.random.key(seed)" if is_key else f"convert it, np.asarray(x, '{wanted}')"
             raise RuntimeInputError(
-                f"Input {self.name!r} has dtype {dtype or type(leaf).__name__}, but the program was exported for {wanted}: {advice}."
+                f"{kind} {self.name!r} has dtype {dtype}, but the program was exported for {wanted}: {advice}."
             )
         return physical_array(leaf)
 
