@@ -417,7 +417,9 @@ class Program:
 
         self.check_complete("saved")
         if not variants:
-            raise OptionError("save_variants writes at least one variant: save_variants('out', single={'B': 1}, many={'B': 64}).")
+            raise OptionError(
+                "save_variants writes at least one variant: save_variants('out', single={'B': 1}, many={'B': 64})."
+            )
         made = {name: self.specialize(**sizes).portable() for name, sizes in variants.items()}
         models = {name: program.model for name, program in made.items()}
         save_sharing_weights(directory, models, lambda model: model, beside=files_of(made, ()))
