@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jax2onnx_graph.options import check_flag
-from jax2onnx_runtime.folders import ExportedProgram, FolderOption, complete_folder
+from jax2onnx_runtime.folders import FolderOption, complete_folder
+from jax2onnx_runtime.program import Program
 
 if TYPE_CHECKING:
     from jax2onnx_runtime.generation.signature import Roles
@@ -23,7 +24,7 @@ _MODEL, _CONFIGURATION = "model.onnx", "genai_config.json"
 
 
 def write(
-    program: ExportedProgram, folder: str | os.PathLike[str], *, tokenizer: str | os.PathLike[str] | None = None,
+    program: Program, folder: str | os.PathLike[str], *, tokenizer: str | os.PathLike[str] | None = None,
     eos: int | Sequence[int] | None = None, bos: int | None = None, pad: int | None = None, context_length: int | None = None,
     quantize: Mode | None = None, dtype: str | None = None, roles: Roles | None = None, external_data: bool | None = None,
     last_logits: bool = False,
@@ -110,7 +111,7 @@ class GenaiWriter:
         FolderOption("last_logits", bool, "Logits of the last token of a prompt alone."),
     )
 
-    def write(self, program: ExportedProgram, folder: str | os.PathLike[str], **options: Any) -> list[Path]:
+    def write(self, program: Program, folder: str | os.PathLike[str], **options: Any) -> list[Path]:
         """Write a folder; the options are those of `write`."""
         return write(program, folder, **options)
 

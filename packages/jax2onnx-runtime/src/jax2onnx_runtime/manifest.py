@@ -21,7 +21,7 @@ from jax2onnx_runtime.call_interface import CallForm, CallInterface, LeafType, T
 from jax2onnx_runtime.pytrees import Foreign, Record, Template
 from jax2onnx_runtime.runtimes import Runtime
 
-__all__ = ["ARRAYS", "MANIFEST", "CallableModel", "Json", "described", "files_of", "interface_of", "made", "target_of"]
+__all__ = ["ARRAYS", "MANIFEST", "Json", "SavedProgram", "described", "files_of", "interface_of", "made", "target_of"]
 
 #: The names of the two files beside the models.
 MANIFEST = "bundle.json"
@@ -35,7 +35,7 @@ Json = Any
 T = TypeVar("T", Runtime, Target)
 
 
-class CallableModel(Protocol):
+class SavedProgram(Protocol):
     """A program, as far as the file tells of it."""
 
     @property
@@ -46,7 +46,7 @@ class CallableModel(Protocol):
     def target(self) -> Target: ...
 
 
-def files_of(programs: Mapping[str, CallableModel], links: Sequence[Mapping[str, str]]) -> dict[str, bytes]:
+def files_of(programs: Mapping[str, SavedProgram], links: Sequence[Mapping[str, str]]) -> dict[str, bytes]:
     """The files that describe a bundle, name → content; that with the values of states only where there are some."""
     runtime = type(next(iter(programs.values())).runtime)
     manifest = {
@@ -67,7 +67,7 @@ def files_of(programs: Mapping[str, CallableModel], links: Sequence[Mapping[str,
     return {**files, MANIFEST: json.dumps(manifest, indent=1).encode()}
 
 
-def _program(name: str, program: CallableModel) -> Json:
+def _program(name: str, program: SavedProgram) -> Json:
     interface = program.interface
     return {
         "file": f"{name}.onnx",

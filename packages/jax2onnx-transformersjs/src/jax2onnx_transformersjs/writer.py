@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jax2onnx_graph.errors import OptionError, ReadError
-from jax2onnx_runtime.folders import ExportedProgram, FolderOption
+from jax2onnx_runtime.folders import FolderOption
+from jax2onnx_runtime.program import Program
 
 if TYPE_CHECKING:
     from jax2onnx_transformersjs.image_classification import Images
@@ -42,7 +43,7 @@ class TransformersJsWriter:
     description = "transformers.js and Optimum: text, images and features in browsers, Node.js and Python"
     options: Sequence[FolderOption] = _OPTIONS
 
-    def write(self, program: ExportedProgram, folder: str | os.PathLike[str], **options: Any) -> list[Path]:
+    def write(self, program: Program, folder: str | os.PathLike[str], **options: Any) -> list[Path]:
         """Write the folder.
 
         Args:

@@ -121,4 +121,6 @@ def _text(found: Verification | None, quantize: Mode | None) -> str:
     """The result of a comparison as text."""
     if found is None:
         return ""
-    return f"equal to JAX; the largest difference is {found:.3g}\n" if quantize is None else f"{found}\n"
+    if quantize is not None:
+        return f"{found}\n"
+    return "\n".join([f"equal to JAX; the largest difference is {found:.3g}", *found.notes, ""])

@@ -122,7 +122,7 @@ def _interface(options: LoweringOptions, function: SpecializedFunction, lowered:
         function.inputs, function.traced, [output.name or "" for output in lowered.model.graph.outputs],
         layouts=lowered.layouts, x64=options.x64, specialized=function.specialized,
         states={name for pair in lowered.states for name in (pair.input, pair.output)},
-        held={names[f"{adapted.state_keyword}.{path}"]: x for path, x in adapted.states.items()},
+        state_variables={names[f"{adapted.state_keyword}.{path}"]: x for path, x in adapted.states.items()},
     )  # fmt: skip
 
 

@@ -90,7 +90,7 @@ class Interface(CallInterface):
       traced: the function, with the types and the pytree of its results.
       layouts: the inputs and outputs whose axes the model has in another order than the function.
       specialized: the symbols that were fixed → their numbers.
-      held: input name → the first value of a state that a model object holds.
+      state_variables: input name → the first value of a state that a model object holds.
     """
 
     _: dataclasses.KW_ONLY
@@ -98,7 +98,7 @@ class Interface(CallInterface):
     traced: Traced
     layouts: Layouts
     specialized: Mapping[str, int]
-    held: Mapping[str, jax.Array]
+    state_variables: Mapping[str, jax.Array]
 
     # -- symbols -----------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class Interface(CallInterface):
     def held_states(self) -> dict[str, Array]:
         """The values of states that model objects hold, by the names of inputs."""
         leaves = {leaf.name: leaf for leaf in self.inputs}
-        arrays = {name: self.layouts.given(name, physical_array(x)) for name, x in self.held.items()}
+        arrays = {name: self.layouts.given(name, physical_array(x)) for name, x in self.state_variables.items()}
         return {name: leaves[name].converted(array) for name, array in arrays.items()}
 
     def first_states(self, given: Mapping[int | str, PyTree]) -> dict[str, Array]:
@@ -198,7 +198,7 @@ class Interface(CallInterface):
 
 def interface_of(
     signature: Inputs, traced: Traced, output_names: Sequence[str], *, layouts: Layouts, x64: bool, specialized: Mapping[str, int],
-    states: Collection[str], held: Mapping[str, jax.Array],
+    states: Collection[str], state_variables: Mapping[str, jax.Array],
 ) -> Interface:  # fmt: skip
     """The interface of a function that was traced.
 
@@ -210,7 +210,7 @@ def interface_of(
       x64: whether JAX's 64-bit types are enabled.
       specialized: the symbols that were fixed → their numbers.
       states: the names of the inputs and of the outputs that are states.
-      held: input name → the first value of a state that a model object holds.
+      state_variables: input name → the first value of a state that a model object holds.
     """
     inputs = [_Leaf.of(name, aval, layouts) for name, aval in zip(signature.names, signature.avals, strict=True)]
     outputs = [_Leaf.of(name, aval, layouts) for name, aval in zip(output_names, traced.out_avals, strict=True)]
@@ -218,5 +218,5 @@ def interface_of(
     taken, given = ([i for i, leaf in enumerate(leaves) if leaf.name in states] for leaves in (inputs, outputs))
     return Interface(
         inputs, outputs, call, call.without_states(taken, given), {}, x64, signature=signature, traced=traced, layouts=layouts,
-        specialized=specialized, held=held,
+        specialized=specialized, state_variables=state_variables,
     )  # fmt: skip
