@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from jax2onnx_graph.options import check_flag
 from jax2onnx_runtime.folders import FolderOption, complete_folder
-from jax2onnx_runtime.program import Program
 
 if TYPE_CHECKING:
     from jax2onnx_runtime.generation.signature import Roles
+    from jax2onnx_runtime.program import Program
     from jax2onnx_runtime.quantization import Mode
 
 __all__ = ["GenaiWriter", "write", "writer"]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_runtime.folders import FolderOption
-from jax2onnx_runtime.program import Program
+
+if TYPE_CHECKING:
+    from jax2onnx_runtime.program import Program
 
 __all__ = ["TensorRtFolder", "writer"]
 

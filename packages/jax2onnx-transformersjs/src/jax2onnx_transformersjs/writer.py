@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from jax2onnx_graph.errors import OptionError, ReadError
 from jax2onnx_runtime.folders import FolderOption
-from jax2onnx_runtime.program import Program
 
 if TYPE_CHECKING:
+    from jax2onnx_runtime.program import Program
+
     from jax2onnx_transformersjs.image_classification import Images
 
 __all__ = ["TransformersJsWriter", "writer"]
