@@ -138,7 +138,7 @@ def test_what_needs_the_function_says_so(call, message):
 def test_a_change_is_a_step_which_a_pickle_tells():
     made = program().with_metadata(ModelMetadata(version=2)).with_model(ir.from_onnx_text(MODEL))
     there = pickle.loads(pickle.dumps(made))
-    assert there.steps == (Described(ModelMetadata(version=2)), ModelReplaced(None))
+    assert there.steps == (Described(ModelMetadata(version=2)), ModelReplaced())
 
 
 def test_a_runtime_that_is_missing_is_named():

@@ -337,7 +337,7 @@ class Program:
         """
         if not isinstance(model, ir.Model):
             raise OptionError(f"with_model takes an onnx_ir.Model, not {model!r:.80}.")
-        return self._with(ModelReplaced(model))
+        return self._with(ModelReplaced(), model)
 
     def quantize(
         self, mode: Mode, *, block_size: int | None = None, exclude: Sequence[str] = (),

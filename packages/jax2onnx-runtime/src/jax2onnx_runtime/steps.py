@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from jax2onnx_graph import ir
+from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.metadata import ModelMetadata
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.weights.binding import GivenWeights
@@ -162,22 +163,14 @@ class Described(Step):
 
 @dataclasses.dataclass(frozen=True)
 class ModelReplaced(Step):
-    """Another model took the place of the one that was there.
-
-    Attributes:
-      model: the other one; None in another process.
-    """
-
-    model: ir.Model | None
+    """Another model took the place of the one that was there, which nothing makes again."""
 
     def apply(self, model: ir.Model, runtime: Runtime, target: Target) -> ir.Model:
-        """The other model."""
-        assert self.model is not None, "it is applied where it was made"
-        return self.model
-
-    def sent(self) -> Step:
-        """The step without the model."""
-        return ModelReplaced(None)
+        """Raises OptionError."""
+        raise OptionError(
+            "This program has a model that was given by with_model, which nothing makes anew of the function: call specialize before "
+            "with_model, and give it a model of these sizes."
+        )
 
 
 def _exactly(names: Sequence[str]) -> list[str]:

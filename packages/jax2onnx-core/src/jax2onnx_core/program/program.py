@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.labels import check_labels
 from jax2onnx_graph.metadata import SymbolInfo
 from jax2onnx_graph.options import check_count, check_mapping, check_tolerance
@@ -17,7 +16,7 @@ from jax2onnx_graph.weights.absent import WeightType
 from jax2onnx_graph.weights.binding import GivenWeights
 from jax2onnx_runtime.program import Program, Reporter
 from jax2onnx_runtime.sizes import Ranges, Sizes, SymbolSpace
-from jax2onnx_runtime.steps import ModelReplaced, WeightsGiven
+from jax2onnx_runtime.steps import WeightsGiven
 from jax2onnx_runtime.verification import ExpectedRun, Run
 
 from jax2onnx_core.frontend._tracing import Traced
@@ -128,11 +127,6 @@ class OnnxProgram(Program):
         Raises:
           OptionError: the program was given another model by `with_model`, which nothing lowers anew.
         """
-        if any(isinstance(step, ModelReplaced) for step in self.steps):
-            raise OptionError(
-                "This program has a model that was given by with_model, which cannot be lowered anew: call specialize before with_model, "
-                "with a model of these sizes."
-            )
         return self.lower_specialized(values).with_steps(self.steps)
 
     def shape_profile(self, **sizes: SymbolRange) -> ShapeProfile:
