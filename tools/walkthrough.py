@@ -123,7 +123,7 @@ QUANTIZE = """from digits import build
 from jax2onnx_core import to_onnx
 
 small = to_onnx(*build()).quantize("int8")
-print(small.verify())
+print(small.accuracy())
 small.save("small.onnx")
 """
 
