@@ -51,7 +51,7 @@ TEST_TOOLS = ["pytest>=8.4", "pytest-xdist>=3.6", "hypothesis>=6.130", "onnxrunt
 # What else the tests and the demo use.
 EXAMPLES = ["optax", "safetensors>=0.8", "scikit-learn", "tokenizers>=0.21"]
 # What some tests need besides, and skip without: a runtime, libraries whose functions they export, signatures.
-TESTED = ["openvino>=2025.0", "diffrax", "lineax", "optimistix", "model-signing>=1.1", "pyopenssl>=24", MYPY]
+TESTED = ["openvino>=2025.0", "diffrax", "lineax", "optimistix", MYPY]
 
 
 # -- environments ---------------------------------------------------------------------------

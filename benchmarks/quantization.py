@@ -16,7 +16,7 @@ import jax
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_core import to_onnx
-from jax2onnx_core.program.program import OnnxProgram, QuantizedProgram
+from jax2onnx_core.program.program import OnnxProgram
 from jax2onnx_graph.traversal import walk
 from jax2onnx_runtime.quantization import Mode
 from pages import write_part
@@ -31,11 +31,11 @@ ROWS = (1, 16, 512)
 HALF = {"float16": ir.DataType.FLOAT16, "bfloat16": ir.DataType.BFLOAT16}
 
 
-def size(program: OnnxProgram | QuantizedProgram) -> int:
+def size(program: OnnxProgram) -> int:
     return len(ir.to_proto(program.model).SerializeToString())
 
 
-def what(program: OnnxProgram | QuantizedProgram, mode: Mode) -> str:
+def what(program: OnnxProgram, mode: Mode) -> str:
     """The operators that do the work: the new ones by number, or how many compute in half precision."""
     nodes = [node for node in walk(program.model.graph) if node.op_type != "Cast"]
     if mode not in HALF:
@@ -55,7 +55,7 @@ def rows() -> Iterator[str]:
         for mode in get_args(Mode):
             calibration = example.arguments(16, seed=1) if mode == "static_int8" else None
             quantised = program.quantize(mode, calibration=calibration)
-            found = quantised.verify(example.arguments(8, seed=2)).worst
+            found = quantised.accuracy(example.arguments(8, seed=2)).worst
             share = f"{100 * size(quantised) / size(program):.0f} %"
             errors = f"{found.mean:.2g} | {found.largest:.2g} | {found.scale:.2g}"
             yield f"| {name} | {mode} | {share} | {found.snr:.0f} dB | {errors} | {what(quantised, mode)} |"
@@ -78,12 +78,12 @@ def tolerances() -> Iterator[str]:
         counts = " | ".join(str(sum(weight.bits == n for weight in bits.weights)) for n in (4, 8, 32))
         shown = "" if tolerance is None else f"{tolerance:g}"
         yield (
-            f"| {mode} | {shown} | {bits.bytes / 1000:.0f} kB | {quantised.verify(calls).worst.snr:.0f} dB "
+            f"| {mode} | {shown} | {bits.bytes / 1000:.0f} kB | {quantised.accuracy(calls).worst.snr:.0f} dB "
             f"| {cosine(program, quantised, calls):.3f} | {counts} | {taken} |"
         )
 
 
-def cosine(program: OnnxProgram, quantised: QuantizedProgram, calls: list[tuple[np.ndarray, ...]]) -> float:
+def cosine(program: OnnxProgram, quantised: OnnxProgram, calls: list[tuple[np.ndarray, ...]]) -> float:
     """The cosine of the angle between the results of both."""
     a, b = (np.concatenate([np.ravel(each(*args)) for args in calls]) for each in (program, quantised))
     return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
@@ -94,7 +94,7 @@ def speeds() -> Iterator[str]:
     up, down = (rng.normal(size=shape).astype(np.float32) / 32 for shape in ((1024, 3072), (3072, 1024)))
     program = to_onnx(lambda x: jax.nn.relu(x @ up) @ down, [("N", 1024)])
     inputs = [rng.normal(size=(count, 1024)).astype(np.float32) for count in ROWS]
-    made: dict[str, OnnxProgram | QuantizedProgram] = {"float32": program}
+    made: dict[str, OnnxProgram] = {"float32": program}
     for mode in get_args(Mode):
         made[mode] = program.quantize(mode, calibration=[(inputs[-1],)] if mode == "static_int8" else None)
     sessions = {mode: quantised.session(threads=1) for mode, quantised in made.items()}

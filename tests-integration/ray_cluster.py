@@ -159,7 +159,7 @@ def evaluation(made: OnnxProgram) -> None:
     changed = stored.map_batches(wrong, batch_format="numpy")
     fails(lambda: verify(changed, made, expected, workers=2, key="id", rtol=1e-4), "Output sum at the row id = 131")
     small = made.quantize("static_int8", calibration=calls(stored, made, limit=8))
-    accuracy = small.portable().accuracy(results(stored, made, expected))
+    accuracy = small.portable().accuracy(results=results(stored, made, expected))
     assert accuracy.worst.snr > 10, accuracy
     print(f"verified over 200 rows; static_int8, calibrated by the data set: {accuracy.worst.snr:.0f} dB")
 

@@ -17,12 +17,8 @@ from jax2onnx_generation import Generator, Kind, StateKind, Stop, decoder_metada
 from jax2onnx_generation.decoders.traits import Rows
 from jax2onnx_graph.errors import ContextFullError, OptionError, RuntimeInputError
 from jax2onnx_onnxruntime.runtime import OrtRuntime
-from jax2onnx_runtime.feeds import symbol_space
-from jax2onnx_runtime.runnable import RunnableModel
+from jax2onnx_runtime.program import program_of
 from jax2onnx_runtime.runtimes import reference_runtime
-from jax2onnx_runtime.stages import NamedSteps
-from jax2onnx_runtime.state_values import StateSizes
-from jax2onnx_runtime.states import RuntimeOptions
 
 import examples.decoders as d
 
@@ -509,10 +505,7 @@ def test_a_decoder_in_a_file_writes_the_same(name, tmp_path):
 
 
 def test_the_reference_runtime_writes_the_same():
-    session = RunnableModel(exported("growing").model, reference_runtime).open_session(
-        NamedSteps(exported("growing").model), symbol_space(exported("growing").model), initial={}, sizes=StateSizes({"B": 1}),
-        options=RuntimeOptions(),
-    )  # fmt: skip
+    session = program_of(exported("growing").model, reference_runtime).session(sizes={"B": 1})
     assert Generator(session).generate(PROMPTS[0], max_new_tokens=4).ids == all_wanted([PROMPTS[0]], 4)
 
 

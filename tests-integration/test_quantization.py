@@ -44,7 +44,7 @@ def test_a_model_is_quantised(name: str, mode: Mode, tmp_path: Path) -> None:
     program, example = exported(name), EXAMPLES[name]
     calibration = example.arguments(8, seed=1) if mode == "static_int8" else None
     quantised = program.quantize(mode, calibration=calibration)
-    found = quantised.verify(example.arguments(4, seed=2))
+    found = quantised.accuracy(example.arguments(4, seed=2))
     assert found.runs == 4
     assert found.worst.snr > LEAST[mode]
     path = quantised.save(tmp_path / "model.onnx")
@@ -77,7 +77,7 @@ def test_the_losses_of_both_programs_are_reported() -> None:
         chances = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
         return -float(np.take_along_axis(chances, tokens[:, 1:, None], axis=-1).mean())
 
-    found = program.quantize("int8").verify(example.arguments(2), loss=surprise)
+    found = program.quantize("int8").accuracy(example.arguments(2), loss=surprise)
     assert found.loss == pytest.approx(found.original_loss, abs=0.1)
     assert "loss" in str(found)
 
@@ -99,6 +99,6 @@ def test_a_tolerance_mends_a_model_with_outliers() -> None:
     program, calls = to_onnx(OUTLIERS.make(), OUTLIERS.inputs), OUTLIERS.arguments(4, seed=1)
     few, mixed = program.quantize("int4"), program.quantize("int4", tolerance=0.1, calibration=calls)
     others = OUTLIERS.arguments(4, seed=2)
-    assert (few.verify(others).worst.snr < 8, mixed.verify(others).worst.snr > 16) == (True, True)
+    assert (few.accuracy(others).worst.snr < 8, mixed.accuracy(others).worst.snr > 16) == (True, True)
     assert mixed.bits is not None
     assert mixed.bits.bytes < 0.8 * program.quantize("int8", tolerance=0.1, calibration=calls).bits.bytes

@@ -123,7 +123,7 @@ QUANTIZE = """from digits import build
 from jax2onnx_core import to_onnx
 
 small = to_onnx(*build()).quantize("int8")
-print(small.verify())
+print(small.accuracy())
 small.save("small.onnx")
 """
 
@@ -181,22 +181,23 @@ RELEASE_STEPS = [
     Step("A pair of keys. The private one stays with you.",
          "openssl ecparam -name prime256v1 -genkey -noout -out key.pem && openssl ec -in key.pem -pubout -out release.pub 2> key.log"),
     Step("A signed model.",
-         'pip install -q "jax2onnx-graph[signing]" && mkdir release && jax2onnx export digits.py:build --sign key.pem -o release/digits.onnx'),
+         "pip install -q model-signing pyopenssl && mkdir release && jax2onnx export digits.py:build -o release/digits.onnx"
+         " && python -m model_signing sign key release --private_key key.pem --signature release.sig"),
     Step("Signed packages: the signature is for all files of the directory.",
-         "python -m model_signing sign key jax2onnx-acme/dist --private_key key.pem --signature release/dist.sig"),
-    Step("Whoever loads the model checks it.", "jax2onnx verify-signature release/digits.onnx --public-key release.pub"),
+         "python -m model_signing sign key jax2onnx-acme/dist --private_key key.pem --signature dist.sig"),
+    Step("Whoever loads the model checks it.", "python -m model_signing verify key release --public_key release.pub --signature release.sig"),
     Step("A model that was changed is refused.",
-         "cp -r release changed && sed -i s/Softmax/Sigmoid/ changed/digits.onnx && jax2onnx verify-signature changed/digits.onnx --public-key release.pub",
-         code=2),
+         "cp -r release changed && sed -i s/Softmax/Sigmoid/ changed/digits.onnx"
+         " && python -m model_signing verify key changed --public_key release.pub --signature release.sig",
+         code=1),
     Step("Whoever installs the packages checks them.",
-         "python -m model_signing verify key jax2onnx-acme/dist --public_key release.pub --signature release/dist.sig"),
+         "python -m model_signing verify key jax2onnx-acme/dist --public_key release.pub --signature dist.sig"),
     Step("A second environment, with the package from its wheel.",
          "python3 -m venv second && . second/bin/activate && pip install -q jax2onnx-acme/dist/*.whl jax2onnx-lax"
-         ' "jax2onnx-onnxruntime[cpu]" jax2onnx-cli "jax2onnx-graph[signing]" && jax2onnx plugins'),
+         ' "jax2onnx-onnxruntime[cpu]" jax2onnx-cli && jax2onnx plugins'),
     Step("The primitive there.", ". second/bin/activate && python use.py"),
     Step("The model there.",
-         ". second/bin/activate && jax2onnx verify-signature release/digits.onnx --public-key release.pub"
-         " && jax2onnx run release/digits.onnx --random --sizes batch=2"),
+         ". second/bin/activate && jax2onnx run release/digits.onnx --random --sizes batch=2"),
 ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import pytest
 from jax2onnx_graph.errors import TargetError
 from jax2onnx_graph.traversal import all_nodes
 from jax2onnx_onnxruntime.runtime import OrtRuntime
-from jax2onnx_runtime.runnable import own_times
+from jax2onnx_runtime.node_times import own_times
 from jax2onnx_runtime.runtimes import reference_runtime
 
 MODEL = """<ir_version: 10, opset_import: ["" : 21]> main (float[N, 64] x, int64 n) => (float[N, 64] z)

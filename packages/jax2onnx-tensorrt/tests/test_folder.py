@@ -124,7 +124,7 @@ def test_wrong_options_leave_nothing_behind(program, tmp_path, options, error, m
 
 
 def test_variants_need_the_function(program, tmp_path):
-    with pytest.raises(OptionError, match="with its function"):
+    with pytest.raises(OptionError, match="lowers the function anew"):
         writer.write(program.portable(), tmp_path / "out", variant=OPTIONS["variant"])
 
 

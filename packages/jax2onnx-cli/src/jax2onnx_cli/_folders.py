@@ -13,7 +13,8 @@ import click
 from jax2onnx_cli._terminal import BadInput, Command
 
 if TYPE_CHECKING:
-    from jax2onnx_generation.folders.writers import ExportedProgram, FolderOption, FolderWriter
+    from jax2onnx_generation.folders.writers import FolderOption, FolderWriter
+    from jax2onnx_runtime.program import Program
 
     from jax2onnx_cli._exporting import Request
 
@@ -125,6 +126,6 @@ class Folder:
         """
         return Path(request.subject.rpartition(":")[2].rpartition(".")[2]) if output is None else output
 
-    def write(self, program: ExportedProgram, path: Path) -> list[Path]:
+    def write(self, program: Program, path: Path) -> list[Path]:
         """Write the folder; the files that were written."""
         return self.writer.write(program, path, **self.options)

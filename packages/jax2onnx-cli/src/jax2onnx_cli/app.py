@@ -28,7 +28,6 @@ from jax2onnx_cli._commands import (
     report,
     run,
     verify,
-    verify_signature,
 )
 from jax2onnx_cli._terminal import Result, Terminal
 
@@ -36,7 +35,7 @@ __all__ = ["main"]
 
 COMMANDS = (
     export.command, verify.command, bisect.command, benchmark.command, report.command, run.command, generate.command, inspection.command,
-    diff.command, verify_signature.command, plugins.command, doctor.command, new_plugin.command,
+    diff.command, plugins.command, doctor.command, new_plugin.command,
 )  # fmt: skip
 
 _GOOD, _FAILED, _BAD_INPUT, _INTERRUPTED = 0, 1, 2, 130

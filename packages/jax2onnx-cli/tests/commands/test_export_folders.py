@@ -116,7 +116,7 @@ def test_an_option_of_a_runner_without_the_runner_is_an_error(refused):
 
 
 def test_variants_are_no_folder_for_a_runner(refused):
-    assert "neither --variant nor --external-data nor --sign goes with it" in refused(
+    assert "neither --variant nor --external-data goes with it" in refused(
         *DOUBLE, "--for", "acme", "--variant", "one:B=1", "-o", "out"
     )
 

@@ -267,27 +267,6 @@ def test_outputs_may_be_called_anything(jax2onnx, directory):
         assert out["file/0"].tolist() == [-1, -1]
 
 
-# -- verify-signature -----------------------------------------------------------------------
-
-
-def test_a_signed_export_is_verified_and_a_changed_one_is_bad_input(jax2onnx, directory):
-    serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
-    elliptic = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ec")
-    pytest.importorskip("model_signing")
-    pem, key = serialization.Encoding.PEM, elliptic.generate_private_key(elliptic.SECP256R1())
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (directory / "key.pem").write_bytes(private)
-    public = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
-    (directory / "key.pub").write_bytes(public)
-    assert jax2onnx("export", "models.py:double", "-i", "f32[3]", "--sign", "key.pem", "-q").code == 0
-    outcome = jax2onnx("verify-signature", "double.onnx", "--public-key", "key.pub")
-    assert (outcome.code, outcome.out) == (0, "as signed: double.onnx\n")
-    (directory / "double.onnx").write_bytes((directory / "double.onnx").read_bytes().replace(b"double", b"dowble"))
-    outcome = jax2onnx("verify-signature", "double.onnx", "--public-key", "key.pub")
-    assert outcome.code == 2
-    assert "double.onnx is not what was signed" in outcome.err
-
-
 # -- inspect --nodes, and reports on files -------------------------------------------------
 
 

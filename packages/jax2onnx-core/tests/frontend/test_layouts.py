@@ -208,7 +208,7 @@ def test_programs_in_fewer_bits():
     for mode in ("int8", "float16", "static_int8"):
         small = program.quantize(mode, calibration=calls if mode == "static_int8" else None)
         np.testing.assert_allclose(small(*calls[0]), program(*calls[0]), atol=0.5)
-        small.verify(calls)
+        small.accuracy(calls)
 
 
 def test_errors_of_calls_are_about_the_arguments(program):

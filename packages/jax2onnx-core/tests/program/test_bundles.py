@@ -16,7 +16,7 @@ import pytest
 from jax2onnx_core import errors, to_onnx
 from jax2onnx_graph.errors import ReadError
 from jax2onnx_runtime.bundles.bundle import Bundle, load_bundle
-from jax2onnx_runtime.portable import PortableProgram
+from jax2onnx_runtime.program import Program
 
 RNG = np.random.default_rng(0)
 W, V = (RNG.standard_normal((64, 64)).astype(np.float32) / 8 for _ in range(2))
@@ -171,7 +171,7 @@ def test_a_program_of_a_bundle_is_called_as_before(programs, bundle, tmp_path):
     cache = {"keys": np.zeros((2, 8, 64), np.float32)}
     found = load_bundle(bundle.save(tmp_path / "out"))["prefill"](cache, X)
     np.testing.assert_allclose(found[1], programs["prefill"](cache, X)[1], rtol=1e-5, atol=1e-5)
-    assert isinstance(bundle["prefill"], PortableProgram)
+    assert isinstance(bundle["prefill"], Program)
 
 
 # -- links --------------------------------------------------------------------------------------

@@ -263,7 +263,7 @@ VERIFY: dict[str, Any] = {
     "empty range": ({"ranges": {"x": (1, 1)}}, errors.OptionError, "ranges: 'x' needs a pair (low, high) with low < high, not (1, 1)."),
     "no range": ({"ranges": {"x": 3}}, errors.OptionError, "ranges: 'x' needs a pair (low, high) with low < high, not 3."),
     "wide range": ({"ranges": {"ids": (0, 300)}}, errors.OptionError, "ranges: 'ids' is int8, which does not hold all of (0, 300)."),
-    "both": ({"inputs": [1, 2], "sizes": [{"T": 1}]}, errors.OptionError, "verify takes either inputs and kwargs, or sizes and ranges for random ones."),
+    "both": ({"inputs": [1, 2], "sizes": [{"T": 1}]}, errors.OptionError, "verify takes either arguments, or sizes and ranges for random ones."),
 }  # fmt: skip
 
 

@@ -194,9 +194,9 @@ QUANTIZATIONS = {
     "no examples": lambda p: p.quantize("static_int8"), "a number of examples": lambda p: p.quantize("static_int8", calibration=3),
     "an empty list of examples": lambda p: p.quantize("static_int8", calibration=[]), "texts": lambda p: p.quantize("static_int8", calibration=[("a",)]),
     "another shape": lambda p: p.quantize("static_int8", calibration=[(X,)]), "other names": lambda p: p.quantize("static_int8", calibration=[{"zz": X}]),
-    "a text as flag": lambda p: p.quantize("float16", keep_io_types="no"), "a loss that is none": lambda p: p.quantize("int8").verify(loss=3),
-    "a loss that gives a text": lambda p: p.quantize("int8").verify(loss=lambda result, x: "a"), "data": lambda p: p.quantize("int8").verify(data=3),
-    "no data": lambda p: p.quantize("int8").verify(data=[]),
+    "a text as flag": lambda p: p.quantize("float16", keep_io_types="no"), "a loss that is none": lambda p: p.quantize("int8").accuracy(loss=3),
+    "a loss that gives a text": lambda p: p.quantize("int8").accuracy(loss=lambda result, x: "a"), "data": lambda p: p.quantize("int8").accuracy(data=3),
+    "no data": lambda p: p.quantize("int8").accuracy(data=[]),
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from jax2onnx_core import to_onnx
 from jax2onnx_graph.errors import OptionError, RuntimeInputError, VerificationError, WeightsError
-from jax2onnx_runtime.portable import PortableProgram
+from jax2onnx_runtime.program import Program
 
 WEIGHTS = jnp.asarray(np.random.default_rng(0).standard_normal((3, 600)), jnp.float32)
 
@@ -62,11 +62,11 @@ program.save({str(tmp_path / "model.onnx")!r})
 program.save_report({str(tmp_path / "report.html")!r})
 assert "lowered by" in program.report()
 small = program.quantize("int8")
-assert small.accuracy(stored).worst.snr > 30
+assert small.accuracy(results=stored).worst.snr > 30
 small.save({str(tmp_path / "small.onnx")!r})
 print(type(program).__name__)
 """
-    assert in_another_process((made, made.stored_results()), code, tmp_path) == "PortableProgram"
+    assert in_another_process((made, made.stored_results()), code, tmp_path) == "Program"
     assert (tmp_path / "model.onnx").read_bytes() == made.save(tmp_path / "here.onnx").read_bytes()
     assert "<html" in (tmp_path / "report.html").read_text()
 
@@ -183,7 +183,7 @@ def test_copies_are_programs():
         assert type(one) is type(made)
         assert one.verify() < 1e-4
     assert copy.deepcopy(made).model is not made.model
-    assert isinstance(copy.deepcopy(sent(made)), PortableProgram)
+    assert isinstance(copy.deepcopy(sent(made)), Program)
 
 
 def test_large_weights_are_buffers_of_their_own():

@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax2onnx_core import OnnxProgram, to_onnx
+from jax2onnx_core import to_onnx
 from jax2onnx_core.plugins.errors import VerificationError
-from jax2onnx_core.program.program import QuantizedProgram
 from jax2onnx_graph.metadata import ModelMetadata
 from jax2onnx_runtime.runtimes import Runtime
 
@@ -29,11 +28,6 @@ class CountingRuntime(Runtime):
 @pytest.fixture(scope="module")
 def program():
     return to_onnx(lambda x: x @ WEIGHT, [("B", 32)])
-
-
-@pytest.mark.parametrize("cls", [OnnxProgram, QuantizedProgram])
-def test_programs_inherit_from_nothing(cls):
-    assert cls.__bases__ == (object,)
 
 
 @pytest.mark.parametrize("attribute", ["model", "interface", "runtime", "log", "target", "fn", "symbols", "verified"])

@@ -36,14 +36,14 @@ def test_a_quantised_program_is_called_like_the_function(program, x):
 
 
 def test_its_accuracy_is_that_on_the_given_calls(program, x):
-    found = program.quantize("int4", block_size=16).verify([(x,), {"x": x}])
+    found = program.quantize("int4", block_size=16).accuracy([(x,), {"x": x}])
     assert found.runs == 2
     assert found.outputs[0].name == "output"
     assert 10 < found.worst.snr < 40
 
 
 def test_its_accuracy_is_that_on_random_arguments_otherwise(program):
-    assert program.quantize("float16").verify(sizes=[{"B": 2}, {"B": 5}]).runs == 2
+    assert program.quantize("float16").accuracy(sizes=[{"B": 2}, {"B": 5}]).runs == 2
 
 
 def test_a_specialization_is_quantised_likewise(program):
@@ -140,7 +140,7 @@ def test_states_stay_in_a_session_of_a_quantised_program(mode, x):
 
 def test_there_is_nothing_to_say_of_no_calls(program):
     with pytest.raises(OptionError, match="nothing to compare"):
-        program.quantize("int8").verify([])
+        program.quantize("int8").accuracy([])
 
 
 def test_a_tolerance_is_held_on_random_calls_where_none_are_given(program):
@@ -150,7 +150,7 @@ def test_a_tolerance_is_held_on_random_calls_where_none_are_given(program):
 
 def test_a_tolerance_is_held_on_the_given_calls(program, x):
     quantised = program.quantize("int4", tolerance=0.05, calibration=[(x,)])
-    assert 10 ** (-quantised.verify([(x,)]).worst.snr / 20) <= 0.05
+    assert 10 ** (-quantised.accuracy([(x,)]).worst.snr / 20) <= 0.05
 
 
 def test_the_report_names_the_weights_with_more_bits(program):
@@ -163,7 +163,7 @@ def test_a_specialization_has_the_same_bits(program):
     assert set(quantised.model.graph.initializers) <= set(weights)
 
 
-def test_a_portable_program_is_quantised_with_a_tolerance(program, x):
+def test_a_program_without_its_function_is_quantised_with_a_tolerance(program, x):
     found = program.portable().quantize("int4", tolerance=0.05, calibration=[(x,)]).bits
     assert found.noise <= 0.05
 
@@ -180,6 +180,6 @@ def test_a_tolerance_is_for_weights_in_blocks(program, x, mode):
         program.quantize(mode, tolerance=0.1, calibration=[(x,)])
 
 
-def test_a_portable_program_needs_calls_for_a_tolerance(program):
+def test_a_program_without_its_function_needs_calls_for_a_tolerance(program):
     with pytest.raises(OptionError, match="measured on examples, and there are none"):
         program.portable().quantize("int4", tolerance=0.1)

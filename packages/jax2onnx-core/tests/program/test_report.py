@@ -65,8 +65,8 @@ def test_the_output_that_differs_is_shown(tmp_path):
 
 def test_what_verification_in_fewer_bits_found_is_shown(program, tmp_path):
     quantised = program.quantize("int8")
-    found = quantised.verify([(np.ones((3, 32), np.float32),)])
-    assert quantised.accuracy is found
+    found = quantised.verify(inputs=[np.ones((3, 32), np.float32)])
+    assert quantised.measurements.accuracy is found.accuracy
     assert "SNR" in text_of(quantised.save_report(tmp_path / "report.html"))
 
 

@@ -167,8 +167,8 @@ def test_the_exported_model_is_run_at_the_edge_of_a_window():
     ("result", "message"),
     [
         (np.ma.masked_array(np.ones((2, 3), np.float32), mask=True), "a masked array"),
-        ("a text", "'a text' where the function has an array"),
-        (np.full((2, 3), "2"), "where the function has an array"),
+        ("a text", "'output' has dtype <U6"),
+        (np.full((2, 3), "2"), "'output' has dtype <U1"),
         (None, "The result is"),
     ],
     ids=["masked", "text", "texts", "none"],
@@ -184,3 +184,25 @@ def test_a_stored_result_of_another_shape_differs(shape):
     program = to_onnx(lambda x: x * 2, [("B", 3)])
     with pytest.raises(VerificationError, match="has shape"):
         program.verify(results=[((np.ones((2, 3), np.float32),), np.full(shape, 2, np.float32))])
+
+
+def test_of_weights_that_are_nan_nothing_is_known():
+    weight = np.full((3, 2), np.nan, np.float32)
+    found = to_onnx(lambda x: x @ weight, [("B", 3)]).verify()
+    assert np.isnan(found)
+    assert "None of the 40 numbers of 'output' that were compared is finite" in str(found)
+
+
+def test_an_output_without_finite_numbers_is_noted_beside_others():
+    found = to_onnx(lambda x: (x, x * np.float32("inf")), [(3,)]).verify()
+    assert found == 0
+    assert [note.partition(" that")[0] for note in found.notes] == ["None of the 3 numbers of 'output_1'"]
+
+
+def test_a_program_in_fewer_bits_has_a_tolerance_where_one_is_given():
+    weight = np.random.default_rng(0).standard_normal((32, 8)).astype(np.float32)
+    small = to_onnx(lambda x: x @ weight, [("B", 32)]).quantize("int4")
+    assert small.verify() > 0.01
+    assert small.verified == []
+    with pytest.raises(VerificationError, match="Output 'output' differs"):
+        small.verify(rtol=1e-5)

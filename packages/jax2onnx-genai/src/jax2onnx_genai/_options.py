@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from jax2onnx_generation.texts.tokenizer_files import SpecialTokens, TokenizerFiles
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
-from jax2onnx_runtime.portable import PortableProgram
+from jax2onnx_runtime.program import Program
 from jax2onnx_runtime.quantization import Mode, Quantization
 
 __all__ = ["HALF", "check_dtype", "checked_length", "in_fewer_bits", "special_tokens"]
@@ -15,7 +15,7 @@ __all__ = ["HALF", "check_dtype", "checked_length", "in_fewer_bits", "special_to
 HALF = ("float16", "bfloat16")
 
 
-def in_fewer_bits(model: ir.Model, program: PortableProgram, modes: Iterable[Mode | str | None]) -> ir.Model:
+def in_fewer_bits(model: ir.Model, program: Program, modes: Iterable[Mode | str | None]) -> ir.Model:
     """A model quantised by the runtime of its program, in one mode after the other; inputs and outputs in half precision, too."""
     for mode in modes:
         if mode is not None:

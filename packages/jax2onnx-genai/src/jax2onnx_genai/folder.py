@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jax2onnx_generation.folders.writers import ExportedProgram, FolderOption, complete_folder
+from jax2onnx_generation.folders.writers import FolderOption, complete_folder
 from jax2onnx_graph.options import check_flag
 
 if TYPE_CHECKING:
     from jax2onnx_generation.decoders.declaration import Roles
     from jax2onnx_generation.texts.tokenizer_files import GivenTokenizer
+    from jax2onnx_runtime.program import Program
     from jax2onnx_runtime.quantization import Mode
 
 __all__ = ["GenaiWriter", "write", "writer"]
@@ -23,7 +24,7 @@ _MODEL, _CONFIGURATION = "model.onnx", "genai_config.json"
 
 
 def write(
-    program: ExportedProgram, folder: str | os.PathLike[str], *, tokenizer: GivenTokenizer | None = None,
+    program: Program, folder: str | os.PathLike[str], *, tokenizer: GivenTokenizer | None = None,
     eos: int | Sequence[int] | None = None, bos: int | None = None, pad: int | None = None, context_length: int | None = None,
     quantize: Mode | None = None, dtype: str | None = None, roles: Roles | None = None, external_data: bool | None = None,
     last_logits: bool = False,
@@ -111,7 +112,7 @@ class GenaiWriter:
         FolderOption("last_logits", bool, "Logits of the last token of a prompt alone."),
     )
 
-    def write(self, program: ExportedProgram, folder: str | os.PathLike[str], **options: Any) -> list[Path]:
+    def write(self, program: Program, folder: str | os.PathLike[str], **options: Any) -> list[Path]:
         """Write a folder; the options are those of `write`."""
         return write(program, folder, **options)
 

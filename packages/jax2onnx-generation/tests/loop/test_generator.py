@@ -11,13 +11,9 @@ import pytest
 from jax2onnx_generation import Generator
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.metadata import StatePair, write_states
-from jax2onnx_runtime.feeds import symbol_space
-from jax2onnx_runtime.runnable import RunnableModel
+from jax2onnx_runtime.program import program_of
 from jax2onnx_runtime.runtimes import reference_runtime
 from jax2onnx_runtime.session import ModelSession
-from jax2onnx_runtime.stages import NamedSteps
-from jax2onnx_runtime.state_values import StateSizes
-from jax2onnx_runtime.states import RuntimeOptions
 
 # The next token is the sum of all tokens so far, modulo 10.
 SUMMING = """
@@ -42,9 +38,7 @@ main (int64[B,T] tokens, int64[B] total) => (float[B,T,10] logits, int64[B] new_
 def session() -> ModelSession:
     model = ir.from_onnx_text(SUMMING)
     write_states(model, [StatePair("total", "new_total")])
-    return RunnableModel(model, reference_runtime).open_session(
-        NamedSteps(model), symbol_space(model), initial={}, sizes=StateSizes({"B": 1}), options=RuntimeOptions()
-    )
+    return program_of(model, reference_runtime).session(sizes={"B": 1})
 
 
 def test_tokens_are_written_after_a_prompt(session):

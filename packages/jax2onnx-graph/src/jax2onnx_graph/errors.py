@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "ContextFullError", "ConversionError", "Declined", "ExportWarning", "InputError", "Jax2OnnxError", "OptionError", "PassError", "PluginError",
-    "ReadError", "RuleError", "RuntimeInputError", "SaveError", "SignatureError", "SymbolError", "TargetError", "UndecidedDimensionError",
+    "ReadError", "RuleError", "RuntimeInputError", "SaveError", "SymbolError", "TargetError", "UndecidedDimensionError",
     "UnsupportedError", "VerificationError", "WeightsError", "located",
 ]  # fmt: skip
 
@@ -77,10 +77,6 @@ class SaveError(Jax2OnnxError, OSError):
 
 class ReadError(Jax2OnnxError, OSError):
     """A file could not be read, or holds no model."""
-
-
-class SignatureError(Jax2OnnxError, ValueError):
-    """A model cannot be signed, has no signature, or is not the one that was signed."""
 
 
 class WeightsError(Jax2OnnxError, ValueError):

@@ -8,12 +8,12 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
-from jax2onnx_runtime.portable import PortableProgram
+from jax2onnx_runtime.program import Program
 
 from jax2onnx_ray.predictor import Batch, Predictor, chosen_rows
 from jax2onnx_ray.rows import RowRunner
 
-__all__ = ["Batches", "DataSet", "SomeProgram", "calls", "results"]
+__all__ = ["Batches", "DataSet", "calls", "results"]
 
 
 @runtime_checkable
@@ -25,21 +25,12 @@ class DataSet(Protocol):
         ...
 
 
-@runtime_checkable
-class SomeProgram(Protocol):
-    """A program of jax2onnx-core, or one that came from another process."""
-
-    def portable(self) -> PortableProgram:
-        """The program without its function."""
-        ...
-
-
 #: A data set of Ray, or batches of columns.
 Batches = DataSet | Iterable[Batch]
 
 
 def calls(
-    data: Batches, program: SomeProgram, *, inputs: Mapping[str, str] | None = None,
+    data: Batches, program: Program, *, inputs: Mapping[str, str] | None = None,
     constants: Mapping[str, Array] | None = None, batch_size: int = 32, limit: int | None = None,
 ) -> Iterator[dict[str, Array]]:  # fmt: skip
     """Calls of a program for `quantize("static_int8", calibration=…)`: a call for each group of rows of one shape in a batch.
@@ -62,7 +53,7 @@ def calls(
 
 
 def results(
-    data: Batches, program: SomeProgram, expected: Mapping[str, str], *, inputs: Mapping[str, str] | None = None,
+    data: Batches, program: Program, expected: Mapping[str, str], *, inputs: Mapping[str, str] | None = None,
     constants: Mapping[str, Array] | None = None, batch_size: int = 32,
 ) -> Iterator[tuple[dict[str, Array], dict[str, Array]]]:  # fmt: skip
     """Pairs of arguments and results for `verify(results=…)`, see `calls`.
@@ -79,14 +70,14 @@ def results(
       OptionError: an output is missing in `expected`.
       RuntimeInputError: a column is missing.
     """
-    names = program.portable().output_names
+    names = program.output_names
     if expected.keys() != set(names):
         raise OptionError(f"expected has {', '.join(expected) or 'nothing'}; the outputs are {', '.join(names)}.")
     yield from _groups(data, program, inputs, constants, expected, batch_size)
 
 
 def _groups(
-    data: Batches, program: SomeProgram, inputs: Mapping[str, str] | None, constants: Mapping[str, Array] | None,
+    data: Batches, program: Program, inputs: Mapping[str, str] | None, constants: Mapping[str, Array] | None,
     expected: Mapping[str, str], batch_size: int,
 ) -> Iterator[tuple[dict[str, Array], dict[str, Array]]]:  # fmt: skip
     """The inputs and the expected outputs of rows of one shape in a batch."""

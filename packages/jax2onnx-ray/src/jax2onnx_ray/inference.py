@@ -8,8 +8,8 @@ import ray
 import ray.data
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
+from jax2onnx_runtime.program import Program
 
-from jax2onnx_ray.datasets import SomeProgram
 from jax2onnx_ray.predictor import Batch, Predictor
 from jax2onnx_ray.rows import RowRunner
 
@@ -33,7 +33,7 @@ class Worker:
 
 
 def map_program(
-    data: ray.data.Dataset, program: SomeProgram, *, workers: int | tuple[int, int], batch_size: int = 32,
+    data: ray.data.Dataset, program: Program, *, workers: int | tuple[int, int], batch_size: int = 32,
     inputs: Mapping[str, str] | None = None, constants: Mapping[str, Array] | None = None, key: str | None = None,
     cpus: int = 1,
 ) -> ray.data.Dataset:  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
-from jax2onnx_runtime.portable import PortableProgram
+from jax2onnx_runtime.program import Program
 from jax2onnx_runtime.states import RuntimeOptions, StatefulModel
 
 __all__ = ["Row", "RowFailure", "RowRunner", "as_columns", "rows_of", "stacked"]
@@ -43,7 +43,7 @@ class RowRunner:
       OptionError: a constant is no input, or an input or output has a fixed number of rows.
     """
 
-    program: PortableProgram
+    program: Program
     constants: Mapping[str, Array] = dataclasses.field(default_factory=dict)
     threads: int | None = 1
 

@@ -9,9 +9,9 @@ import numpy as np
 import ray
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import RuntimeInputError
+from jax2onnx_runtime.program import Program
 from ray import serve
 
-from jax2onnx_ray.datasets import SomeProgram
 from jax2onnx_ray.rows import Row, RowFailure, RowRunner
 
 __all__ = ["Request", "Server", "application"]
@@ -66,7 +66,7 @@ class Server:
 
 
 def application(
-    program: SomeProgram, *, replicas: int = 1, max_batch_size: int = 32, wait: float = 0.005,
+    program: Program, *, replicas: int = 1, max_batch_size: int = 32, wait: float = 0.005,
     constants: Mapping[str, Array] | None = None, cpus: int = 1,
 ) -> serve.Application:  # fmt: skip
     """An application of Ray Serve that runs a program: `serve.run(application(program))`.

@@ -8,8 +8,8 @@ import ray
 import ray.data
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, VerificationError
+from jax2onnx_runtime.program import Program
 
-from jax2onnx_ray.datasets import SomeProgram
 from jax2onnx_ray.inference import pool
 from jax2onnx_ray.predictor import Batch, Checker
 from jax2onnx_ray.rows import RowRunner
@@ -37,7 +37,7 @@ class CheckingWorker:
 
 
 def verify(
-    data: ray.data.Dataset, program: SomeProgram, expected: Mapping[str, str], *, workers: int | tuple[int, int],
+    data: ray.data.Dataset, program: Program, expected: Mapping[str, str], *, workers: int | tuple[int, int],
     batch_size: int = 32, inputs: Mapping[str, str] | None = None, constants: Mapping[str, Array] | None = None,
     key: str | None = None, cpus: int = 1, rtol: float | None = None, atol: float | None = None,
 ) -> float:  # fmt: skip

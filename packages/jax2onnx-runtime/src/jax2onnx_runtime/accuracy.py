@@ -25,6 +25,8 @@ class OutputAccuracy:
       mean: the mean absolute difference.
       scale: the largest absolute number of the output in full precision.
       snr: the ratio of signal to noise in decibels: 20 are 10 % of noise, 40 are 1 %; infinite where all is equal.
+      size: how many numbers were compared.
+      finite: how many of them are finite in full precision.
     """
 
     name: str
@@ -32,6 +34,8 @@ class OutputAccuracy:
     mean: float
     scale: float
     snr: float
+    size: int = 0
+    finite: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,20 +93,26 @@ def accuracy(
       OptionError: there are no runs.
 
     >>> print(accuracy(["y"], [([np.array([2.0, 0.0])], [np.array([2.0, 0.02])])]).outputs[0])
-    OutputAccuracy(name='y', largest=0.02, mean=0.01, scale=2.0, snr=40.0)
+    OutputAccuracy(name='y', largest=0.02, mean=0.01, scale=2.0, snr=40.0, size=2, finite=2)
     """
     sums, count = [_Sums(name) for name in names], 0
     for wanted, got in runs:
         count += 1
         for total, want, value in zip(sums, wanted, got, strict=True):
-            total.add(np.asarray(want, np.float64), np.asarray(value, np.float64))
+            total.add(_numbers(want), _numbers(value))
     if not count:
-        raise OptionError("There is nothing to compare the accuracy on: no inputs were given.")
+        raise OptionError("There is nothing to compare: no inputs and no results were given.")
     outputs = [total.result() for total in sums]
     if not losses:
         return Accuracy(outputs, count)
     original_loss, loss = np.mean(losses, axis=0)
     return Accuracy(outputs, count, float(loss), float(original_loss))
+
+
+def _numbers(array: Array) -> Array:
+    """The elements of an array as real numbers, those of a complex one as its two parts."""
+    array = np.asarray(array)
+    return np.asarray([array.real, array.imag] if array.dtype.kind == "c" else array, np.float64)
 
 
 @dataclasses.dataclass
@@ -114,6 +124,7 @@ class _Sums:
     signal: float = 0.0
     scale: float = 0.0
     count: int = 0
+    finite: int = 0
 
     def add(self, want: Array, got: Array) -> None:
         is_number = np.isfinite(want)
@@ -128,8 +139,10 @@ class _Sums:
         self.noise += float((error**2).sum())
         self.signal += float((want**2).sum())
         self.count += error.size
+        self.finite += int(is_number.sum())
 
     def result(self) -> OutputAccuracy:
         ratio = self.signal / self.noise if self.noise else math.inf
         snr = 10 * math.log10(ratio) if 0 < ratio < math.inf else (-math.inf if not ratio else math.inf)
-        return OutputAccuracy(self.name, self.largest, self.absolute / max(self.count, 1), self.scale, snr)
+        mean = self.absolute / max(self.count, 1)
+        return OutputAccuracy(self.name, self.largest, mean, self.scale, snr, self.count, self.finite)

@@ -19,8 +19,7 @@ from jax2onnx_graph.progress import steps
 
 from jax2onnx_runtime._html import html_table
 from jax2onnx_runtime.comparison import output_error
-from jax2onnx_runtime.feeds import feeds_of, symbol_space
-from jax2onnx_runtime.runnable import RunnableModel, sizes_text
+from jax2onnx_runtime.feeds import feeds_of, sizes_text, symbol_space
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.sizes import Sizes, SymbolSpace, find_sizes
 from jax2onnx_runtime.states import RuntimeOptions
@@ -290,13 +289,14 @@ def _seconds(call: Callable[[], object], clock: Clock) -> float:
 
 
 def model_contender(
-    name: str, model: RunnableModel, feeds: Callable[[_T], Mapping[str, Array]], *, threads: int | None = None
-) -> Contender[_T]:
+    name: str, load: Callable[[RuntimeOptions], LoadedModel], feeds: Callable[[_T], Mapping[str, Array]], *,
+    threads: int | None = None,
+) -> Contender[_T]:  # fmt: skip
     """A model in its runtime, which loads it at the first run.
 
     Args:
-      name: what tables call it; if empty, its runtime with the version.
-      model: the model and its runtime.
+      name: what tables call it.
+      load: loads the model with options.
       feeds: the inputs of the model for a run.
       threads: how many threads compute one operator; by default the runtime chooses.
 
@@ -308,11 +308,11 @@ def model_contender(
 
     def prepare(run: _T) -> PreparedRun:
         if not found:
-            found.append(model.loaded if threads is None else model.opened(RuntimeOptions(threads=threads)))
+            found.append(load(RuntimeOptions(threads=threads)))
         arrays, (loaded,) = feeds(run), found
         return PreparedRun(lambda: loaded(arrays), lambda: loaded(arrays))
 
-    return Contender(name or model.runtime.title, "as it chooses" if threads is None else str(threads), prepare)
+    return Contender(name, "as it chooses" if threads is None else str(threads), prepare)
 
 
 def benchmark_model(
@@ -342,14 +342,17 @@ def benchmark_model(
     found = usual_sizes(space) if sizes is None else sizes
     runs = (feeds_of(model, {}, sizes=one, seed=seed + number) for number, one in enumerate(found))
     return benchmark(
-        [_contender(RunnableModel(model, runtime.installed(), file), threads) for runtime in runtimes],
+        [_contender(file or model, runtime.installed(), threads) for runtime in runtimes],
         {sizes_text(model, feeds) or "the shapes of the model": feeds for feeds in runs},
         [value.name or "" for value in model.graph.outputs], seconds=seconds, rtol=rtol, atol=atol,
     )  # fmt: skip
 
 
-def _contender(model: RunnableModel, threads: int | None) -> Contender[Mapping[str, Array]]:
-    return model_contender("", model, lambda feeds: feeds, threads=threads)
+def _contender(source: ir.Model | Path, runtime: Runtime, threads: int | None) -> Contender[Mapping[str, Array]]:
+    def load(options: RuntimeOptions) -> LoadedModel:
+        return runtime.open(source, (), options).run if options.given() else runtime.load(source)
+
+    return model_contender(runtime.title, load, lambda feeds: feeds, threads=threads)
 
 
 def usual_sizes(space: SymbolSpace) -> list[dict[str, int]]:

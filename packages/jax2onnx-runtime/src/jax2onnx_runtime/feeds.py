@@ -19,7 +19,7 @@ from jax2onnx_runtime.comparison import random_array
 from jax2onnx_runtime.probing import index_extents
 from jax2onnx_runtime.sizes import Shape, Sizes, SymbolSpace, check_shapes, find_sizes, index_ranges
 
-__all__ = ["feeds_of", "sizes_of", "symbol_space"]
+__all__ = ["feeds_of", "sizes_of", "sizes_text", "symbol_space"]
 
 # The sizes of symbols about which nothing else is known, before all others that are possible.
 _USUAL = (2, 3, 4, 5, 7)
@@ -84,6 +84,18 @@ def sizes_of(space: SymbolSpace, model: ir.Model, shapes: Mapping[str, Sequence[
     known = _solved({name: pair for name, pair in given.items() if len(pair[0]) == len(pair[1])})
     told = {name: (shape, _told(shape, dims, known)) for name, (shape, dims) in given.items()}
     return check_shapes(space, told, lambda: known)
+
+
+def sizes_text(model: ir.Model, feeds: Mapping[str, Array]) -> str:
+    """The numbers that the symbols of a model have in a run, as messages describe it: "B = 3"; empty where it has none."""
+    numbers = {
+        dim.value: size
+        for value in model.graph.inputs
+        if value.shape is not None and value.name is not None and value.name in feeds
+        for dim, size in zip(value.shape, feeds[value.name].shape, strict=True)
+        if isinstance(dim, ir.SymbolicDim) and dim.value is not None and dim.value.isidentifier()
+    }
+    return ", ".join(f"{symbol} = {number}" for symbol, number in numbers.items())
 
 
 def _told(shape: Sequence[int], dims: Shape, known: Sizes) -> Shape:

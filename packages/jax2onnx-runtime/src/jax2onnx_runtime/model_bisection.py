@@ -13,17 +13,17 @@ from jax2onnx_graph.module_names import module_of
 from jax2onnx_graph.options import check_list
 from jax2onnx_graph.traversal import given_inputs
 
-from jax2onnx_runtime.bisection import Bisection, EquationSource, Intermediate, observed_values
-from jax2onnx_runtime.feeds import feeds_of, symbol_space
+from jax2onnx_runtime.bisection import Bisection, EquationSource, Intermediate, bisect, observed_values
+from jax2onnx_runtime.feeds import feeds_of, sizes_text, symbol_space
 from jax2onnx_runtime.probing import critical_sizes
-from jax2onnx_runtime.runnable import ExpectedRun, RunnableModel, sizes_text
+from jax2onnx_runtime.program import Program
 from jax2onnx_runtime.sizes import Sizes, choose_sizes
 
 __all__ = ["bisect_models"]
 
 
 def bisect_models(
-    model: RunnableModel, reference: RunnableModel, *, sizes: Sequence[Sizes] | None = None, seed: int = 0,
+    model: Program, reference: Program, *, sizes: Sequence[Sizes] | None = None, seed: int = 0,
     rtol: float | None = None, atol: float | None = None,
 ) -> Bisection:  # fmt: skip
     """Compare the values inside a model with those inside another, by their names, on random inputs.
@@ -74,20 +74,21 @@ def _check_interface(kind: str, found: Iterable[ir.Value], wanted: Iterable[ir.V
 
 
 def _compared(
-    model: RunnableModel, reference: RunnableModel, feeds: Mapping[str, Array], rtol: float | None, atol: float | None
+    model: Program, reference: Program, feeds: Mapping[str, Array], rtol: float | None, atol: float | None
 ) -> Bisection:  # fmt: skip
     nodes = _tensors(reference.model)
     names = {*_tensors(model.model), *model.model.graph.initializers}
     observed = observed_values(reference.model, reference.runtime, [name for name in nodes if name in names], feeds)
     computed = [Intermediate(name, _source(node), observed[name]) for name, node in nodes.items() if name in observed]
     absent = [_source(node) for name, node in nodes.items() if name not in observed]
-    alone = reference(feeds)
+    alone = reference.loaded(feeds)
     by_name = {value.name: array for value, array in zip(reference.model.graph.outputs, alone, strict=True)}
-    run = ExpectedRun(
-        sizes_text(reference.model, feeds) or "the shapes of the model", _converted(model.model, feeds),
-        [by_name[value.name] for value in model.model.graph.outputs],
+    given = _converted(model.model, feeds)
+    found = bisect(
+        model.model, model.runtime, given, [*_weights(model.model, reference.model), *computed],
+        (model.loaded(given), [by_name[value.name] for value in model.model.graph.outputs]),
+        sizes_text(reference.model, feeds) or "the shapes of the model", rtol=rtol, atol=atol,
     )  # fmt: skip
-    found = model.bisect(run, [*_weights(model.model, reference.model), *computed], rtol=rtol, atol=atol)
     return dataclasses.replace(found, absent=[*found.absent, *absent], reference="the model to compare with")
 
 

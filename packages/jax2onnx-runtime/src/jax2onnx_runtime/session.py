@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
@@ -19,6 +20,7 @@ from jax2onnx_graph.weights.binding import Rename
 from jax2onnx_runtime._html import html_table
 from jax2onnx_runtime.adapters.program_adapters import AdapterInputs
 from jax2onnx_runtime.pytrees import PyTree
+from jax2onnx_runtime.runtimes import Runtime
 from jax2onnx_runtime.sizes import SymbolSpace
 from jax2onnx_runtime.state_values import (
     Lock,
@@ -31,9 +33,10 @@ from jax2onnx_runtime.state_values import (
     of_shape,
     state_type,
 )
-from jax2onnx_runtime.states import StatefulModel, StateType
+from jax2onnx_runtime.states import RuntimeOptions, StatefulModel, StateType
+from jax2onnx_runtime.unstacking import open_unstacked
 
-__all__ = ["ModelSession", "StepInterface", "open_session"]
+__all__ = ["ModelSession", "StepInterface", "open_model", "open_session"]
 
 
 class StepInterface(Protocol):
@@ -257,3 +260,30 @@ def open_session(
         check_returns(state, sizes)
     first = {name: first_value(state, initial, held, sizes.sizes, space) for name, state in states.items()}
     return ModelSession(model, load(pairs), interface, space, states, sizes, first, adapters, lock)
+
+
+def open_model(
+    model: ir.Model, runtime: Runtime, interface: StepInterface, space: SymbolSpace, *, sizes: StateSizes, options: RuntimeOptions,
+    file: Path | None = None, initial: Mapping[str, Array] = MappingProxyType({}), held: Mapping[str, Array] = MappingProxyType({}),
+) -> ModelSession:  # fmt: skip
+    """A session of a model in its runtime, with stacked states taken apart where that is possible; see `open_session`.
+
+    Args:
+      model: the model.
+      runtime: what runs it.
+      interface: the arguments and results of a step.
+      space: the sizes that the symbols may have.
+      sizes: sizes of symbols in the states.
+      options: how the runtime is to run the model.
+      file: the file that the model was read from, which the runtime then loads itself.
+      initial: first values of states by the names of inputs; the others begin with zeros, those that grow empty.
+      held: values of states that the model was exported with, which are first values in the sizes that are asked for.
+
+    Raises:
+      OptionError: an option fits no state, or the first value of a state does not follow from them.
+      TargetError: the runtime is not installed, or cannot load the model.
+    """
+    return open_session(
+        model, lambda _: open_unstacked(runtime.installed(), file or model, model, options), interface, space,
+        initial=initial, sizes=sizes, adapters=AdapterInputs(model, runtime), held=held,
+    )  # fmt: skip

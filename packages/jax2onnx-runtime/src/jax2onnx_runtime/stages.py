@@ -19,50 +19,18 @@ from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_graph.saving.writing import save_model, save_text, weights_size
 from jax2onnx_graph.traversal import given_inputs
 
-from jax2onnx_runtime.call_interface import checked_sizes
+from jax2onnx_runtime.call_interface import CallSteps, named_interface
 from jax2onnx_runtime.feeds import symbol_space
-from jax2onnx_runtime.pytrees import PyTree
-from jax2onnx_runtime.runnable import RunnableModel
-from jax2onnx_runtime.runtimes import Runtime
-from jax2onnx_runtime.session import ModelSession
+from jax2onnx_runtime.runtimes import LoadedModel, Runtime
+from jax2onnx_runtime.session import ModelSession, open_model
 from jax2onnx_runtime.sizes import Sizes
 from jax2onnx_runtime.splitting import split_model
 from jax2onnx_runtime.state_values import StateSizes
 from jax2onnx_runtime.states import RuntimeOptions
 
-__all__ = ["NamedSteps", "Stage", "Stages", "StagesSession"]
+__all__ = ["Stage", "Stages", "StagesSession"]
 
 _LIST = "stages.json"
-
-
-class NamedSteps:
-    """Steps on arrays by the names of inputs, as a `StepInterface`: one mapping in, one out.
-
-    Args:
-      model: the model, with its states.
-    """
-
-    def __init__(self, model: ir.Model) -> None:
-        self._model, self._space = model, symbol_space(model)
-        states = {pair.output for pair in read_states(model)}
-        self._outputs = [str(value.name) for value in model.graph.outputs if value.name not in states]
-
-    def feeds(
-        self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], states: Mapping[str, tuple[int, ...]]
-    ) -> tuple[dict[str, Array], Sizes]:
-        """The inputs that are no states, and the sizes of the symbols."""
-        (given,) = args
-        wanted = [str(value.name) for value in given_inputs(self._model.graph) if value.name not in states]
-        if given.keys() != set(wanted):
-            raise RuntimeInputError(
-                f"A step takes the arrays {', '.join(wanted) or 'none'}, but was given {', '.join(given) or 'none'}."
-            )
-        shapes = {**states, **{name: tuple(array.shape) for name, array in given.items()}}
-        return dict(given), checked_sizes(self._space, self._model, shapes)
-
-    def result(self, outputs: Sequence[Array]) -> dict[str, Array]:
-        """The outputs that are no states, by name."""
-        return dict(zip(self._outputs, outputs, strict=True))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -103,12 +71,12 @@ class Stage:
         return weights_size(self.model)
 
     @functools.cached_property
-    def _runnable(self) -> RunnableModel:
-        return RunnableModel(self.model, self.runtime)
+    def _loaded(self) -> LoadedModel:
+        return self.runtime.installed().load(self.model)
 
     def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Run the stage: its inputs by name, among which there may be others → its outputs by name."""
-        outputs = self._runnable.loaded({name: arrays[name] for name in self.inputs})
+        outputs = self._loaded({name: arrays[name] for name in self.inputs})
         return dict(zip(self.outputs, outputs, strict=True))
 
     def session(
@@ -129,8 +97,9 @@ class Stage:
         own = {pair.input for pair in self.states}
         symbols = {s for v in self.model.graph.inputs if v.name in own for d in v.shape or () for s in _labels(d)}
         sizes, window, limits = ({k: v for k, v in (d or {}).items() if k in symbols} for d in (sizes, window, limits))
-        return self._runnable.open_session(
-            NamedSteps(self.model), symbol_space(self.model),
+        interface = named_interface(self.model)
+        return open_model(
+            self.model, self.runtime, CallSteps(interface, interface.sizes_in(self.model)), symbol_space(self.model),
             initial={name: array for name, array in (initial or {}).items() if name in own},
             sizes=StateSizes(sizes, window, limits), options=RuntimeOptions(threads),
         )  # fmt: skip

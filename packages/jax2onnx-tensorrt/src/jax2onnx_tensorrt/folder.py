@@ -6,13 +6,13 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
-from jax2onnx_generation.folders.writers import ExportedProgram, complete_folder
+from jax2onnx_generation.folders.writers import complete_folder
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_graph.saving.writing import save_model
 from jax2onnx_runtime.feeds import symbol_space
+from jax2onnx_runtime.program import Program
 
 from jax2onnx_tensorrt.profiles import EngineProfiles, engine_profiles
 from jax2onnx_tensorrt.script import build_script
@@ -28,15 +28,8 @@ _SHELL = (
 )
 
 
-@runtime_checkable
-class _Specializable(Protocol):
-    """A program that can be lowered for fixed sizes of its symbols."""
-
-    def save_variants(self, directory: str | os.PathLike[str], **variants: Mapping[str, int]) -> list[Path]: ...
-
-
 def write_folder(
-    program: ExportedProgram, folder: str | os.PathLike[str], profiles: Mapping[str, Mapping[str, tuple[int, int, int]]],
+    program: Program, folder: str | os.PathLike[str], profiles: Mapping[str, Mapping[str, tuple[int, int, int]]],
     variants: Mapping[str, Mapping[str, int]], *, fp16: bool = False,
 ) -> list[Path]:  # fmt: skip
     """Write the folder of `jax2onnx_tensorrt.writer.TensorRtFolder`.
@@ -56,15 +49,11 @@ def write_folder(
         raise OptionError("The program has no inputs: there is nothing that an engine could be given.")
     if _MODEL in variants:
         raise OptionError(f"No variant can be called {_MODEL!r}, as the model with symbols is.")
-    if variants and not isinstance(program, _Specializable):
-        raise OptionError(
-            "Variants are made of the exported program with its function, not of one in fewer bits or from another process."
-        )
     is_dynamic = bool(profiles) or not variants
     engines = {_MODEL: engine_profiles(model, profiles)} if is_dynamic else {}
     with complete_folder(folder) as part:
         written = [save_model(model, part / f"{_MODEL}.onnx")] if is_dynamic else []
-        if variants and isinstance(program, _Specializable):
+        if variants:
             written += program.save_variants(part, **variants)
             engines |= {name: _static(part / f"{name}.onnx", sizes) for name, sizes in variants.items()}
         written += _write_scripts(part, engines, fp16=fp16)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from jax2onnx_generation.folders.writers import ExportedProgram, FolderOption
+from jax2onnx_generation.folders.writers import FolderOption
 from jax2onnx_graph.errors import OptionError
+
+if TYPE_CHECKING:
+    from jax2onnx_runtime.program import Program
 
 __all__ = ["TensorRtFolder", "writer"]
 
@@ -30,7 +34,7 @@ class TensorRtFolder:
         FolderOption("variant", str, "A static model of fixed sizes, with an engine of its own.", is_list=True, metavar="NAME:SYMBOL=N,…"),
     )  # fmt: skip
 
-    def write(self, program: ExportedProgram, folder: str | os.PathLike[str], **options: object) -> list[Path]:
+    def write(self, program: Program, folder: str | os.PathLike[str], **options: object) -> list[Path]:
         """Write the folder, as a whole or not at all.
 
         Args:

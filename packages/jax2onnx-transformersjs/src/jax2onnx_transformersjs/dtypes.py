@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
-from jax2onnx_runtime.portable import PortableProgram
+from jax2onnx_runtime.program import Program
 from jax2onnx_runtime.quantization import Mode, Quantization
 
 __all__ = ["Dtype", "check_dtypes", "default_dtype", "file_name", "in_precision"]
@@ -49,7 +49,7 @@ def default_dtype(dtypes: Sequence[Dtype]) -> Dtype | None:
     return None if set(dtypes) >= _TAKEN_UNASKED else dtypes[0]
 
 
-def in_precision(model: ir.Model, dtype: Dtype, program: PortableProgram) -> ir.Model:
+def in_precision(model: ir.Model, dtype: Dtype, program: Program) -> ir.Model:
     """The model in a precision, with inputs and outputs of float32, by the quantizers of the program's runtime.
 
     Raises:

@@ -9,8 +9,8 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.build.builder import GraphBuilder
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_runtime.boundary import Boundary
-from jax2onnx_runtime.portable import PortableProgram
 from jax2onnx_runtime.probing import index_extents
+from jax2onnx_runtime.program import Program
 
 from jax2onnx_transformersjs.task_model import (
     TaskModel,
@@ -42,7 +42,7 @@ _WANTED = {
 }
 
 
-def feature_extraction(program: PortableProgram, roles: Mapping[str, str]) -> TaskModel:
+def feature_extraction(program: Program, roles: Mapping[str, str]) -> TaskModel:
     """The model with the inputs of a text encoder and the output `last_hidden_state`.
 
     Args:

@@ -13,7 +13,7 @@ from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.type_text import type_text
 from jax2onnx_graph.facts.values import LabelledDim
 from jax2onnx_runtime.boundary import Boundary
-from jax2onnx_runtime.portable import PortableProgram
+from jax2onnx_runtime.program import Program
 
 from jax2onnx_transformersjs.task_model import (
     TaskModel,
@@ -94,7 +94,7 @@ class _ImageInput:
 
 
 def image_classification(
-    program: PortableProgram, labels: Sequence[str] | None, images: Images, roles: Mapping[str, str]
+    program: Program, labels: Sequence[str] | None, images: Images, roles: Mapping[str, str]
 ) -> TaskModel:
     """The model with the input `pixel_values` and the output `logits`, and the files that say how to use it.
 

@@ -20,8 +20,8 @@ from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.values import LabelledDim, same_dim
 from jax2onnx_graph.metadata import StatePair, write_states
 from jax2onnx_runtime.boundary import Boundary
-from jax2onnx_runtime.portable import PortableProgram
 from jax2onnx_runtime.probing import index_extents
+from jax2onnx_runtime.program import Program
 
 from jax2onnx_transformersjs.task_model import TaskModel, dims, rename_axes
 
@@ -41,7 +41,7 @@ MODEL_TYPES = tuple(_TYPES)
 
 
 def text_generation(
-    program: PortableProgram, model_type: str | None, tokenizer: TokenizerFiles, context_length: int | None,
+    program: Program, model_type: str | None, tokenizer: TokenizerFiles, context_length: int | None,
     roles: Mapping[str, str],
 ) -> TaskModel:  # fmt: skip
     """The decoder with the inputs and outputs of transformers.js' own decoders, and the files that say how to use it.

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jax2onnx_generation.folders.writers import ExportedProgram, FolderOption
+from jax2onnx_generation.folders.writers import FolderOption
 from jax2onnx_graph.errors import OptionError, ReadError
 
 if TYPE_CHECKING:
+    from jax2onnx_runtime.program import Program
+
     from jax2onnx_transformersjs.image_classification import Images
 
 __all__ = ["TransformersJsWriter", "writer"]
@@ -42,7 +44,7 @@ class TransformersJsWriter:
     description = "transformers.js and Optimum: text, images and features in browsers, Node.js and Python"
     options: Sequence[FolderOption] = _OPTIONS
 
-    def write(self, program: ExportedProgram, folder: str | os.PathLike[str], **options: Any) -> list[Path]:
+    def write(self, program: Program, folder: str | os.PathLike[str], **options: Any) -> list[Path]:
         """Write the folder.
 
         Args:

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from jax2onnx_generation.folders.writers import ExportedProgram, complete_folder
+from jax2onnx_generation.folders.writers import complete_folder
 from jax2onnx_generation.texts.tokenizer_files import GivenTokenizer, TokenizerFiles
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.saving.writing import save_model, weights_size
+from jax2onnx_runtime.program import Program
 
 from jax2onnx_transformersjs.dtypes import Dtype, check_dtypes, default_dtype, file_name, in_precision
 from jax2onnx_transformersjs.feature_extraction import feature_extraction
@@ -31,7 +32,7 @@ _SINGLE_FILE_LIMIT = 1_800_000_000
 
 
 def write(
-    program: ExportedProgram, folder: str | os.PathLike[str], task: Task, *, dtypes: Sequence[Dtype] = ("fp32",),
+    program: Program, folder: str | os.PathLike[str], task: Task, *, dtypes: Sequence[Dtype] = ("fp32",),
     model_type: str | None = None, roles: Mapping[str, str] | None = None, labels: Sequence[str] | None = None,
     images: Images | None = None, tokenizer: GivenTokenizer | None = None,
     special_tokens: Mapping[str, str] | None = None, context_length: int | None = None,

@@ -93,21 +93,21 @@ def _of_file(
 def _of_two(file: Path, request: Request, against: str, comparison: Comparison) -> Bisection:
     from jax2onnx_graph.saving.reading import read_model
     from jax2onnx_runtime.model_bisection import bisect_models
-    from jax2onnx_runtime.runnable import RunnableModel
+    from jax2onnx_runtime.program import program_of
 
     if request.inputs or request.keywords:
         raise BadInput(f"{file} is a model, with inputs of its own; --input is for an object.")
     (_, runtime), model = runtime_of(request.target), read_model(file)
     if against.endswith(".onnx"):
-        reference = RunnableModel(read_model(against), runtime)
+        reference = program_of(read_model(against), runtime)
     else:
         _, its_runtime = runtime_of(against)
         if its_runtime is runtime:
             raise BadInput(
                 f"--against {against}: {file} runs in {runtime.name} already; another runtime is named by --target, or by --against."
             )
-        reference = RunnableModel(model, its_runtime)
-    return bisect_models(RunnableModel(model, runtime), reference, **comparison)
+        reference = program_of(model, its_runtime)
+    return bisect_models(program_of(model, runtime), reference, **comparison)
 
 
 def _as_dict(value: ComparedValue) -> dict[str, object]:

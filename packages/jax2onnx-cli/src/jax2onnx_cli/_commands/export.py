@@ -14,9 +14,8 @@ from jax2onnx_cli._terminal import BadInput, Result, Terminal
 
 if TYPE_CHECKING:
     from jax2onnx_core import OnnxProgram
-    from jax2onnx_core.program.program import QuantizedProgram
-    from jax2onnx_runtime.accuracy import Accuracy
     from jax2onnx_runtime.quantization import Mode
+    from jax2onnx_runtime.verification import Verification
 
 __all__ = ["command"]
 
@@ -52,14 +51,10 @@ _EXAMPLES = (
     help="Write a specialization as NAME.onnx into the directory --output, with weights that all variants share.",
 )  # fmt: skip
 @click.option("--verify", is_flag=True, help="Compare the model with JAX before it is written.")
-@click.option(
-    "--sign", metavar="FILE", type=click.Path(path_type=Path),
-    help="The PEM file of a private key, with which the model is signed: see verify-signature.",
-)  # fmt: skip
 @click.pass_obj
 def command(
     terminal: Terminal, /, *, request: Request, output: Path | None, quantize: Mode | None, external_data: bool | None,
-    provenance: bool, variants: Sequence[str], verify: bool, sign: Path | None, runner: str | None, **written: object,
+    provenance: bool, variants: Sequence[str], verify: bool, runner: str | None, **written: object,
 ) -> Result:  # fmt: skip
     """Export a function or a model as an ONNX file.
 
@@ -67,14 +62,12 @@ def command(
     model and a list of its inputs. A file that exists is replaced as a whole, or, if something fails, left as it is.
     """
     sizes, folder = _variants(variants), Folder.of(runner, written)
-    if folder is not None and (external_data is not None or sign is not None or (sizes and not folder.takes_variants)):
+    if folder is not None and (external_data is not None or (sizes and not folder.takes_variants)):
+        raise BadInput("--for writes a folder of its own form: neither --variant nor --external-data goes with it.")
+    if folder is None and sizes and (output is None or external_data is not None):
         raise BadInput(
-            "--for writes a folder of its own form: neither --variant nor --external-data nor --sign goes with it."
-        )
-    if folder is None and sizes and (output is None or external_data is not None or sign is not None):
-        raise BadInput(
-            "--variant writes several models and the weights that they share: --output names their directory, and neither "
-            "--external-data nor --sign goes with it."
+            "--variant writes several models and the weights that they share: --output names their directory, and "
+            "--external-data does not go with it."
         )
     if folder is not None:
         folder, sizes = folder.with_variants(variants), {}
@@ -88,12 +81,12 @@ def command(
     if folder is not None and quantize is not None and folder.quantizes:
         folder, quantize = folder.quantized(quantize), None
     program = exported if quantize is None else exported.quantize(quantize)
-    difference = None
+    found = None
     if verify:
         with terminal.working("verifying"):
-            difference = program.verify()
+            found = program.verify()
     with terminal.working(f"writing {path}"):
-        files = _write(program, path, folder, sizes, external_data, sign)
+        files = _write(program, path, folder, sizes, external_data)
 
     from jax2onnx_report.summary import summarize
 
@@ -101,21 +94,21 @@ def command(
         "file": str(path),
         "files": [*map(str, files)],
         "model": summarize(program.model).as_dict(),
-        **_numbers(difference),
+        "largest_difference": found,
     }
-    return Result(f"{program!r}\n{_text(difference)}written to {', '.join(map(str, files))}", data)
+    return Result(f"{program!r}\n{_text(found, quantize)}written to {', '.join(map(str, files))}", data)
 
 
 def _write(
-    program: OnnxProgram | QuantizedProgram, path: Path, folder: Folder | None, sizes: Mapping[str, Mapping[str, int]],
-    external_data: bool | None, sign: Path | None,
+    program: OnnxProgram, path: Path, folder: Folder | None, sizes: Mapping[str, Mapping[str, int]],
+    external_data: bool | None,
 ) -> list[Path]:  # fmt: skip
     """Write the folder of a runner, or variants, or one file; the files that were written."""
     if folder is not None:
         return folder.write(program, path)
     if sizes:
         return program.save_variants(path, **sizes)
-    return [program.save(path, external_data=external_data, sign=sign)]
+    return [program.save(path, external_data=external_data)]
 
 
 def _variants(texts: Sequence[str]) -> dict[str, Mapping[str, int]]:
@@ -124,15 +117,10 @@ def _variants(texts: Sequence[str]) -> dict[str, Mapping[str, int]]:
     return {name.strip(): read_numbers("--variant", [sizes]) for name, _, sizes in pairs}
 
 
-def _numbers(found: float | Accuracy | None) -> dict[str, object]:
-    """The result of a comparison as numbers, for JSON."""
-    if isinstance(found, float | None):
-        return {"largest_difference": found}
-    return {"largest_difference": found.worst.largest}
-
-
-def _text(found: float | Accuracy | None) -> str:
+def _text(found: Verification | None, quantize: Mode | None) -> str:
     """The result of a comparison as text."""
     if found is None:
         return ""
-    return f"equal to JAX; the largest difference is {found:.3g}\n" if isinstance(found, float) else f"{found}\n"
+    if quantize is not None:
+        return f"{found}\n"
+    return "\n".join([f"equal to JAX; the largest difference is {found:.3g}", *found.notes, ""])

@@ -32,8 +32,9 @@ def command(terminal: Terminal, *, request: Request, file: Path, comparison: Com
     """
     program = program_of_file(terminal, file, request)
     with terminal.working(f"verifying {file}"):
-        difference = program.verify(**comparison)
+        found = program.verify(**comparison)
+    text = f"{file} computes what {request.subject} does; the largest difference is {found:.3g}"
     return Result(
-        f"{file} computes what {request.subject} does; the largest difference is {difference:.3g}",
-        {"file": str(file), "object": request.subject, "largest_difference": difference},
+        "\n".join([text, *found.notes]),
+        {"file": str(file), "object": request.subject, "largest_difference": found},
     )

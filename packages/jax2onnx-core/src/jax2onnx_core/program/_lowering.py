@@ -40,7 +40,7 @@ from jax2onnx_core.plugins.discovery import EXPORTER, Plugins
 from jax2onnx_core.plugins.errors import UnsupportedError
 from jax2onnx_core.program._assembly import assemble_model
 from jax2onnx_core.program._reference import ReferenceFunction
-from jax2onnx_core.program.interface import Interface
+from jax2onnx_core.program.interface import Interface, interface_of
 from jax2onnx_core.program.program import OnnxProgram
 
 __all__ = ["LoweringOptions", "lower_program"]
@@ -118,11 +118,11 @@ def lower_program(options: LoweringOptions, function: SpecializedFunction) -> On
 
 def _interface(options: LoweringOptions, function: SpecializedFunction, lowered: _Lowered) -> Interface:
     adapted, names = options.adapted, function.inputs.final_names
-    return Interface(
+    return interface_of(
         function.inputs, function.traced, [output.name or "" for output in lowered.model.graph.outputs],
         layouts=lowered.layouts, x64=options.x64, specialized=function.specialized,
         states={name for pair in lowered.states for name in (pair.input, pair.output)},
-        variables={names[f"{adapted.state_keyword}.{path}"]: x for path, x in adapted.states.items()},
+        state_variables={names[f"{adapted.state_keyword}.{path}"]: x for path, x in adapted.states.items()},
     )  # fmt: skip
 
 

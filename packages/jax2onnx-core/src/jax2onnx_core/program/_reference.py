@@ -6,14 +6,14 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.weights.absent import WeightType
 from jax2onnx_graph.weights.binding import GivenWeights
-from jax2onnx_runtime.benchmarks import Contender, PreparedRun
-from jax2onnx_runtime.bisection import Intermediate
+from jax2onnx_runtime.verification import Run
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend._specialized_tracing import specialize_traced
@@ -23,7 +23,11 @@ from jax2onnx_core.lowering._lowered_equations import LoweredEquation, LoweredJa
 from jax2onnx_core.lowering._provenance import evaluate
 from jax2onnx_core.lowering.physical import from_physical, physical_array, static_type
 from jax2onnx_core.program.interface import Interface
-from jax2onnx_core.program.verification import Run, as_traced
+from jax2onnx_core.program.verification import as_traced
+
+if TYPE_CHECKING:
+    from jax2onnx_runtime.benchmarks import Contender
+    from jax2onnx_runtime.bisection import Intermediate
 
 __all__ = ["ReferenceFunction"]
 
@@ -57,24 +61,25 @@ class ReferenceFunction:
 
     def outputs(self, run: Run, given: GivenWeights | None) -> list[Array]:
         """The outputs that the model should have in a run; `given` has the weights that were absent."""
-        inputs = self.interface.inputs
+        inputs = self.interface.signature
         with jax.enable_x64(self.interface.x64):
             leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)
             args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
-            return self.interface.outputs(self.with_weights(self._weights(given))(*args, **kwargs))
+            return self.interface.outputs_in_jax(self.with_weights(self._weights(given))(*args, **kwargs))
 
     def contender(self, given: GivenWeights | None) -> Contender[Run]:
         """The function as `jax.jit` compiles it for the shapes of a run, with its arguments on the device."""
+        from jax2onnx_runtime.benchmarks import Contender, PreparedRun
 
         def prepare(run: Run) -> PreparedRun:
-            inputs = self.interface.inputs
+            inputs = self.interface.signature
             with jax.enable_x64(self.interface.x64):
                 leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)
                 args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
                 compiled = jax.jit(self.with_weights(self._weights(given))).lower(*args, **kwargs).compile()
             return PreparedRun(
                 lambda: jax.block_until_ready(compiled(*args, **kwargs)),
-                lambda: self.interface.outputs(compiled(*args, **kwargs)),
+                lambda: self.interface.outputs_in_jax(compiled(*args, **kwargs)),
             )
 
         device = jax.default_backend()
@@ -83,9 +88,11 @@ class ReferenceFunction:
 
     def intermediates(self, run: Run, given: GivenWeights | None) -> tuple[list[Intermediate], list[Array]]:
         """The results of the function's equations in a run, as values of the model, and the outputs."""
+        from jax2onnx_runtime.bisection import Intermediate
+
         feeds = self.interface.feeds(run.args, run.kwargs)
         sizes = self.interface.check_shapes([array.shape for array in feeds.values()])
-        traced, inputs = specialize_traced(self.interface.traced, self.interface.inputs, sizes)
+        traced, inputs = specialize_traced(self.interface.traced, self.interface.signature, sizes)
         found: list[Intermediate] = []
 
         def visit(equation: LoweredEquation, results: Sequence[jax.Array]) -> None:
@@ -100,7 +107,7 @@ class ReferenceFunction:
             (inner, consts), weights = open_jaxpr(traced.jaxpr), self._weights(given)
             arrays = [weights[const.name] if isinstance(const, AbsentWeight) else const for const in consts]
             results = evaluate(_compat.closed(inner, arrays), leaves, self._lowered, visit)
-            return found, self.interface.outputs(results)
+            return found, self.interface.outputs_in_jax(results)
 
     @functools.cached_property
     def _lowered(self) -> LoweredJaxpr:

@@ -28,8 +28,8 @@ from jax2onnx_core.lowering._log import supplier_hints
 from jax2onnx_core.plugins.discovery import needed_plugins
 from jax2onnx_core.plugins.errors import ExportWarning, OptionError
 from jax2onnx_core.program._lowering import LoweringOptions, lower_program
+from jax2onnx_core.program._state_leaves import input_leaves, output_leaves
 from jax2onnx_core.program._state_pairs import pair_states
-from jax2onnx_core.program._stepping import input_leaves, output_leaves
 from jax2onnx_core.program.program import OnnxProgram
 
 __all__ = ["to_onnx"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,29 +12,12 @@ from jax2onnx_graph.progress import steps
 from jax2onnx_runtime.comparison import random_array
 from jax2onnx_runtime.probing import Extent
 from jax2onnx_runtime.sizes import Ranges, Sizes, index_ranges
+from jax2onnx_runtime.verification import Run
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.inputs import Inputs
 
-__all__ = ["Arguments", "Run", "as_traced", "random_runs"]
-
-#: The positional and the keyword arguments of a call.
-Arguments = tuple[Sequence[object], Mapping[str, object]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """The arguments of one run.
-
-    Attributes:
-      where: the run, as messages describe it: "B = 3".
-      args: the positional arguments.
-      kwargs: the keyword arguments.
-    """
-
-    where: str
-    args: Sequence[object]
-    kwargs: Mapping[str, object]
+__all__ = ["as_traced", "random_runs"]
 
 
 def as_traced(arrays: Sequence[Any], avals: Sequence[jax.ShapeDtypeStruct]) -> list[jax.Array]:

@@ -26,21 +26,13 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from jax2onnx_graph.errors import OptionError, PluginError, SaveError
 
 if TYPE_CHECKING:
-    from jax2onnx_runtime.portable import PortableProgram
+    from jax2onnx_runtime.program import Program
 
 __all__ = [
-    "ExportedProgram", "FolderOption", "FolderWriter", "FolderWriters", "complete_folder", "folder_writers", "load_folder_writers",
+    "FolderOption", "FolderWriter", "FolderWriters", "complete_folder", "folder_writers", "load_folder_writers",
 ]  # fmt: skip
 
 _GROUP = "jax2onnx.folders"
-
-
-class ExportedProgram(Protocol):
-    """A program of jax2onnx-core, also one in fewer bits, or a program that came from another process."""
-
-    def portable(self) -> PortableProgram:
-        """The program without its function: the model and the interface."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +73,7 @@ class FolderWriter(Protocol):
     @property
     def options(self) -> Sequence[FolderOption]: ...
 
-    def write(self, program: ExportedProgram, folder: str | os.PathLike[str], **options: object) -> list[Path]:
+    def write(self, program: Program, folder: str | os.PathLike[str], **options: object) -> list[Path]:
         """Write the folder, as a whole or not at all; see `complete_folder`.
 
         Args:

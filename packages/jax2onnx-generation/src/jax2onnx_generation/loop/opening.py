@@ -10,11 +10,11 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.metadata import read_states
 from jax2onnx_graph.saving.reading import read_model
+from jax2onnx_runtime.call_interface import CallSteps, named_interface
 from jax2onnx_runtime.feeds import symbol_space
-from jax2onnx_runtime.runnable import RunnableModel
 from jax2onnx_runtime.runtimes import Runtime
+from jax2onnx_runtime.session import open_model
 from jax2onnx_runtime.sizes import Sizes
-from jax2onnx_runtime.stages import NamedSteps
 from jax2onnx_runtime.state_values import StateSizes
 from jax2onnx_runtime.states import RuntimeOptions
 
@@ -56,8 +56,9 @@ def open_decoder(
     """
     model = read_model(Path(path))
     chosen = {**first_sizes(model, roles), **(sizes or {})}
-    session = RunnableModel(model, runtime).open_session(
-        NamedSteps(model), symbol_space(model), initial=initial or {},
+    interface = named_interface(model)
+    session = open_model(
+        model, runtime, CallSteps(interface, interface.sizes_in(model)), symbol_space(model), initial=initial or {},
         sizes=StateSizes(chosen, window or {}, limits or {}), options=options or RuntimeOptions(),
     )  # fmt: skip
     return Generator(session, roles=roles, states=states)

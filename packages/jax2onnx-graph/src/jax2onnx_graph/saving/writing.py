@@ -27,7 +27,6 @@ from jax2onnx_graph.saving.serialization import (
     model_pieces,
     size,
 )
-from jax2onnx_graph.saving.signing import Signer, checked_signer, sign_model
 
 __all__ = ["save_model", "save_sharing_weights", "save_text", "weights_size"]
 
@@ -48,7 +47,7 @@ def weights_size(model: ir.Model) -> int:
 
 def save_model(
     model: ir.Model, path: str | os.PathLike[str], external_data: bool | None = None, *, threshold: int = LARGE,
-    data_file: str | None = None, sign: str | os.PathLike[str] | Signer | None = None,
+    data_file: str | None = None,
 ) -> Path:  # fmt: skip
     """Write a model to a file.
 
@@ -60,21 +59,15 @@ def save_model(
       threshold: tensors of at least so many bytes go to the data file.
       data_file: the name of the data file, which is then written twice, since an older model may be using it. None takes
         a new name, `<name of the model>.<16 digits>.data`.
-      sign: the file of a private key, with which the files are then signed; see `sign_model`.
 
     Returns:
       The path.
 
     Raises:
       SaveError: no model can be written there, or writing failed. The model that was there is whole.
-      OptionError: there is no such key.
-      SignatureError: the signature cannot be written.
     """
-    signer = None if sign is None else checked_signer(sign)
     with _explained(path):
         destination = Destination.at(path)
-        if signer is not None and destination.is_stream:
-            raise SaveError(f"Cannot sign {path}: there is no directory beside a pipe or a device for the signature.")
         if data_file is not None:
             _check_data_file(destination, data_file, external_data)
             external_data = True
@@ -87,8 +80,6 @@ def save_model(
             _save_with_data(model, destination, tensors)
         else:
             _save_with_named_data(model, destination, tensors, data_file)
-    if signer is not None:
-        sign_model(destination.path, signer)
     return destination.path
 
 

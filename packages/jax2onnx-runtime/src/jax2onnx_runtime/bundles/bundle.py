@@ -8,7 +8,6 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jax2onnx_graph import ir
@@ -24,9 +23,9 @@ from jax2onnx_graph.saving.writing import save_sharing_weights
 
 from jax2onnx_runtime.array_files import UNREADABLE, read_arrays
 from jax2onnx_runtime.bundles.links import Link, check_common_states, read_links
-from jax2onnx_runtime.bundles.manifest import ARRAYS, MANIFEST, described, files_of, interface_of, made, target_of
 from jax2onnx_runtime.bundles.session import BundleSession, Loadable
-from jax2onnx_runtime.portable import PortableProgram, unpickled
+from jax2onnx_runtime.manifest import ARRAYS, MANIFEST, described, files_of, interface_of, made, target_of
+from jax2onnx_runtime.program import Program, unpickled
 from jax2onnx_runtime.quantization import Mode, WeightMemory
 from jax2onnx_runtime.runtimes import Runtime
 from jax2onnx_runtime.sizes import Sizes
@@ -34,23 +33,14 @@ from jax2onnx_runtime.state_values import StateSizes
 from jax2onnx_runtime.states import RuntimeOptions
 from jax2onnx_runtime.unstacking import Stack, unstacked
 
-__all__ = ["Bundle", "Program", "load_bundle"]
+__all__ = ["Bundle", "load_bundle"]
 
 # Models with more bytes of weights are loaded from files, which the runtime maps into memory instead of copying them.
 _IN_MEMORY = 1 << 24
 
 
-@runtime_checkable
-class Program(Protocol):
-    """An exported program: an `OnnxProgram`, a `QuantizedProgram` or a `PortableProgram`."""
-
-    def portable(self) -> PortableProgram:
-        """The program without its function."""
-        ...
-
-
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Bundle(Mapping[str, PortableProgram]):
+class Bundle(Mapping[str, Program]):
     """Several programs by their names, such as the prefill and the steps of a decoder, or an encoder and a decoder.
 
     In files, and in a pickle, weights whose bytes are the same are stored once, though the programs were exported apart. In
@@ -66,7 +56,7 @@ class Bundle(Mapping[str, PortableProgram]):
       links: outputs of programs that are inputs of others.
     """
 
-    programs: Mapping[str, PortableProgram]
+    programs: Mapping[str, Program]
     links: Sequence[Link]
 
     def __init__(
@@ -98,7 +88,7 @@ class Bundle(Mapping[str, PortableProgram]):
         object.__setattr__(self, "programs", portable)
         object.__setattr__(self, "links", read_links(links or {}, portable))
 
-    def __getitem__(self, name: str) -> PortableProgram:
+    def __getitem__(self, name: str) -> Program:
         if name not in self.programs:
             raise KeyError(f"There is no program {name!r}; the programs are {', '.join(self.programs)}.")
         return self.programs[name]
@@ -120,8 +110,8 @@ class Bundle(Mapping[str, PortableProgram]):
             tensors = large_tensors(program.model)
             shared = {key: arrays.setdefault(contents.of(tensors[key]), array) for key, array in model.arrays.items()}
             packed[name] = (
-                dataclasses.replace(model, arrays=shared), program.interface, program.runtime, program.target, program.reporter,
-                program.measurements,
+                dataclasses.replace(model, arrays=shared), program.interface, program.runtime, program.target, program.steps,
+                program.measurements, program.pickled_reporter,
             )  # fmt: skip
         return _unpickled, (packed, self._given_links())
 
@@ -154,7 +144,9 @@ class Bundle(Mapping[str, PortableProgram]):
           SaveError: nothing can be written there. What was there is whole.
         """
         models = {name: program.model for name, program in self.programs.items()}
-        save_sharing_weights(folder, models, lambda model: model, beside=files_of(self.programs, self.links))
+        save_sharing_weights(
+            folder, models, lambda model: model, beside=files_of(self.programs, [*map(dataclasses.asdict, self.links)])
+        )
         return Path(folder)
 
     # -- running -------------------------------------------------------------------------------
@@ -234,7 +226,7 @@ class Bundle(Mapping[str, PortableProgram]):
         for name in [*chosen, *(calibration or {})]:
             if name not in self.programs:
                 raise OptionError(f"There is no program {name!r}; the programs are {', '.join(self.programs)}.")
-        found: dict[str, PortableProgram] = {}
+        found: dict[str, Program] = {}
         memory = WeightMemory()
         for name, program in self.programs.items():
             calls = (calibration or {}).get(name)
@@ -248,7 +240,7 @@ class Bundle(Mapping[str, PortableProgram]):
         return Bundle(found, links=self._given_links())
 
 
-def _unstacked(programs: Mapping[str, PortableProgram]) -> dict[str, Loadable]:
+def _unstacked(programs: Mapping[str, Program]) -> dict[str, Loadable]:
     """Programs as the runtime loads them: stacked states are states of their own where all programs that have them agree on it."""
     stacks: dict[str, list[Stack | None]] = {}
     for program in programs.values():
@@ -275,7 +267,8 @@ def load_bundle(folder: str | os.PathLike[str], *, runtime: Runtime | None = Non
     """
     folder = Path(folder)
     try:
-        entries, links, maker = described((folder / MANIFEST).read_text())
+        entries, read, maker = described((folder / MANIFEST).read_text())
+        links = [Link(**link) for link in read]
         runs = made(maker, Runtime) if runtime is None else runtime
         programs = {name: _read_program(folder, name, entry, runs) for name, entry in entries.items()}
     except OSError as error:
@@ -291,7 +284,7 @@ def load_bundle(folder: str | os.PathLike[str], *, runtime: Runtime | None = Non
     return Bundle(programs, links=given)
 
 
-def _read_program(folder: Path, name: str, entry: Mapping[str, object], runtime: Runtime) -> PortableProgram:
+def _read_program(folder: Path, name: str, entry: Mapping[str, object], runtime: Runtime) -> Program:
     file = folder / f"{name}.onnx"
     model = read_model(file)
 
@@ -311,10 +304,10 @@ def _read_program(folder: Path, name: str, entry: Mapping[str, object], runtime:
             raise ReadError(
                 f"{file} has other {what} than {MANIFEST} says: it was written by another save. Save the bundle again."
             )
-    return PortableProgram(model, interface, runtime, target_of(entry["target"], model), b"", file=file)
+    return Program(model, interface, runtime, target_of(entry["target"], model), file=file)
 
 
-def _check_data_files(folder: Path, programs: Mapping[str, PortableProgram]) -> None:
+def _check_data_files(folder: Path, programs: Mapping[str, Program]) -> None:
     """Raise ReadError unless all weights are in one file that is there."""
     found = {
         str(tensor.location): name
@@ -334,14 +327,14 @@ def _check_data_files(folder: Path, programs: Mapping[str, PortableProgram]) -> 
         )
 
 
-def _check_runtimes(programs: Mapping[str, PortableProgram]) -> None:
+def _check_runtimes(programs: Mapping[str, Program]) -> None:
     runtimes = {program.runtime.name: name for name, program in programs.items()}
     if len(runtimes) > 1:
         shown = ", ".join(f"{name} is for {runtime}" for runtime, name in runtimes.items())
         raise OptionError(f"The programs of a bundle are for one runtime, but {shown}. Export them for one target.")
 
 
-def _check_weights(programs: Mapping[str, PortableProgram]) -> None:
+def _check_weights(programs: Mapping[str, Program]) -> None:
     """Raise WeightsError where weights of one name differ, but for the order of their axes."""
     contents = Contents()
     known: dict[str, tuple[str, ir.TensorProtocol]] = {}

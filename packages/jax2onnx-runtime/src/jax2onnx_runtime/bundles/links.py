@@ -11,8 +11,8 @@ from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.facts.type_text import type_text
 from jax2onnx_graph.metadata import read_states
 
-from jax2onnx_runtime.call_interface import TemplateSteps
-from jax2onnx_runtime.portable import PortableProgram
+from jax2onnx_runtime.call_interface import CallSteps, TemplateForm
+from jax2onnx_runtime.program import Program
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.sizes import Sizes
 
@@ -41,7 +41,7 @@ class Link:
         return f"{self.source}.{self.output} -> {self.target}.{self.input}"
 
 
-def read_links(given: object, programs: Mapping[str, PortableProgram]) -> list[Link]:
+def read_links(given: object, programs: Mapping[str, Program]) -> list[Link]:
     """The links that the user gave: "program.output" → "program.input", or several inputs.
 
     Raises:
@@ -76,15 +76,15 @@ def _place(text: object, values: Mapping[str, Mapping[str, ir.Value]], what: str
     return found[0], text.removeprefix(f"{found[0]}.")
 
 
-def _inputs(program: PortableProgram) -> dict[str, ir.Value]:
+def _inputs(program: Program) -> dict[str, ir.Value]:
     return {str(value.name): value for value in program.model.graph.inputs}
 
 
-def _outputs(program: PortableProgram) -> dict[str, ir.Value]:
+def _outputs(program: Program) -> dict[str, ir.Value]:
     return {str(value.name): value for value in program.model.graph.outputs}
 
 
-def _check(link: Link, programs: Mapping[str, PortableProgram]) -> None:
+def _check(link: Link, programs: Mapping[str, Program]) -> None:
     source, target = programs[link.source], programs[link.target]
     if link.source == link.target:
         raise OptionError(f"links: {link} is within one program; to_onnx(..., states=…) says what comes back to it.")
@@ -111,7 +111,7 @@ def _difference(one: ir.Value, other: ir.Value) -> str | None:
     return None
 
 
-def check_common_states(programs: Mapping[str, PortableProgram]) -> None:
+def check_common_states(programs: Mapping[str, Program]) -> None:
     """Raise OptionError where two programs have states of one name that cannot be one state."""
     known: dict[str, tuple[str, ir.Value, bool]] = {}
     for name, program in programs.items():
@@ -140,13 +140,15 @@ class LinkedSteps:
     """
 
     def __init__(
-        self, name: str, program: PortableProgram, links: Sequence[Link], arrays: Mapping[tuple[str, str], Array],
+        self, name: str, program: Program, links: Sequence[Link], arrays: Mapping[tuple[str, str], Array],
         deliver: Callable[[str, Mapping[str, Array]], None],
     ) -> None:  # fmt: skip
         self._name, self._links, self._arrays, self._deliver = name, links, arrays, deliver
-        interface = program.interface.stepping_without([link.input for link in links])
-        self._steps = TemplateSteps(interface, program.model)
-        self._outputs = [interface.outputs[number].name for number in interface.step.outputs]
+        interface, linked = program.interface, {link.input for link in links}
+        assert isinstance(interface.step, TemplateForm), "programs of a bundle are without their functions"
+        form = interface.step.without({i for i, leaf in enumerate(interface.inputs) if leaf.name in linked})
+        self._steps = CallSteps(interface, interface.sizes_in(program.model), form)
+        self._outputs = [interface.outputs[number].name for number in form.outputs]
 
     def feeds(
         self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], states: Mapping[str, tuple[int, ...]]

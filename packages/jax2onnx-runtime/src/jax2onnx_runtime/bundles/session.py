@@ -19,7 +19,7 @@ from jax2onnx_runtime.adapters.program_adapters import AdapterInputs
 from jax2onnx_runtime.array_files import UNREADABLE, read_arrays, write_arrays
 from jax2onnx_runtime.bundles.links import Link, LinkedSteps
 from jax2onnx_runtime.feeds import symbol_space
-from jax2onnx_runtime.portable import PortableProgram
+from jax2onnx_runtime.program import Program
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.session import ModelSession, open_session
 from jax2onnx_runtime.state_values import Lock, StateSizes
@@ -39,7 +39,7 @@ class Loadable:
       file: the file of that model, or of its own; None where it is in memory.
     """
 
-    program: PortableProgram
+    program: Program
     unstacked: Unstacked | None = None
     file: Path | None = None
 
@@ -150,7 +150,7 @@ class BundleSession(Mapping[str, ModelSession]):
                 program.model, lambda _: model, LinkedSteps(name, program, links, self._arrays, self._hand_over),
                 symbol_space(program.model),
                 initial={state: array for state, array in {**initial, **begun}.items() if state in own},
-                held=program.interface.variables, sizes=sizes.of(program.model), lock=self._lock,
+                held=program.interface.held_states(), sizes=sizes.of(program.model), lock=self._lock,
                 adapters=AdapterInputs(program.model, program.runtime),
             )  # fmt: skip
         except (OptionError, RuntimeInputError) as error:
@@ -225,7 +225,7 @@ def _shared(session: ModelSession, names: set[str]) -> Iterator[tuple[str, Array
     return ((name, session.state[name]) for name in session.state if name in names)
 
 
-def _check_known(programs: Sequence[PortableProgram], sizes: StateSizes, initial: Mapping[str, Array]) -> None:
+def _check_known(programs: Sequence[Program], sizes: StateSizes, initial: Mapping[str, Array]) -> None:
     """Raise OptionError where an option is about no state of any program."""
     states = {pair.input for program in programs for pair in read_states(program.model)}
     if unknown := [name for name in initial if name not in states]:

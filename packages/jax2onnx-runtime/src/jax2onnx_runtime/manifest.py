@@ -1,13 +1,12 @@
-"""The file `bundle.json`: which programs a folder holds, how they are called, and what is linked."""
+"""The file `bundle.json` of a folder of programs: which they are, how they are called, and what is linked."""
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from jax2onnx_graph import ir
@@ -18,13 +17,11 @@ from jax2onnx_graph.metadata import read_assumptions
 from jax2onnx_graph.targets import Target, split_name
 
 from jax2onnx_runtime.array_files import restored, write_arrays
-from jax2onnx_runtime.bundles.links import Link
-from jax2onnx_runtime.call_interface import CallInterface, LeafType, Step
-from jax2onnx_runtime.portable import PortableProgram
+from jax2onnx_runtime.call_interface import CallForm, CallInterface, LeafType, TemplateForm
 from jax2onnx_runtime.pytrees import Foreign, Record, Template
 from jax2onnx_runtime.runtimes import Runtime
 
-__all__ = ["ARRAYS", "MANIFEST", "Json", "described", "files_of", "interface_of", "made", "target_of"]
+__all__ = ["ARRAYS", "MANIFEST", "Json", "SavedProgram", "described", "files_of", "interface_of", "made", "target_of"]
 
 #: The names of the two files beside the models.
 MANIFEST = "bundle.json"
@@ -38,18 +35,29 @@ Json = Any
 T = TypeVar("T", Runtime, Target)
 
 
-def files_of(programs: Mapping[str, PortableProgram], links: Sequence[Link]) -> dict[str, bytes]:
+class SavedProgram(Protocol):
+    """A program, as far as the file tells of it."""
+
+    @property
+    def interface(self) -> CallInterface: ...
+    @property
+    def runtime(self) -> Runtime: ...
+    @property
+    def target(self) -> Target: ...
+
+
+def files_of(programs: Mapping[str, SavedProgram], links: Sequence[Mapping[str, str]]) -> dict[str, bytes]:
     """The files that describe a bundle, name → content; that with the values of states only where there are some."""
     runtime = type(next(iter(programs.values())).runtime)
     manifest = {
         "format": _FORMAT,
         "runtime": f"{runtime.__module__}:{runtime.__qualname__}",
-        "links": [dataclasses.asdict(link) for link in links],
+        "links": [*map(dict, links)],
         "programs": {name: _program(name, program) for name, program in programs.items()},
     }
     held = {
         f"{name}/{state}": _row(array)
-        for name, program in programs.items() for state, array in program.interface.variables.items()
+        for name, program in programs.items() for state, array in program.interface.held_states().items()
     }  # fmt: skip
     files = {}
     if held:
@@ -59,21 +67,25 @@ def files_of(programs: Mapping[str, PortableProgram], links: Sequence[Link]) -> 
     return {**files, MANIFEST: json.dumps(manifest, indent=1).encode()}
 
 
-def _program(name: str, program: PortableProgram) -> Json:
+def _program(name: str, program: SavedProgram) -> Json:
     interface = program.interface
     return {
         "file": f"{name}.onnx",
         "target": {"maker": program.target.maker, "version": split_name(program.target.name)[1]},
         "inputs": [_leaf(leaf) for leaf in interface.inputs],
-        "arguments": [_template(one) for one in interface.arguments],
+        "arguments": _form(interface.call)["arguments"],
         "outputs": [_leaf(leaf) for leaf in interface.outputs],
-        "result": _template(interface.result),
-        "step": {
-            "arguments": [_template(one) for one in interface.step.arguments],
-            "result": _template(interface.step.result), "outputs": list(interface.step.outputs),
-        },
-        "states": {state: list(array.shape) for state, array in interface.variables.items()},
+        "result": _form(interface.call)["result"],
+        "step": _form(interface.step),
+        "states": {state: list(array.shape) for state, array in interface.held_states().items()},
         "x64": interface.x64,
+    }  # fmt: skip
+
+
+def _form(form: CallForm) -> dict[str, Json]:
+    assert isinstance(form, TemplateForm), "the interface is one without JAX"
+    return {
+        "arguments": [*map(_template, form.given)], "result": _template(form.returned), "outputs": list(form.outputs),
     }  # fmt: skip
 
 
@@ -111,7 +123,7 @@ def _template(template: Template) -> Json:
 # -- reading ----------------------------------------------------------------------------------
 
 
-def described(text: str) -> tuple[dict[str, Json], list[Link], str]:
+def described(text: str) -> tuple[dict[str, Json], list[dict[str, str]], str]:
     """The entries of the programs by their names, the links, and the runtime, of the text of a manifest.
 
     Raises `ValueError`, `KeyError` or `TypeError` where it is none.
@@ -119,7 +131,7 @@ def described(text: str) -> tuple[dict[str, Json], list[Link], str]:
     manifest = json.loads(text)
     if manifest["format"] != _FORMAT:
         raise ValueError(f"its format is {manifest['format']}, of a later version")
-    return dict(manifest["programs"]), [Link(**link) for link in manifest["links"]], manifest["runtime"]
+    return dict(manifest["programs"]), list(manifest["links"]), manifest["runtime"]
 
 
 def interface_of(entry: Json, model: ir.Model, held: Callable[[str], Array]) -> CallInterface:
@@ -131,13 +143,16 @@ def interface_of(entry: Json, model: ir.Model, held: Callable[[str], Array]) -> 
       held: reads the array of a state that is stored beside the models.
     """
     dtypes = {value.name: value.dtype.numpy() for value in model.graph.inputs if value.dtype is not None}
-    step = entry["step"]
+    outputs = range(len(entry["outputs"]))
     return CallInterface(
-        [_leaf_type(leaf) for leaf in entry["inputs"]], _arguments(entry["arguments"]),
-        [_leaf_type(leaf) for leaf in entry["outputs"]], _containers(entry["result"]),
-        Step(_arguments(step["arguments"]), _containers(step["result"]), step["outputs"]),
+        [_leaf_type(leaf) for leaf in entry["inputs"]], [_leaf_type(leaf) for leaf in entry["outputs"]],
+        _form_of({**entry, "outputs": [*outputs]}), _form_of(entry["step"]),
         {name: _filled(held(name), dtypes[name], shape) for name, shape in entry["states"].items()}, entry["x64"],
     )  # fmt: skip
+
+
+def _form_of(entry: Json) -> TemplateForm:
+    return TemplateForm(_arguments(entry["arguments"]), _containers(entry["result"]), entry["outputs"])
 
 
 def _filled(array: Array, dtype: Dtype, shape: Sequence[int]) -> Array:

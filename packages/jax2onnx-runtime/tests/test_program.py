@@ -1,0 +1,151 @@
+"""A program of any ONNX model, which is run, verified, changed and sent without JAX."""
+
+import pickle
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from jax2onnx_graph.errors import OptionError, RuntimeInputError, TargetError, VerificationError
+from jax2onnx_graph.metadata import ModelMetadata, StatePair, write_states
+from jax2onnx_graph.targets import standard_target
+from jax2onnx_runtime.program import program_of
+from jax2onnx_runtime.runtimes import MissingRuntime, Runtime, reference_runtime
+from jax2onnx_runtime.steps import Described, ModelReplaced
+from jax2onnx_runtime.verification import ExpectedRun, Verification
+
+MODEL = """
+<ir_version: 8, opset_import: ["": 18]>
+agraph (float[B] x) => (float[B] y, float[B] z) {
+  h = Add(x, x)
+  y = Relu(h)
+  z = Neg(h)
+}
+"""
+X = np.array([1, -2], np.float32)
+
+
+class CountingRuntime(Runtime):
+    """Counts how often a model is loaded."""
+
+    def __init__(self):
+        self.loads = 0
+
+    def load(self, model):
+        self.loads += 1
+        return super().load(model)
+
+
+def program(runtime=reference_runtime):
+    return program_of(ir.from_onnx_text(MODEL), runtime)
+
+
+def run(y, z):
+    return ExpectedRun("B = 2", {"x": X}, [np.array(y, np.float32), np.array(z, np.float32)])
+
+
+def test_it_is_loaded_at_the_first_run_and_once():
+    runtime = CountingRuntime()
+    made = program(runtime)
+    assert runtime.loads == 0
+    for _ in range(2):
+        np.testing.assert_array_equal(made.run({"x": X})["y"], [2, 0])
+    assert runtime.loads == 1
+
+
+def test_a_call_takes_and_returns_arrays_by_name():
+    found = program()({"x": X})
+    assert {name: array.tolist() for name, array in found.items()} == {"y": [2, 0], "z": [-2, 4]}
+
+
+def test_arrays_that_do_not_fit_are_refused():
+    with pytest.raises(RuntimeInputError, match="has dtype float64"):
+        program().run({"x": X.astype(np.float64)})
+    with pytest.raises(RuntimeInputError, match="The inputs are x, but arrays were given for none"):
+        program().run({})
+
+
+def test_a_step_takes_and_returns_no_states():
+    model = ir.from_onnx_text(MODEL)
+    write_states(model, [StatePair("x", "z")])
+    session = program_of(model, reference_runtime).session(initial={"x": X})
+    assert {name: array.tolist() for name, array in session.step({}).items()} == {"y": [2, 0]}
+    np.testing.assert_array_equal(session.state["x"], [-2, 4])
+
+
+def test_it_is_verified_with_results_that_are_known():
+    found = program().verify(results=[run([2, 0], [-2, 4]), ({"x": X}, {"y": run([2, 0], []).outputs[0], "z": -2 * X})])
+    assert found == 0
+    assert [(error.output, error.where) for error in found.errors] == [
+        ("y", "B = 2"), ("z", "B = 2"), ("y", "results[1]"), ("z", "results[1]"),
+    ]  # fmt: skip
+
+
+def test_an_output_beyond_its_tolerance_is_named_and_kept():
+    made = program()
+    with pytest.raises(VerificationError, match="Output 'z' differs from what it should be at B = 2"):
+        made.verify(results=[run([2, 0], [-2, 4]), run([2, 0], [-2, 5])])
+    assert [error.is_close for error in made.verified] == [True, True, True, False]
+
+
+def test_tolerances_are_taken():
+    assert 0.09 < program().verify(results=[run([2.1, 0], [-2, 4])], rtol=0.1) < 0.11
+
+
+def test_a_verification_says_what_it_compared():
+    text = str(program().verify(results=[run([2.1, 0], [-2, 4])], rtol=0.1))
+    assert "largest difference 0.1 in 1 runs: B = 2" in text
+    assert "26.4 dB  2 of 2" in text
+
+
+def test_a_verification_survives_pickling():
+    found = program().verify(results=[run([2.1, 0], [-2, 4])], rtol=0.1)
+    there = pickle.loads(pickle.dumps(found))
+    assert isinstance(there, Verification)
+    assert (there, str(there)) == (found, str(found))
+
+
+def test_where_no_number_is_finite_nothing_is_known():
+    nothing = np.full(2, np.nan, np.float32)
+    found = program().verify(results=[ExpectedRun("B = 2", {"x": nothing}, [nothing, nothing])])
+    assert np.isnan(found)
+    assert not found < 1e-5
+    assert "None of the 2 numbers of 'y' that were compared is finite" in str(found)
+
+
+def test_accuracy_of_results_that_are_known():
+    assert program().accuracy(results=[run([2.1, 0], [-2, 4])]).outputs[0].largest == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: p.verify(), r"nothing to compare with.*verify\(results=stored\)"),
+        (lambda p: p.accuracy(), r"nothing to compare with.*accuracy\(results=stored\)"),
+        (lambda p: p.verify(results=[]), "no results were given"),
+        (lambda p: p.verify(results=[], sizes=[{"B": 2}]), "verify takes either results"),
+        (lambda p: p.accuracy(results=[], data=[]), "accuracy takes either results"),
+        (lambda p: p.random_calls(None, {}, 0), "came without its function"),
+        (lambda p: p.specialize(B=2), r"specialize\(B=2\) lowers the function anew"),
+        (lambda p: p.with_adapters(int), "means no weight that the program uses"),
+        (lambda p: p.report(), "has no report"),
+    ],
+)  # fmt: skip
+def test_what_needs_the_function_says_so(call, message):
+    with pytest.raises(OptionError, match=message):
+        call(program())
+
+
+def test_a_change_is_a_step_which_a_pickle_tells():
+    made = program().with_metadata(ModelMetadata(version=2)).with_model(ir.from_onnx_text(MODEL))
+    there = pickle.loads(pickle.dumps(made))
+    assert there.steps == (Described(ModelMetadata(version=2)), ModelReplaced())
+
+
+def test_a_runtime_that_is_missing_is_named():
+    with pytest.raises(TargetError, match="No installed plugin runs models for the target onnx"):
+        program(MissingRuntime(standard_target)).run({"x": X})
+
+
+def test_a_runtime_that_tells_no_times_says_so():
+    with pytest.raises(TargetError, match="does not tell how long"):
+        program().profile({"x": X})
