@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import jax
 from jax2onnx_graph import ir
@@ -32,9 +33,7 @@ from jax2onnx_core.frontend.layouts import GivenLayouts, Layouts
 from jax2onnx_core.jax_types import Function
 from jax2onnx_core.lowering._engine import Engine
 from jax2onnx_core.lowering._log import missing_text, supplier_hints
-from jax2onnx_core.lowering._lowered_equations import LoweredJaxpr
 from jax2onnx_core.lowering._main_graph import inputs_of_function, main_scope, outputs_of_model
-from jax2onnx_core.lowering._provenance import ProvenanceEngine
 from jax2onnx_core.lowering._scope import Scope
 from jax2onnx_core.plugins.discovery import EXPORTER, Plugins
 from jax2onnx_core.plugins.errors import UnsupportedError
@@ -42,6 +41,9 @@ from jax2onnx_core.program._assembly import assemble_model
 from jax2onnx_core.program._reference import ReferenceFunction
 from jax2onnx_core.program.interface import Interface, interface_of
 from jax2onnx_core.program.program import OnnxProgram
+
+if TYPE_CHECKING:
+    from jax2onnx_core.lowering._lowered_equations import LoweredJaxpr
 
 __all__ = ["LoweringOptions", "lower_program"]
 
@@ -128,6 +130,8 @@ def _interface(options: LoweringOptions, function: SpecializedFunction, lowered:
 
 def _lower_with_provenance(options: LoweringOptions, function: SpecializedFunction) -> LoweredJaxpr:
     """Lower a function that was lowered before, to learn which equation each value of the model is the result of."""
+    from jax2onnx_core.lowering._provenance import ProvenanceEngine
+
     lowered = _lower(ProvenanceEngine, options, function)
     assert isinstance(lowered.engine, ProvenanceEngine)
     return lowered.engine.recorder.finish(lowered.model)

@@ -19,8 +19,6 @@ from jax2onnx_core import _compat
 from jax2onnx_core.frontend._specialized_tracing import specialize_traced
 from jax2onnx_core.jax_types import Function
 from jax2onnx_core.jaxprs import AbsentWeight, open_jaxpr
-from jax2onnx_core.lowering._lowered_equations import LoweredEquation, LoweredJaxpr
-from jax2onnx_core.lowering._provenance import evaluate
 from jax2onnx_core.lowering.physical import from_physical, physical_array, static_type
 from jax2onnx_core.program.interface import Interface
 from jax2onnx_core.program.verification import as_traced
@@ -28,6 +26,8 @@ from jax2onnx_core.program.verification import as_traced
 if TYPE_CHECKING:
     from jax2onnx_runtime.benchmarks import Contender
     from jax2onnx_runtime.bisection import Intermediate
+
+    from jax2onnx_core.lowering._lowered_equations import LoweredEquation, LoweredJaxpr
 
 __all__ = ["ReferenceFunction"]
 
@@ -89,6 +89,8 @@ class ReferenceFunction:
     def intermediates(self, run: Run, given: GivenWeights | None) -> tuple[list[Intermediate], list[Array]]:
         """The results of the function's equations in a run, as values of the model, and the outputs."""
         from jax2onnx_runtime.bisection import Intermediate
+
+        from jax2onnx_core.lowering._provenance import evaluate
 
         feeds = self.interface.feeds(run.args, run.kwargs)
         sizes = self.interface.check_shapes([array.shape for array in feeds.values()])
