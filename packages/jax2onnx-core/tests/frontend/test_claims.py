@@ -56,7 +56,7 @@ Layer.offset = _offset
 
 class Known(Layer):
     def scale(self):
-        return 2.0
+        return super().scale()
 
 def doubled(x):
     return shifted(x) * 2
@@ -188,6 +188,12 @@ def test_a_library_patched_from_outside_is_not_claimed(library: Any, monkeypatch
     assert not claimed
     assert reasons == ["claimed.shifted was replaced, which Layer.__call__ uses"]
     assert _export(lambda x: library.doubled(x), "claimed.doubled")[0] is False
+
+
+def test_a_patched_method_behind_that_of_a_subclass_of_the_library_is_not_claimed(library: Any, monkeypatch):
+    assert _export(library.Known())[0] is True
+    monkeypatch.setattr(library.Base, "scale", lambda self: 6.0)
+    assert _export(library.Known())[0] is False
 
 
 def test_a_method_patched_from_outside_is_not_claimed(library: Any, monkeypatch):

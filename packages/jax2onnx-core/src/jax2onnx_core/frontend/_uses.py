@@ -101,10 +101,10 @@ class Uses:
                 self._found(value, f"{function.__qualname__}.{name}")
 
     def _attribute(self, cls: type, name: str) -> None:
-        """Follow a method, property or descriptor of a class, perhaps inherited."""
-        holder = _holder(cls, name)
-        if holder is not None and is_method(cls, name):
-            self._bind(vars(holder), holder.__qualname__, name, vars(holder)[name])
+        """Follow a method, property or descriptor of a class, and those of its bases, which `super()` reaches."""
+        for base in cls.__mro__[:-1] if is_method(cls, name) else ():
+            if name in vars(base) and is_behaviour(vars(base)[name]):
+                self._bind(vars(base), base.__qualname__, name, vars(base)[name])
 
     def _global(
         self, namespace: Mapping[str, object], name: str, names: frozenset[str], seen: set[tuple[int, str]]
