@@ -190,7 +190,7 @@ def test_the_gradient_along_a_symbolic_length_is_that_of_jax(name):
         np.testing.assert_allclose(program(x), jax.jit(_gradient(name))(x), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("name", _DIFFERENTIABLE)
+@pytest.mark.parametrize("name", [name for name in _DIFFERENTIABLE if name != "recurrence"])
 def test_the_gradient_of_zeros_and_special_values_is_that_of_jax(name):
     x = numbers(7).at[3, 0].set(0).at[-1, 0].set(0).at[2, 1].set(jnp.nan).at[-1, 2].set(jnp.inf)
     found = to_onnx(_gradient(name), [("T", 3)])(x)

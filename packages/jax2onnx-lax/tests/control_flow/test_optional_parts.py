@@ -8,7 +8,6 @@ import pytest
 from jax import lax
 from jax2onnx_core import errors, to_onnx
 from jax2onnx_graph import optional_forms
-
 from jax2onnx_lax.control_flow import scans, while_loops
 from jax2onnx_lax.control_flow._loop_bodies import LoopBody
 
