@@ -171,6 +171,7 @@ _DIFFERENTIABLE: dict[str, Callable[[jax.Array], jax.Array]] = {
     "lax.mul": lambda x: lax.associative_scan(lax.mul, x),
     "lax.max": lambda x: lax.associative_scan(lax.max, x, reverse=True),
     "recurrence": reversed_recurrence,
+    "closure": lambda x: lax.associative_scan(lambda a, b: a * b + 0 * x[0], x),
     "last axis": lambda x: last_axis(x).T,
 }
 

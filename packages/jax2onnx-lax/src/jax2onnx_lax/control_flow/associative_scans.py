@@ -15,6 +15,8 @@ from jax2onnx_core import Composites, Dim, Replacement
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.jaxprs import definitely_le, is_positive, is_static
 
+from jax2onnx_lax._compat import is_differentiated
+
 __all__ = ["composites"]
 
 composites = Composites()
@@ -64,8 +66,7 @@ def long_associative_scan(
 
     given = [jnp.flip(x, axis) for x in arrays] if reverse else arrays
     scan = _AssociativeScan(combine, axis)
-    is_differentiable = is_static(length) or _closes_over_tracers(combine, given)
-    found = scan.of(given, length) if is_differentiable else scan.with_derivative(given, length)
+    found = scan.of(given, length) if is_static(length) else scan.of_symbolic_length(given, length)
     return Replacement(jax.tree_util.tree_unflatten(tree, [jnp.flip(y, axis) for y in found] if reverse else found))
 
 
@@ -75,12 +76,6 @@ def _cumulated(cumulative: Callable[[jax.Array], jax.Array], x: jax.Array) -> ja
         return cumulative(x)
     finally:
         _IN_CUMULATIVE.reset(token)
-
-
-def _closes_over_tracers(combine: Callable[[_Arrays, _Arrays], _Arrays], arrays: _Arrays) -> bool:
-    """Whether an operation takes values from around it that are traced, by which derivatives may be asked for, too."""
-    structs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays]
-    return any(isinstance(const, jax.core.Tracer) for const in jax.make_jaxpr(combine)(structs, structs).consts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,8 +99,14 @@ class _AssociativeScan:
         of_both: _Arrays = lax.cond(few, doubled, in_blocks, arrays)
         return of_both
 
-    def with_derivative(self, arrays: _Arrays, length: Dim) -> _Arrays:
+    def of_symbolic_length(self, arrays: _Arrays, length: Dim) -> _Arrays:
         """The scan over a symbolic number of elements, with the derivative of one element after the other: doubling has none in reverse."""
+        structs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays]
+        traced = [x for x in jax.make_jaxpr(self.combine)(structs, structs).consts if isinstance(x, jax.core.Tracer)]
+        if any(map(is_differentiated, traced)):  # around the operation, where no rule for a derivative sees them
+            return self.one_by_one(*arrays)
+        if traced:
+            return self.of(arrays, length)
         prefixes = jax.custom_jvp(lambda *xs: self.of(list(xs), length))
         prefixes.defjvp(functools.partial(jax.jvp, self.one_by_one))
         found: _Arrays = prefixes(*arrays)
