@@ -78,15 +78,27 @@ def conv_of_symbolic_groups(
     rank = lhs.ndim - 2
     numbers = lax.conv_dimension_numbers(lhs.shape, rhs.shape, dimension_numbers)
     rhs_dilation = (1,) * rank if rhs_dilation is None else rhs_dilation
-    if isinstance(padding, str):
-        extents = dilated_size([rhs.shape[i] for i in numbers.rhs_spec[2:]], rhs_dilation)
-        padding = lax.padtype_to_pads([lhs.shape[i] for i in numbers.lhs_spec[2:]], extents, window_strides, padding)
+    extents = dilated_size([rhs.shape[i] for i in numbers.rhs_spec[2:]], rhs_dilation)
+    pairs = _pairs(padding, tuple(lhs.shape[i] for i in numbers.lhs_spec[2:]), extents, window_strides)
     made = conv_by_patches(
-        lhs, rhs, window_strides=window_strides, padding=padding, lhs_dilation=(1,) * rank if lhs_dilation is None else lhs_dilation,
+        lhs, rhs, window_strides=window_strides, padding=pairs, lhs_dilation=(1,) * rank if lhs_dilation is None else lhs_dilation,
         rhs_dilation=rhs_dilation, dimension_numbers=numbers, feature_group_count=feature_group_count,
         batch_group_count=batch_group_count, preferred_element_type=preferred_element_type,
     )  # fmt: skip
     return Replacement(made)
+
+
+def _pairs(
+    padding: str | Sequence[tuple[Dim, Dim]], space: Dims, extents: Dims, strides: Sequence[int]
+) -> Sequence[tuple[Dim, Dim]]:
+    """The padding of windows with these extents as (low, high) for each spatial axis."""
+    if not isinstance(padding, str):
+        return padding
+    # JAX takes symbolic sizes too, which its annotations do not say.
+    return cast(
+        "Sequence[tuple[Dim, Dim]]",
+        lax.padtype_to_pads(cast("Sequence[int]", space), cast("Sequence[int]", extents), strides, padding),
+    )
 
 
 @rules.lower("conv_general_dilated")
