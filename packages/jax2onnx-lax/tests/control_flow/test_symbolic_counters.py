@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax
-from jax2onnx_core import Dim, to_onnx
+from jax2onnx_core import to_onnx
 
-_PLACES: dict[str, Callable[[jax.Array, Dim], jax.Array]] = {
+_PLACES: dict[str, Callable[[jax.Array, int], jax.Array]] = {
     "from the end": lambda c, n: n - 1 - c,
     "remainder": lambda c, n: (c + 3) % n,
     "quotient": lambda c, n: (c + 3) // n,
@@ -18,12 +18,12 @@ _PLACES: dict[str, Callable[[jax.Array, Dim], jax.Array]] = {
 }
 
 
-def _fori(place: Callable[[jax.Array, Dim], jax.Array], x: jax.Array) -> jax.Array:
+def _fori(place: Callable[[jax.Array, int], jax.Array], x: jax.Array) -> jax.Array:
     n = x.shape[0]
     return lax.fori_loop(0, n, lambda c, state: 0.5 * state + x[place(c, n)], jnp.zeros(3))
 
 
-def _scan(place: Callable[[jax.Array, Dim], jax.Array], x: jax.Array) -> jax.Array:
+def _scan(place: Callable[[jax.Array, int], jax.Array], x: jax.Array) -> jax.Array:
     n = x.shape[0]
 
     def step(state: jax.Array, c: jax.Array) -> tuple[jax.Array, jax.Array]:
