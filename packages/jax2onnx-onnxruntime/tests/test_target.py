@@ -29,7 +29,6 @@ TARGET, RUNTIME = OnnxRuntime(), OrtRuntime()
     [
         ("ReduceMax", np.float32, "nan"),
         ("ArgMin", np.float64, "nan"),
-        ("TopK", np.float16, "nan"),
         ("MaxPool", np.float32, "nan"),
         ("MaxPool", np.float32, "inf"),
         ("Sign", np.float16, "nan"),
@@ -44,7 +43,6 @@ TARGET, RUNTIME = OnnxRuntime(), OrtRuntime()
         ("LogSoftmax", np.float64, "inf"),
         ("Gelu", np.float64, "accurate"),
         ("DFT", np.float32, "accurate"),
-        ("RMSNormalization", np.float64, "accurate"),
         ("ScatterND", np.float32, "order"),
         ("ScatterND_add", np.int64, "order"),
         ("Where", np.float32, "signed_zero"),

@@ -12,6 +12,7 @@ from jax import lax
 from jax._src import core as _core
 from jax._src import source_info_util as _source_info
 from jax._src.core import ShapedArray, max_dim, min_dim
+from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import batching as _batching
 from jax._src.lax import special as _special
 from jax._src.lax.lax import _ragged_dot_general_impl as ragged_dot_general
@@ -39,6 +40,7 @@ __all__ = [
     "igammac",
     "inconclusive_dimension_error",
     "interpreted_kernel",
+    "is_differentiated",
     "is_threefry",
     "lax_function",
     "max_dim",
@@ -56,6 +58,11 @@ __all__ = [
     "traced_body",
     "traced_for",
 ]
+
+
+def is_differentiated(x: object) -> bool:
+    """Whether a value is one by which a derivative is being computed."""
+    return isinstance(x, _ad.JVPTracer | _ad.LinearizeTracer)
 
 
 def bind_equation(eqn: Equation, operands: Sequence[jax.Array]) -> list[jax.Array]:

@@ -84,7 +84,7 @@ def test_special_values_stay_in_the_prefixes_that_contain_them(length: int) -> N
 
 CUMULATIVE = {
     "add": jnp.add, "multiply": jnp.multiply, "maximum": jnp.maximum, "minimum": jnp.minimum,
-    "lax.add": lax.add, "lax.max": lax.max,
+    "lax.add": lax.add, "lax.mul": lax.mul, "lax.max": lax.max, "lax.min": lax.min,
 }  # fmt: skip
 
 
@@ -158,3 +158,41 @@ def test_the_gradient_of_a_long_cumulative_operation_is_that_of_jax(name):
         return jax.grad(lambda x: (vars(jax.lax)[name](x) * jnp.arange(x.shape[0])).sum())(x)
 
     to_onnx(function, [(300,)]).verify()
+
+
+@pytest.mark.parametrize(("operation", "name"), [(lax.mul, "cumprod"), (lax.max, "cummax"), (lax.min, "cummin")])
+def test_an_operation_of_jax_is_its_cumulative_operation(operation, name):
+    program = to_onnx(lambda x: lax.associative_scan(operation, x), [("T", 3)])
+    assert name in program.report()
+
+
+_DIFFERENTIABLE: dict[str, Callable[[jax.Array], jax.Array]] = {
+    **{name: vars(lax)[name] for name in ("cumprod", "cummax", "cummin", "cumlogsumexp")},
+    "lax.mul": lambda x: lax.associative_scan(lax.mul, x),
+    "lax.max": lambda x: lax.associative_scan(lax.max, x, reverse=True),
+    "recurrence": reversed_recurrence,
+    "closure": lambda x: lax.associative_scan(lambda a, b: a * b + 0 * x[0], x),
+    "last axis": lambda x: last_axis(x).T,
+}
+
+
+def _gradient(name: str) -> Callable[[jax.Array], jax.Array]:
+    def function(x: jax.Array) -> jax.Array:
+        return jax.grad(lambda x: (_DIFFERENTIABLE[name](x) * jnp.arange(x.shape[0])[:, None]).sum())(x)
+
+    return function
+
+
+@pytest.mark.parametrize("name", _DIFFERENTIABLE)
+def test_the_gradient_along_a_symbolic_length_is_that_of_jax(name):
+    program = to_onnx(_gradient(name), [("T", 3)])
+    for length in (1, 7, 150):
+        x = 1 + numbers(length) / 9
+        np.testing.assert_allclose(program(x), jax.jit(_gradient(name))(x), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", [name for name in _DIFFERENTIABLE if name != "recurrence"])
+def test_the_gradient_of_zeros_and_special_values_is_that_of_jax(name):
+    x = numbers(7).at[3, 0].set(0).at[-1, 0].set(0).at[2, 1].set(jnp.nan).at[-1, 2].set(jnp.inf)
+    found = to_onnx(_gradient(name), [("T", 3)])(x)
+    np.testing.assert_allclose(found, jax.jit(_gradient(name))(x), rtol=1e-4, atol=1e-4)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
 from jax2onnx_graph.build.builder import Value
-from jax2onnx_graph.optional_forms import are_failures_raised
+from jax2onnx_graph.optional_forms import attempt
 
 from jax2onnx_core import _compat
 from jax2onnx_core._fingerprint import params_fingerprint
@@ -94,24 +95,35 @@ class Dispatcher:
         """The results of one rule; None where it declines, of which nothing but the reason is left."""
         ctx.lowered_by = rule.fn
         marks = ctx.scope.mark(), self._functions.mark(), self._log.mark()
-        try:
-            result = rule.fn(ctx, *arguments, **operation.params)
-            results = list(result) if isinstance(result, Sequence) else [result]
-            return self._checked(operation, arguments, results, marks[2]) if is_optional else results
-        except Declined as declined:
-            reason = str(declined)
-        except Exception as error:
-            if not is_optional or are_failures_raised():
-                raise
-            what = str(error).strip().partition("\n")[0]
-            owner = self._registry.owner(operation.name, rule.fn)
-            reason = f"the rule {qualified_name(rule.fn)} by {owner} failed: {type(error).__name__}: {what}"
+        form = functools.partial(self._results, ctx, operation, arguments, rule, marks[2] if is_optional else None)
+        reasons: list[str] = []
+        found = attempt(form, reasons.append) if is_optional else form()
+        if isinstance(found, list):
+            return found
+        owner = self._registry.owner(operation.name, rule.fn)
+        reason = found or f"the rule {qualified_name(rule.fn)} by {owner} failed: {reasons[0]}"
         self._components.forget(ctx.scope.roll_back(marks[0]))
         self._functions.roll_back(marks[1])
         self._log.roll_back(marks[2])
         self._log.declined(operation.name, reason)
         ctx.lowered_by = None
         return None
+
+    def _results(
+        self,
+        ctx: Context,
+        operation: Operation,
+        arguments: Sequence[Any],
+        rule: Rule,
+        mark: tuple[int, int, int] | None,
+    ) -> list[Value] | str:
+        """The results of one rule, or why it declines; those of an optional one, tried since `mark`, are checked."""
+        try:
+            result = rule.fn(ctx, *arguments, **operation.params)
+            results = list(result) if isinstance(result, Sequence) else [result]
+            return results if mark is None else self._checked(operation, arguments, results, mark)
+        except Declined as declined:
+            return str(declined)
 
     def _checked(
         self, operation: Operation, arguments: Sequence[Any], results: list[Value], mark: tuple[int, int, int]

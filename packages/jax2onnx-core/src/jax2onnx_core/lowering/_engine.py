@@ -128,6 +128,10 @@ class Engine:
     def lowered(self, ctx: Context, index: int, eqn: Equation, operands: list[Value], results: list[Value]) -> None:
         """Called for each equation, by its place in its jaxpr, that was lowered."""
 
+    def declined(self, ctx: Context, reason: str) -> None:
+        """Keep for the report why a form of an operation was not made."""
+        self.log.declined(ctx.primitive, reason)
+
     def _missing(self, operation: Operation, eqn: Equation) -> list[Value]:
         """Stand-ins for the results of a primitive that nobody lowers, so that all such primitives are found."""
         declared = self._registry.unsupported.get(operation.name)

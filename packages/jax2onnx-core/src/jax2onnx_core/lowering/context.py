@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, NoReturn, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import jax
 import numpy as np
@@ -13,6 +13,7 @@ from jax2onnx_graph.arrays import DtypeLike
 from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.build.names import Origin
 from jax2onnx_graph.facts.definitions import definition_of
+from jax2onnx_graph.optional_forms import attempt
 
 from jax2onnx_core.jax_types import Aval, Function, Jaxpr, Var
 from jax2onnx_core.jaxprs import Dim, is_literal
@@ -22,6 +23,8 @@ from jax2onnx_core.lowering.physical import physical_array, physical_type
 from jax2onnx_core.plugins.errors import Declined, RuleError
 
 __all__ = ["Context", "LoweringEngine", "Subgraph"]
+
+_Made = TypeVar("_Made")
 
 
 class LoweringEngine(Protocol):
@@ -39,6 +42,10 @@ class LoweringEngine(Protocol):
         self, ctx: Context, jaxpr: Jaxpr, operands: Sequence[Value], name: str, domain: str
     ) -> list[Value]:
         """Call the ONNX function whose body is the jaxpr."""
+        ...
+
+    def declined(self, ctx: Context, reason: str) -> None:
+        """Keep for the report why a form of an operation was not made."""
         ...
 
 
@@ -101,6 +108,15 @@ class Context(ScopeBuilder):
     def decline(self, reason: str) -> NoReturn:
         """Leave this operation to the next rule, or to its decomposition; the report keeps the reason."""
         raise Declined(reason)
+
+    def attempt(self, form: Callable[[], _Made], name: str) -> _Made | None:
+        """The result of a part of a rule that another can replace; None, with the reason in the report, where it fails.
+
+        Args:
+          form: makes the part; it emits no nodes.
+          name: what it is called in the report.
+        """
+        return attempt(form, lambda error: self._engine.declined(self, f"{name} failed: {error}"))
 
     # -- nested computations -----------------------------------------------------------------------
 

@@ -17,9 +17,9 @@ __all__ = ["batch_groups_as_channels", "conv_by_patches", "windows"]
 
 
 def conv_by_patches(
-    lhs: Array, rhs: Array, *, window_strides: Sequence[int], padding: Sequence[tuple[int, int]],
+    lhs: Array, rhs: Array, *, window_strides: Sequence[int], padding: Sequence[tuple[Dim, Dim]],
     lhs_dilation: Sequence[int], rhs_dilation: Sequence[int], dimension_numbers: lax.ConvDimensionNumbers,
-    feature_group_count: int, batch_group_count: int, preferred_element_type: DtypeLike | None = None, **_: object,
+    feature_group_count: Dim, batch_group_count: Dim, preferred_element_type: DtypeLike | None = None, **_: object,
 ) -> Array:  # fmt: skip
     """A convolution as a matrix product: the patches under the kernel, taken by one gather per spatial axis, times the kernel.
 
@@ -38,7 +38,7 @@ def conv_by_patches(
     return lax.transpose(out, tuple(int(i) for i in np.argsort(out_spec)))
 
 
-def batch_groups_as_channels(x: Array, *, groups: int) -> Array:
+def batch_groups_as_channels(x: Array, *, groups: Dim) -> Array:
     """[groups·n, channels, …] → [n, groups·channels, …]: each group of the batch meets its own kernels."""
     batch, channels, *space = x.shape
     x = lax.reshape(x, (groups, batch // groups, channels, *space))
@@ -67,7 +67,7 @@ def windows(x: Array, axis: int, size: Dim, stride: int, dilation: int) -> Array
     return jnp.take(x, starts + lax.broadcasted_iota(np.int32, (count, size), 1) * dilation, axis=axis, mode="clip")
 
 
-def _multiply(patches: Array, kernel: Array, groups: int, dtype: DtypeLike) -> Array:
+def _multiply(patches: Array, kernel: Array, groups: Dim, dtype: DtypeLike) -> Array:
     """[batch, channels, (out, kernel)…] · [features, inputs, kernel…] → [batch, features, out…]."""
     batch, channels, *space = patches.shape
     features, inputs, *sizes = kernel.shape

@@ -12,7 +12,7 @@ from typing import cast
 
 import numpy as np
 from jax import Array, lax
-from jax2onnx_core import Complex, Context, Dim, Rules, Value
+from jax2onnx_core import Complex, Composites, Context, Dim, Replacement, Rules, Value
 from jax2onnx_core.jaxprs import Dims, is_positive, is_static
 from jax2onnx_graph.build.builder import DtypeLike
 from jax2onnx_graph.build.final_names import common_name
@@ -30,8 +30,9 @@ from jax2onnx_lax.padding import (
     unchanged_padding,
 )
 
-__all__ = ["rules"]
+__all__ = ["composites", "rules"]
 
+composites = Composites()
 rules = Rules()
 
 _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
@@ -60,6 +61,44 @@ class _Window:
     def is_same(self, space: Dims) -> bool:
         """Whether the padding is that of "SAME" for an operand of this size."""
         return not self.is_dilated and is_same_padding(self.padding, space, self.kernel, self.strides)
+
+
+@composites.call("jax.lax:conv_general_dilated", name="jax.lax.conv_general_dilated")
+def conv_of_symbolic_groups(
+    lhs: Array, rhs: Array, window_strides: Sequence[int], padding: str | Sequence[tuple[Dim, Dim]],
+    lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: lax.ConvGeneralDilatedDimensionNumbers = None, feature_group_count: Dim = 1,
+    batch_group_count: Dim = 1, precision: object = None, preferred_element_type: DtypeLike | None = None,
+    **_: object,
+) -> Replacement | None:  # fmt: skip
+    """JAX asks whether there is more than one group, here and for the derivative; a symbolic number, as of `vmap`, need not be known."""
+    several = [groups for groups in (feature_group_count, batch_group_count) if not is_static(groups) or groups != 1]
+    if len(several) != 1 or is_static(several[0]):
+        return None
+    rank = lhs.ndim - 2
+    numbers = lax.conv_dimension_numbers(lhs.shape, rhs.shape, dimension_numbers)
+    rhs_dilation = (1,) * rank if rhs_dilation is None else rhs_dilation
+    extents = dilated_size([rhs.shape[i] for i in numbers.rhs_spec[2:]], rhs_dilation)
+    pairs = _pairs(padding, tuple(lhs.shape[i] for i in numbers.lhs_spec[2:]), extents, window_strides)
+    made = conv_by_patches(
+        lhs, rhs, window_strides=window_strides, padding=pairs, lhs_dilation=(1,) * rank if lhs_dilation is None else lhs_dilation,
+        rhs_dilation=rhs_dilation, dimension_numbers=numbers, feature_group_count=feature_group_count,
+        batch_group_count=batch_group_count, preferred_element_type=preferred_element_type,
+    )  # fmt: skip
+    return Replacement(made)
+
+
+def _pairs(
+    padding: str | Sequence[tuple[Dim, Dim]], space: Dims, extents: Dims, strides: Sequence[int]
+) -> Sequence[tuple[Dim, Dim]]:
+    """The padding of windows with these extents as (low, high) for each spatial axis."""
+    if not isinstance(padding, str):
+        return padding
+    # JAX takes symbolic sizes too, which its annotations do not say.
+    return cast(
+        "Sequence[tuple[Dim, Dim]]",
+        lax.padtype_to_pads(cast("Sequence[int]", space), cast("Sequence[int]", extents), strides, padding),
+    )
 
 
 @rules.lower("conv_general_dilated")

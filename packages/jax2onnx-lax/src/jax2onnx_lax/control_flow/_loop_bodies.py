@@ -50,6 +50,12 @@ class LoopBody:
         counters = frozenset(k for k, (old, new) in carry if not is_literal(new) and _increments(made_by.get(new), old))
         return LoopBody(jaxpr, num_carry, invariant, counters)
 
+    @staticmethod
+    def of(ctx: Context, jaxpr: Jaxpr, first: int, num_carry: int) -> LoopBody:
+        """The analysed body; one that carries all values where the analysis fails. The arguments are those of `analyse`."""
+        found = ctx.attempt(lambda: LoopBody.analyse(jaxpr, first, num_carry), "the analysis of the carry")
+        return found or LoopBody(jaxpr, num_carry, frozenset(), frozenset())
+
     def without_counters(self) -> LoopBody:
         """The same body for a loop that carries its counters like other values."""
         return dataclasses.replace(self, counters=frozenset())

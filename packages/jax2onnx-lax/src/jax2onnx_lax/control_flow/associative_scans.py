@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import dataclasses
 import functools
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from jax2onnx_core import Composites, Dim, Replacement
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.jaxprs import definitely_le, is_positive, is_static
 
+from jax2onnx_lax._compat import is_differentiated
+
 __all__ = ["composites"]
 
 composites = Composites()
@@ -25,12 +28,14 @@ _MOST_DOUBLED, _MOST_RECURSIVE = 128, 255
 #: Elements of a block.
 _BLOCK = 16
 
-#: Operations of two numbers, and those of `jax.lax` that are their prefixes. Callables need not have a hash. The derivatives of
-#: these call `associative_scan` with `lax.mul`, `lax.max` and `lax.min`, which therefore must not lead back to them.
+#: Operations of two numbers, and those of `jax.lax` that are their prefixes. Callables need not have a hash.
 _CUMULATIVE: tuple[tuple[Callable[..., jax.Array], Callable[..., jax.Array]], ...] = (
-    (jnp.add, lax.cumsum), (lax.add, lax.cumsum), (jnp.multiply, lax.cumprod),
-    (jnp.maximum, lax.cummax), (jnp.minimum, lax.cummin),
+    (jnp.add, lax.cumsum), (lax.add, lax.cumsum), (jnp.multiply, lax.cumprod), (lax.mul, lax.cumprod),
+    (jnp.maximum, lax.cummax), (lax.max, lax.cummax), (jnp.minimum, lax.cummin), (lax.min, lax.cummin),
 )  # fmt: skip
+
+#: Whether one of these is being called: for its derivative, it calls `associative_scan`, which must not lead back to it.
+_IN_CUMULATIVE = contextvars.ContextVar("_IN_CUMULATIVE", default=False)
 
 
 @composites.call("jax.lax:associative_scan", name="jax.lax.associative_scan")
@@ -51,16 +56,26 @@ def long_associative_scan(
     if not same or not is_positive(length) or (is_static(length) and length <= _MOST_RECURSIVE):
         return None
     cumulative = next((prefixes for operation, prefixes in _CUMULATIVE if operation is fn), None)
-    if cumulative is not None and jax.tree_util.treedef_is_leaf(tree) and arrays[0].dtype != jnp.bool_:
-        return Replacement(cumulative(arrays[0], axis=axis, reverse=reverse))
+    is_number = jax.tree_util.treedef_is_leaf(tree) and arrays[0].dtype != jnp.bool_
+    if cumulative is not None and is_number and not _IN_CUMULATIVE.get():
+        return Replacement(_cumulated(functools.partial(cumulative, axis=axis, reverse=reverse), arrays[0]))
 
     def combine(left: _Arrays, right: _Arrays) -> _Arrays:
         made = fn(jax.tree_util.tree_unflatten(tree, left), jax.tree_util.tree_unflatten(tree, right))
         return jax.tree_util.tree_leaves(made)
 
     given = [jnp.flip(x, axis) for x in arrays] if reverse else arrays
-    found = _AssociativeScan(combine, axis).of(given, length)
+    scan = _AssociativeScan(combine, axis)
+    found = scan.of(given, length) if is_static(length) else scan.of_symbolic_length(given, length)
     return Replacement(jax.tree_util.tree_unflatten(tree, [jnp.flip(y, axis) for y in found] if reverse else found))
+
+
+def _cumulated(cumulative: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
+    token = _IN_CUMULATIVE.set(True)
+    try:
+        return cumulative(x)
+    finally:
+        _IN_CUMULATIVE.reset(token)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +98,27 @@ class _AssociativeScan:
         doubled, in_blocks = (functools.partial(form, length=length) for form in (self.doubled, self.in_blocks))
         of_both: _Arrays = lax.cond(few, doubled, in_blocks, arrays)
         return of_both
+
+    def of_symbolic_length(self, arrays: _Arrays, length: Dim) -> _Arrays:
+        """The scan over a symbolic number of elements, with the derivative of one element after the other: doubling has none in reverse."""
+        structs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays]
+        traced = [x for x in jax.make_jaxpr(self.combine)(structs, structs).consts if isinstance(x, jax.core.Tracer)]
+        if any(map(is_differentiated, traced)):  # around the operation, where no rule for a derivative sees them
+            return self.one_by_one(*arrays)
+        if traced:
+            return self.of(arrays, length)
+        prefixes = jax.custom_jvp(lambda *xs: self.of(list(xs), length))
+        prefixes.defjvp(functools.partial(jax.jvp, self.one_by_one))
+        found: _Arrays = prefixes(*arrays)
+        return found
+
+    def one_by_one(self, *arrays: jax.Array) -> _Arrays:
+        """All prefixes, each from the one before it."""
+        rows = [jnp.expand_dims(jnp.moveaxis(x, self.axis, 0), self.axis + 1) for x in arrays]
+        first = [x[0] for x in rows]
+        others = lax.scan(self._step, first, [x[1:] for x in rows])[1]
+        whole = [jnp.concatenate([y[None], ys]) for y, ys in zip(first, others, strict=True)]
+        return [jnp.moveaxis(jnp.squeeze(y, self.axis + 1), 0, self.axis) for y in whole]
 
     def doubled(self, arrays: _Arrays, length: Dim) -> _Arrays:
         """All prefixes, of 2, 4, 8, … elements at most.
@@ -109,16 +145,16 @@ class _AssociativeScan:
         rows = [jnp.moveaxis(jnp.take(x, numbers, self.axis, mode="clip"), self.axis, 0) for x in arrays]
         first, rest = [x[0] for x in rows], [x[1:] for x in rows]
 
-        def add(state: _Arrays, row: _Arrays) -> tuple[_Arrays, _Arrays]:
-            made = self.combine(state, row)
-            return made, made
-
         ends = lax.scan(lambda state, row: (self.combine(state, row), None), first, rest)[0]
         whole = self.of(ends, count) if is_static(count) else self.doubled(ends, count)
         before = [jnp.take(y, jnp.maximum(blocks - 1, 0), self.axis, mode="clip") for y in whole]
         first = self._where(blocks > 0, self.combine(before, first), first)
-        others = lax.scan(add, first, rest)[1]
+        others = lax.scan(self._step, first, rest)[1]
         return [self._in_order(jnp.concatenate([y[None], ys]), length) for y, ys in zip(first, others, strict=True)]
+
+    def _step(self, state: _Arrays, row: _Arrays) -> tuple[_Arrays, _Arrays]:
+        made = self.combine(state, row)
+        return made, made
 
     def _in_order(self, rows: jax.Array, length: Dim) -> jax.Array:
         """[place in the block, …, block, …] as [..., element, ...]."""

@@ -77,7 +77,7 @@ def scan(
     """
     num_consts, num_carry = scan_counts(params, len(operands))
     whole = _Scan(
-        ctx, LoopBody.analyse(jaxpr, num_consts, num_carry), operands[:num_consts],
+        ctx, LoopBody.of(ctx, jaxpr, num_consts, num_carry), operands[:num_consts],
         operands[num_consts : num_consts + num_carry], operands[num_consts + num_carry :], length, reverse,
     )  # fmt: skip
     if is_static(length) and length == 0:
@@ -202,19 +202,22 @@ class _Scan:
 
     def divided(self, num_consts: int) -> Sequence[Value]:
         """An ONNX Scan of what the carry needs; the rest of the body is computed before and after it, for all steps at once."""
-        parts = hoist(self.body.jaxpr, num_consts, self.body.num_carry, self.ctx.avals_in)
+        ctx, body = self.ctx, self.body
+        parts = ctx.attempt(
+            lambda: hoist(body.jaxpr, num_consts, body.num_carry, ctx.avals_in), "the division of the body"
+        )
         if parts is None:
             return self.as_scan()
-        made = self.ctx.inline(parts.before, *self.consts, *self.xs)
+        made = ctx.inline(parts.before, *self.consts, *self.xs)
         consts = [*self.consts, *made[: parts.num_invariant]]
         xs = [*(self.xs[i] for i in parts.kept), *made[parts.num_invariant :]]
-        body = LoopBody.analyse(parts.body, len(consts), self.body.num_carry)
+        body = LoopBody.of(ctx, parts.body, len(consts), self.body.num_carry)
         results = dataclasses.replace(self, body=body, consts=consts, xs=xs).as_scan()
         carry, stacked = results[: body.num_carry], results[body.num_carry :]
         rows = open_jaxpr(body.jaxpr)[0].outvars[body.num_carry :]
         for stack, row in zip(stacked, rows, strict=True):
-            self.ctx.set_dims(stack, (self.length, *physical_type(row.aval)[1]))
-        return [*carry, *self.ctx.inline(parts.after, *self.consts, *made, *self.xs, *stacked)]
+            ctx.set_dims(stack, (self.length, *physical_type(row.aval)[1]))
+        return [*carry, *ctx.inline(parts.after, *self.consts, *made, *self.xs, *stacked)]
 
     def as_scan(self) -> Sequence[Value]:
         """An ONNX Scan; it numbers no iterations, so that counters are carried like other values."""

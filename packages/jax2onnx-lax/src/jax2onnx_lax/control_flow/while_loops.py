@@ -24,8 +24,10 @@ def while_loop(
     """A Loop over the carry; without a condition where the number of iterations is known when it starts."""
     cond_consts, rest = operands[:cond_nconsts], operands[cond_nconsts:]
     consts, init = rest[:body_nconsts], rest[body_nconsts:]
-    body = LoopBody.analyse(body_jaxpr, body_nconsts, len(init))
-    found = _counter_and_bound(ctx, cond_jaxpr, cond_consts, init, body)
+    body = LoopBody.of(ctx, body_jaxpr, body_nconsts, len(init))
+    found = ctx.attempt(
+        lambda: _counter_and_bound(ctx, cond_jaxpr, cond_consts, init, body), "the analysis of the condition"
+    )
     if found is not None:
         return _counted_loop(ctx, body, consts, init, *found)
     return _conditional_loop(ctx, body.without_counters(), cond_jaxpr, cond_consts, consts, init)
