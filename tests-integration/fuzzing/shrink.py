@@ -74,8 +74,8 @@ def _run(options: Options, specs: str) -> str:
     """How a test runs a program."""
     model = "program.model"
     if options.order is not None:
-        before = f"ModelBeforePasses(f, [{specs}], {options.of_export})"
-        model = f"{before}.optimised(random_order({options.order}))"
+        before = f"(before := ModelBeforePasses(f, [{specs}], {options.of_export}))"
+        model = f"{before}.optimised(random_order(before.passes, {options.order}))"
     if not options.optimised:
         return f'program.runtime.open({model}, (), RuntimeOptions(graph_optimization_level="disabled")).run'
     return "program.loaded" if options.order is None else f"program.runtime.load({model})"
