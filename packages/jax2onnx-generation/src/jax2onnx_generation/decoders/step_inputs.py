@@ -1,4 +1,4 @@
-"""`StepInputs`: what a decoder takes besides caches, computed in its graph from the inputs that runners feed."""
+"""`StepInputs`: what a decoder takes besides caches, computed in its graph from the inputs that runtimes feed."""
 
 from __future__ import annotations
 

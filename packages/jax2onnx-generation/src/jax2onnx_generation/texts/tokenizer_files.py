@@ -45,7 +45,7 @@ GivenTokenizer = str | os.PathLike[str] | SerializableTokenizer
 
 @dataclasses.dataclass(frozen=True)
 class SpecialTokens:
-    """Ids of tokens that mean something to a runner.
+    """Ids of tokens that mean something to a runtime.
 
     Attributes:
       bos: that with which a text begins.

@@ -1,4 +1,4 @@
-"""Folders in the form of Hugging Face's models, for the runners that read these, and what JAX computes with the same models."""
+"""Folders in the form of Hugging Face's models, for the runtimes that read these, and what JAX computes with the same models."""
 
 from __future__ import annotations
 

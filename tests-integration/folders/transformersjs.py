@@ -1,6 +1,6 @@
 """Folders of jax2onnx-transformersjs in transformers.js: its pipelines in Node.js and in Chromium, compared with JAX.
 
-Needs Node.js and the packages of `tests-integration/runners/transformersjs`; without Chromium its rows are left as they are.
+Needs Node.js and the packages of `tests-integration/folders/transformersjs`; without Chromium its rows are left as they are.
 """
 
 from __future__ import annotations
