@@ -72,7 +72,7 @@ class Folder:
     options: Mapping[str, object]
 
     @classmethod
-    def of(cls, runtime: str | None, given: Mapping[str, object]) -> Folder | None:
+    def from_options(cls, runtime: str | None, given: Mapping[str, object]) -> Folder | None:
         """The folder that is asked for.
 
         Args:

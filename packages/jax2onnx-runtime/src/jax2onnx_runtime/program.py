@@ -441,7 +441,7 @@ class Program:
         from jax2onnx_runtime.stages import Stages
 
         self.check_complete("cut into stages")
-        return Stages.of(self.model, self.runtime, max_bytes=max_bytes, at=at)
+        return Stages.split(self.model, self.runtime, max_bytes=max_bytes, at=at)
 
     @functools.cached_property
     def _reporter(self) -> Reporter:

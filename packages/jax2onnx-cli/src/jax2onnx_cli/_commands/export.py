@@ -61,7 +61,7 @@ def command(
     OBJECT is module:name or file.py:name: a function, a model, or a function without parameters that returns the model, or the
     model and a list of its inputs. A file that exists is replaced as a whole, or, if something fails, left as it is.
     """
-    sizes, folder = _variants(variants), Folder.of(runtime, written)
+    sizes, folder = _variants(variants), Folder.from_options(runtime, written)
     if folder is not None and (external_data is not None or (sizes and not folder.takes_variants)):
         raise BadInput("--for writes a folder of its own form: neither --variant nor --external-data goes with it.")
     if folder is None and sizes and (output is None or external_data is not None):

@@ -45,7 +45,7 @@ class Copies:
     def __iter__(self) -> Iterator[tuple[Adapted, Any]]:
         return iter(self._made.values())
 
-    def of(self, key: int, adapted: Adapted) -> Any:
+    def copy_of(self, key: int, adapted: Adapted) -> Any:
         """The copy of the model object with the id `key`."""
         if key not in self._made:
             states, values = self._stateful.get(key), self.weights(key)
@@ -164,7 +164,7 @@ class ModelSearch:
         key = id(value)
         self._name_leaves(key, adapted.weights)
         self.models[key] = adapted
-        return lambda copies: copies.of(key, adapted)
+        return lambda copies: copies.copy_of(key, adapted)
 
     def _name_leaves(self, key: int, leaves: Mapping[str, object]) -> None:
         for path, leaf in leaves.items():

@@ -100,7 +100,7 @@ def weight_tensor(array: object, snapshots: ArraySnapshots) -> Array | ir.Tensor
         dtype, dims = static_type(array)
         return ir.LazyTensor(lambda: ir.Tensor(_gathered(array)), element_type(dtype), ir.Shape(dims))
     physical = physical_array(array)
-    return physical if isinstance(array, jax.Array) else snapshots.of(array, physical)
+    return physical if isinstance(array, jax.Array) else snapshots.snapshot(array, physical)
 
 
 def _gathered(array: jax.Array) -> Array:
