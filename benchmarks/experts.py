@@ -57,7 +57,7 @@ def chooses(program: OnnxProgram, experts: int) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
-    """What is measured: how many experts, tokens, features and hidden features."""
+    """Sizes of a measurement: experts, tokens, features and hidden features."""
 
     experts: int
     tokens: Sequence[int]
@@ -92,7 +92,7 @@ class Bench:
         return f"| {' | '.join(cells)} |"
 
     def _ways(self, form: Form, tokens: int | str) -> tuple[list[str], list[Way]]:
-        """Which experts are computed without and with the promise; and three models: without it, with it, in fewer bits."""
+        """Experts computed without and with the promise that numbers are finite, "chosen" or "all"; and the models: without it, with it, in int8."""
         spec = [(tokens, self.width)]
         default, finite = to_onnx(form.function, spec), to_onnx(form.function, spec, assume=["finite"])
         formed = ["chosen" if chooses(one, self.experts) else "all" for one in (default, finite)]

@@ -55,7 +55,7 @@ taken. *Since* is the version of the package.
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """What the export of a case has shown.
+    """Evidence that the export of a case gives.
 
     Attributes:
       distribution: the package of the case.
@@ -136,7 +136,7 @@ def _layer(target: str, args: Sequence[object], library: str | None) -> str | No
 
 
 def measured(packages: Sequence[str]) -> list[Evidence]:
-    """What the exports of the cases of the packages show, in their order."""
+    """Export the cases of the packages; the evidence of each, in their order."""
     parts = os.cpu_count() or 1
     context = multiprocessing.get_context("spawn")  # JAX has threads
     with concurrent.futures.ProcessPoolExecutor(parts, mp_context=context) as pool:
@@ -148,7 +148,7 @@ def measured(packages: Sequence[str]) -> list[Evidence]:
 
 
 def ways(registry: Registry, name: str) -> str:
-    """How an operation is lowered."""
+    """Ways in which an operation is lowered, as text."""
     declared = {
         "rule": name in registry.rules,
         "decomposition": name in registry.decompositions,
@@ -159,7 +159,7 @@ def ways(registry: Registry, name: str) -> str:
 
 
 def limitations() -> list[Limitation]:
-    """What the targets of the plugins are known to get wrong."""
+    """Known limitations of the plugins' targets."""
     plugins = installed_plugins().manager.get_plugins()
     modules = [vars(plugin).get("LIMITATIONS", ()) for plugin in plugins]
     return [limitation for module in modules for limitation in module]

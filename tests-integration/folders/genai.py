@@ -64,7 +64,7 @@ def ended(text: Sequence[int]) -> list[int]:
 
 
 def shared(text: Sequence[int], wanted: Sequence[int]) -> int:
-    """How many tokens two texts begin with in common."""
+    """Number of tokens at the beginning that two texts have in common."""
     return next((i for i, (a, b) in enumerate(zip(text, wanted, strict=False)) if a != b), min(len(text), len(wanted)))
 
 

@@ -85,7 +85,7 @@ def export_options(function: _Callback) -> _Callback:
 
 
 class Comparison(TypedDict):
-    """How a model is compared with JAX: options of `OnnxProgram.verify` and `OnnxProgram.bisect`."""
+    """Options of `OnnxProgram.verify` and `OnnxProgram.bisect`, which compare a model with JAX."""
 
     sizes: list[Mapping[str, int]] | None
     seed: int

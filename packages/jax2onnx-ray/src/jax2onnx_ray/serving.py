@@ -55,7 +55,7 @@ class Server:
         return outcome
 
     async def batch_sizes(self) -> list[int]:
-        """How many requests were run together, each time."""
+        """Number of requests of each batch so far."""
         return self._sizes
 
     async def __call__(self, request: Request) -> dict[str, list[object]]:

@@ -210,7 +210,7 @@ class _Patch:
     def _claimed(
         self, spec: CompositeSpec, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
     ) -> Call | Replacement | None:
-        """What the composite makes of a call; None, with a reason, where it fails, since the original is another way."""
+        """The composite's call or replacement; None, with a noted reason, where it fails, so that the original is traced."""
         try:
             return _call_of(spec, args, kwargs)
         except PluginError as error:

@@ -184,7 +184,7 @@ def _names_read(fn: types.FunctionType, own_code: OwnCode) -> frozenset[str]:
 
 
 def _held(value: object, names: frozenset[str]) -> list[object]:
-    """What an object holds under these names."""
+    """Values of the object's attributes with these names."""
     return [held for name, held in _fields(value).items() if name in names]
 
 

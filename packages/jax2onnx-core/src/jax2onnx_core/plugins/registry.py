@@ -112,7 +112,7 @@ class Registry:
         self.makers.update(dict.fromkeys((*lowering, *translated, *rules.complex_rules.values()), self._owner))
 
     def owner(self, primitive: str, fn: Function | None) -> str:
-        """Who contributed the function that lowers a primitive; without one, who knows the primitive."""
+        """Distribution of the function that lowers a primitive; without a function, of the plugin that knows the primitive."""
         known = None if fn is None else self.makers.get(fn)
         return known or self.owners.get(f"primitive {primitive}", "an unknown plugin")
 

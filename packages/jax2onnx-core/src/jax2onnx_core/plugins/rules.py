@@ -35,7 +35,7 @@ R = TypeVar("R", bound=RuleFn)
 
 
 def qualified_name(fn: Function) -> str:
-    """Where a function, or the class of a callable object, is defined: "module:qualified.name"."""
+    """Qualified name of a function, or of the class of a callable object: "module:qualified.name"."""
     defined = fn if inspect.isroutine(fn) else type(fn)
     return f"{defined.__module__}:{defined.__qualname__}"
 
@@ -61,7 +61,7 @@ class Decomposition:
 
 @dataclasses.dataclass(frozen=True)
 class Unsupported:
-    """Why a primitive cannot be in an ONNX file, and what its user can do instead."""
+    """Reason that a primitive cannot be in an ONNX file, and what its user can do instead."""
 
     reason: str
     advice: str = ""
@@ -129,7 +129,7 @@ class Rules:
         return _named(names_and_fn, lambda name, fn: self.decompositions.__setitem__(name, Decomposition(fn)))
 
     def complex(self, *names_and_fn: Any) -> Callable[[F], F]:
-        """How primitives compute on complex operands: `fn(*operands, **params)`, in JAX.
+        """Register a decomposition of primitives for complex operands: `fn(*operands, **params)`, in JAX.
 
         Each complex operand arrives as a `Complex(real, imag)` pair of real arrays, others as
         plain arrays; complex results are returned as `Complex` pairs.

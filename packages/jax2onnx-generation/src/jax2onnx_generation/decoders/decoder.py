@@ -69,7 +69,7 @@ class Decoder:
 
     @property
     def row_count(self) -> int:
-        """How many rows the states hold."""
+        """Number of rows of the states."""
         return len(self.tokens)
 
     def begin(self, rows: int) -> None:
@@ -408,7 +408,7 @@ class Decoder:
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two rows begin with alike."""
+    """Number of tokens at the beginning that two rows have in common."""
     if list(other[: len(one)]) == one:
         return len(one)
     return next(

@@ -278,7 +278,7 @@ _UPDATES = {"Concat": 0, "ScatterElements": 0, "TensorScatter": -2}
 
 
 def _operands_with_axes(node: ir.Node) -> range | None:
-    """Which operands beside the first have the axes of the cache, where the node updates one."""
+    """Indices of the operands, the first left out, that have the axes of the cache; None for a node that updates no cache."""
     return {"Concat": range(1, len(node.inputs)), "ScatterElements": range(1, 3), "TensorScatter": range(1, 2)}.get(
         node.op_type
     )

@@ -1,4 +1,4 @@
-"""How a decoder treats its states, and sequences of different lengths, as its graph shows it."""
+"""Traits of a decoder that its graph shows: the kinds of its states, and the batching of sequences of different lengths."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Batching", "Traits", "decoder_traits"]
 
 
 class Batching(enum.Enum):
-    """How sequences of different lengths can be fed together."""
+    """Ways to run sequences of different lengths in one batch."""
 
     EQUAL_LENGTHS = "only if they have one length"
     PADDED = "with hidden tokens in front of the shorter ones"
@@ -26,12 +26,12 @@ class Batching(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Traits:
-    """How the model treats its states and its rows.
+    """Kinds of a model's states, and its batching of sequences.
 
     Attributes:
       kinds: state → its kind.
-      batching: how sequences of different lengths can be fed together.
-      positions: how many positions there are, if the model looks them up in a table.
+      batching: how sequences of different lengths run in one batch.
+      positions: the number of positions, if the model looks them up in a table.
     """
 
     kinds: Mapping[str, StateKind]
@@ -40,7 +40,7 @@ class Traits:
 
 
 def decoder_traits(model: ir.Model, forms: DecoderForms, uses: Sequence[StateUse], *, is_windowed: bool) -> Traits:
-    """How a decoder treats its states and its rows.
+    """Read the traits of a decoder from its graph.
 
     Args:
       model: the model.
@@ -56,7 +56,7 @@ def decoder_traits(model: ir.Model, forms: DecoderForms, uses: Sequence[StateUse
 
 
 def _batching(forms: DecoderForms, uses: Sequence[StateUse], *, is_windowed: bool) -> Batching:
-    """How sequences of different lengths can be fed together, as far as the graph shows it."""
+    """The best way to run sequences of different lengths in one batch that the graph allows for sure."""
     kinds = {use.kind.kind for use in uses}
     if Kind.OTHER in kinds or forms.tokens.batch == 1 or any(use.kind.rolls for use in uses):
         return Batching.EQUAL_LENGTHS
