@@ -116,7 +116,7 @@ def _recording(spec: CompositeSpec, claimed: set[tuple[str, str]], library: str 
     @functools.wraps(spec.fn)
     def claim(*args: object, **kwargs: object) -> Call | Replacement | None:
         call = spec.fn(*args, **kwargs)
-        layer = _layer(spec.target, args, library)
+        layer = _layer(spec.claimed, args, library)
         if call is not None and layer is not None:
             claimed.add((layer, spec.name))
         return call
@@ -124,9 +124,9 @@ def _recording(spec: CompositeSpec, claimed: set[tuple[str, str]], library: str 
     return dataclasses.replace(spec, fn=claim)
 
 
-def _layer(target: str, args: Sequence[object], library: str | None) -> str | None:
+def _layer(claimed: str, args: Sequence[object], library: str | None) -> str | None:
     """The public name of what a composite claims: the class of the object, or the function; None for what is not public."""
-    module, _, qualified = target.partition(":")
+    module, _, qualified = claimed.partition(":")
     if "." in qualified:
         return public_name(type(args[0]))
     if library is not None and not module.startswith("jax") and is_offered_by(library, f"{module}.{qualified}"):
@@ -223,9 +223,7 @@ def _numbers(version: str) -> list[int]:
 
 def owned(registry: Registry, distribution: str) -> list[str]:
     """The primitives and named operations that a distribution itself declares."""
-    composites = {
-        s.name for s in registry.composites if registry.owners[f"composite target {s.target}"] == distribution
-    }
+    composites = {s.name for s in registry.composites if registry.owners[f"composite of {s.claimed}"] == distribution}
     primitives = {n for n in registry.operations() if registry.owners.get(f"primitive {n}") == distribution}
     return sorted(primitives | {n for n in composites if f"primitive {n}" not in registry.owners})
 
