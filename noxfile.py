@@ -280,9 +280,9 @@ def types(session: nox.Session) -> None:
     roots = [*[package(name) / "tests" for name in PACKAGES], INTEGRATION, EXAMPLE_MODELS, BENCHMARKS, TOOLS]
     for root in roots:
         files = [str(file) for file in sorted(root.rglob("*.py")) if third_party not in file.parents]
-        # Tests import examples, benchmarks and tools, the scripts of runners each other.
+        # Tests import examples, benchmarks and tools, the scripts of folders each other.
         own = [] if root == EXAMPLE_MODELS else [root]
-        path = os.pathsep.join(dict.fromkeys(map(str, [*own, ROOT, TOOLS, BENCHMARKS, INTEGRATION / "runners"])))
+        path = os.pathsep.join(dict.fromkeys(map(str, [*own, ROOT, TOOLS, BENCHMARKS, INTEGRATION / "folders"])))
         session.run(*mypy, *TEST_TYPES, *files, env={"MYPYPATH": path})
 
 
@@ -357,8 +357,8 @@ def ray(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-q", "-W", "default", *pages, env=environment)  # warnings are Ray's
 
 
-# What each script of tests-integration/runners needs besides the packages of this repository.
-RUNNERS = {
+# What each script of tests-integration/folders needs besides the packages of this repository.
+FOLDERS = {
     "genai": ["onnxruntime-genai==0.18.*", "google-tunix>=0.1.7", "qwix>=0.1.8"],
     "tunix_samplers": ["google-tunix>=0.1.7"],
     "transformersjs": ["tokenizers>=0.21"],
@@ -367,19 +367,19 @@ RUNNERS = {
 
 
 @nox.session(python=OLDEST_PYTHON, tags=["nightly"])
-def runners(session: nox.Session) -> None:
-    """Folders for other runners, run by these: compared with JAX, timed, and written as rows of docs/runners.md; `-- genai` for one."""
+def folders(session: nox.Session) -> None:
+    """Folders for other runtimes, run by these, compared with JAX and timed: the rows of docs/folders-measured.md; `-- genai` for one."""
     names, options = given(session)
-    if unknown := set(names) - RUNNERS.keys():
-        session.error(f"{', '.join(sorted(unknown))}: no runner ({', '.join(RUNNERS)})")
-    for name in names or RUNNERS:
+    if unknown := set(names) - FOLDERS.keys():
+        session.error(f"{', '.join(sorted(unknown))}: no such folders ({', '.join(FOLDERS)})")
+    for name in names or FOLDERS:
         if name == "transformersjs":
             # One of its packages fetches what only GPUs need.
-            npm_packages(session, INTEGRATION / "runners" / "transformersjs", "--ignore-scripts")
+            npm_packages(session, INTEGRATION / "folders" / "transformersjs", "--ignore-scripts")
             npm_packages(session, BROWSER)
         # Without EXAMPLES, whose versions are others than tunix takes.
-        python = environment(session, name, *editable(), "onnxruntime>=1.24", "optax", *RUNNERS[name])
-        run_script(session, INTEGRATION / "runners" / f"{name}.py", *options, python=python)
+        python = environment(session, name, *editable(), "onnxruntime>=1.24", "optax", *FOLDERS[name])
+        run_script(session, INTEGRATION / "folders" / f"{name}.py", *options, python=python)
 
 
 # -- tables ---------------------------------------------------------------------------------

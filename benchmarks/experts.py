@@ -31,7 +31,7 @@ Array = np.ndarray[Any, Any]
 Way = Callable[[Array], object]
 
 
-def runner(model: onnx.ModelProto) -> Way:
+def in_onnxruntime(model: onnx.ModelProto) -> Way:
     """Runs a model in ONNX Runtime on two threads."""
     session = on_threads(model, 2)
     (given,) = session.get_inputs()
@@ -57,7 +57,7 @@ def chooses(program: OnnxProgram, experts: int) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
-    """What is measured: how many experts, tokens, features and hidden features."""
+    """Sizes of a measurement: experts, tokens, features and hidden features."""
 
     experts: int
     tokens: Sequence[int]
@@ -72,7 +72,7 @@ class Bench:
         yield f"| {' | '.join(titles)} |"
         yield f"|{'---|' * len(titles)}"
         plain, *_ = every = forms(random_weights(self.experts, self.width, self.hidden))
-        whole = runner(to_onnx(plain.function, [("T", self.width)]).model_proto)
+        whole = in_onnxruntime(to_onnx(plain.function, [("T", self.width)]).model_proto)
         for form in every:
             if only in form.name:
                 yield self._row(form, whole)
@@ -92,12 +92,12 @@ class Bench:
         return f"| {' | '.join(cells)} |"
 
     def _ways(self, form: Form, tokens: int | str) -> tuple[list[str], list[Way]]:
-        """Which experts are computed without and with the promise; and three models: without it, with it, in fewer bits."""
+        """Experts computed without and with the promise that numbers are finite, "chosen" or "all"; and the models: without it, with it, in int8."""
         spec = [(tokens, self.width)]
         default, finite = to_onnx(form.function, spec), to_onnx(form.function, spec, assume=["finite"])
         formed = ["chosen" if chooses(one, self.experts) else "all" for one in (default, finite)]
         models = default.model_proto, finite.model_proto, finite.quantize("int8").model_proto
-        return formed, [runner(model) for model in models]
+        return formed, [in_onnxruntime(model) for model in models]
 
 
 def main() -> None:

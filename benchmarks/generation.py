@@ -139,7 +139,7 @@ def ways(kind: str, situation: tuple[int, int, int], folder: Path, rivals: Path 
 
 
 def able(runs: dict[str, Run]) -> dict[str, Run]:
-    """Those that can run, after a first run that prepares; the others are named."""
+    """Runs that succeed, after a first run that prepares; those that fail are printed."""
     found = {}
     for name, run in runs.items():
         try:

@@ -40,7 +40,7 @@ Run = Callable[[onnx.ModelProto], np.ndarray]
 
 
 class Template(NamedTuple):
-    """How to call an operator: operands, attributes, type variables that change together, types to start from."""
+    """Call of an operator: operands, attributes, type variables that change together, types to start from."""
 
     operands: Sequence[Operand] | None = None
     attributes: Mapping[str, Any] = {}

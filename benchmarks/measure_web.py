@@ -40,11 +40,11 @@ RESULTS = Path(__file__).parents[1] / "conformance-results"
 PROVIDERS = ("wasm", "webgpu")
 LOWEST = 18
 GPU_TYPES = [ir.DataType[name] for name in ("FLOAT", "INT32", "UINT32", "INT64", "BOOL", "UINT8", "INT8")]
-"""Those that a script can hand over; float16 needs an adapter that has it, which the one in software has not."""
+"""Element types of inputs that a script can pass to WebGPU; float16 needs a device that has it, unlike the one in software."""
 DIGITS = 1e-3
 """To this part functions of shaders have to be right: WGSL allows sine and cosine an error of 2⁻¹¹."""
 NUMPY_TYPES = [d for d in properties.DTYPES if d.numpy().isbuiltin == 1]
-"""Those of which a script has arrays."""
+"""Element types that NumPy has itself."""
 
 
 @functools.cache

@@ -55,7 +55,7 @@ def operators(model: onnx.ModelProto) -> Counter[str]:
 
 
 def change(model: onnx.ModelProto, optimise: Callable[[onnx.ModelProto], onnx.ModelProto]) -> Mapping[str, int] | str:
-    """How many nodes of each operator an optimiser adds, or takes away; or how it fails."""
+    """Change of the number of nodes of each operator by an optimiser, or its failure as text."""
     copy = onnx.ModelProto.FromString(model.SerializeToString())
     try:
         after = operators(optimise(copy))

@@ -53,7 +53,7 @@ class Measured(NamedTuple):
 
 
 def form_of(program: OnnxProgram, steps: int) -> str:
-    """What a model computes its recurrence by."""
+    """Operators that compute a model's recurrence, as text."""
     nodes = list(program.model.graph)
     operators = {node.op_type for node in nodes}
     loops = [node for node in nodes if node.op_type in ("Scan", "Loop")]
@@ -98,7 +98,7 @@ def measured(family: str, writing: str, steps: int, seconds: float) -> Measured:
 
 
 def tasks(families: Sequence[str], steps: Sequence[int]) -> Iterator[tuple[str, str, int]]:
-    """What is measured: one step is written as a step, more in all other ways."""
+    """Measurements to make: one step is written as a step, several steps in all other ways."""
     for family in families:
         for writing in models.writings(models.FAMILIES[family](models.Sizes())):
             yield from ((family, writing, count) for count in steps if count > 1)

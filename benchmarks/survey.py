@@ -1,4 +1,4 @@
-"""How much attention, how many rotations, norms and activations of models are one operator each: writes the table of docs/fusions.md.
+"""Share of attention, rotations, norms and activations that become one operator each: writes the table of docs/fusions.md.
 
 The models are those of `survey_models`, as their authors wrote them. Each is exported with a symbolic batch and, where it has
 one, a symbolic length for the default target, its operators are counted, and it is compared with JAX. What is not formed is listed
@@ -37,7 +37,7 @@ OPERATORS = (
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What was found in a model.
+    """Operators found in a model.
 
     Attributes:
       row: the model.
@@ -55,7 +55,7 @@ class Result:
 
 
 def results(rows: Iterable[Surveyed]) -> Iterator[Result]:
-    """What was found in the models, in their order; those of missing libraries are left out."""
+    """Results of the models, in their order; those of missing libraries are left out."""
     for row in rows:
         if importlib.util.find_spec(row.library) is None:
             print(f"{row.library}, {row.name}: left out, since {row.library} is not installed")
@@ -82,7 +82,7 @@ def surveyed_row(row: Surveyed) -> Result:
 
 
 def reasons(program: OnnxProgram) -> list[str]:
-    """Why formulas are not operators, each once, with the formula's name in front."""
+    """Reasons that formulas did not become operators, each once, with the formula's name in front."""
     parted = (line.partition(" was not formed at ") for line in program.report().splitlines())
     return list(dict.fromkeys(f"{made}: {rest.partition(': ')[2]}" for made, between, rest in parted if between))
 

@@ -44,7 +44,7 @@ class Weights:
 
     @property
     def experts(self) -> int:
-        """How many there are."""
+        """Number of experts."""
         return self.up.shape[0]
 
 

@@ -25,7 +25,7 @@ from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_ray import Pipeline, application, calls, map_program, results, verify
 from jax2onnx_ray.inference import Worker, pool
 from jax2onnx_ray.predictor import Batch
-from jax2onnx_ray.rows import RowRunner
+from jax2onnx_ray.rows import BatchedProgram
 from ray import serve
 
 WIDTH = 256
@@ -132,10 +132,10 @@ class Dying(Worker):
 
 def killed_worker(made: OnnxProgram) -> None:
     Dying.marker.unlink(missing_ok=True)
-    given, runner = data(300, (2,)), ray.put(RowRunner(made.portable()))
+    given, batched = data(300, (2,)), ray.put(BatchedProgram(made.portable()))
     found = by_id(
         given.map_batches(
-            Dying, fn_constructor_args=(str(Dying.marker), runner, {}, "id"), batch_size=32, batch_format="numpy",
+            Dying, fn_constructor_args=(str(Dying.marker), batched, {}, "id"), batch_size=32, batch_format="numpy",
             compute=pool(2), num_cpus=1,
         )
     )  # fmt: skip

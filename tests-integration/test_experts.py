@@ -38,7 +38,7 @@ def assert_equal(program: OnnxProgram, function, x: np.ndarray, tolerance: float
 
 
 def runs_of_tokens(program: OnnxProgram) -> int:
-    """How many operands are split into the tokens of each expert."""
+    """Number of operands that are split into the tokens of each expert."""
     return sum(node.op_type == "Split" and len(node.outputs) == EXPERTS for node in program.model.graph)
 
 

@@ -14,7 +14,7 @@ import pytest
 from flax import nnx
 from jax2onnx_core import to_onnx
 from jax2onnx_generation import Generator, Kind, StateKind, Stop, decoder_metadata, open_decoder
-from jax2onnx_generation.decoders.traits import Rows
+from jax2onnx_generation.decoders.traits import Batching
 from jax2onnx_graph.errors import ContextFullError, OptionError, RuntimeInputError
 from jax2onnx_onnxruntime.runtime import OrtRuntime
 from jax2onnx_runtime.program import program_of
@@ -38,37 +38,37 @@ def masked(form: str, mask: tuple[Any, str]) -> Any:
 
 
 #: name → the program, the sizes of a session, and how rows of different lengths are fed.
-PROGRAMS: dict[str, tuple[Callable[[], Any], dict[str, int], Rows]] = {
-    "growing": (lambda: to_onnx(d.growing(PARAMS), [TOKENS, GROWING], states={1: 1}, **GROWS), {"B": 1}, Rows.SAME),
+PROGRAMS: dict[str, tuple[Callable[[], Any], dict[str, int], Batching]] = {
+    "growing": (lambda: to_onnx(d.growing(PARAMS), [TOKENS, GROWING], states={1: 1}, **GROWS), {"B": 1}, Batching.EQUAL_LENGTHS),
     "last token only": (
-        lambda: to_onnx(d.last_only(PARAMS), [TOKENS, GROWING], states={1: 1}, **GROWS), {"B": 1}, Rows.SAME,
+        lambda: to_onnx(d.last_only(PARAMS), [TOKENS, GROWING], states={1: 1}, **GROWS), {"B": 1}, Batching.EQUAL_LENGTHS,
     ),
     "one row": (
-        lambda: to_onnx(d.one_row(PARAMS), [(("T",), "int32"), ROW], states={1: 1}, **GROWS), {}, Rows.SAME,
+        lambda: to_onnx(d.one_row(PARAMS), [(("T",), "int32"), ROW], states={1: 1}, **GROWS), {}, Batching.EQUAL_LENGTHS,
     ),
-    "padding mask": (lambda: masked("padding", (("B", "S + T"), "bool")), {"B": 1}, Rows.PADDED),
-    "padding mask of integers": (lambda: masked("padding", (("B", "S + T"), "int32")), {"B": 1}, Rows.PADDED),
-    "mask of minus infinity": (lambda: masked("infinite", (("B", "S + T"), "bool")), {"B": 1}, Rows.PADDED),
-    "added mask": (lambda: masked("added", (("B", 1, "T", "S + T"), "float32")), {"B": 1}, Rows.PADDED),
-    "mask of ones": (lambda: masked("ones", (("B", 1, "T", "S + T"), "float32")), {"B": 1}, Rows.PADDED),
-    "mask of all rows": (lambda: masked("shared", (("T", "S + T"), "bool")), {"B": 1}, Rows.SAME),
+    "padding mask": (lambda: masked("padding", (("B", "S + T"), "bool")), {"B": 1}, Batching.PADDED),
+    "padding mask of integers": (lambda: masked("padding", (("B", "S + T"), "int32")), {"B": 1}, Batching.PADDED),
+    "mask of minus infinity": (lambda: masked("infinite", (("B", "S + T"), "bool")), {"B": 1}, Batching.PADDED),
+    "added mask": (lambda: masked("added", (("B", 1, "T", "S + T"), "float32")), {"B": 1}, Batching.PADDED),
+    "mask of ones": (lambda: masked("ones", (("B", 1, "T", "S + T"), "float32")), {"B": 1}, Batching.PADDED),
+    "mask of all rows": (lambda: masked("shared", (("T", "S + T"), "bool")), {"B": 1}, Batching.EQUAL_LENGTHS),
     "positions from the mask": (
         lambda: to_onnx(d.from_mask(PARAMS), [TOKENS, (("B", "S + T"), "int32"), GROWING], states={2: 1}, **GROWS),
-        {"B": 1}, Rows.SAME,
+        {"B": 1}, Batching.EQUAL_LENGTHS,
     ),
-    "capacity": (lambda: to_onnx(d.capacity(PARAMS), [TOKENS, TOKENS, CAPACITY], states={2: 1}), {"B": 1, "C": 4}, Rows.OWN),
+    "capacity": (lambda: to_onnx(d.capacity(PARAMS), [TOKENS, TOKENS, CAPACITY], states={2: 1}), {"B": 1, "C": 4}, Batching.OWN_POSITIONS),
     "capacity with one position": (
         lambda: to_onnx(d.shared_start(PARAMS), [TOKENS, ((), "int32"), CAPACITY], states={2: 1}, constraints=["C >= T"]),
-        {"B": 1, "C": 8}, Rows.SAME,
+        {"B": 1, "C": 8}, Batching.EQUAL_LENGTHS,
     ),
     "capacity with mask and counter": (
         lambda: to_onnx(
             d.capacity_masked(PARAMS), [TOKENS, TOKENS, (("B", 1, "T", "C"), "bool"), ((), "int32"), CAPACITY],
             states={3: 1, 4: 2}, constraints=["C >= T"],
         ),
-        {"B": 1, "C": 4}, Rows.PADDED,
+        {"B": 1, "C": 4}, Batching.PADDED,
     ),
-    "without states": (lambda: to_onnx(functools.partial(d.forward, PARAMS), [TOKENS]), {}, Rows.SAME),
+    "without states": (lambda: to_onnx(functools.partial(d.forward, PARAMS), [TOKENS]), {}, Batching.EQUAL_LENGTHS),
 }  # fmt: skip
 
 
@@ -105,7 +105,7 @@ def test_greedy_writes_the_tokens_of_the_loop_in_jax(name):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_rows_of_different_lengths_are_fed_as_the_model_can_express_it(name):
-    assert opened(name).decoder.traits.rows is PROGRAMS[name][2]
+    assert opened(name).decoder.traits.batching is PROGRAMS[name][2]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -153,7 +153,7 @@ def test_after_a_rewind_the_same_is_written_again(name):
 def test_rows_are_fed_apart_where_hidden_tokens_are_nan():
     generator = opened("mask of minus infinity")
     generator.generate(PROMPTS, max_new_tokens=1)
-    assert generator.decoder.traits.rows is Rows.SAME
+    assert generator.decoder.traits.batching is Batching.EQUAL_LENGTHS
 
 
 # -- windows --------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def test_caches_whose_axis_does_not_show_are_refused():
 def test_caches_whose_axis_is_declared_are_written_each_row_at_its_own_places():
     kinds = {"caches": StateKind(Kind.CACHE, axis=1)}
     generator = Generator(flat_capacity().session(sizes={"B": 1}, threads=1), states=kinds)
-    assert generator.decoder.traits.rows is Rows.OWN
+    assert generator.decoder.traits.batching is Batching.OWN_POSITIONS
     assert generator.generate(PROMPTS, max_new_tokens=COUNT).ids == all_wanted()
 
 

@@ -195,7 +195,7 @@ def imported(file: Path) -> Iterator[tuple[str, str | None, ast.AST]]:
 
 
 def import_graph(package: Path) -> dict[str, set[str]]:
-    """Which modules of its own package each module imports."""
+    """Modules of its own package that each module imports."""
     names = {module_name(package, file): file for file in modules(package)}
     graph: dict[str, set[str]] = {name: set() for name in names}
     for name, file in names.items():

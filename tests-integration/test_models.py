@@ -147,7 +147,7 @@ def test_a_stack_converts_in_linear_time_beside_jax() -> None:
 
 
 def number_of_calls(function: Callable[..., object], *args: object) -> int:
-    """How many functions are called in a call: a measure of time that does not depend on what else the machine does."""
+    """Number of function calls within a call: a measure of time that does not depend on the load of the machine."""
     profile = cProfile.Profile()
     profile.runcall(function, *args)
     return sum(entry.callcount for entry in profile.getstats())

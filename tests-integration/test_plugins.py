@@ -1,4 +1,4 @@
-"""What every plugin package keeps, the third-party example too: expectations of its cases, and no protobuf."""
+"""Rules for every plugin package, the third-party example too: cases have expectations, and protobuf is not imported."""
 
 from __future__ import annotations
 

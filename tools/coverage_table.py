@@ -55,7 +55,7 @@ taken. *Since* is the version of the package.
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """What the export of a case has shown.
+    """Evidence that the export of a case gives.
 
     Attributes:
       distribution: the package of the case.
@@ -116,7 +116,7 @@ def _recording(spec: CompositeSpec, claimed: set[tuple[str, str]], library: str 
     @functools.wraps(spec.fn)
     def claim(*args: object, **kwargs: object) -> Call | Replacement | None:
         call = spec.fn(*args, **kwargs)
-        layer = _layer(spec.target, args, library)
+        layer = _layer(spec.claimed, args, library)
         if call is not None and layer is not None:
             claimed.add((layer, spec.name))
         return call
@@ -124,9 +124,9 @@ def _recording(spec: CompositeSpec, claimed: set[tuple[str, str]], library: str 
     return dataclasses.replace(spec, fn=claim)
 
 
-def _layer(target: str, args: Sequence[object], library: str | None) -> str | None:
+def _layer(claimed: str, args: Sequence[object], library: str | None) -> str | None:
     """The public name of what a composite claims: the class of the object, or the function; None for what is not public."""
-    module, _, qualified = target.partition(":")
+    module, _, qualified = claimed.partition(":")
     if "." in qualified:
         return public_name(type(args[0]))
     if library is not None and not module.startswith("jax") and is_offered_by(library, f"{module}.{qualified}"):
@@ -136,7 +136,7 @@ def _layer(target: str, args: Sequence[object], library: str | None) -> str | No
 
 
 def measured(packages: Sequence[str]) -> list[Evidence]:
-    """What the exports of the cases of the packages show, in their order."""
+    """Export the cases of the packages; the evidence of each, in their order."""
     parts = os.cpu_count() or 1
     context = multiprocessing.get_context("spawn")  # JAX has threads
     with concurrent.futures.ProcessPoolExecutor(parts, mp_context=context) as pool:
@@ -148,7 +148,7 @@ def measured(packages: Sequence[str]) -> list[Evidence]:
 
 
 def ways(registry: Registry, name: str) -> str:
-    """How an operation is lowered."""
+    """Ways in which an operation is lowered, as text."""
     declared = {
         "rule": name in registry.rules,
         "decomposition": name in registry.decompositions,
@@ -159,7 +159,7 @@ def ways(registry: Registry, name: str) -> str:
 
 
 def limitations() -> list[Limitation]:
-    """What the targets of the plugins are known to get wrong."""
+    """Known limitations of the plugins' targets."""
     plugins = installed_plugins().manager.get_plugins()
     modules = [vars(plugin).get("LIMITATIONS", ()) for plugin in plugins]
     return [limitation for module in modules for limitation in module]
@@ -223,9 +223,7 @@ def _numbers(version: str) -> list[int]:
 
 def owned(registry: Registry, distribution: str) -> list[str]:
     """The primitives and named operations that a distribution itself declares."""
-    composites = {
-        s.name for s in registry.composites if registry.owners[f"composite target {s.target}"] == distribution
-    }
+    composites = {s.name for s in registry.composites if registry.owners[f"composite of {s.claimed}"] == distribution}
     primitives = {n for n in registry.operations() if registry.owners.get(f"primitive {n}") == distribution}
     return sorted(primitives | {n for n in composites if f"primitive {n}" not in registry.owners})
 

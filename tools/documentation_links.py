@@ -1,4 +1,4 @@
-"""Where JAX and the libraries of models document an operation or a layer: addresses, built from public names.
+"""Addresses of the documentation of operations and layers by JAX and the libraries of models, built from public names.
 
 An address is given only for a name that exists where the rule looks for it; what a library has but does not document is listed here.
 """
@@ -155,7 +155,7 @@ def address(name: str) -> str | None:
 
 
 def _found(name: str) -> object | None:
-    """What a full name means, or None: no module, or nothing of that name in it."""
+    """The object of a full name; None where there is no such module, or no such name in it."""
     module, _, attribute = name.rpartition(".")
     try:
         return vars(importlib.import_module(module)).get(attribute)

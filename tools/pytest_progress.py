@@ -37,7 +37,7 @@ def part_of(nodeid: str) -> str:
 
 
 def reason_of(report: pytest.TestReport) -> str:
-    """Why a test was skipped, in one line."""
+    """Reason for skipping a test, in one line."""
     text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr or "")
     return text.removeprefix("Skipped: ").partition("\n")[0][:WIDTH]
 

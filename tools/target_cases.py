@@ -54,7 +54,7 @@ class _TooSlowError(BaseException):
 
 
 def check(variant: Variant, target: str, load: Load) -> Entry:
-    """How a variant fares: "equal", "refused" at export, "wrong", "not run" by the runtime, or "too slow" for this check.
+    """Check a variant: "equal", "refused" at export, "wrong", "not run" by the runtime, or "too slow" for this check.
 
     The reason is that of a limitation of the target or its runtime; None where none explains the result.
     """

@@ -125,7 +125,7 @@ PLACEMENT_HEAD = (
 
 
 def placement_rows() -> Iterator[str]:
-    """Where WebGPU runs the nodes of the ten models, exported without options and for browsers."""
+    """Devices on which WebGPU runs the nodes of the ten models, exported without options and for browsers."""
     browser = BrowserRuntime("webgpu")
     yield from PLACEMENT_HEAD
     for name, make in MODELS.items():

@@ -219,14 +219,14 @@ class Mistake:
 
 
 def mistakes() -> list[Mistake]:
-    """Those of tools/newcomer/mistakes.md."""
+    """Mistakes that tools/newcomer/mistakes.md lists."""
     text = (NEWCOMER / "mistakes.md").read_text()
     form = re.compile(r"^## (.+?)\n\n```(py|console)\n(.+?)\n```\n\nhelps: (.+?)$", re.MULTILINE | re.DOTALL)
     return [Mistake(*match) for match in form.findall(text)]
 
 
 class Newcomer:
-    """Who takes the steps.
+    """A newcomer who takes the steps.
 
     Attributes:
       folder: the directory where everything happens.

@@ -316,7 +316,7 @@ def _symbolic_specs(fn: Callable[..., Any], names: Sequence[str], args: Sequence
 
 
 def _difference(actual: Any, expected: Any, rtol: float | None, variant: str) -> str | None:
-    """How results differ from those of JAX; None if they do not."""
+    """Difference of the results from JAX's, in words; None if there is none."""
     got, want = ([_plain(leaf) for leaf in jax.tree_util.tree_leaves(tree)] for tree in (actual, expected))
     if len(got) != len(want):
         return f"{len(got)} results instead of {len(want)}"

@@ -1,4 +1,4 @@
-"""Which elements of a result depend on certain elements of the inputs, whatever the others are."""
+"""Elements of a result that depend on certain elements of the inputs, whatever the others are."""
 
 from __future__ import annotations
 

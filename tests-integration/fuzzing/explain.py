@@ -78,7 +78,7 @@ def _wide(array: Array) -> Array:
 def explain(
     program: Program, name: str, arguments: Arrays, got: Array, want: Array, run: Callable[[Arrays], Array]
 ) -> str:
-    """Why the difference of a variable is no defect: a key of `REASONS`, or "" if it may be one.
+    """Reason that the difference of a variable is no defect: a key of `REASONS`, or "" if it may be one.
 
     Args:
       program: the program whose result is wrong, of one statement or of several.

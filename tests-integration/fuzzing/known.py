@@ -142,7 +142,7 @@ KNOWN_ERRORS = {
 
 
 def explain_error(text: str, values: Mapping[str, Array]) -> str:
-    """Why an error of a runtime is no defect: a key of `explain.REASONS`, or "" if it may be one.
+    """Reason that an error of a runtime is no defect: a key of `explain.REASONS`, or "" if it may be one.
 
     Args:
       text: the error.

@@ -1,4 +1,4 @@
-"""How sensitive a function is to rounding: evaluated with every rounded intermediate result changed by a few units of the last place.
+"""Sensitivity of a function to rounding, by evaluation with every rounded result changed by a few units of the last place.
 
 This is Monte Carlo arithmetic (Stott Parker, 1997) on jaxprs. The signs of NaN and of some zeros can be changed too.
 """

@@ -34,7 +34,7 @@ _MOST_AXES = 5
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How a program is exported and run.
+    """Options of the export and the run of a program.
 
     Attributes:
       opset: the version of the standard operators; None for the lowest that the graph allows.

@@ -71,7 +71,7 @@ def _phrase(finding: Finding) -> str:
 
 
 def _run(options: Options, specs: str) -> str:
-    """How a test runs a program."""
+    """Source code of a test that runs a program."""
     model = "program.model"
     if options.order is not None:
         before = f"(before := ModelBeforePasses(f, [{specs}], {options.of_export}))"

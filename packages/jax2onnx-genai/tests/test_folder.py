@@ -14,7 +14,7 @@ import written_decoders
 from jax2onnx_core import to_onnx
 from jax2onnx_genai import write
 from jax2onnx_graph.errors import OptionError, SaveError
-from written_decoders import END, PAD, Runner, reference
+from written_decoders import END, PAD, GenaiStandIn, reference
 
 PROMPTS = [[5, 7, 11, 23], [3], [9, 8, 1]]
 TOKENS: dict[str, Any] = {"eos": END, "pad": PAD, "context_length": 64}
@@ -36,27 +36,27 @@ def program(request):
 
 def test_one_text_is_that_of_jax(program, folder):
     write(program, folder, **TOKENS)
-    assert Runner(folder).texts(PROMPTS[:1], 20) == [reference(PROMPTS[0], 20)]
+    assert GenaiStandIn(folder).texts(PROMPTS[:1], 20) == [reference(PROMPTS[0], 20)]
 
 
 @pytest.mark.parametrize("name", WITH_PADDING)
 def test_texts_of_several_lengths_are_those_of_jax(name, folder):
     write(vars(written_decoders)[name](), folder, **TOKENS)
-    assert Runner(folder).texts(PROMPTS, 20) == [reference(prompt, 20) for prompt in PROMPTS]
+    assert GenaiStandIn(folder).texts(PROMPTS, 20) == [reference(prompt, 20) for prompt in PROMPTS]
 
 
 def test_texts_of_one_length_need_no_mask(folder):
     write(written_decoders.written_without_mask(), folder, **TOKENS)
     prompts = [[5, 7, 11], [9, 8, 1]]
-    assert Runner(folder).texts(prompts, 20) == [reference(prompt, 20) for prompt in prompts]
+    assert GenaiStandIn(folder).texts(prompts, 20) == [reference(prompt, 20) for prompt in prompts]
 
 
 @pytest.mark.parametrize("name", WITH_PADDING)
 def test_half_precision(name, folder):
     write(vars(written_decoders)[name](), folder, dtype="float16", **TOKENS)
-    runner = Runner(folder)
-    assert runner.types["past_key_values.0.key"] == "tensor(float16)"
-    assert runner.texts(PROMPTS, 8) == [reference(prompt, 8) for prompt in PROMPTS]
+    runtime = GenaiStandIn(folder)
+    assert runtime.types["past_key_values.0.key"] == "tensor(float16)"
+    assert runtime.texts(PROMPTS, 8) == [reference(prompt, 8) for prompt in PROMPTS]
 
 
 def operators(folder: Path) -> set[str]:
@@ -68,13 +68,13 @@ def test_attention_to_all_places_until_now_is_the_operator_of_the_runtime(folder
     assert "GroupQueryAttention" in operators(folder)
     assert not {"Attention", "ScatterElements", "TensorScatter"} & operators(folder)
     prompts = [[5, 7, 11], [9, 8, 1]]
-    assert Runner(folder).texts(prompts, 20) == [reference(prompt, 20) for prompt in prompts]
+    assert GenaiStandIn(folder).texts(prompts, 20) == [reference(prompt, 20) for prompt in prompts]
 
 
 def test_attention_to_a_window_stays(folder):
     write(written_decoders.written_at_place(window=3), folder, **TOKENS)
     assert "GroupQueryAttention" not in operators(folder)
-    assert Runner(folder).texts(PROMPTS[:1], 20) == [reference(PROMPTS[0], 20, window=3)]
+    assert GenaiStandIn(folder).texts(PROMPTS[:1], 20) == [reference(PROMPTS[0], 20, window=3)]
 
 
 @pytest.mark.parametrize("changed", [{"ahead": 1}, {"gap": 1}])
@@ -91,7 +91,7 @@ def test_attention_that_hides_padding_stays(folder):
 def test_half_precision_of_attention_to_all_places(folder):
     write(written_decoders.written_at_place(), folder, dtype="float16", **TOKENS)
     assert "GroupQueryAttention" not in operators(folder)
-    assert Runner(folder).texts(PROMPTS[:1], 8) == [reference(PROMPTS[0], 8)]
+    assert GenaiStandIn(folder).texts(PROMPTS[:1], 8) == [reference(PROMPTS[0], 8)]
 
 
 def test_fewer_bits(folder):
@@ -106,7 +106,7 @@ def test_fewer_bits(folder):
         logits = session.step(tokens, positions[None], mask[None, None])["logits"]
         past, tokens = past + count, logits[:, -1:].argmax(-1).astype(np.int32)
         text.append(int(tokens[0, 0]))
-    assert Runner(folder).texts(PROMPTS[:1], 8) == [text]
+    assert GenaiStandIn(folder).texts(PROMPTS[:1], 8) == [text]
 
 
 def test_weights_of_four_bits_and_half_precision(folder):
@@ -115,10 +115,10 @@ def test_weights_of_four_bits_and_half_precision(folder):
     types = {tensor.name: tensor.data_type for tensor in graph.initializer}
     products = [node for node in graph.node if node.op_type == "MatMulNBits"]
     assert [types[node.input[2]] for node in products] == [onnx.TensorProto.FLOAT16] * 5
-    assert Runner(folder).types["past_key_values.0.key"] == "tensor(float16)"
-    found = Runner(folder).texts(PROMPTS[:1], 8)
+    assert GenaiStandIn(folder).types["past_key_values.0.key"] == "tensor(float16)"
+    found = GenaiStandIn(folder).texts(PROMPTS[:1], 8)
     write(written_decoders.grown(), folder.with_name("int4"), quantize="int4", **TOKENS)
-    assert found == Runner(folder.with_name("int4")).texts(PROMPTS[:1], 8)
+    assert found == GenaiStandIn(folder.with_name("int4")).texts(PROMPTS[:1], 8)
 
 
 @pytest.mark.parametrize("name", [*WITH_PADDING, "grown_heads_first", "written_without_mask"])
@@ -129,7 +129,7 @@ def test_logits_of_the_last_tokens_alone(name, options, folder):
     onnx.checker.check_model(model, full_check=True)
     assert [d.dim_param or d.dim_value for d in model.graph.output[0].type.tensor_type.shape.dim] == ["B", 1, 40]
     prompts = PROMPTS if name in WITH_PADDING else PROMPTS[:1]
-    assert Runner(folder).texts(prompts, 8) == [reference(prompt, 8) for prompt in prompts]
+    assert GenaiStandIn(folder).texts(prompts, 8) == [reference(prompt, 8) for prompt in prompts]
 
 
 TABLE = np.random.default_rng(0).standard_normal((12, 8)).astype(np.float32)
@@ -177,20 +177,20 @@ def test_the_last_token_is_taken_before_what_computes_its_logits(name, folder):
 @pytest.mark.parametrize("by_loop", [False, True])
 def test_caches_of_all_layers_in_one_array(by_loop, is_written, folder):
     write(written_decoders.stacked(by_loop=by_loop, is_written=is_written), folder, **TOKENS)
-    assert Runner(folder).model["decoder"]["num_hidden_layers"] == 2
+    assert GenaiStandIn(folder).model["decoder"]["num_hidden_layers"] == 2
     assert ("Scan" in operators(folder)) == by_loop
     assert ("Split" in operators(folder)) == by_loop
-    assert Runner(folder).texts(PROMPTS, 20) == [reference(prompt, 20) for prompt in PROMPTS]
+    assert GenaiStandIn(folder).texts(PROMPTS, 20) == [reference(prompt, 20) for prompt in PROMPTS]
 
 
 def test_a_program_in_fewer_bits_can_be_written_too(folder):
     write(written_decoders.grown().quantize("float16"), folder, **TOKENS)
-    assert Runner(folder).texts(PROMPTS, 8) == [reference(prompt, 8) for prompt in PROMPTS]
+    assert GenaiStandIn(folder).texts(PROMPTS, 8) == [reference(prompt, 8) for prompt in PROMPTS]
 
 
 def test_a_program_without_its_function_can_be_written_too(folder):
     write(written_decoders.grown().portable(), folder, **TOKENS)
-    assert Runner(folder).texts(PROMPTS, 8) == [reference(prompt, 8) for prompt in PROMPTS]
+    assert GenaiStandIn(folder).texts(PROMPTS, 8) == [reference(prompt, 8) for prompt in PROMPTS]
 
 
 def test_the_program_stays_as_it_is(folder):
@@ -200,7 +200,7 @@ def test_the_program_stays_as_it_is(folder):
     assert program.model_proto.SerializeToString(deterministic=True) == before
 
 
-def test_the_inputs_and_outputs_are_those_of_the_runner(folder):
+def test_the_inputs_and_outputs_are_those_of_the_runtime(folder):
     write(written_decoders.written(), folder, **TOKENS)
     graph = onnx.load(folder / "model.onnx").graph
     shapes = {
@@ -224,7 +224,7 @@ def test_the_model_is_valid(program, folder):
 
 @pytest.mark.parametrize("name", ["grown", "grown_heads_first", "written", "written_without_mask"])
 def test_caches_are_turned_without_a_copy(name, folder):
-    """What is written and what attention reads has the layout of the runner: only what is new is transposed."""
+    """What is written and what attention reads has the layout of the runtime: only what is new is transposed."""
     write(vars(written_decoders)[name](), folder, **TOKENS)
     graph = onnx.load(folder / "model.onnx").graph
     names = {value.name for value in [*graph.input, *graph.output]}
@@ -246,24 +246,24 @@ def test_the_configuration(folder):
 
 def test_caches_that_grow_share_no_memory(folder):
     write(written_decoders.grown(), folder, **TOKENS)
-    assert Runner(folder).search["past_present_share_buffer"] is False
+    assert GenaiStandIn(folder).search["past_present_share_buffer"] is False
 
 
 def test_a_decoder_of_one_token_gets_prompts_token_by_token(folder):
     write(written_decoders.one_token(), folder, **TOKENS)
-    assert Runner(folder).search["chunk_size"] == 1
+    assert GenaiStandIn(folder).search["chunk_size"] == 1
 
 
 def test_the_context_is_at_most_the_capacity(folder):
     program = written_decoders.written(capacity=32)
     write(program, folder, eos=END)
-    assert Runner(folder).model["context_length"] == 32
+    assert GenaiStandIn(folder).model["context_length"] == 32
 
 
 def test_weights_in_a_file_of_their_own(folder):
     files = write(written_decoders.grown(), folder, external_data=True, **TOKENS)
     assert [file.suffix for file in files] == [".json", ".onnx", ".data"]
-    assert Runner(folder).texts(PROMPTS[:1], 8) == [reference(PROMPTS[0], 8)]
+    assert GenaiStandIn(folder).texts(PROMPTS[:1], 8) == [reference(PROMPTS[0], 8)]
 
 
 # -- the tokenizer -----------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def test_the_files_of_the_tokenizer_are_copied(folder, tokenizer):
 
 def test_the_tokenizer_says_which_tokens_are_special(folder, tokenizer):
     write(written_decoders.grown(), folder, tokenizer=tokenizer)
-    model = Runner(folder).model
+    model = GenaiStandIn(folder).model
     assert [model[f"{name}_token_id"] for name in ("bos", "eos", "pad")] == [38, 39, 0]
     assert model["context_length"] == 128
 
@@ -306,12 +306,12 @@ def test_the_tokenizer_says_which_tokens_are_special(folder, tokenizer):
 def test_the_configuration_of_a_generation_comes_first(folder, tokenizer):
     (tokenizer / "generation_config.json").write_text(json.dumps({"eos_token_id": [39, 7]}))
     write(written_decoders.grown(), folder, tokenizer=tokenizer)
-    assert Runner(folder).model["eos_token_id"] == [39, 7]
+    assert GenaiStandIn(folder).model["eos_token_id"] == [39, 7]
 
 
 def test_what_is_given_comes_before_the_files(folder, tokenizer):
     write(written_decoders.grown(), folder, tokenizer=tokenizer, eos=[5, 6], bos=4, pad=3, context_length=16)
-    model = Runner(folder).model
+    model = GenaiStandIn(folder).model
     assert [model[f"{name}_token_id"] for name in ("bos", "eos", "pad")] == [4, [5, 6], 3]
     assert model["context_length"] == 16
 

@@ -13,7 +13,7 @@ from jax2onnx_core import to_onnx
 from jax2onnx_genai import write_speech
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_runtime.bundles.bundle import Bundle
-from written_speech import BEGIN, END, FRAMES, MELS, PAD, PLACES, WIDTH, SpeechRunner, reference
+from written_speech import BEGIN, END, FRAMES, MELS, PAD, PLACES, WIDTH, SpeechStandIn, reference
 
 PROMPTS = [[BEGIN, 5, 7], [BEGIN, 9, 3]]
 write = functools.partial(write_speech, eos=END, bos=BEGIN, pad=PAD, context_length=PLACES)
@@ -37,7 +37,7 @@ def test_texts_are_those_of_jax(name, folder):
     files = write(vars(written_speech)[name](), folder)
     assert [file.name for file in files] == ["decoder.onnx", "encoder.onnx", "genai_config.json"]
     expected = reference(SOUND, PROMPTS, 12)
-    assert SpeechRunner(folder).texts(SOUND.swapaxes(1, 2), PROMPTS, 12) == expected
+    assert SpeechStandIn(folder).texts(SOUND.swapaxes(1, 2), PROMPTS, 12) == expected
     assert expected != reference(SOUND[::-1], PROMPTS, 12)
 
 
@@ -46,17 +46,17 @@ def test_texts_are_those_of_jax(name, folder):
 )
 def test_fewer_bits(options, folder):
     write(written_speech.cross_written(), folder, **options)
-    found = SpeechRunner(folder).texts(SOUND.swapaxes(1, 2), PROMPTS, 4)
+    found = SpeechStandIn(folder).texts(SOUND.swapaxes(1, 2), PROMPTS, 4)
     if "quantize" not in options:
         assert found == reference(SOUND, PROMPTS, 4)
-    types = {value.name: value.type for value in SpeechRunner(folder).decoder.get_inputs()}
+    types = {value.name: value.type for value in SpeechStandIn(folder).decoder.get_inputs()}
     assert types["past_key_cross_0"] == ("tensor(float16)" if "dtype" in options else "tensor(float)")
     operators = {node.op_type for node in onnx.load(folder / "decoder.onnx").graph.node}
     assert ("MatMulNBits" in operators) == ("quantize" in options)
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_models_are_valid_and_have_the_axes_of_the_runner(name, folder):
+def test_the_models_are_valid_and_have_the_axes_of_the_runtime(name, folder):
     write(vars(written_speech)[name](), folder)
     for file in ("encoder.onnx", "decoder.onnx"):
         onnx.checker.check_model(folder / file, full_check=True)

@@ -1,4 +1,4 @@
-"""Decoders as users write them, and a runner that feeds a written model as onnxruntime-genai does."""
+"""Decoders as users write them, and a stand-in for onnxruntime-genai that feeds a written model as it does."""
 
 from __future__ import annotations
 
@@ -250,11 +250,11 @@ def stacked(*, by_loop: bool, is_written: bool) -> Any:
     return to_onnx(step, inputs, constraints=[constraint], states={"cache": "cache", "place": "place"})
 
 
-# -- the runner ---------------------------------------------------------------------------------------
+# -- the stand-in for onnxruntime-genai -----------------------------------------------------------------
 
 
 @dataclasses.dataclass
-class Runner:
+class GenaiStandIn:
     """Feeds the model in a folder as onnxruntime-genai does.
 
     Sequences of a batch are filled up at the right; positions count the tokens that are no padding; caches that grow are

@@ -1,4 +1,4 @@
-"""Encoders and decoders of speech as users write them, and a runner that feeds a written folder as onnxruntime-genai does."""
+"""Encoders and decoders of speech as users write them, and a stand-in for onnxruntime-genai that feeds a written folder as it does."""
 
 from __future__ import annotations
 
@@ -142,11 +142,11 @@ def cross_decoder() -> Any:
     return to_onnx(decode, inputs, constraints=["C >= T"], states={"state": "state"})
 
 
-# -- the runner -----------------------------------------------------------------------------------------
+# -- the stand-in for onnxruntime-genai -----------------------------------------------------------------
 
 
 @dataclasses.dataclass
-class SpeechRunner:
+class SpeechStandIn:
     """Feeds the models in a folder as onnxruntime-genai does: features, tokens, caches, and the number of tokens until now."""
 
     folder: Path

@@ -7,7 +7,7 @@ from jax2onnx_core import to_onnx
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_ray import calls, results
 from jax2onnx_ray.predictor import Checker, Predictor
-from jax2onnx_ray.rows import RowFailure, RowRunner, as_columns, rows_of
+from jax2onnx_ray.rows import BatchedProgram, RowFailure, as_columns, rows_of
 
 
 def program():
@@ -16,8 +16,8 @@ def program():
     )
 
 
-def runner(**options):
-    return RowRunner(program().portable(), {"scale": np.asarray(2, np.float32)}, **options)
+def batched(**options):
+    return BatchedProgram(program().portable(), {"scale": np.asarray(2, np.float32)}, **options)
 
 
 def row(length, seed=0):
@@ -33,53 +33,53 @@ def columns(*lengths):
 def test_rows_of_several_shapes_are_run_and_come_back_in_order():
     given = [row(length, seed) for seed, length in enumerate((2, 5, 2, 1))]
     made = program()
-    for one, outcome in zip(given, runner().outcomes(given), strict=True):
+    for one, outcome in zip(given, batched().outcomes(given), strict=True):
         want = made(one["x"][None], 2)
         np.testing.assert_allclose(outcome["y"], want["y"][0], rtol=1e-6)
         np.testing.assert_allclose(outcome["n"], want["n"][0], rtol=1e-5)
 
 
 def test_rows_of_one_shape_are_one_batch(monkeypatch):
-    sizes, batch = list[tuple[int, ...]](), RowRunner.batch
+    sizes, batch = list[tuple[int, ...]](), BatchedProgram.batch
 
     def counted(self, arrays):
         sizes.append(arrays["x"].shape)
         return batch(self, arrays)
 
-    monkeypatch.setattr(RowRunner, "batch", counted)
-    runner().outcomes([row(2), row(5), row(2), row(2)])
+    monkeypatch.setattr(BatchedProgram, "batch", counted)
+    batched().outcomes([row(2), row(5), row(2), row(2)])
     assert sizes == [(3, 2, 3), (1, 5, 3)]
 
 
 def test_a_row_that_fails_keeps_no_other_from_running():
     wrong = {"x": np.zeros((2, 4), np.float32)}
-    outcomes = runner().outcomes([row(2), wrong, {"z": np.zeros(3)}, row(2), wrong])
+    outcomes = batched().outcomes([row(2), wrong, {"z": np.zeros(3)}, row(2), wrong])
     assert [isinstance(outcome, RowFailure) for outcome in outcomes] == [False, True, True, False, True]
     assert "Input 'x' has size 4 on axis 2" in outcomes[1].error
     assert "the columns are x, but the row has z" in outcomes[2].error
 
 
 def test_no_rows_have_no_outcomes():
-    assert runner().outcomes([]) == []
+    assert batched().outcomes([]) == []
 
 
 def test_a_predictor_adds_the_outputs_as_columns():
     batch = columns(2, 4, 2)
-    found = Predictor(runner(), {}, None)(batch)
+    found = Predictor(batched(), {}, None)(batch)
     assert set(found) == {"id", "x", "y", "n"}
     assert found["y"].dtype == object
     assert [y.shape for y in found["y"]] == [(2, 3), (4, 3), (2, 3)]
     assert found["n"].shape == (3,)
-    assert Predictor(runner(), {}, None)(columns(2, 2))["y"].shape == (2, 2, 3)
+    assert Predictor(batched(), {}, None)(columns(2, 2))["y"].shape == (2, 2, 3)
 
 
 def test_columns_of_other_names_are_said():
     batch = {"vectors": columns(2)["x"]}
-    assert Predictor(runner(), {"x": "vectors"}, None)(batch)["y"].shape == (1, 2, 3)
+    assert Predictor(batched(), {"x": "vectors"}, None)(batch)["y"].shape == (1, 2, 3)
     with pytest.raises(RuntimeInputError, match=r"no column 'x' for 'x'; its columns are vectors.*inputs="):
-        Predictor(runner(), {}, None)(batch)
+        Predictor(batched(), {}, None)(batch)
     with pytest.raises(OptionError, match="no input 'z'; the inputs are x"):
-        Predictor(runner(), {"z": "vectors"}, None)
+        Predictor(batched(), {"z": "vectors"}, None)
 
 
 @pytest.mark.parametrize(("key", "name"), [(None, "the row 1 of its batch"), ("id", "the row id = 11")])
@@ -90,23 +90,23 @@ def test_errors_name_the_row(key, name):
     with pytest.raises(
         RuntimeInputError, match=rf"failed on {name} \(x float32\[2, 4\]\): RuntimeInputError: .*size 4"
     ):
-        Predictor(runner(), {}, key)(batch)
+        Predictor(batched(), {}, key)(batch)
 
 
 def test_a_checker_tells_the_difference_of_each_row():
-    batch = Predictor(runner(), {}, None)(columns(2, 4))
+    batch = Predictor(batched(), {}, None)(columns(2, 4))
     batch["n"] = batch["n"] + np.array([0, 1], np.float32)
-    found = Checker(runner(), {}, "id", {"n": "n"}, None, None)(batch)
+    found = Checker(batched(), {}, "id", {"n": "n"}, None, None)(batch)
     np.testing.assert_allclose(found["largest"], [0, 1], atol=1e-5)
     assert found["detail"][0] == ""
     assert "n at the row id = 11: 1 of 1 elements" in found["detail"][1]
     with pytest.raises(OptionError, match="no output 'z'"):
-        Checker(runner(), {}, None, {"z": "n"}, None, None)
+        Checker(batched(), {}, None, {"z": "n"}, None, None)
 
 
 def test_batches_of_columns_verify_and_calibrate_a_program():
     made = program()
-    batches = [Predictor(runner(), {}, None)(columns(2, 4, 2)), Predictor(runner(), {}, None)(columns(1))]
+    batches = [Predictor(batched(), {}, None)(columns(2, 4, 2)), Predictor(batched(), {}, None)(columns(1))]
     constants = {"scale": np.asarray(2, np.float32)}
     assert made.verify(results=results(batches, made, {"y": "y", "n": "n"}, constants=constants)) < 1e-5
     shapes = [call["x"].shape for call in calls(batches, made, constants=constants)]
@@ -121,9 +121,9 @@ def test_batches_of_columns_verify_and_calibrate_a_program():
 def test_a_batch_needs_a_symbolic_axis():
     fixed = to_onnx(lambda x: x * 2, [(4, 3)]).portable()
     with pytest.raises(OptionError, match="'x' has no symbolic first axis"):
-        RowRunner(fixed)
+        BatchedProgram(fixed)
     with pytest.raises(OptionError, match="constants: there is no input 'z'"):
-        RowRunner(program().portable(), {"z": np.zeros(3)})
+        BatchedProgram(program().portable(), {"z": np.zeros(3)})
 
 
 def test_columns_have_one_length():

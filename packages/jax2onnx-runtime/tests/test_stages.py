@@ -78,13 +78,13 @@ def test_named_modules_begin_stages():
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_stages_compute_what_the_model_computes(how, size):
     whole = reference_runtime.load(model())(feeds(size))
-    for got, want in zip(Stages.of(model(), reference_runtime, **how).run(feeds(size)), whole, strict=True):
+    for got, want in zip(Stages.split(model(), reference_runtime, **how).run(feeds(size)), whole, strict=True):
         np.testing.assert_array_equal(got, want)
 
 
 def test_no_stage_has_more_weights_than_the_limit():
     for limit in range(BYTES, 4 * BYTES, 16):
-        assert max(stage.nbytes for stage in Stages.of(model(), reference_runtime, max_bytes=limit).stages) <= limit
+        assert max(stage.nbytes for stage in Stages.split(model(), reference_runtime, max_bytes=limit).stages) <= limit
 
 
 def test_a_shared_weight_is_in_each_stage_that_needs_it():
@@ -114,7 +114,7 @@ def test_names_symbols_states_and_functions_are_those_of_the_part():
 
 
 def test_a_session_keeps_the_states_where_they_belong():
-    stages, x = Stages.of(model(), reference_runtime, at=["blocks.1"]), feeds()["x"]
+    stages, x = Stages.split(model(), reference_runtime, at=["blocks.1"]), feeds()["x"]
     run, state = reference_runtime.load(model()), np.zeros((3, 4), np.float32)
     session = stages.session(sizes={"B": 3})
     for _ in range(3):
@@ -128,7 +128,7 @@ def test_a_session_keeps_the_states_where_they_belong():
 def test_a_state_that_several_stages_read_is_refused_by_sessions():
     made = model()
     made.graph.node("blocks.1/Scale").replace_input_with(1, made.graph.inputs[1])
-    stages = Stages.of(made, reference_runtime, at=["blocks.1"])
+    stages = Stages.split(made, reference_runtime, at=["blocks.1"])
     with pytest.raises(OptionError, match="The state 's' is read or written in several stages"):
         stages.session()
     for got, want in zip(stages.run(feeds()), reference_runtime.load(made)(feeds()), strict=True):
@@ -136,7 +136,7 @@ def test_a_state_that_several_stages_read_is_refused_by_sessions():
 
 
 def test_stages_are_saved_and_read(tmp_path):
-    stages = Stages.of(model(), reference_runtime, at=["blocks.1"])
+    stages = Stages.split(model(), reference_runtime, at=["blocks.1"])
     found = Stages.load(stages.save(tmp_path / "new"), reference_runtime)
     assert sorted(file.name for file in (tmp_path / "new").iterdir()) == ["stage-0.onnx", "stage-1.onnx", "stages.json"]
     np.testing.assert_array_equal(found.run(feeds())[0], stages.run(feeds())[0])
@@ -146,7 +146,7 @@ def test_stages_are_saved_and_read(tmp_path):
 
 
 def test_a_stage_is_pickled():
-    stages = Stages.of(model(), reference_runtime, at=["blocks.1"])
+    stages = Stages.split(model(), reference_runtime, at=["blocks.1"])
     found = pickle.loads(pickle.dumps(stages))
     np.testing.assert_array_equal(found.run(feeds())[0], stages.run(feeds())[0])
 
@@ -180,7 +180,7 @@ def test_a_value_of_unknown_type_cannot_cross():
 
 def test_inputs_of_other_names_are_refused():
     with pytest.raises(RuntimeInputError, match="The inputs are x, s, but arrays were given for x"):
-        Stages.of(model(), reference_runtime, at=["out"]).run({"x": feeds()["x"]})
+        Stages.split(model(), reference_runtime, at=["out"]).run({"x": feeds()["x"]})
 
 
 def test_values_that_bodies_capture_cross_the_cut():
@@ -192,7 +192,7 @@ def test_values_that_bodies_capture_cross_the_cut():
     }
     """
     made = ir.from_onnx_text(text)
-    stages = Stages.of(made, reference_runtime, at=["b"])
+    stages = Stages.split(made, reference_runtime, at=["b"])
     assert stages.stages[1].inputs == ["cond", "h"]
     assert stages.stages[1].nbytes == 16
     x = np.arange(4, dtype=np.float32)

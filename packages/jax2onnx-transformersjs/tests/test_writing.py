@@ -166,7 +166,7 @@ def test_wrong_options_of_the_command_line_are_refused(tmp_path, options, messag
 
 
 def test_an_option_that_another_writer_has_is_of_the_same_type():
-    """The command line has each option once, whatever the runner."""
+    """The command line has each option once, whatever the runtime."""
     from jax2onnx_genai.folder import writer as other
 
     shared = {option.name: option for option in other.options}

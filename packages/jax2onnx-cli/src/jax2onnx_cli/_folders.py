@@ -1,4 +1,4 @@
-"""Folders for other runners: `--for`, and the options of the installed writers."""
+"""Folders for other runtimes: `--for`, and the options of the installed writers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Folder", "FolderCommand"]
 
-# The first-party writers, by the names of their runners.
+# The first-party writers, by the names of their runtimes.
 _SUPPLIERS = {name: f"jax2onnx-{name}" for name in ("genai", "transformersjs", "tensorrt")}
 # The options that the command has itself; a writer that has one, too, is given its value.
 _QUANTIZE, _VARIANT = "quantize", "variant"
@@ -40,19 +40,19 @@ def _writer_options() -> list[click.Option]:
     from jax2onnx_generation.folders.writers import folder_writers
 
     found: dict[str, list[tuple[str, FolderOption]]] = {}
-    for runner, writer in folder_writers().writers.items():
+    for runtime, writer in folder_writers().writers.items():
         for option in writer.options:
-            found.setdefault(option.name, []).append((runner, option))
+            found.setdefault(option.name, []).append((runtime, option))
     return [_option(declared) for name, declared in found.items() if name not in (_QUANTIZE, _VARIANT)]
 
 
 def _option(declared: list[tuple[str, FolderOption]]) -> click.Option:
     option = declared[0][1]
-    runners = ", ".join(runner for runner, _ in declared)
+    runtimes = ", ".join(runtime for runtime, _ in declared)
     kind = click.Path(path_type=Path) if option.type is Path else option.type
     return click.Option(
         [f"--{option.name.replace('_', '-')}", option.name], type=click.Choice(option.choices) if option.choices else kind,
-        help=f"For {runners}: {option.help}", multiple=option.is_list, is_flag=option.type is bool,
+        help=f"For {runtimes}: {option.help}", multiple=option.is_list, is_flag=option.type is bool,
         default=None, metavar=option.metavar,
     )  # fmt: skip
 
@@ -62,42 +62,42 @@ class Folder:
     """A folder that the command line asks for.
 
     Attributes:
-      runner: the name of the runner.
+      runtime: the name of the runtime.
       writer: its writer.
       options: the options for the writer that were given.
     """
 
-    runner: str
+    runtime: str
     writer: FolderWriter
     options: Mapping[str, object]
 
     @classmethod
-    def of(cls, runner: str | None, given: Mapping[str, object]) -> Folder | None:
+    def from_options(cls, runtime: str | None, given: Mapping[str, object]) -> Folder | None:
         """The folder that is asked for.
 
         Args:
-          runner: the value of `--for`.
+          runtime: the value of `--for`.
           given: the options of all writers, with None or nothing for those that were not given.
 
         Raises:
-          BadInput: an option is none of this runner, or there is no runner.
+          BadInput: an option is none of this runtime, or there is no runtime.
           OptionError: no writer of that name is installed.
         """
         options = {name: value for name, value in given.items() if value is not None and value != ()}
         flags = [f"--{name.replace('_', '-')}" for name in options]
-        if runner is None:
+        if runtime is None:
             if flags:
-                raise BadInput(f"{flags[0]} is an option for the folder of a runner: name the runner with --for.")
+                raise BadInput(f"{flags[0]} is an option for the folder of a runtime: name the runtime with --for.")
             return None
 
         from jax2onnx_generation.folders.writers import folder_writers
 
-        writer = folder_writers().named(runner, _SUPPLIERS)
+        writer = folder_writers().named(runtime, _SUPPLIERS)
         known = {option.name for option in writer.options}
         for name, flag in zip(options, flags, strict=True):
             if name not in known:
-                raise BadInput(f"{flag} is no option for {runner}.")
-        return cls(runner, writer, options)
+                raise BadInput(f"{flag} is no option for {runtime}.")
+        return cls(runtime, writer, options)
 
     @property
     def quantizes(self) -> bool:

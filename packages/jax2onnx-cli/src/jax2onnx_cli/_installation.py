@@ -61,7 +61,7 @@ def _info(plugins: Plugins, name: str, owner: str) -> PluginInfo:
     module = plugins.manager.get_plugin(name)
     return PluginInfo(
         name, owner, distributions().get(canonicalize_name(owner), ""), None if module is None else vars(module)["JAX2ONNX_API"],
-        claimed("primitive "), claimed("composite target "), claimed("adapter "), claimed("target "),
+        claimed("primitive "), claimed("composite of "), claimed("adapter "), claimed("target "),
         None if error is None else f"{type(error).__name__}: {error}",
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from jax2onnx_generation.folders.writers import FolderOption, FolderWriters, com
 
 
 class Writer:
-    description = "a runner of tests"
+    description = "a runtime of tests"
     options: Sequence[FolderOption] = (
         FolderOption("vocabulary", Path, "The words."), FolderOption("context_length", int, "How many words."),
         FolderOption("shape", str, "A shape.", choices=("round", "square")),
@@ -52,7 +52,7 @@ def options(folder: str) -> object:
     return json.loads(Path(folder, "options.json").read_text())
 
 
-def test_a_folder_is_written_by_the_writer_of_the_runner(jax2onnx):
+def test_a_folder_is_written_by_the_writer_for_the_runtime(jax2onnx):
     outcome = jax2onnx(*DOUBLE, "--for", "acme")
     assert (outcome.code, outcome.err) == (0, "")
     assert Path("double", "model.onnx").exists()
@@ -99,23 +99,23 @@ def test_the_program_of_another_writer_is_quantised(jax2onnx):
     assert Path("out", "model.onnx").stat().st_size < Path("full", "model.onnx").stat().st_size / 2
 
 
-def test_the_help_lists_the_options_with_their_runners(jax2onnx):
+def test_the_help_lists_the_options_with_their_runtimes(jax2onnx):
     assert "For acme, few: How many words." in " ".join(jax2onnx("export", "--help").out.split())
 
 
-def test_an_unknown_runner_is_an_error_that_names_the_installed_ones(refused):
+def test_an_unknown_runtime_is_an_error_that_names_the_installed_ones(refused):
     assert "installed are acme, few, many" in refused(*DOUBLE, "--for", "acne")
 
 
-def test_a_runner_whose_package_is_missing_is_an_error_that_says_how_to_install_it(refused):
+def test_a_runtime_whose_package_is_missing_is_an_error_that_says_how_to_install_it(refused):
     assert "pip install jax2onnx-genai" in refused(*DOUBLE, "--for", "genai")
 
 
-def test_an_option_of_a_runner_without_the_runner_is_an_error(refused):
-    assert "name the runner with --for" in refused(*DOUBLE, "--context-length", "8")
+def test_an_option_of_a_runtime_without_the_runtime_is_an_error(refused):
+    assert "name the runtime with --for" in refused(*DOUBLE, "--context-length", "8")
 
 
-def test_variants_are_no_folder_for_a_runner(refused):
+def test_variants_are_no_folder_for_a_runtime(refused):
     assert "neither --variant nor --external-data goes with it" in refused(
         *DOUBLE, "--for", "acme", "--variant", "one:B=1", "-o", "out"
     )

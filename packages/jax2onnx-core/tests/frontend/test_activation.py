@@ -349,14 +349,14 @@ def test_a_window_of_another_thread_that_closes_is_no_change_of_jax():
         assert known_outside.change() is None
 
 
-def test_a_target_that_does_not_exist_is_left_out():
+def test_a_claimed_function_that_does_not_exist_is_left_out():
     composites = Composites()
     composites.call("jax.nn:no_such_function", name="x.y")(lambda x: None)
     with activation_window(composites.specs, object()) as declined:
         pass
     ((name, reason),) = declined
     assert name == "x.y"
-    assert "'jax.nn:no_such_function' does not exist" in reason
+    assert "'jax.nn:no_such_function', which does not exist" in reason
 
 
 def test_a_module_that_is_not_imported_stays_so():

@@ -43,7 +43,7 @@ def test_writing_into_an_array_does_not_change_the_program(make, tmp_path):
 def test_an_array_that_nobody_can_write_into_is_not_copied():
     array = np.ones(3)
     array.flags.writeable = False
-    assert ArraySnapshots().of("constant", array) is array
+    assert ArraySnapshots().snapshot("constant", array) is array
 
 
 def test_a_view_that_is_read_only_is_copied_where_its_base_is_not():
@@ -51,10 +51,10 @@ def test_a_view_that_is_read_only_is_copied_where_its_base_is_not():
     view = base[:2]
     view.flags.writeable = False
     snapshots = ArraySnapshots()
-    copy = snapshots.of(view, view)
+    copy = snapshots.snapshot(view, view)
     base[:] = 2
-    np.testing.assert_array_equal(snapshots.of(view, view), [1, 1])
-    assert snapshots.of(view, view) is copy
+    np.testing.assert_array_equal(snapshots.snapshot(view, view), [1, 1])
+    assert snapshots.snapshot(view, view) is copy
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_numpy_weights_keep_their_names(make, name):
 
 def test_a_matrix_and_its_transpose_are_copied_once():
     snapshots, matrix = ArraySnapshots(), np.ones((3, 4))
-    one, other = snapshots.of("matrix", matrix), snapshots.of("transpose", matrix.T)
+    one, other = snapshots.snapshot("matrix", matrix), snapshots.snapshot("transpose", matrix.T)
     assert not np.shares_memory(one, matrix)
     assert np.shares_memory(one, other)
     assert other.shape == (4, 3)

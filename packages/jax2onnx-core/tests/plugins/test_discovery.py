@@ -119,7 +119,7 @@ def test_two_plugins_that_claim_one_composite():
         return declared
 
     entries = [entry("a", plugin(composites()), "dist-a"), entry("b", plugin(composites()), "dist-b")]
-    assert_left_out(load_plugins(entries), "composite target mylib:f")
+    assert_left_out(load_plugins(entries), "composite of mylib:f")
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ class Unmarked:
         ([registering(lambda registry: 1 / 0)], "The hook of the inline plugin Plugin failed: ZeroDivisionError: division by zero"),
         ([registering(lambda registry: sys.exit(3))], "The hook of the inline plugin Plugin failed: SystemExit: 3"),
         ([registering(lambda registry: registry.adapter("Model", None))],
-         "the inline plugin Plugin: the target 'Model' is not of the form 'module:qualified.name'."),
+         "the inline plugin Plugin: the name 'Model' is not of the form 'module:qualified.name'."),
         ([registering(lambda registry: registry.target("fast"))], "the inline plugin Plugin: registry.target takes a Target, not str."),
     ],
 )  # fmt: skip

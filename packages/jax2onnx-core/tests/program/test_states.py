@@ -340,7 +340,7 @@ def test_one_of_several_sequences_begins_anew(growing):
 
 
 def test_the_file_says_how_to_run_it(growing, tmp_path):
-    """A loop that knows the file alone, as a runner in another language would have it."""
+    """A loop that knows the file alone, as a program in another language would have it."""
     path = growing.save(tmp_path / "model.onnx")
     (entry,) = json.loads({p.key: p.value for p in onnx.load(path).metadata_props}[STATES_KEY])
     run, cache = growing.runtime.load(path), np.zeros((2, 0, 4), np.float32)

@@ -23,7 +23,7 @@ __all__ = ["FEATURES", "HIDDEN", "MEMORY", "PAST_CROSS", "PRESENT_CROSS", "Cross
 
 FEATURES, HIDDEN, MEMORY = "audio_features", "hidden_states", "encoder_hidden_states"
 PAST_CROSS, PRESENT_CROSS = "past_{}_cross_{}", "present_{}_cross_{}"
-# The runner takes this many frames, half a minute of sound, and has memory for half as many places.
+# The runtime takes this many frames, half a minute of sound, and has memory for half as many places.
 _FRAMES = 3000
 _PLACES = _FRAMES // 2
 
@@ -73,7 +73,7 @@ def crossing(encoder: ir.Model, links: Sequence[Link]) -> Crossing:
     if set(ranks) != {4} or len({link.output for link in links}) < len(links):
         shown = ", ".join(f"{link}: {type_text(value)}" for link, value in zip(links, values, strict=True))
         raise OptionError(
-            f"The runner hands over the hidden states of the encoder [B, {_PLACES}, D], or a pair of keys and values "
+            f"The runtime hands over the hidden states of the encoder [B, {_PLACES}, D], or a pair of keys and values "
             f"[B, {_PLACES}, N, H] for each layer, and not {shown}."
         )
     caches = [_cross_cache(link, value) for link, value in zip(links, values, strict=True)]
@@ -94,7 +94,7 @@ def _check_places(value: ir.Value, size: Callable[[LabelledDim], int]) -> None:
     others = [dim for dim in dims[1:] if not isinstance(dim, int) and size(dim) != _PLACES]
     if _PLACES not in sizes[1:] or others or (len(sizes) == 3 and sizes[1] != _PLACES):
         raise OptionError(
-            f"The output {value.name}: {type_text(value)} of the encoder has no axis of {_PLACES} places. The runner feeds {_FRAMES} frames, "
+            f"The output {value.name}: {type_text(value)} of the encoder has no axis of {_PLACES} places. The runtime feeds {_FRAMES} frames, "
             "and has memory for a place of each two of them; other sizes are numbers."
         )
 
@@ -124,7 +124,7 @@ def turned_inputs(decoder: ir.Model, found: Crossing) -> None:
 
 
 def encoder_model(model: ir.Model, target: Target, found: Crossing) -> None:
-    """Exchange the input and the outputs of an encoder for those of the runner; the model is changed."""
+    """Exchange the input and the outputs of an encoder for those of the runtime; the model is changed."""
     editor, graph = GraphEditor(model.graph, opset=opset_of(model), target=target), model.graph
     features = _mels_first(editor, *_features(model))
     made: dict[str, ir.Value] = {}
@@ -160,7 +160,7 @@ def _features(model: ir.Model) -> tuple[ir.Value, int]:
     if read_states(model) or len(given) != 1 or len(frames) != 1 or not is_float:
         shown = ", ".join(f"{value.name}: {type_text(value)}" for value in given)
         raise OptionError(
-            f"The encoder takes {shown or 'nothing'}. The runner feeds features alone, floats [B, M, {_FRAMES}] or [B, {_FRAMES}, M], "
+            f"The encoder takes {shown or 'nothing'}. The runtime feeds features alone, floats [B, M, {_FRAMES}] or [B, {_FRAMES}, M], "
             "and keeps no states of an encoder."
         )
     return given[0], frames[0]
@@ -181,7 +181,7 @@ def _mels_first(editor: GraphEditor, old: ir.Value, frames: int) -> ir.Value:
 
 
 def _no_hidden_states(editor: GraphEditor, features: ir.Value) -> ir.Value:
-    """Zeros [B, 1500, 1], for the runner asks for hidden states also where the decoder takes keys and values."""
+    """Zeros [B, 1500, 1], for the runtime asks for hidden states also where the decoder takes keys and values."""
     assert features.dtype is not None, "the inputs of a finished model have types"
     at, batch = editor.after(features), (dims_of(features) or ())[0]
     sizes = at.op.Concat(at.op.Shape(features, start=0, end=1), at.ints([_PLACES, 1]), axis=0)

@@ -112,7 +112,7 @@ def _take_one_row(at: GraphBuilder, node: ir.Node) -> None:
 
 
 def _last(editor: GraphEditor, rows: Value, tokens: Value) -> Value:
-    """Of rows [B, T, D] those of the last tokens that are no padding, [B, 1, D]: the mask says which they are."""
+    """Select from rows [B, T, D] that of the last token that is no padding by the mask, [B, 1, D]."""
     mask = next(value for value in editor.graph.inputs if value.name == "attention_mask")
     at = editor.after(rows)
     batch, (_, total) = (dims_of(rows) or ())[0], dims_of(mask) or (None, None)

@@ -1,4 +1,4 @@
-"""Options that all writers of folders share, and how they are applied."""
+"""Options of both kinds of folders, and their application to models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`without_mask`: a decoder of speech, which the runner feeds tokens and caches, but no mask and no positions."""
+"""`without_mask`: a decoder of speech, which the runtime feeds tokens and caches, but no mask and no positions."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def without_mask(decoder: DecoderInterface, found: Crossing, target: Target) -> 
 def _check(decoder: DecoderInterface, found: Crossing) -> None:
     if decoder.takes_one_token:
         raise OptionError(
-            "The decoder takes one token at a time, and the runner feeds a whole prompt to decoders of speech: export with a symbol, "
+            "The decoder takes one token at a time, and the runtime feeds a whole prompt to decoders of speech: export with a symbol, "
             "such as (('B', 'T'), 'int32')."
         )
     if found.layers not in (0, decoder.layers) or (found.layers and found.features != decoder.features):
         raise OptionError(
             f"The decoder has {decoder.layers} layers with heads of {decoder.features} features, and the encoder hands over "
-            f"{found.layers} pairs of keys and values with heads of {found.features}; the runner has one number for both."
+            f"{found.layers} pairs of keys and values with heads of {found.features}; the runtime has one number for both."
         )

@@ -32,14 +32,14 @@ def write(
     """Write a folder that onnxruntime-genai runs: the model, its configuration, and the files of the tokenizer.
 
     The decoder takes tokens [B, T], and has its caches of keys and values as states: grown ones, or such of a fixed capacity, which
-    are written at a position. In the folder its inputs are what the runner feeds; positions, masks, and counters of the
+    are written at a position. In the folder its inputs are what the runtime feeds; positions, masks, and counters of the
     tokens until now are computed in the model from `attention_mask`.
 
     Args:
       program: the exported decoder, which stays as it is.
       folder: the folder, which does not exist or is empty.
       tokenizer: the folder of the tokenizer, whose files are copied, a `tokenizer.json`, or a `tokenizers.Tokenizer`; without one token
-        ids are given to the runner.
+        ids are given to the runtime.
       eos: the tokens that end a text; by default what the files of the tokenizer say.
       bos: the token with which a text begins; likewise, else the first of `eos`.
       pad: the token that fills up the shorter sequences of a batch; likewise.
@@ -49,14 +49,14 @@ def write(
       dtype: "float16" for weights, caches and logits in half precision.
       roles: which inputs and outputs are the tokens, positions, mask and logits, where their names do not tell.
       external_data: whether the weights go to a file beside the model; by default by their size.
-      last_logits: whether a prompt gets the logits of its last token alone, which takes less time and memory; the runner's speculative
+      last_logits: whether a prompt gets the logits of its last token alone, which takes less time and memory; the runtime's speculative
         decoding needs all.
 
     Returns:
       The files.
 
     Raises:
-      OptionError: an option is wrong, or the program is no decoder that the runner can run.
+      OptionError: an option is wrong, or the program is no decoder that the runtime can run.
       SaveError: the folder has files in it, or writing failed; nothing is left half-written.
     """
     from jax2onnx_generation.decoders.interface import decoder_interface

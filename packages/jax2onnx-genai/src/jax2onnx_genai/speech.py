@@ -30,14 +30,14 @@ def write_speech(
 ) -> list[Path]:  # fmt: skip
     """Write a folder that onnxruntime-genai runs as one of Whisper: an encoder, a decoder, and their configuration.
 
-    The encoder takes features [B, M, 3000] or [B, 3000, M], of which the runner's processor of Whisper makes 3000 of half a
+    The encoder takes features [B, M, 3000] or [B, 3000, M], of which the runtime's processor of Whisper makes 3000 of half a
     minute of sound. What it hands over to the decoder are the links of the bundle: hidden states [B, 1500, D], or the keys and values of each layer,
     [B, 1500, N, H] or with the axes in another order, which are computed once then. The decoder is as `write` takes it.
 
     Args:
       bundle: the two programs, with the links from the outputs of the encoder to inputs of the decoder.
       folder: the folder, which does not exist or is empty.
-      tokenizer: the folder of the tokenizer, whose files are copied, and that of the runner's processor beside them.
+      tokenizer: the folder of the tokenizer, whose files are copied, and that of the runtime's processor beside them.
       eos: the tokens that end a text; by default what the files of the tokenizer say.
       bos: the token with which a text begins; likewise, else the first of `eos`.
       pad: the token that fills up the shorter sequences of a batch; likewise.
@@ -51,7 +51,7 @@ def write_speech(
       The files.
 
     Raises:
-      OptionError: an option is wrong, or the programs are none that the runner can run.
+      OptionError: an option is wrong, or the programs are none that the runtime can run.
       SaveError: the folder has files in it, or writing failed; nothing is left half-written.
     """
     from jax2onnx_generation.decoders.interface import decoder_interface

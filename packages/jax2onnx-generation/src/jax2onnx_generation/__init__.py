@@ -1,4 +1,4 @@
-"""Text from exported decoders: which inputs and outputs make a model a decoder, the loop around it, and folders for other runners."""
+"""Text from exported decoders: which inputs and outputs make a model a decoder, the loop around it, and folders for other runtimes."""
 
 from __future__ import annotations
 

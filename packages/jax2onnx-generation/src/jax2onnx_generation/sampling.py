@@ -21,7 +21,7 @@ _SORTED = 2**15
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """How the next token is chosen: the options are applied in the order in which they stand here.
+    """Options for choosing the next token, applied in the order in which they stand here.
 
     Attributes:
       repetition_penalty: logits of tokens that were there before are divided by it where positive, multiplied where negative

@@ -11,7 +11,7 @@ from jax2onnx_graph.errors import OptionError, PluginError, SaveError
 
 
 class Writer:
-    description = "a runner of tests"
+    description = "a runtime of tests"
     options = (FolderOption("depth", int, "How deep."),)
 
     def write(self, program, folder, **options):

@@ -1,6 +1,6 @@
 """Helpers of the composites of layers: reading parameters, and promoting dtypes as the layer does.
 
-A composite's target is the method that a class defines, below the wrapper that Linen puts around it
+A composite claims the method that a class defines, below the wrapper that Linen puts around it
 (`Dense.__call__.__wrapped__`): scopes, interceptors and captured intermediates stay with the wrapper, outside of the composite.
 """
 

@@ -11,7 +11,7 @@ from jax2onnx_graph.errors import OptionError
 from jax2onnx_runtime.program import Program
 
 from jax2onnx_ray.predictor import Batch, Predictor, chosen_rows
-from jax2onnx_ray.rows import RowRunner
+from jax2onnx_ray.rows import BatchedProgram
 
 __all__ = ["Batches", "DataSet", "calls", "results"]
 
@@ -82,7 +82,7 @@ def _groups(
 ) -> Iterator[tuple[dict[str, Array], dict[str, Array]]]:  # fmt: skip
     """The inputs and the expected outputs of rows of one shape in a batch."""
     constants = constants or {}
-    predictor = Predictor(RowRunner(program.portable(), constants), inputs or {}, None)
+    predictor = Predictor(BatchedProgram(program.portable(), constants), inputs or {}, None)
     batches = data.iter_batches(batch_size=batch_size, batch_format="numpy") if isinstance(data, DataSet) else data
     for batch in batches:
         wanted = chosen_rows(batch, expected, "expected")

@@ -11,7 +11,7 @@ from jax2onnx_graph.errors import OptionError
 from jax2onnx_runtime.program import Program
 
 from jax2onnx_ray.predictor import Batch, Predictor
-from jax2onnx_ray.rows import RowRunner
+from jax2onnx_ray.rows import BatchedProgram
 
 __all__ = ["Worker", "map_program", "pool"]
 
@@ -20,12 +20,12 @@ class Worker:
     """An actor of a data set, which loads the program once.
 
     Args:
-      runner: the reference of a `RowRunner`, whose weights the workers of one machine share.
+      batched: the reference of a `BatchedProgram`, whose weights the workers of one machine share.
       inputs, key: see `Predictor`.
     """
 
-    def __init__(self, runner: ray.ObjectRef[RowRunner], inputs: Mapping[str, str], key: str | None) -> None:
-        self._predictor = Predictor(ray.get(runner), inputs, key)
+    def __init__(self, batched: ray.ObjectRef[BatchedProgram], inputs: Mapping[str, str], key: str | None) -> None:
+        self._predictor = Predictor(ray.get(batched), inputs, key)
 
     def __call__(self, batch: Batch) -> dict[str, Array]:
         """The batch with the outputs as further columns."""
@@ -55,10 +55,10 @@ def map_program(
     Raises:
       OptionError: an option does not fit the program. What is wrong with a row is raised when the data set is read.
     """
-    runner = RowRunner(program.portable(), constants or {}, cpus)
-    Predictor(runner, inputs or {}, key)  # errors of options are raised here
+    batched = BatchedProgram(program.portable(), constants or {}, cpus)
+    Predictor(batched, inputs or {}, key)  # errors of options are raised here
     return data.map_batches(
-        Worker, fn_constructor_args=(ray.put(runner), dict(inputs or {}), key), batch_size=batch_size,
+        Worker, fn_constructor_args=(ray.put(batched), dict(inputs or {}), key), batch_size=batch_size,
         batch_format="numpy", compute=pool(workers), num_cpus=cpus,
     )  # fmt: skip
 

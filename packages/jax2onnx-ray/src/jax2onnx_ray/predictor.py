@@ -9,7 +9,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_runtime.comparison import output_error
 
-from jax2onnx_ray.rows import RowRunner, as_columns, rows_of
+from jax2onnx_ray.rows import BatchedProgram, as_columns, rows_of
 
 __all__ = ["Batch", "Checker", "Predictor", "chosen_rows"]
 
@@ -21,21 +21,21 @@ class Predictor:
     """Adds the outputs of a program to batches of rows.
 
     Args:
-      runner: what runs the program.
+      batched: the program, in batches of rows.
       inputs: input of the program → the column that holds it, where they have different names.
       key: a column whose values name rows in errors; None for the number of the row in its batch.
     """
 
-    def __init__(self, runner: RowRunner, inputs: Mapping[str, str], key: str | None) -> None:
-        self.runner, self.key = runner, key
-        if unknown := [name for name in inputs if name not in runner.columns]:
-            raise OptionError(f"inputs: there is no input {unknown[0]!r}; the inputs are {', '.join(runner.columns)}.")
-        self.column_of = {name: inputs.get(name, name) for name in runner.columns}
+    def __init__(self, batched: BatchedProgram, inputs: Mapping[str, str], key: str | None) -> None:
+        self.batched, self.key = batched, key
+        if unknown := [name for name in inputs if name not in batched.columns]:
+            raise OptionError(f"inputs: there is no input {unknown[0]!r}; the inputs are {', '.join(batched.columns)}.")
+        self.column_of = {name: inputs.get(name, name) for name in batched.columns}
 
     def __call__(self, batch: Batch) -> dict[str, Array]:
         """The batch with the outputs as further columns."""
-        outputs = self.runner.complete(self.rows(batch), self.keys(batch))
-        return {**batch, **dict(as_columns(outputs, self.runner.program.output_names))}
+        outputs = self.batched.complete(self.rows(batch), self.keys(batch))
+        return {**batch, **dict(as_columns(outputs, self.batched.program.output_names))}
 
     def rows(self, batch: Batch) -> list[dict[str, Array]]:
         """The rows of the inputs. Raises RuntimeInputError where a column is missing."""
@@ -52,7 +52,7 @@ class Checker(Predictor):
     """Compares the outputs of a program with columns of batches.
 
     Args:
-      runner: what runs the program.
+      batched: the program, in batches of rows.
       inputs: input of the program → the column that holds it, where they have different names.
       key: a column whose values name rows in errors.
       expected: output of the program → the column with what it should be.
@@ -61,19 +61,19 @@ class Checker(Predictor):
     """
 
     def __init__(
-        self, runner: RowRunner, inputs: Mapping[str, str], key: str | None, expected: Mapping[str, str],
+        self, batched: BatchedProgram, inputs: Mapping[str, str], key: str | None, expected: Mapping[str, str],
         rtol: float | None, atol: float | None,
     ) -> None:  # fmt: skip
-        super().__init__(runner, inputs, key)
+        super().__init__(batched, inputs, key)
         self.expected, self.rtol, self.atol = expected, rtol, atol
-        names = runner.program.output_names
+        names = batched.program.output_names
         if unknown := [name for name in expected if name not in names]:
             raise OptionError(f"expected: there is no output {unknown[0]!r}; the outputs are {', '.join(names)}.")
 
     def __call__(self, batch: Batch) -> dict[str, Array]:
         """For each row and output: the largest difference, and a sentence where it is too large."""
         keys = self.keys(batch)
-        found = self.runner.complete(self.rows(batch), keys)
+        found = self.batched.complete(self.rows(batch), keys)
         wanted = chosen_rows(batch, self.expected, "expected")
         errors = [
             output_error(name, np.asarray(got[name]), want[name].astype(got[name].dtype, copy=False), f"the row {key}", rtol=self.rtol, atol=self.atol)

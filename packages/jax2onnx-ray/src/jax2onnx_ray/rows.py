@@ -1,4 +1,4 @@
-"""`RowRunner`: rows of a data set through a program, in batches of equal shapes."""
+"""`BatchedProgram`: rows of a data set through a program, in batches of equal shapes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_runtime.program import Program
 from jax2onnx_runtime.states import RuntimeOptions, StatefulModel
 
-__all__ = ["Row", "RowFailure", "RowRunner", "as_columns", "rows_of", "stacked"]
+__all__ = ["BatchedProgram", "Row", "RowFailure", "as_columns", "rows_of", "stacked"]
 
 #: The arrays of a row by the names of inputs or outputs, without the axis of the batch.
 Row = Mapping[str, Array]
@@ -31,8 +31,8 @@ class RowFailure:
 
 
 @dataclasses.dataclass(frozen=True)
-class RowRunner:
-    """Runs a program on rows. Rows of one shape are one batch, and nothing is padded.
+class BatchedProgram:
+    """A program that is run on rows of a data set. Rows of one shape are one batch, and nothing is padded.
 
     Attributes:
       program: the program, whose inputs have the batch as their first axis.

@@ -12,7 +12,7 @@ from jax2onnx_graph.errors import RuntimeInputError
 from jax2onnx_runtime.program import Program
 from ray import serve
 
-from jax2onnx_ray.rows import Row, RowFailure, RowRunner
+from jax2onnx_ray.rows import BatchedProgram, Row, RowFailure
 
 __all__ = ["Request", "Server", "application"]
 
@@ -29,15 +29,15 @@ class Server:
     """A replica of the application.
 
     Args:
-      runner: the reference of a `RowRunner`.
+      batched: the reference of a `BatchedProgram`.
       max_batch_size: how many requests are run together at most.
       wait: how many seconds a request waits for others.
     """
 
-    def __init__(self, runner: ray.ObjectRef[RowRunner], max_batch_size: int, wait: float) -> None:
-        self._runner: RowRunner = ray.get(runner)
+    def __init__(self, batched: ray.ObjectRef[BatchedProgram], max_batch_size: int, wait: float) -> None:
+        self._batched: BatchedProgram = ray.get(batched)
         self._sizes: list[int] = []
-        self._types = {leaf.name: leaf.dtype for leaf in self._runner.program.interface.inputs}
+        self._types = {leaf.name: leaf.dtype for leaf in self._batched.program.interface.inputs}
         self.run_together.set_max_batch_size(max_batch_size)
         self.run_together.set_batch_wait_timeout_s(wait)
 
@@ -45,7 +45,7 @@ class Server:
     async def run_together(self, rows: list[Row]) -> list[dict[str, Array] | RowFailure]:
         """The outcomes of requests that came at about the same time; one that fails does not keep others from running."""
         self._sizes.append(len(rows))
-        return self._runner.outcomes(rows)
+        return self._batched.outcomes(rows)
 
     async def predict(self, row: Row) -> dict[str, Array]:
         """Run one row: its arrays by the names of inputs → those of the outputs. Raises RuntimeInputError."""
@@ -55,7 +55,7 @@ class Server:
         return outcome
 
     async def batch_sizes(self) -> list[int]:
-        """How many requests were run together, each time."""
+        """Number of requests of each batch so far."""
         return self._sizes
 
     async def __call__(self, request: Request) -> dict[str, list[object]]:
@@ -84,6 +84,6 @@ def application(
     Raises:
       OptionError: the program has no axis for a batch, or an option is impossible.
     """
-    runner = ray.put(RowRunner(program.portable(), constants or {}, cpus))
+    batched = ray.put(BatchedProgram(program.portable(), constants or {}, cpus))
     deployment = serve.deployment(Server).options(num_replicas=replicas, ray_actor_options={"num_cpus": cpus})
-    return deployment.bind(runner, max_batch_size, wait)
+    return deployment.bind(batched, max_batch_size, wait)

@@ -12,7 +12,7 @@ from jax2onnx_runtime.program import Program
 
 from jax2onnx_ray.inference import pool
 from jax2onnx_ray.predictor import Batch, Checker
-from jax2onnx_ray.rows import RowRunner
+from jax2onnx_ray.rows import BatchedProgram
 
 __all__ = ["CheckingWorker", "verify"]
 
@@ -21,15 +21,15 @@ class CheckingWorker:
     """An actor of a data set, which compares what the program gives with what it should give.
 
     Args:
-      runner: the reference of a `RowRunner`.
+      batched: the reference of a `BatchedProgram`.
       inputs, key, expected, rtol, atol: see `Checker`.
     """
 
     def __init__(
-        self, runner: ray.ObjectRef[RowRunner], inputs: Mapping[str, str], key: str | None, expected: Mapping[str, str],
+        self, batched: ray.ObjectRef[BatchedProgram], inputs: Mapping[str, str], key: str | None, expected: Mapping[str, str],
         rtol: float | None, atol: float | None,
     ) -> None:  # fmt: skip
-        self._checker = Checker(ray.get(runner), inputs, key, expected, rtol, atol)
+        self._checker = Checker(ray.get(batched), inputs, key, expected, rtol, atol)
 
     def __call__(self, batch: Batch) -> dict[str, Array]:
         """The differences of each row."""
@@ -60,11 +60,11 @@ def verify(
       VerificationError: an output differs; the row is named.
       OptionError: an option does not fit the program, or there are no rows.
     """
-    runner = RowRunner(program.portable(), constants or {}, cpus)
+    batched = BatchedProgram(program.portable(), constants or {}, cpus)
     options = dict(inputs or {}), key, dict(expected), rtol, atol
-    Checker(runner, *options)  # errors of options are raised here
+    Checker(batched, *options)  # errors of options are raised here
     found = data.map_batches(
-        CheckingWorker, fn_constructor_args=(ray.put(runner), *options), batch_size=batch_size, batch_format="numpy",
+        CheckingWorker, fn_constructor_args=(ray.put(batched), *options), batch_size=batch_size, batch_format="numpy",
         compute=pool(workers), num_cpus=cpus,
     )  # fmt: skip
     largest: list[float] = []

@@ -36,7 +36,7 @@ class Part:
 
     @property
     def operators(self) -> list[tuple[str, int]]:
-        """How often each operator occurs, the most frequent first."""
+        """Number of nodes of each operator, the most frequent first."""
         return collections.Counter(node.op_type for node in self.nodes).most_common()
 
     @property
@@ -46,7 +46,7 @@ class Part:
         return {value.name or "": value.const_value.nbytes for value in read if value.const_value is not None}
 
     def seconds(self, times: Mapping[str, float]) -> float:
-        """How long its nodes took, by the times of nodes."""
+        """Seconds that its nodes took together, given those of each node."""
         return sum(times.get(node.name or "", 0.0) for node in self.nodes)
 
     def all_parts(self) -> Iterator[Part]:

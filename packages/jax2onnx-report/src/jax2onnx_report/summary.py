@@ -114,12 +114,12 @@ class ModelSummary:
 
     @property
     def nodes(self) -> int:
-        """How many nodes there are."""
+        """Number of nodes."""
         return sum(self.operators.values())
 
     @property
     def parameters(self) -> int:
-        """How many numbers the weights have."""
+        """Number of elements of all weights."""
         return sum(math.prod(weight.shape) for weight in self.weights)
 
     @property
@@ -165,7 +165,7 @@ def summarize(model: ir.Model) -> ModelSummary:
 
 
 def operators(model: ir.Model) -> collections.Counter[str]:
-    """How often each operator occurs, subgraphs and functions included."""
+    """Number of nodes of each operator, subgraphs and functions included."""
     return collections.Counter(node.op_type for node in all_nodes(model))
 
 
@@ -267,7 +267,7 @@ def symbol_text(symbol: SymbolInfo) -> str:
 
 
 def labels_text(labels: LabelCount) -> str:
-    """How many symbolic dimensions are labelled; the percentage is 100 only if all of them are.
+    """Numbers of labelled and of all symbolic dimensions as text; the percentage is 100 only if all are labelled.
 
     >>> labels_text(LabelCount(symbolic=1001, labelled=1000))
     '1,000 of 1,001 symbolic dimensions (99 %)'

@@ -1,4 +1,4 @@
-"""How far the results of a model in fewer bits are from those in full precision."""
+"""Accuracy of a quantised model: the distance of its results from those in full precision."""
 
 from __future__ import annotations
 

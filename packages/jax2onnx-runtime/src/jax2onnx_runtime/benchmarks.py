@@ -118,7 +118,7 @@ class Benchmark:
         return not any(one.is_wrong for one in self.measurements)
 
     def ratio(self, one: Measurement) -> float | None:
-        """How many times as fast it is as the first contender in the same run; None where one of both was not measured."""
+        """Speed relative to the first contender in the same run; None where one of the two was not measured."""
         first = next(other for other in self.measurements if other.where == one.where)
         return first.median / one.median if first.runs and one.median else None
 
@@ -366,7 +366,7 @@ def usual_sizes(space: SymbolSpace) -> list[dict[str, int]]:
 
 
 def cpu_count() -> int:
-    """How many processors this process may use."""
+    """Number of processors that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system

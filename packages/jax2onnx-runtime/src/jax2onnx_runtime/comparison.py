@@ -30,7 +30,7 @@ def tolerance(dtype: Dtype) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """How two arrays of one shape compare.
+    """Result of comparing two arrays of one shape.
 
     Attributes:
       is_close: whether all elements are equal within the tolerance; NaN equals NaN.
@@ -84,7 +84,7 @@ def compare(
 
 @dataclasses.dataclass(frozen=True)
 class OutputError:
-    """How far an output of a model is from what it should be, in one run.
+    """Difference between an output of a model and the expected array, in one run.
 
     Attributes:
       output: its name.
@@ -119,7 +119,7 @@ class OutputError:
 def output_error(
     name: str, got: Array, want: Array, where: str, *, rtol: float | None = None, atol: float | None = None
 ) -> OutputError:
-    """How far an output is from what it should be, in one run.
+    """Compare an output with the expected array, in one run.
 
     Args:
       name: that of the output.

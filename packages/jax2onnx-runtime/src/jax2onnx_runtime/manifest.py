@@ -135,7 +135,7 @@ def described(text: str) -> tuple[dict[str, Json], list[dict[str, str]], str]:
 
 
 def interface_of(entry: Json, model: ir.Model, held: Callable[[str], Array]) -> CallInterface:
-    """How calls are runs of a model.
+    """Read the call interface of a program, by which its arguments become inputs and outputs its result.
 
     Args:
       entry: that of the program in the manifest.

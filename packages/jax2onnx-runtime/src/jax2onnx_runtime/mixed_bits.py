@@ -37,7 +37,7 @@ class WeightBits:
 
 @dataclasses.dataclass(frozen=True)
 class MixedBits:
-    """How many bits the weights of a model got so that a tolerance is held.
+    """Numbers of bits that were chosen for the weights of a model so that a tolerance is held.
 
     Attributes:
       tolerance: the share of noise that an output may have.
@@ -55,7 +55,7 @@ class MixedBits:
 
     @property
     def bytes(self) -> int:
-        """How much the weights take."""
+        """Bytes of all weights."""
         return sum(weight.bytes for weight in self.weights)
 
     @property

@@ -210,7 +210,7 @@ class Program:
 
     @property
     def bits(self) -> MixedBits | None:
-        """How many bits each weight got so that a tolerance is held, and why; None without a tolerance."""
+        """Number of bits that was chosen for each weight so that a tolerance is held, and why; None without a tolerance."""
         from jax2onnx_runtime.mixed_bits import read_mixed_bits
 
         return read_mixed_bits(self.model)
@@ -441,7 +441,7 @@ class Program:
         from jax2onnx_runtime.stages import Stages
 
         self.check_complete("cut into stages")
-        return Stages.of(self.model, self.runtime, max_bytes=max_bytes, at=at)
+        return Stages.split(self.model, self.runtime, max_bytes=max_bytes, at=at)
 
     @functools.cached_property
     def _reporter(self) -> Reporter:
@@ -705,7 +705,7 @@ class Program:
         self, data: Iterable[object] | None = None, *, sizes: Sequence[Sizes] | None = None, ranges: Ranges | None = None,
         seed: int = 0, loss: Callable[..., float] | None = None, results: Iterable[StoredResult] | None = None,
     ) -> Accuracy:  # fmt: skip
-        """How far the outputs are from those of the function in full precision, or from results that were stored.
+        """Compare the outputs with those of the function in full precision, or with stored results.
 
         Args:
           data: the arguments of calls, as for calibration; by default random ones, which tell little of a trained model.

@@ -50,7 +50,7 @@ class WeightMemory:
 
 @dataclasses.dataclass(frozen=True)
 class Quantization:
-    """How a model shall be quantised.
+    """Options of quantization.
 
     Attributes:
       mode: what becomes of weights and activations.

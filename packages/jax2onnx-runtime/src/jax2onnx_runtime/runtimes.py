@@ -108,7 +108,7 @@ class Runtime:
         return NumpyStates(described, states, self.load(model), beside if isinstance(beside, NumpyStates) else None)
 
     def times(self, model: ir.Model, feeds: Mapping[str, Array], runs: int) -> dict[str, float]:
-        """How long the nodes of a model take.
+        """Measure the time of each node of a model.
 
         Args:
           model: the model.
@@ -191,7 +191,7 @@ class _ReferenceRuntime(Runtime):
 
     @property
     def version(self) -> str:
-        """That of the package onnx."""
+        """Version of the installed package onnx."""
         import onnx
 
         return onnx.__version__

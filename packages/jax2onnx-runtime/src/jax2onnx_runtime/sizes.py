@@ -41,7 +41,7 @@ _LARGEST = 8192
 """The largest size that is tried unless a larger one is preferred."""
 
 _TRIES, _FEW_TRIES = 20_000, 1_000
-"""How many sizes a search tries: about a second, and a few hundredths of one for what is only nicer."""
+"""Numbers of sizes that a search tries: about a second, and a few hundredths of one where a failure does no harm."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +81,7 @@ class SymbolSpace:
         return all(self.evaluate(dim, sizes) >= 0 for shape in (*self.inputs, *self.others) for dim in shape)
 
     def comparisons(self) -> list[str]:
-        """What has to be true of the symbols: the constraints, and that no dimension is negative."""
+        """Conditions on the symbols: the constraints, and that no dimension is negative."""
         labels = {self.label(dim) for shape in (*self.inputs, *self.others) for dim in shape}
         expressions = sorted(label for label in labels if not (label.isidentifier() or label.isdecimal()))
         return [*self.constraints, *(f"{label} >= 0" for label in expressions if is_expression(label))]

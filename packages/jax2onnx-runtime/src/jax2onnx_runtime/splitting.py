@@ -127,7 +127,7 @@ def _best_cut(nodes: Sequence[ir.Node], needed: Sequence[dict[ir.Value, int]], s
 
 
 def _depth(before: ir.Node, after: ir.Node) -> float:
-    """How many modules two nodes have in common; more than any number if they are in the same."""
+    """Number of enclosing modules that two nodes share; infinity if both are in the same module."""
     left, right = module_of(before), module_of(after)
     if left == right:
         return math.inf

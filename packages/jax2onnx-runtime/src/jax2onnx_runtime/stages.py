@@ -132,7 +132,7 @@ class Stages:
     states: Sequence[StatePair] = ()
 
     @classmethod
-    def of(
+    def split(
         cls, model: ir.Model, runtime: Runtime, *, max_bytes: int | None = None, at: Sequence[str] | None = None
     ) -> Stages:
         """Split a model; see `split_model`."""

@@ -55,8 +55,8 @@ class StateSizes:
     window: Mapping[str, int] = dataclasses.field(default_factory=dict)
     limits: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
-    def of(self, model: ir.Model) -> StateSizes:
-        """Those that are about the states of a model, among others."""
+    def for_model(self, model: ir.Model) -> StateSizes:
+        """The sizes, windows and limits of the symbols that the states of this model have; others are left out."""
         states = {pair.input: state_type(model, pair) for pair in read_states(model)}
         labels = {label for state in states.values() for label in state.labels}
         growing = {state.labels[state.grows] for state in states.values() if state.grows is not None}

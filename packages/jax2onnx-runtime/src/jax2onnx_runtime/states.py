@@ -39,7 +39,7 @@ class StateType:
 
 @dataclasses.dataclass(frozen=True)
 class RuntimeOptions:
-    """How a runtime is to run a model; None leaves it to the runtime.
+    """Options for loading a model in a runtime; None leaves a choice to the runtime.
 
     Attributes:
       threads: how many threads compute one operator.

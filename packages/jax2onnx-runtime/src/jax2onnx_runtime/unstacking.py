@@ -94,7 +94,7 @@ def _values(graph: ir.Graph, pair: StatePair) -> tuple[ir.Value, ir.Value]:
 
 @dataclasses.dataclass(frozen=True)
 class _Level:
-    """How a state is made of entries along an axis.
+    """An axis of a state along which the model stacks separate entries.
 
     Attributes:
       axis: the axis.

@@ -164,7 +164,7 @@ def expected_run(
     stored: StoredResult, number: int, feeds: Callable[[object], dict[str, Array]],
     outputs: Callable[[object], list[Array]],
 ) -> ExpectedRun:  # fmt: skip
-    """A run that is known.
+    """Stored arguments and results of a run.
 
     Args:
       stored: the run, or a pair of its arguments and its result.

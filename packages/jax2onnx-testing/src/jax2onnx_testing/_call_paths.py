@@ -69,7 +69,7 @@ def check_reached(spec: CompositeSpec) -> None:
       NotApplicableError: the library is not installed.
       CheckFailedError: calls are not seen, or the function stays intercepted.
     """
-    module, _, path = spec.target.partition(":")
+    module, _, path = spec.claimed.partition(":")
     try:
         held: object = importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -79,7 +79,7 @@ def check_reached(spec: CompositeSpec) -> None:
         held = vars(held)[name]
         owner = held if isinstance(held, type) else owner
     assert callable(held)
-    function = function_behind(spec.target)
+    function = function_behind(spec.claimed)
     code, operands = function.__code__, [jnp.zeros(()) for _ in _required(function)]
     if owner is not None:
         held, operands = functools.partial(held, object.__new__(owner)), operands[1:]
@@ -98,9 +98,9 @@ def check_reached(spec: CompositeSpec) -> None:
             jax.make_jaxpr(call)(*operands)
         missed += [] if seen else [way]
     if missed:
-        raise CheckFailedError(f"A call of {spec.target} is not seen by {', '.join(missed)}.")
+        raise CheckFailedError(f"A call of {spec.claimed} is not seen by {', '.join(missed)}.")
     if function.__code__ is not code:
-        raise CheckFailedError(f"{spec.target} stays intercepted after the export.")
+        raise CheckFailedError(f"{spec.claimed} stays intercepted after the export.")
 
 
 def _required(function: types.FunctionType) -> list[str]:

@@ -24,7 +24,7 @@ def uncovered_operations(distribution: str, plugins: Plugins | None = None) -> l
         for what, owner in registry.owners.items()
         if owner == distribution and what.startswith("primitive ")
     }
-    declared |= {s.name for s in registry.composites if registry.owners[f"composite target {s.target}"] == distribution}
+    declared |= {s.name for s in registry.composites if registry.owners[f"composite of {s.claimed}"] == distribution}
     cases = find_cases([distribution], plugins)
     covered = {name for found in cases if isinstance(found, CollectedCase) for name in found.case.covers}
     return sorted(declared - covered - registry.unsupported.keys())

@@ -38,9 +38,9 @@ class Change:
             return None
 
 
-def owner_of(target: str) -> type | None:
-    """The class of which the target of a composite, "module:qualified.name", is a method; None for a function, or without the library."""
-    module, _, path = target.partition(":")
+def owner_of(claimed: str) -> type | None:
+    """The class of which the function that a composite claims, "module:qualified.name", is a method; None for a function, or without the library."""
+    module, _, path = claimed.partition(":")
     try:
         held: object = importlib.import_module(module)
     except ModuleNotFoundError:
@@ -118,16 +118,16 @@ def _doubled(leaf: PyTree) -> PyTree:
     return leaf * 2 if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
 
 
-def changes_of(held: object, target: str) -> Iterator[Change]:
+def changes_of(held: object, claimed: str) -> Iterator[Change]:
     """Each change of an object that its class allows: methods and properties that a subclass overrides or that the object
     replaces, and other numbers, flags and functions in its fields.
 
     Args:
       held: an object.
-      target: the target of the composite, the method that is called; another one in its place is another function.
+      claimed: the method that the composite claims and that is called; another one in its place is another function.
     """
     cls = type(held)
-    called = {name for name in target.partition(":")[2].split(".") if name in dir(cls)}
+    called = {name for name in claimed.partition(":")[2].split(".") if name in dir(cls)}
     for name in dir(cls):
         value = inspect.getattr_static(cls, name)
         if name.startswith("__") or name in called:

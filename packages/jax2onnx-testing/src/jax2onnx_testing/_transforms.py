@@ -275,5 +275,5 @@ def patched_targets() -> dict[str, int]:
     """Target → the `id` of the code that its function has now, for every composite whose module is imported."""
     specs = installed_plugins().registry.composites
     return {
-        s.target: id(function_behind(s.target).__code__) for s in specs if s.target.partition(":")[0] in sys.modules
+        s.claimed: id(function_behind(s.claimed).__code__) for s in specs if s.claimed.partition(":")[0] in sys.modules
     }

@@ -151,7 +151,7 @@ def _exported(test: AdversarialCase, built: Built) -> tuple[Function, OnnxProgra
 
 def _of_subclass(test: AdversarialCase, built: Built, program: OnnxProgram) -> OnnxProgram:
     """The program of the case with layers of subclasses that change nothing, which is that of the layers themselves."""
-    owners = [owner for spec in _specs(test.found) if (owner := owner_of(spec.target)) is not None]
+    owners = [owner for spec in _specs(test.found) if (owner := owner_of(spec.claimed)) is not None]
     layers = [layer for owner in owners for layer in objects_of(built.fn, owner)]
     if not layers:
         raise NotApplicableError("The case holds no layer before it is called.")
@@ -192,7 +192,7 @@ def _specs(found: CollectedCase) -> Iterator[CompositeSpec]:
     """The composites of a case's distribution that the case covers."""
     registry = installed_plugins().registry
     for spec in registry.composites:
-        if spec.name in found.case.covers and registry.owners[f"composite target {spec.target}"] == found.distribution:
+        if spec.name in found.case.covers and registry.owners[f"composite of {spec.claimed}"] == found.distribution:
             yield spec
 
 

@@ -56,12 +56,12 @@ class CompositeCase:
     @property
     def id(self) -> str:
         """`flax.linen:Dense.__call__.__wrapped__-linen.linear::dense`"""
-        return f"{self.spec.target}-{self.candidates[0].id}"
+        return f"{self.spec.claimed}-{self.candidates[0].id}"
 
 
 @dataclasses.dataclass(frozen=True)
 class _Call:
-    """A case that calls the target of a composite, with arguments.
+    """A case that calls the function that a composite claims, with arguments.
 
     Attributes:
       built: the case.
@@ -93,7 +93,7 @@ def check_claim(spec: CompositeSpec) -> None:
     claim = _claim(spec)
     owner = claim.owner
     if owner is None:
-        raise NotApplicableError(f"{spec.target} is not a method.")
+        raise NotApplicableError(f"{spec.claimed} is not a method.")
     _expect(claim, object.__new__(owner), "an object of the class", changed=False)
     _expect(claim, _object_of(owner, {}), "a subclass that changes nothing", changed=False)
     for name in sorted(name for name in claim.methods if not name.startswith("__")):
@@ -121,12 +121,12 @@ def composite_cases(
             covering = [case for case in own if spec.name in case.case.covers]
             modules = {case.module for case in covering}
             others = [case for case in own if case.module in modules and case not in covering]
-            if covering and spec.target.partition(".")[0] != jax.__name__:
+            if covering and spec.claimed.partition(".")[0] != jax.__name__:
                 yield CompositeCase(spec, (*covering, *others), target)
 
 
 def check_patched(test: CompositeCase, count: int | None = None) -> None:
-    """Check that a case equals JAX while each of the functions that the composite's target uses has another result.
+    """Check that a case equals JAX while each of the functions that the composite's function uses has another result.
 
     Args:
       test: the composite and its cases.
@@ -138,7 +138,7 @@ def check_patched(test: CompositeCase, count: int | None = None) -> None:
       KnownLimitationError: the variant's target refuses the case, or is known to get it wrong.
     """
     claim = _claim(test.spec)
-    library = test.spec.target.partition(":")[0].partition(".")[0]
+    library = test.spec.claimed.partition(":")[0].partition(".")[0]
     used = _some([b for b in claim.bindings if _is_function_of(b, library)], test, count)
     call = _calling(test)
     refused = [refusal for binding in used if (refusal := _refusal(test, call, binding))]
@@ -167,7 +167,7 @@ def check_changed(test: CompositeCase, count: int | None = None) -> None:
     """
     owner = _claim(test.spec).owner
     if owner is None:
-        raise NotApplicableError(f"{test.spec.target} is not a method.")
+        raise NotApplicableError(f"{test.spec.claimed} is not a method.")
     call = _calling(test)
     held = objects_of(call.built.fn, owner)
     if not held:
@@ -175,7 +175,7 @@ def check_changed(test: CompositeCase, count: int | None = None) -> None:
             f"{call.built.variant.id} holds no object of {owner.__qualname__} before it is called."
         )
     wrong = []
-    for change in _some(list(changes_of(held[0], test.spec.target)), test, count):
+    for change in _some(list(changes_of(held[0], test.spec.claimed)), test, count):
         built = build(call.built.variant)
         changed = objects_of(built.fn, owner)[0]
         with restored(changed):
@@ -248,7 +248,7 @@ def _error_of(evaluate: Function, call: _Call) -> Exception | None:
 
 
 def _calling(test: CompositeCase) -> _Call:
-    """The first of the cases that calls the composite's target."""
+    """The first of the cases that calls the composite's function."""
     for found in test.candidates:
         variant = Variant(found, "f32", symbolic=False, target=test.target)
         if variant.skip_reason is not None:
@@ -261,11 +261,11 @@ def _calling(test: CompositeCase) -> _Call:
         call = _Call(built, program, sizes, args, kwargs)
         if _is_called(test.spec, call):
             return call
-    raise NotApplicableError(f"No case of the module of {test.candidates[0].id} calls {test.spec.target}.")
+    raise NotApplicableError(f"No case of the module of {test.candidates[0].id} calls {test.spec.claimed}.")
 
 
 def _is_called(spec: CompositeSpec, call: _Call) -> bool:
-    """Whether a call calls the target of a composite."""
+    """Whether a call calls the function that a composite claims."""
     seen: list[bool] = []
 
     def record(*args: PyTree, **kwargs: PyTree) -> None:
@@ -310,12 +310,12 @@ def _holder(binding: Binding) -> types.ModuleType:
 
 
 def _claim(spec: CompositeSpec) -> Claim:
-    module = spec.target.partition(":")[0]
+    module = spec.claimed.partition(":")[0]
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise NotApplicableError(f"{module} is not installed.") from error
-    return Claim(spec.target, function_behind(spec.target), spec.fn, lambda function: function.__code__)
+    return Claim(spec.claimed, function_behind(spec.claimed), spec.fn, lambda function: function.__code__)
 
 
 def _lookup(owner: type, name: str) -> object:

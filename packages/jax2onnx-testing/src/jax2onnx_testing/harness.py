@@ -64,7 +64,7 @@ def _plain(x: PyTree) -> Array:
 
 
 def _difference(want: Array, got: Array, loosen: float = 1.0) -> str | None:
-    """How `got` differs beyond `loosen` times the tolerance of its dtype; None if it does not."""
+    """Difference of `got` beyond `loosen` times the tolerance of its dtype, in words; None if there is none."""
     wide = np.complex128 if np.issubdtype(want.dtype, np.complexfloating) else np.float64
     magnitudes = np.abs(want.astype(wide))
     largest = float(magnitudes.max(initial=0.0, where=np.isfinite(magnitudes)))

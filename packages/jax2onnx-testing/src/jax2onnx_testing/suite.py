@@ -131,7 +131,7 @@ def _composites(chosen: _Chosen, every: int, count: int) -> dict[str, tuple[Comp
     registry = installed_plugins().registry
     owned = collections.defaultdict(list)
     for spec in registry.composites:
-        owned[registry.owners[f"composite target {spec.target}"]].append(spec)
+        owned[registry.owners[f"composite of {spec.claimed}"]].append(spec)
     tests = chosen.some(list(composite_cases(owned, chosen.single, chosen.target)), every)
     return {test.id: (test, count if chosen.quick else None) for test in tests}
 
@@ -143,8 +143,8 @@ def _adversarial(chosen: _Chosen) -> dict[str, AdversarialCase]:
 
 def _specs(chosen: _Chosen) -> dict[str, CompositeSpec]:
     registry = installed_plugins().registry
-    owners = {spec.target: registry.owners[f"composite target {spec.target}"] for spec in registry.composites}
-    return {s.target: s for s in registry.composites if _wanted(owners[s.target], chosen.distributions)}
+    owners = {spec.claimed: registry.owners[f"composite of {spec.claimed}"] for spec in registry.composites}
+    return {s.claimed: s for s in registry.composites if _wanted(owners[s.claimed], chosen.distributions)}
 
 
 def _distributions(chosen: _Chosen) -> dict[str, str]:
@@ -237,7 +237,7 @@ def test_a_composite_claims_what_is_unchanged(composite: CompositeSpec) -> None:
 
 
 def test_where_functions_are_patched(patched: tuple[CompositeCase, int | None]) -> None:
-    """A case equals JAX while a function that its composite's target uses has another result."""
+    """A case equals JAX while a function that its composite's function uses has another result."""
     try:
         check_patched(*patched)
     except NotApplicableError as error:

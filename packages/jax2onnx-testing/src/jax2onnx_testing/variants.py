@@ -70,7 +70,7 @@ class Variant:
 
     @property
     def skip_reason(self) -> str | None:
-        """Why this variant is to be skipped: what the case says, or that it is about another target."""
+        """Reason to skip this variant: that of its case, or that it is about another target."""
         own = self.found.case.options.get("target", self.target)
         if self.target is not None and own != self.target:
             return f"The case is about the target {own!r}."

@@ -40,7 +40,7 @@ _FILTERS = {"nearest": 0, "bilinear": 2, "bicubic": 3}
 
 @dataclasses.dataclass(frozen=True)
 class Images:
-    """How a model takes images: what transformers.js does to the pixels, which are numbers from 0 to 255.
+    """Preprocessing of images by transformers.js, whose pixels are numbers from 0 to 255.
 
     A pixel becomes `(pixel * rescale - mean) / std`.
 

@@ -1,4 +1,4 @@
-"""How ripple's layer and its primitive become ONNX operators."""
+"""Rules that lower ripple's layer and its primitive to ONNX operators."""
 
 from __future__ import annotations
 

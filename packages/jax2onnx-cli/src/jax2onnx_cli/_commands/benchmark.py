@@ -32,7 +32,7 @@ _USUAL = {"onnxruntime": "jax2onnx-onnxruntime[cpu]", "openvino": "jax2onnx-open
 
 
 class Measuring(TypedDict):
-    """How times are measured: options of `OnnxProgram.benchmark`."""
+    """Options of `OnnxProgram.benchmark`."""
 
     seconds: float
     threads: int | None

@@ -33,7 +33,7 @@ _EXAMPLES = (
     help="The file; by default NAME.onnx here, NAME being the last part of OBJECT. With --for the folder, by default NAME.",
 )  # fmt: skip
 @click.option(
-    "--for", "runner", metavar="RUNNER", help="Write a folder for a runner: genai, tensorrt, transformersjs, …"
+    "--for", "runtime", metavar="RUNTIME", help="Write a folder for a runtime: genai, tensorrt, transformersjs, …"
 )
 @click.option(
     "--quantize",
@@ -54,14 +54,14 @@ _EXAMPLES = (
 @click.pass_obj
 def command(
     terminal: Terminal, /, *, request: Request, output: Path | None, quantize: Mode | None, external_data: bool | None,
-    provenance: bool, variants: Sequence[str], verify: bool, runner: str | None, **written: object,
+    provenance: bool, variants: Sequence[str], verify: bool, runtime: str | None, **written: object,
 ) -> Result:  # fmt: skip
     """Export a function or a model as an ONNX file.
 
     OBJECT is module:name or file.py:name: a function, a model, or a function without parameters that returns the model, or the
     model and a list of its inputs. A file that exists is replaced as a whole, or, if something fails, left as it is.
     """
-    sizes, folder = _variants(variants), Folder.of(runner, written)
+    sizes, folder = _variants(variants), Folder.from_options(runtime, written)
     if folder is not None and (external_data is not None or (sizes and not folder.takes_variants)):
         raise BadInput("--for writes a folder of its own form: neither --variant nor --external-data goes with it.")
     if folder is None and sizes and (output is None or external_data is not None):
@@ -103,7 +103,7 @@ def _write(
     program: OnnxProgram, path: Path, folder: Folder | None, sizes: Mapping[str, Mapping[str, int]],
     external_data: bool | None,
 ) -> list[Path]:  # fmt: skip
-    """Write the folder of a runner, or variants, or one file; the files that were written."""
+    """Write the folder of a runtime, or variants, or one file; the files that were written."""
     if folder is not None:
         return folder.write(program, path)
     if sizes:

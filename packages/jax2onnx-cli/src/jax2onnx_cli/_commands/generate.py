@@ -56,7 +56,7 @@ _EXAMPLES = (
     metavar="ROLE=NAME",
     help="What an input or output is: tokens=x, positions=p, mask=m, bias=m, logits=y.",
 )
-@click.option("--target", help="The runtime; by default the installed one.")
+@click.option("--target", help="The target whose runtime runs the model; by default the installed one.")
 @click.pass_obj
 def command(
     terminal: Terminal, *, file: Path, prompts: Sequence[str], ids: Sequence[str], tokenizer: Path | None, count: int,

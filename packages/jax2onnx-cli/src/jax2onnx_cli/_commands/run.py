@@ -35,7 +35,7 @@ _EXAMPLES = (
 @click.option("--sizes", multiple=True, metavar="SYMBOL=N,…", help="The sizes of symbols for random arrays.")
 @click.option("--seed", type=int, default=0, help="The seed of random arrays.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="An .npz file for the outputs.")
-@click.option("--target", help="The runtime; by default the installed one.")
+@click.option("--target", help="The target whose runtime runs the model; by default the installed one.")
 @click.pass_obj
 def command(
     terminal: Terminal, *, file: Path, inputs: Sequence[str], random: bool, sizes: Sequence[str], seed: int, output: Path | None,

@@ -143,7 +143,7 @@ def adapt_callable(
     Raises:
       OptionError: it is not callable, or a class of models.
     """
-    classes = (imported_class(adapter.target) for adapter in adapters)
+    classes = (imported_class(adapter.claimed) for adapter in adapters)
     if isinstance(fn, type) and any(found is not None and issubclass(fn, found) for found in classes):
         raise OptionError(
             f"{fn.__qualname__} is a class of models, not a model: make an object of it, {fn.__qualname__}(…), and export that."

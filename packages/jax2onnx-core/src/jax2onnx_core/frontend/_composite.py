@@ -128,7 +128,7 @@ def _batch(
 
 
 def _kept(keep: KeepUnderVmap, tree: PyTreeDef, axes: Sequence[int | None]) -> list[int] | None:
-    """Which leaves of the operands get the batch axis; None where the operation does not stay whole."""
+    """Indices of the operands' leaves that get the batch axis; None where vmap takes the operation apart."""
     owners = [index for index, operand in enumerate(tree.children()) for _ in range(operand.num_leaves)]
     indices = keep if isinstance(keep, tuple) else owners if keep else ()
     kept = [leaf for leaf, owner in enumerate(owners) if owner in indices]

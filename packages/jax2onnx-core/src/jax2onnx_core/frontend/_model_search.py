@@ -45,7 +45,7 @@ class Copies:
     def __iter__(self) -> Iterator[tuple[Adapted, Any]]:
         return iter(self._made.values())
 
-    def of(self, key: int, adapted: Adapted) -> Any:
+    def copy_of(self, key: int, adapted: Adapted) -> Any:
         """The copy of the model object with the id `key`."""
         if key not in self._made:
             states, values = self._stateful.get(key), self.weights(key)
@@ -86,9 +86,9 @@ class ModelSearch:
     """
 
     def __init__(self, adapters: Sequence[Adapter]) -> None:
-        self._adapters = [(a, cls) for a in adapters for cls in [imported_class(a.target)] if cls is not None]
+        self._adapters = [(a, cls) for a in adapters for cls in [imported_class(a.claimed)] if cls is not None]
         # Functions of these libraries close over what the user gave them, but their globals hold no models.
-        self._libraries = {"jax", "jaxlib", "numpy", *(re.split("[.:]", a.target, maxsplit=1)[0] for a in adapters)}
+        self._libraries = {"jax", "jaxlib", "numpy", *(re.split("[.:]", a.claimed, maxsplit=1)[0] for a in adapters)}
         self._makers: dict[int, Maker | None] = {}
         self._depth = 0
         self._absent_names = Names()
@@ -164,7 +164,7 @@ class ModelSearch:
         key = id(value)
         self._name_leaves(key, adapted.weights)
         self.models[key] = adapted
-        return lambda copies: copies.of(key, adapted)
+        return lambda copies: copies.copy_of(key, adapted)
 
     def _name_leaves(self, key: int, leaves: Mapping[str, object]) -> None:
         for path, leaf in leaves.items():
@@ -279,7 +279,7 @@ def _adapted(adapter: Adapter, value: object) -> Adapted:
         raise
     except Exception as error:
         raise PluginError(
-            f"The adapter of {adapter.owner} for {adapter.target} failed on a {type(value).__name__} "
+            f"The adapter of {adapter.owner} for {adapter.claimed} failed on a {type(value).__name__} "
             f"({type(error).__name__}: {error})."
         ) from error
 

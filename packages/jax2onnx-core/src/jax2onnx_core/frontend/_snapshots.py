@@ -19,7 +19,7 @@ class ArraySnapshots:
         self._copies: dict[int, tuple[object, Array]] = {}  # with what the id belongs to
         self._copied: dict[Hashable, tuple[Array, Array]] = {}  # by the memory that was copied, with the owner of that
 
-    def of(self, constant: object, array: Array) -> Array:
+    def snapshot(self, constant: object, array: Array) -> Array:
         """The numbers that a constant of a jaxpr holds: `array` itself if nobody can write into it, else a copy.
 
         Args:

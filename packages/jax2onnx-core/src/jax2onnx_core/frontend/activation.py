@@ -35,7 +35,7 @@ class _Window:
     Attributes:
       specs: function → the composite that its calls are traced as; None outside of an activation window.
       declined: operation and reason of each call that is traced as it is, because something of its library was changed.
-      traced: target of a composite → the jaxprs that were traced for it.
+      traced: function that a composite claims → the jaxprs that were traced for it.
       paths: id of a module → its path.
       path: the path of the module whose call is traced.
       jax: the functions of JAX as they were when the window was opened.
@@ -77,19 +77,19 @@ def exporting() -> bool:
 
 @contextmanager
 def activation_window(specs: Sequence[CompositeSpec], token: object) -> Iterator[list[tuple[str, str]]]:
-    """Inside, calls of the specs' targets made by this thread are traced as composites.
+    """Inside, calls of the claimed functions that this thread makes are traced as composites.
 
-    Targets whose module is not imported are skipped. Other threads see the original functions; on
+    Functions whose module is not imported are skipped. Other threads see the original functions; on
     leaving, also by an exception, every function has its own code again. `token` keys JAX's trace caches.
     The list of the window gets the operation and the reason of each call that is traced as it is, because something that
     the call uses is not what the library wrote.
     """
-    imported = [spec for spec in specs if spec.target.partition(":")[0] in sys.modules]
+    imported = [spec for spec in specs if spec.claimed.partition(":")[0] in sys.modules]
     by_function: dict[FunctionType, CompositeSpec] = {}
     gone: list[tuple[str, str]] = []
     for spec in reversed(imported):
         try:
-            by_function[function_behind(spec.target)] = spec
+            by_function[function_behind(spec.claimed)] = spec
         except PluginError as error:  # another version of the library, or a patch: there is nothing to intercept
             gone.append((spec.name, str(error)))
     window = _thread.window.of_calls(by_function)
@@ -184,7 +184,7 @@ class _Patch:
         spec = window.specs.get(self.function) if window.specs else None
         if spec is None:
             return self.original(*args, **kwargs)
-        claim = claim_of(spec.target, self.function, spec.fn, _own_code)
+        claim = claim_of(spec.claimed, self.function, spec.fn, _own_code)
         change = claim.change(args) or (window.jax.change() if window.jax else None)
         call = None if change else self._claimed(spec, args, kwargs)
         if isinstance(call, Replacement):
@@ -204,13 +204,13 @@ class _Patch:
             call,
             traced_original,
             keep_under_vmap=spec.keep_under_vmap,
-            traced=window.traced.setdefault(spec.target, {}),
+            traced=window.traced.setdefault(spec.claimed, {}),
         )
 
     def _claimed(
         self, spec: CompositeSpec, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
     ) -> Call | Replacement | None:
-        """What the composite makes of a call; None, with a reason, where it fails, since the original is another way."""
+        """The composite's call or replacement; None, with a noted reason, where it fails, so that the original is traced."""
         try:
             return _call_of(spec, args, kwargs)
         except PluginError as error:
@@ -236,10 +236,10 @@ def _call_of(spec: CompositeSpec, args: tuple[PyTree, ...], kwargs: dict[str, Py
         call = spec.fn(*args, **kwargs)
     except Exception as error:
         raise PluginError(
-            f"The composite {qualified_name(spec.fn)} of {spec.target} failed: {type(error).__name__}: {error}"
+            f"The composite {qualified_name(spec.fn)} of {spec.claimed} failed: {type(error).__name__}: {error}"
         ) from error
     if not isinstance(call, Call | Replacement | None):
         raise PluginError(
-            f"The composite {qualified_name(spec.fn)} of {spec.target} returned {call!r:.80}, not a Call, a Replacement or None."
+            f"The composite {qualified_name(spec.fn)} of {spec.claimed} returned {call!r:.80}, not a Call, a Replacement or None."
         )
     return call

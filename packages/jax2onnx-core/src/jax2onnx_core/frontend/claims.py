@@ -1,4 +1,4 @@
-"""`Claim`: whether a call of a composite's target still computes what the library wrote, or something of it was changed.
+"""`Claim`: whether a call of a composite's function still computes what the library wrote, or something of it was changed.
 
 A composite was written for the unmodified function. A call is not claimed where
 
@@ -31,14 +31,14 @@ class Claim:
     """The calls of a function that a composite may stand for.
 
     Args:
-      target: the composite's target, "module:qualified.name".
-      function: the function there.
+      claimed: the name of the function that the composite claims, "module:qualified.name".
+      function: the function of this name.
       fn: the function of the composite.
       own_code: the code of functions as they were written.
     """
 
-    def __init__(self, target: str, function: types.FunctionType, fn: Function, own_code: OwnCode) -> None:
-        module, _, path = target.partition(":")
+    def __init__(self, claimed: str, function: types.FunctionType, fn: Function, own_code: OwnCode) -> None:
+        module, _, path = claimed.partition(":")
         self.owner = _owner_of(module, path)
         self._path, self._function, self._own_code = path.removesuffix(".__wrapped__"), function, own_code
         self._library = root_of_module(module)
@@ -184,7 +184,7 @@ def _names_read(fn: types.FunctionType, own_code: OwnCode) -> frozenset[str]:
 
 
 def _held(value: object, names: frozenset[str]) -> list[object]:
-    """What an object holds under these names."""
+    """Values of the object's attributes with these names."""
     return [held for name, held in _fields(value).items() if name in names]
 
 
@@ -202,7 +202,7 @@ def _is_the_library_s(value: object, method: object) -> bool:
 
 
 def _owner_of(module: str, path: str) -> type | None:
-    """The class of a target that is a method."""
+    """The class of a function that is a method."""
     found: object = sys.modules[module]
     owner: type | None = None
     for name in path.split("."):

@@ -74,7 +74,7 @@ class Inputs:
 
     @functools.cached_property
     def solution(self) -> DimSolution:
-        """How the values of the symbols follow from the shapes of the inputs; SymbolError where they do not."""
+        """Formulas of the symbols' values in the shapes of the inputs. Raises SymbolError where a symbol has none."""
         return DimSolution(self.names, self.avals, self.tree, self.symbols)
 
     def space(self, results: Sequence[Aval] = ()) -> SymbolSpace:

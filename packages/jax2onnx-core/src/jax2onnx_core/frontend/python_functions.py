@@ -98,27 +98,27 @@ def rebuilt(
     return fresh
 
 
-def function_behind(target: str) -> types.FunctionType:
-    """The Python function behind the composite target `"module:Class.method"`: that which a decorator wraps, if one does.
+def function_behind(name: str) -> types.FunctionType:
+    """The Python function of the name `"module:Class.method"` that a composite claims: that which a decorator wraps, if one does.
 
     Raises:
       PluginError: the module, which is imported, has none there.
     """
-    module, _, path = target.partition(":")
+    module, _, path = name.partition(":")
     found: object = sys.modules[module]
     try:
-        for name in path.split("."):
-            found = vars(found)[name]
+        for part in path.split("."):
+            found = vars(found)[part]
     except KeyError as missing:
         raise PluginError(
-            f"The composite target {target!r} does not exist: {module} has no {missing.args[0]!r} there. "
+            f"A composite claims the function {name!r}, which does not exist: {module} has no {missing.args[0]!r} there. "
             "The installed version of that module may be another one than the plugin was written for."
         ) from None
     function = found
     if callable(found):
         function = inspect.unwrap(found, stop=lambda f: isinstance(f, types.FunctionType))
     if not isinstance(function, types.FunctionType):
-        raise PluginError(f"The composite target {target!r} is a {type(found).__name__}, not a Python function.")
+        raise PluginError(f"A composite claims {name!r}, which is a {type(found).__name__}, not a Python function.")
     return function
 
 

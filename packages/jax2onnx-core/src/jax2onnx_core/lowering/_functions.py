@@ -73,7 +73,7 @@ class FunctionTable:
         return list(results)
 
     def mark(self) -> int:
-        """How many functions there are, for `roll_back`."""
+        """Number of functions, for `roll_back`."""
         return len(self._bodies)
 
     def roll_back(self, mark: int) -> None:

@@ -45,12 +45,12 @@ class LoweringLog:
 
     @property
     def ways(self) -> collections.Counter[tuple[str, str]]:
-        """How often each operation was lowered in which way: (operation, way) → count."""
+        """Number of lowerings by operation and way: (operation, way) → count."""
         return collections.Counter(self._ways)
 
     @property
     def reasons(self) -> collections.Counter[tuple[str, str]]:
-        """Why rules declined: (operation, reason) → count."""
+        """Number of declined rules by operation and reason: (operation, reason) → count."""
         return collections.Counter(self._reasons)
 
     @property
@@ -74,7 +74,7 @@ class LoweringLog:
         self._missing.append((name, location, declared))
 
     def mark(self) -> tuple[int, int, int]:
-        """How much there is, for `roll_back`."""
+        """Position in the log, for `roll_back`."""
         return len(self._ways), len(self._reasons), len(self._missing)
 
     def missing_since(self, mark: tuple[int, int, int]) -> list[str]:

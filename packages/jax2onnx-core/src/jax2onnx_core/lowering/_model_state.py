@@ -24,7 +24,7 @@ __all__ = ["DimNotation", "ModelState"]
 
 @dataclasses.dataclass(frozen=True)
 class DimNotation:
-    """How dimensions are read and shown.
+    """Functions that read and show dimensions.
 
     Attributes:
       label: the text that names a dimension in the model.

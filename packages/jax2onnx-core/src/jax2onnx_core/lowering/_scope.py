@@ -68,7 +68,7 @@ class Scope:
         return scope is other
 
     def mark(self) -> tuple[int, int]:
-        """How far the scope is built, for `roll_back`."""
+        """Position in the scope, for `roll_back`."""
         return len(self.nodes), len(self.subgraphs)
 
     def roll_back(self, mark: tuple[int, int] = (0, 0)) -> list[Value]:

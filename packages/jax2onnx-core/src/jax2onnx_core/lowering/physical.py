@@ -1,4 +1,4 @@
-"""How values of JAX's dtypes are held in ONNX tensors: JAX's notion of a physical type.
+"""Physical types: the ONNX tensors that hold values of JAX's dtypes.
 
 No ONNX type holds complex numbers or typed keys. The physical tensor of such a value has a trailing axis of components:
 real and imaginary part, or the words of a key.
@@ -75,7 +75,7 @@ def static_type(aval: Aval) -> tuple[Dtype, tuple[int, ...]]:
 
 
 def component_count(aval: Aval) -> int:
-    """How many components each element of the value has."""
+    """Number of components of each element of the value."""
     return math.prod(d for d in physical_type(aval)[1][len(aval.shape) :] if is_static(d))
 
 
@@ -100,7 +100,7 @@ def weight_tensor(array: object, snapshots: ArraySnapshots) -> Array | ir.Tensor
         dtype, dims = static_type(array)
         return ir.LazyTensor(lambda: ir.Tensor(_gathered(array)), element_type(dtype), ir.Shape(dims))
     physical = physical_array(array)
-    return physical if isinstance(array, jax.Array) else snapshots.of(array, physical)
+    return physical if isinstance(array, jax.Array) else snapshots.snapshot(array, physical)
 
 
 def _gathered(array: jax.Array) -> Array:

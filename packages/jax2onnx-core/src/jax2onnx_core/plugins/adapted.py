@@ -88,11 +88,11 @@ class Adapted:
 
 @dataclasses.dataclass(frozen=True)
 class Adapter:
-    """Takes instances of the class `target` ("module:qualified.name") apart, or, once its module is imported, what `claims`
+    """Takes instances of the class `claimed` ("module:qualified.name") apart, or, once its module is imported, what `claims`
     says yes to; `owner` contributed it.
     """
 
-    target: str
+    claimed: str
     adapt: Callable[[Any], Adapted]
     owner: str
     claims: Callable[[Any], bool] | None = None
@@ -137,11 +137,11 @@ class _Owners(Mapping[str, str]):
         return len(self._owners)
 
 
-def imported_class(target: str) -> type | None:
-    """The class "module:name", None where its module has not been imported."""
-    module, _, name = target.partition(":")
+def imported_class(name: str) -> type | None:
+    """The class of the name "module:Class", None where its module has not been imported."""
+    module, _, class_name = name.partition(":")
     if module not in sys.modules:
         return None
-    found = vars(sys.modules[module])[name]
+    found = vars(sys.modules[module])[class_name]
     assert isinstance(found, type)
     return found

@@ -20,13 +20,13 @@ from jax2onnx_core.plugins.rules import Composites, CompositeSpec, Decomposition
 __all__ = ["Registry"]
 
 
-_TARGET = re.compile(r"[^:\s]+:[^:\s]+")
+_NAME = re.compile(r"[^:\s]+:[^:\s]+")
 
 
 class Registry:
     """Filled by the plugins' `jax2onnx_register(registry)` hooks; dispatch is a dict lookup.
 
-    A second claim on a primitive, composite target or runtime is refused with both owners' names, unless the
+    A second claim on a primitive, composite or runtime is refused with both owners' names, unless the
     second `Rules` were declared with `overrides=True`. Nor may two `Rules` of one distribution have rules, or
     decompositions, for one primitive, since the order of its modules would decide; but for rules of which those of the
     one are for physical tensors and those of the other are not.
@@ -112,7 +112,7 @@ class Registry:
         self.makers.update(dict.fromkeys((*lowering, *translated, *rules.complex_rules.values()), self._owner))
 
     def owner(self, primitive: str, fn: Function | None) -> str:
-        """Who contributed the function that lowers a primitive; without one, who knows the primitive."""
+        """Distribution of the function that lowers a primitive; without a function, of the plugin that knows the primitive."""
         known = None if fn is None else self.makers.get(fn)
         return known or self.owners.get(f"primitive {primitive}", "an unknown plugin")
 
@@ -125,13 +125,13 @@ class Registry:
 
     def _add_composites(self, composites: Composites) -> None:
         for spec in composites.specs:
-            self._check_target(spec.target)
-            self._claim(f"composite target {spec.target}", override=False)
+            self._check_name(spec.claimed)
+            self._claim(f"composite of {spec.claimed}", override=False)
             self.composites.append(spec)
 
-    def _check_target(self, target: str) -> None:
-        if not _TARGET.fullmatch(target):
-            raise PluginError(f"{self._owner}: the target {target!r} is not of the form 'module:qualified.name'.")
+    def _check_name(self, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise PluginError(f"{self._owner}: the name {name!r} is not of the form 'module:qualified.name'.")
 
     def _claim(self, what: str, *, override: bool) -> None:
         holder = self.owners.setdefault(what, self._owner)
@@ -143,22 +143,22 @@ class Registry:
         self.owners[what] = self._owner
 
     def adapter(
-        self, target: str, adapt: Callable[[Any], Adapted], *, claims: Callable[[Any], bool] | None = None
+        self, claimed: str, adapt: Callable[[Any], Adapted], *, claims: Callable[[Any], bool] | None = None
     ) -> None:
         """Let model objects be taken apart by `adapt`.
 
         Args:
-          target: the class of the objects, "module:Class"; its module is not imported.
+          claimed: the class of the objects, "module:Class"; its module is not imported.
           adapt: takes an object apart.
           claims: tells the objects instead, where these are no instances of one class: a pair of a module and its
-            variables, a partial of `module.apply`. It is asked only where the module of `target` has been imported.
+            variables, a partial of `module.apply`. It is asked only where the module of `claimed` has been imported.
 
         Raises:
-          PluginError: another distribution claims the target.
+          PluginError: another distribution claims the class.
         """
-        self._check_target(target)
-        self._claim(f"adapter {target}", override=False)
-        self.adapters.append(Adapter(target, adapt, self._owner, claims))
+        self._check_name(claimed)
+        self._claim(f"adapter {claimed}", override=False)
+        self.adapters.append(Adapter(claimed, adapt, self._owner, claims))
 
     def graph_pass(self, factory: PassFactory, *, after: Sequence[type[PassBase]] = ()) -> None:
         """Run a pass in every export.

@@ -35,7 +35,7 @@ R = TypeVar("R", bound=RuleFn)
 
 
 def qualified_name(fn: Function) -> str:
-    """Where a function, or the class of a callable object, is defined: "module:qualified.name"."""
+    """Qualified name of a function, or of the class of a callable object: "module:qualified.name"."""
     defined = fn if inspect.isroutine(fn) else type(fn)
     return f"{defined.__module__}:{defined.__qualname__}"
 
@@ -61,7 +61,7 @@ class Decomposition:
 
 @dataclasses.dataclass(frozen=True)
 class Unsupported:
-    """Why a primitive cannot be in an ONNX file, and what its user can do instead."""
+    """Reason that a primitive cannot be in an ONNX file, and what its user can do instead."""
 
     reason: str
     advice: str = ""
@@ -129,7 +129,7 @@ class Rules:
         return _named(names_and_fn, lambda name, fn: self.decompositions.__setitem__(name, Decomposition(fn)))
 
     def complex(self, *names_and_fn: Any) -> Callable[[F], F]:
-        """How primitives compute on complex operands: `fn(*operands, **params)`, in JAX.
+        """Register a decomposition of primitives for complex operands: `fn(*operands, **params)`, in JAX.
 
         Each complex operand arrives as a `Complex(real, imag)` pair of real arrays, others as
         plain arrays; complex results are returned as `Complex` pairs.
@@ -234,7 +234,7 @@ class Replacement:
     value: PyTree
 
 
-#: The function of a composite takes the arguments of its target.
+#: The function of a composite takes the arguments of the function that it claims.
 CompositeFn = Callable[..., Call | Replacement | None]
 C = TypeVar("C", bound=CompositeFn)
 #: Which operands of an operation may get a leading batch axis: all, none, or these.
@@ -243,9 +243,9 @@ KeepUnderVmap = bool | tuple[int, ...] | Literal["broadcast"]
 
 @dataclasses.dataclass(frozen=True)
 class CompositeSpec:
-    """One declared composite: `target` ("module:qualified.name") is shown as operation `name`."""
+    """One declared composite: calls of the function `claimed` ("module:qualified.name") are shown as operation `name`."""
 
-    target: str
+    claimed: str
     name: str
     fn: CompositeFn
     keep_under_vmap: KeepUnderVmap = False
@@ -259,7 +259,7 @@ class Composites:
     ... def layer(self, x):
     ...     return Call(x, self.weight, scale=self.scale)
 
-    The decorated function takes the arguments of the target (with its bound object) and returns
+    The decorated function takes the arguments of the claimed function (with its bound object) and returns
     a `Call`, or None where the call should be traced as it is; or a `Replacement`, where other operations (those of
     `jax.nn`, or other layers of the library) give the same result by a better graph.
     """
@@ -267,11 +267,11 @@ class Composites:
     def __init__(self) -> None:
         self.specs: list[CompositeSpec] = []
 
-    def call(self, *targets: str, name: str, keep_under_vmap: KeepUnderVmap = False) -> Callable[[C], C]:
+    def call(self, *claimed: str, name: str, keep_under_vmap: KeepUnderVmap = False) -> Callable[[C], C]:
         """Decorator: calls of functions become an operation.
 
         Args:
-          targets: the functions, "module:qualified.name".
+          claimed: the functions, "module:qualified.name".
           name: the name of the operation.
           keep_under_vmap: the operation may stay whole under `jax.vmap` because its rule reads the ranks of its operands
             from `ctx.avals_in` and works with a leading batch axis on all (True; "broadcast": of size 1 on those not
@@ -279,7 +279,7 @@ class Composites:
         """
 
         def register(fn: C) -> C:
-            self.specs.extend(CompositeSpec(t, name, fn, keep_under_vmap) for t in targets)
+            self.specs.extend(CompositeSpec(function, name, fn, keep_under_vmap) for function in claimed)
             return fn
 
         return register

@@ -50,7 +50,7 @@ __all__ = ["LoweringOptions", "lower_program"]
 
 @dataclasses.dataclass(frozen=True)
 class LoweringOptions:
-    """How a function is lowered; the same for all specializations of a program.
+    """Options of lowering, the same for all specializations of a program.
 
     Attributes:
       fn: the function, as the user gave it.

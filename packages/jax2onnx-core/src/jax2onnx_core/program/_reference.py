@@ -125,7 +125,7 @@ class ReferenceFunction:
 
 
 def _threads_of_jax() -> str:
-    """How many threads JAX computes with, and the options of XLA, in words."""
+    """Number of threads that JAX computes with, and the options of XLA, as text."""
     threads = os.environ.get(_XLA_THREADS) or "as it chooses"
     flags = os.environ.get("XLA_FLAGS")
     return f"{threads} with XLA_FLAGS={flags}" if flags else threads

@@ -44,7 +44,7 @@ class _Leaf(LeafType):
     aval: Aval = dataclasses.field(kw_only=True)
 
     @classmethod
-    def of(cls, name: str, aval: Aval, layouts: Layouts) -> _Leaf:
+    def from_aval(cls, name: str, aval: Aval, layouts: Layouts) -> _Leaf:
         """The leaf of an input or output."""
         is_key, layout = _compat.is_extended_dtype(aval.dtype), layouts.by_name.get(name)
         dtype: Dtype = physical_type(aval)[0] if is_key else aval.dtype
@@ -212,8 +212,8 @@ def interface_of(
       states: the names of the inputs and of the outputs that are states.
       state_variables: input name → the first value of a state that a model object holds.
     """
-    inputs = [_Leaf.of(name, aval, layouts) for name, aval in zip(signature.names, signature.avals, strict=True)]
-    outputs = [_Leaf.of(name, aval, layouts) for name, aval in zip(output_names, traced.out_avals, strict=True)]
+    inputs = [_Leaf.from_aval(name, aval, layouts) for name, aval in zip(signature.names, signature.avals, strict=True)]
+    outputs = [_Leaf.from_aval(name, aval, layouts) for name, aval in zip(output_names, traced.out_avals, strict=True)]
     call = TreeForm(signature.tree, range(len(inputs)), traced.out_tree, range(len(outputs)))
     taken, given = ([i for i, leaf in enumerate(leaves) if leaf.name in states] for leaves in (inputs, outputs))
     return Interface(

@@ -1,4 +1,4 @@
-"""Where the values of symbols come from: the shapes of the graph's inputs, solved by JAX itself."""
+"""Values of symbols from the shapes of the graph's inputs, solved by JAX itself."""
 
 from __future__ import annotations
 

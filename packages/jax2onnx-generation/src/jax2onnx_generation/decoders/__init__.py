@@ -1,1 +1,1 @@
-"""Decoders: their inputs, outputs and states, and the interface that runners of text models expect."""
+"""Decoders: their inputs, outputs and states, and the interface that runtimes of text models expect."""

@@ -1,4 +1,4 @@
-"""The states of a decoder as runners of text models know them: `Cache`, of keys or of values, and `Counter`, which they do not hold."""
+"""The states of a decoder as runtimes of text models know them: `Cache`, of keys or of values, and `Counter`, which they do not hold."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def states_of(model: ir.Model, signature: DecoderSignature) -> tuple[list[Cache]
 # -- caches ---------------------------------------------------------------------------------------
 
 _FORMS = (
-    "The runner holds caches of keys and values, a pair for each layer, of shape [batch, heads, places, features]; other orders of "
+    "The runtime holds caches of keys and values, a pair for each layer, of shape [batch, heads, places, features]; other orders of "
     "these axes are turned."
 )
 
@@ -98,7 +98,7 @@ _FORMS = (
 def _no_cache(before: ir.Value) -> OptionError:
     return OptionError(
         f"The state {before.name}: {type_text(before)} is no cache of keys or values, and no number that grows by the tokens of each "
-        f"step. {_FORMS} The number of tokens is read from the runner's attention_mask. Recurrent states, which have no places, are "
+        f"step. {_FORMS} The number of tokens is read from the runtime's attention_mask. Recurrent states, which have no places, are "
         "none of them; let the function take others as arguments of which it computes them anew, such as positions and a mask."
     )
 
@@ -140,7 +140,7 @@ def layers_of(caches: Sequence[Cache]) -> list[Layer]:
     """The caches as pairs, in the order of the numbers in their names.
 
     A name says which of the two a cache is where it has `k` or `key`, `v` or `value` in it; else the caches of keys and
-    values alternate. The runner treats both alike, so that it matters only for the names in the folder.
+    values alternate. The runtime treats both alike, so that it matters only for the names in the folder.
 
     Raises:
       OptionError: there are none, their number is odd, or they differ in heads or features.
@@ -148,13 +148,13 @@ def layers_of(caches: Sequence[Cache]) -> list[Layer]:
     if not caches:
         raise OptionError(
             "The decoder has no caches: name them by states=… at the export. Without them each step would compute all "
-            "tokens anew, which the runner does not do."
+            "tokens anew, which the runtime does not do."
         )
     shapes = {(cache.heads, cache.features, cache.capacity is None) for cache in caches}
     if len(caches) % 2 or len(shapes) > 1:
         shown = ", ".join(f"{cache.pair.input} with {cache.heads} heads of {cache.features}" for cache in caches)
         raise OptionError(
-            f"The caches are no pairs of keys and values with the same heads and features: {shown}. The runner has one "
+            f"The caches are no pairs of keys and values with the same heads and features: {shown}. The runtime has one "
             "number of heads and of features for all layers."
         )
     return [Layer(*pair) for pair in _pairs(sorted(caches, key=lambda cache: _natural(cache.pair.input)))]

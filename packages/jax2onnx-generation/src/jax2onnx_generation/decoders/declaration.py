@@ -1,4 +1,4 @@
-"""What an export declares of a decoder in the metadata of its model: the roles of inputs and outputs, and the kinds of states."""
+"""Declaration of a decoder in its model's metadata: the roles of inputs and outputs, and the kinds of states."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from jax2onnx_runtime.states import StateType
 
 from jax2onnx_generation.decoders.forms import DecoderForms
 from jax2onnx_generation.decoders.kinds import Kind, StateKind
-from jax2onnx_generation.decoders.traits import Rows, Traits
+from jax2onnx_generation.decoders.traits import Batching, Traits
 
 __all__ = ["Decoder"]
 
@@ -69,7 +69,7 @@ class Decoder:
 
     @property
     def row_count(self) -> int:
-        """How many rows the states hold."""
+        """Number of rows of the states."""
         return len(self.tokens)
 
     def begin(self, rows: int) -> None:
@@ -113,7 +113,7 @@ class Decoder:
 
     def without_padding(self) -> None:
         """Feed rows of different lengths apart from now on, from their beginnings."""
-        self.traits = dataclasses.replace(self.traits, rows=Rows.SAME)
+        self.traits = dataclasses.replace(self.traits, batching=Batching.EQUAL_LENGTHS)
         self.tokens = []
 
     def select(self, rows: Sequence[int]) -> None:
@@ -191,9 +191,13 @@ class Decoder:
         count = max(lengths)
         tokens, real = np.zeros((len(new), count), np.int64), np.zeros((len(new), count), bool)
         for row, given in enumerate(new):
-            part = slice(0, len(given)) if self.traits.rows is Rows.OWN else slice(count - len(given), count)
+            part = (
+                slice(0, len(given))
+                if self.traits.batching is Batching.OWN_POSITIONS
+                else slice(count - len(given), count)
+            )
             tokens[row, part], real[row, part] = given, True
-        if self.traits.rows is Rows.SAME:
+        if self.traits.batching is Batching.EQUAL_LENGTHS:
             self.spoiled |= {row for row, given in enumerate(new) if not given}
             assert lengths == {0, count}, "rows of different lengths are fed apart"
         return tokens, real
@@ -218,7 +222,7 @@ class Decoder:
 
     def _run(self, tokens: Array, real: Array | None) -> Array:
         forms = self.forms
-        if self.traits.rows is Rows.PADDED:
+        if self.traits.batching is Batching.PADDED:
             self._hide(tokens.shape, real)
         feeds = {**self.others, forms.tokens.name: forms.tokens.made(tokens)}
         if forms.positions is not None:
@@ -229,17 +233,17 @@ class Decoder:
         for row, given in enumerate(tokens.tolist()):
             self.tokens[row] += given if real is None else [t for t, k in zip(given, real[row], strict=True) if k]
         self._places += tokens.shape[1]
-        if self.traits.rows is Rows.OWN:
+        if self.traits.batching is Batching.OWN_POSITIONS:
             self._places = self._origin + max(map(len, self.tokens))
         return logits
 
     def _positions(self, shape: tuple[int, ...], real: Array | None) -> Array:
         """The positions [B, T] of the tokens of a run."""
         rows, count = shape
-        if self.traits.rows is Rows.SAME:
+        if self.traits.batching is Batching.EQUAL_LENGTHS:
             return np.array([range(self._places, self._places + count)] * rows)
         starts = [self._origin + len(row) for row in self.tokens]
-        if real is None or self.traits.rows is Rows.OWN:
+        if real is None or self.traits.batching is Batching.OWN_POSITIONS:
             return np.array([range(start, start + count) for start in starts])
         return np.maximum(np.array(starts)[:, None] + real.cumsum(1) - 1, 0)
 
@@ -263,7 +267,7 @@ class Decoder:
         if count == 1 and self._hidden is None and first + keys == self._places + 1 and form.grows:
             return form.made_of_all((rows, 1, keys))
         starts = [self._places] * rows
-        if self.traits.rows is Rows.OWN:
+        if self.traits.batching is Batching.OWN_POSITIONS:
             starts = [self._origin + len(row) for row in self.tokens]
         queries = np.array(starts)[:, None] + np.arange(count)
         places = first + np.arange(keys)
@@ -404,7 +408,7 @@ class Decoder:
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two rows begin with alike."""
+    """Number of tokens at the beginning that two rows have in common."""
     if list(other[: len(one)]) == one:
         return len(one)
     return next(

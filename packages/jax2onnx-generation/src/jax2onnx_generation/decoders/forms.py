@@ -28,7 +28,7 @@ _BATCH, _TIME, _ONE, _KEYS = "batch", "time", "one", "keys"
 
 @dataclasses.dataclass(frozen=True)
 class TokensForm:
-    """How tokens [B, T] are given to the model.
+    """Form of the input of the tokens [B, T].
 
     Attributes:
       name: the input.
@@ -52,7 +52,7 @@ class TokensForm:
 
 @dataclasses.dataclass(frozen=True)
 class PositionsForm:
-    """How positions [B, T] are given to the model.
+    """Form of the input of the positions [B, T].
 
     Attributes:
       name: the input.
@@ -84,7 +84,7 @@ class PositionsForm:
 
 @dataclasses.dataclass(frozen=True)
 class MaskForm:
-    """How it is said which keys each token sees.
+    """Form of the input of the mask, the keys that each token sees.
 
     Attributes:
       name: the input.
@@ -139,7 +139,7 @@ class MaskForm:
 
 @dataclasses.dataclass(frozen=True)
 class LogitsForm:
-    """How logits are returned.
+    """Form of the output of the logits.
 
     Attributes:
       name: the output.

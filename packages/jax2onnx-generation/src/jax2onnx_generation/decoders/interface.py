@@ -1,4 +1,4 @@
-"""`DecoderInterface`: an exported decoder with the inputs and outputs that runners of text models feed and read: those of Hugging Face's decoders."""
+"""`DecoderInterface`: an exported decoder with the inputs and outputs that runtimes of text models feed and read: those of Hugging Face's decoders."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def decoder_interface(
       model: the model of a decoder.
       signature: its inputs and outputs.
       target: what the model was made for.
-      fuse: makes operators of a runner's own of the finished interface, before transposes move.
-      beside: inputs that stay as they are, and come last: what a runner has from an encoder.
+      fuse: makes operators of a runtime's own of the finished interface, before transposes move.
+      beside: inputs that stay as they are, and come last: what a runtime has from an encoder.
 
     Raises:
-      OptionError: its inputs or states are none that runners have.
+      OptionError: its inputs or states are none that runtimes have.
     """
     inputs = {value.name: value for value in model.graph.inputs}
     tokens = _checked_tokens(inputs[signature.tokens], signature, beside)
@@ -111,17 +111,17 @@ def _checked_tokens(tokens: ir.Value, signature: DecoderSignature, beside: Colle
     dims = dims_of(tokens) or ()
     if len(dims) != 2 or tokens.dtype not in (ir.DataType.INT32, ir.DataType.INT64):
         raise OptionError(
-            f"The tokens {tokens.name}: {type_text(tokens)} are no int32 or int64 of shape [B, T], which the runner feeds: export "
+            f"The tokens {tokens.name}: {type_text(tokens)} are no int32 or int64 of shape [B, T], which the runtime feeds: export "
             "the function for batches, such as (('B', 'T'), 'int32')."
         )
     if isinstance(dims[1], int) and dims[1] != 1:
         raise OptionError(
-            f"The tokens {tokens.name}: {type_text(tokens)} are always {dims[1]}; the runner feeds a whole prompt, and then one token "
+            f"The tokens {tokens.name}: {type_text(tokens)} are always {dims[1]}; the runtime feeds a whole prompt, and then one token "
             "after the other: export with a symbol, such as (('B', 'T'), 'int32')."
         )
     if unknown := [name for name in signature.others if name not in beside]:
         raise OptionError(
-            f"The runner feeds the tokens, their positions, a mask and caches, but not {', '.join(unknown)}: "
+            f"The runtime feeds the tokens, their positions, a mask and caches, but not {', '.join(unknown)}: "
             "export a function without them; or say what they are by roles={'positions': …, 'mask': …}."
         )
     return tokens
@@ -134,7 +134,7 @@ def _check_lengths(model: ir.Model, tokens: ir.Value, cache: ir.Value, first: Ca
     if refused:
         why = " and ".join(read_constraints(model)) or "more"
         raise OptionError(
-            f"The runner feeds a whole prompt, and then one token after the other, but the model is for {why}. Where the "
+            f"The runtime feeds a whole prompt, and then one token after the other, but the model is for {why}. Where the "
             f"function asks whether there is one token, export one for that, specialize={{'{length}': 1}}: prompts are fed to it token by token."
         )
     places = (dims_of(cache) or ())[first.places_axis]
@@ -278,7 +278,7 @@ _UPDATES = {"Concat": 0, "ScatterElements": 0, "TensorScatter": -2}
 
 
 def _operands_with_axes(node: ir.Node) -> range | None:
-    """Which operands beside the first have the axes of the cache, where the node updates one."""
+    """Indices of the operands, the first left out, that have the axes of the cache; None for a node that updates no cache."""
     return {"Concat": range(1, len(node.inputs)), "ScatterElements": range(1, 3), "TensorScatter": range(1, 2)}.get(
         node.op_type
     )

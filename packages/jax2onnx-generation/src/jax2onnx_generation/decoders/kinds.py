@@ -9,7 +9,7 @@ __all__ = ["Kind", "StateKind"]
 
 
 class Kind(enum.Enum):
-    """How a state changes in a run."""
+    """Kinds of change of a state in a run."""
 
     GROWS = "gets further entries"
     CACHE = "is written at the places of the tokens"
@@ -19,7 +19,7 @@ class Kind(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class StateKind:
-    """How a state changes in a run.
+    """Change of a state in a run, with its axis.
 
     Attributes:
       kind: the kind.

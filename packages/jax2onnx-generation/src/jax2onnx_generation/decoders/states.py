@@ -1,4 +1,4 @@
-"""How a decoder uses its states: declared by the user or the export, or read from the graph; the model is not run for it."""
+"""Uses of a decoder's states: declared by the user or the export, or read from the graph; the model is not run for it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class StateUse:
 def state_uses(
     model: ir.Model, signature: DecoderSignature, declared: Mapping[str, StateKind] | None = None
 ) -> list[StateUse]:
-    """How a decoder uses its states.
+    """Find the use of each state of a decoder.
 
     1. A state that grows says so in the metadata.
     2. One of integers, a number or one for each sequence, to which each run adds the number of its tokens, is a counter.
@@ -240,12 +240,12 @@ def is_size(value: ir.Value | None, dim: LabelledDim) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Path:
-    """What the numbers that say where a cache is written are computed from.
+    """Computation of the indices at which a cache is written.
 
     Attributes:
-      inputs: the inputs of the model whose numbers they depend on.
-      values: the values between these and them.
-      nodes: the nodes that make them.
+      inputs: the inputs of the model that the indices depend on.
+      values: the values between these inputs and the indices.
+      nodes: the nodes that compute these values.
     """
 
     inputs: frozenset[str]

@@ -1,4 +1,4 @@
-"""`StepInputs`: what a decoder takes besides caches, computed in its graph from the inputs that runners feed."""
+"""`StepInputs`: what a decoder takes besides caches, computed in its graph from the inputs that runtimes feed."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class StepInputs:
         return self._at.op.And(past, real, dims=labelled([batch, length, keys]))
 
     def _seen(self, keys: LabelledDim, capacity: Value | None) -> Value:
-        """Which keys are no padding, booleans [B, keys]."""
+        """Mask of the keys that are no padding, booleans [B, keys]."""
         mask = self._at.cast(self.mask, np.bool_)
         if capacity is None:
             return mask

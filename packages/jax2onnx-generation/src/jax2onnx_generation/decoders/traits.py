@@ -1,4 +1,4 @@
-"""How a decoder treats its states, and sequences of different lengths, as its graph shows it."""
+"""Traits of a decoder that its graph shows: the kinds of its states, and the batching of sequences of different lengths."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from jax2onnx_generation.decoders.forms import DecoderForms
 from jax2onnx_generation.decoders.kinds import Kind, StateKind
 from jax2onnx_generation.decoders.states import StateUse
 
-__all__ = ["Rows", "Traits", "decoder_traits"]
+__all__ = ["Batching", "Traits", "decoder_traits"]
 
 
-class Rows(enum.Enum):
-    """How sequences of different lengths can be fed together."""
+class Batching(enum.Enum):
+    """Ways to run sequences of different lengths in one batch."""
 
-    SAME = "not at all"
+    EQUAL_LENGTHS = "only if they have one length"
     PADDED = "with hidden tokens in front of the shorter ones"
-    OWN = "each written at places of its own"
+    OWN_POSITIONS = "each written at positions of its own"
 
 
 @dataclasses.dataclass(frozen=True)
 class Traits:
-    """How the model treats its states and its rows.
+    """Kinds of a model's states, and its batching of sequences.
 
     Attributes:
       kinds: state → its kind.
-      rows: how sequences of different lengths can be fed together.
-      positions: how many positions there are, if the model looks them up in a table.
+      batching: how sequences of different lengths run in one batch.
+      positions: the number of positions, if the model looks them up in a table.
     """
 
     kinds: Mapping[str, StateKind]
-    rows: Rows = Rows.SAME
+    batching: Batching = Batching.EQUAL_LENGTHS
     positions: int | None = None
 
 
 def decoder_traits(model: ir.Model, forms: DecoderForms, uses: Sequence[StateUse], *, is_windowed: bool) -> Traits:
-    """How a decoder treats its states and its rows.
+    """Read the traits of a decoder from its graph.
 
     Args:
       model: the model.
@@ -50,24 +50,30 @@ def decoder_traits(model: ir.Model, forms: DecoderForms, uses: Sequence[StateUse
     """
     extents = [] if forms.positions is None else index_extents(model).get(forms.positions.name, [])
     positions = min((extent for extent in extents if isinstance(extent, int)), default=None)
-    return Traits({use.pair.input: use.kind for use in uses}, _rows(forms, uses, is_windowed=is_windowed), positions)
+    return Traits(
+        {use.pair.input: use.kind for use in uses}, _batching(forms, uses, is_windowed=is_windowed), positions
+    )
 
 
-def _rows(forms: DecoderForms, uses: Sequence[StateUse], *, is_windowed: bool) -> Rows:
-    """How sequences of different lengths can be fed together, as far as the graph shows it."""
+def _batching(forms: DecoderForms, uses: Sequence[StateUse], *, is_windowed: bool) -> Batching:
+    """The best way to run sequences of different lengths in one batch that the graph allows for sure."""
     kinds = {use.kind.kind for use in uses}
     if Kind.OTHER in kinds or forms.tokens.batch == 1 or any(use.kind.rolls for use in uses):
-        return Rows.SAME
+        return Batching.EQUAL_LENGTHS
     positions, caches = forms.positions, [use for use in uses if use.kind.kind is Kind.CACHE]
     if caches and kinds == {Kind.CACHE}:
         has_last = forms.logits.has_all or forms.tokens.time == 1
         own = all(use.by_row and positions is not None and use.places == frozenset({positions.name}) for use in caches)
-        return Rows.OWN if own and has_last and positions is not None and positions.is_of_rows else Rows.SAME
+        return (
+            Batching.OWN_POSITIONS
+            if own and has_last and positions is not None and positions.is_of_rows
+            else Batching.EQUAL_LENGTHS
+        )
     counters = {use.pair.input for use in uses if use.kind.kind is Kind.COUNTER}
     if not all(use.places and use.places <= counters for use in caches):
-        return Rows.SAME
+        return Batching.EQUAL_LENGTHS
     mask = forms.mask
     if not uses or mask is None or mask.cache is None or not mask.is_of_rows or is_windowed or positions is None:
-        return Rows.SAME
+        return Batching.EQUAL_LENGTHS
     of_tokens = positions.is_of_tokens or forms.tokens.time == 1
-    return Rows.PADDED if positions.is_of_rows and of_tokens else Rows.SAME
+    return Batching.PADDED if positions.is_of_rows and of_tokens else Batching.EQUAL_LENGTHS

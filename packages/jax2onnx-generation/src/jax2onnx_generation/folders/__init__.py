@@ -1,1 +1,1 @@
-"""Folders for other runners: the protocol of their writers, and how a folder is written as a whole."""
+"""Folders for other runtimes: `FolderWriter`, the protocol, and writing a folder as a whole."""

@@ -1,6 +1,6 @@
-"""Folders for other runners: `FolderWriter`, which a distribution registers as an entry point of the group `jax2onnx.folders`.
+"""Folders for other runtimes: `FolderWriter`, which a distribution registers as an entry point of the group `jax2onnx.folders`.
 
-A runner that is no runtime of this project reads a folder: a model whose inputs have the names that it expects, a configuration,
+A runtime that this project does not drive itself reads a folder: a model whose inputs have the names that it expects, a configuration,
 the files of a tokenizer. The name of the entry point is what `jax2onnx export --for NAME` takes:
 
 ```toml
@@ -58,12 +58,12 @@ class FolderOption:
 
 @runtime_checkable
 class FolderWriter(Protocol):
-    """A writer of folders for one runner.
+    """A writer of folders for one runtime.
 
     The module that an entry point names should be quick to import: the command line imports it to know the options.
 
     Attributes:
-      description: the runner, in a few words.
+      description: the runtime, in a few words.
       options: what `write` takes besides the program and the folder.
     """
 
@@ -85,7 +85,7 @@ class FolderWriter(Protocol):
           The files that were written.
 
         Raises:
-          OptionError: an option is wrong, or the program is none that the runner can run.
+          OptionError: an option is wrong, or the program is none that the runtime can run.
           SaveError: the folder exists, or writing failed.
         """
         ...

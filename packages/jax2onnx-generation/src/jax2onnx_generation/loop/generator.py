@@ -19,7 +19,7 @@ from jax2onnx_generation.decoders.forms import decoder_forms
 from jax2onnx_generation.decoders.kinds import StateKind
 from jax2onnx_generation.decoders.signature import decoder_signature
 from jax2onnx_generation.decoders.states import state_uses
-from jax2onnx_generation.decoders.traits import Rows, decoder_traits
+from jax2onnx_generation.decoders.traits import Batching, decoder_traits
 from jax2onnx_generation.loop.beams import search
 from jax2onnx_generation.loop.requests import Beams, Prompt, Request, Stops, ends_of, prompt_rows
 from jax2onnx_generation.loop.results import Generation, Piece, Stop
@@ -264,7 +264,7 @@ class Generator:
         while pending:
             group = pending.pop(0)
             logits = self._begun(group)
-            if self.decoder.traits.rows is Rows.PADDED and np.isnan(logits).any():
+            if self.decoder.traits.batching is Batching.PADDED and np.isnan(logits).any():
                 # A token that sees nothing but hidden ones is NaN in this model: rows of different lengths are written apart.
                 self.decoder.without_padding()
                 pending = self._groups([*group, *(sequence for other in pending for sequence in other)])
@@ -277,7 +277,7 @@ class Generator:
         most = batch if isinstance(batch, int) else len(sequences)
         lengths: dict[int, list[WrittenSequence]] = {}
         for sequence in sequences:
-            together = 0 if self.decoder.traits.rows is not Rows.SAME else len(sequence.tokens)
+            together = 0 if self.decoder.traits.batching is not Batching.EQUAL_LENGTHS else len(sequence.tokens)
             lengths.setdefault(together, []).append(sequence)
         if not self.decoder.states:
             most = 1
@@ -292,7 +292,7 @@ class Generator:
     def _begun(self, group: Sequence[WrittenSequence]) -> Array:
         """The logits after the prompts."""
         rests = self.decoder.align(self._filled([sequence.tokens for sequence in group]))
-        if self.decoder.traits.rows is Rows.SAME and len({len(rest) for rest in rests}) > 1:
+        if self.decoder.traits.batching is Batching.EQUAL_LENGTHS and len({len(rest) for rest in rests}) > 1:
             self.decoder.begin(len(rests))
             rests = self._filled([list(sequence.tokens) for sequence in group])
         return self.decoder.feed(rests)

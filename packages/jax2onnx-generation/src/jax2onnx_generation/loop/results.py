@@ -10,7 +10,7 @@ __all__ = ["Generation", "Piece", "Stop", "Written"]
 
 
 class Stop(enum.Enum):
-    """Why a sequence ended."""
+    """Reasons for the end of a sequence."""
 
     TOKEN = "a stop token"  # noqa: S105  (no password)
     TEXT = "a stop text"
@@ -88,17 +88,17 @@ class Generation:
 
     @property
     def stops(self) -> list[Stop]:
-        """Why each sequence ended."""
+        """Reason for the end of each sequence."""
         return [written.stop for written in self.sequences]
 
     @property
     def tokens_per_second(self) -> float:
-        """How many tokens of all sequences together were written in a second, the time for the prompts included."""
+        """Tokens per second of all sequences together, the time for the prompts included."""
         return sum(len(written.ids) for written in self.sequences) / max(self.seconds, 1e-9)
 
     @property
     def accept_rate(self) -> float:
-        """Which part of the drafted tokens was right; 0 without a draft model."""
+        """Share of the drafted tokens that the model accepted; 0 without a draft model."""
         return self.accepted / self.drafted if self.drafted else 0.0
 
     def __repr__(self) -> str:

@@ -55,7 +55,7 @@ class WrittenSequence:
 
     @property
     def left(self) -> int:
-        """How many further tokens there are at most."""
+        """Largest number of further tokens."""
         return self._request.ends.count - len(self.ids)
 
     def add(self, token: int) -> Piece:

@@ -75,5 +75,5 @@ class StopTexts:
         return rest
 
     def _begun(self, text: str) -> int:
-        """How many characters at the end of what is held may be the beginning of a stop text."""
+        """Number of characters at the end of the held text that may begin the stop text."""
         return next((n for n in range(min(len(text) - 1, len(self._held)), 0, -1) if self._held.endswith(text[:n])), 0)

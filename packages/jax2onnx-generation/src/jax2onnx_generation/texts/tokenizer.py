@@ -36,7 +36,7 @@ class Tokenizer(Protocol):
         ...
 
     def get_vocab_size(self, with_added_tokens: bool = True) -> int:
-        """How many tokens there are."""
+        """Number of tokens."""
         ...
 
 

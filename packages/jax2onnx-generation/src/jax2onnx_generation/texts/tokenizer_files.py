@@ -45,7 +45,7 @@ GivenTokenizer = str | os.PathLike[str] | SerializableTokenizer
 
 @dataclasses.dataclass(frozen=True)
 class SpecialTokens:
-    """Ids of tokens that mean something to a runner.
+    """Ids of tokens that mean something to a runtime.
 
     Attributes:
       bos: that with which a text begins.
@@ -137,7 +137,7 @@ class TokenizerFiles:
         return [self.tokens[token]] if isinstance(token, str) and token in self.tokens else []
 
     def context_length(self) -> int | None:
-        """How many tokens the files say that the model may see; None where they do not say."""
+        """Context length that the files state; None where they state none."""
         for number in (
             self.configuration.get("max_position_embeddings"), self.configuration.get("n_positions"),
             self._settings.get("model_max_length"),

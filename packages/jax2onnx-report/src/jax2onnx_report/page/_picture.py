@@ -57,7 +57,7 @@ class Box:
             yield from box.all_boxes()
 
     def count(self) -> int:
-        """How many nodes are in it, or 1."""
+        """Number of innermost boxes in it; 1 if it is one itself."""
         return sum(box.count() for box in self.boxes) if self.boxes else 1
 
 

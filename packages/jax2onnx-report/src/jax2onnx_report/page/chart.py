@@ -70,7 +70,7 @@ class _Scale:
     bottom: float
 
     @classmethod
-    def of(cls, seconds: Sequence[float], top: float, bottom: float) -> _Scale:
+    def spanning(cls, seconds: Sequence[float], top: float, bottom: float) -> _Scale:
         """The scale on which all these times have a place."""
         logs = [math.log10(max(s, _LEAST)) for s in seconds] or [-3.0]
         return cls(min(logs) - 0.1, max(logs) + 0.1, top, bottom)
@@ -99,7 +99,7 @@ def chart_svg(title: str, labels: Sequence[str], series: Sequence[TimeSeries], n
     top = _TOP + _ROW * (1 + len(series))
     bottom = top + _HEIGHT - _BOTTOM
     times = [second for one in series for t in one.times if t is not None for second in (t.low, t.middle, t.high)]
-    scale = _Scale.of(times, top, bottom)
+    scale = _Scale.spanning(times, top, bottom)
     places = [round(_LEFT + (_WIDTH - _LEFT - _RIGHT) * (i + 0.5) / len(labels), 1) for i in range(len(labels))]
     return _rendered(
         "chart.svg", title=title, labels=list(zip(places, labels, strict=True)), notes=notes, left=_LEFT, right=_WIDTH - _RIGHT,

@@ -98,7 +98,7 @@ def _check(link: Link, programs: Mapping[str, Program]) -> None:
 
 
 def _difference(one: ir.Value, other: ir.Value) -> str | None:
-    """Why two values cannot be the same array, if they cannot."""
+    """Reason that two values cannot be the same array; None if they can."""
     if one.dtype != other.dtype:
         return "the element types differ"
     if one.shape is None or other.shape is None:

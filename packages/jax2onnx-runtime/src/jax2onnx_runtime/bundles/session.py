@@ -150,7 +150,7 @@ class BundleSession(Mapping[str, ModelSession]):
                 program.model, lambda _: model, LinkedSteps(name, program, links, self._arrays, self._hand_over),
                 symbol_space(program.model),
                 initial={state: array for state, array in {**initial, **begun}.items() if state in own},
-                held=program.interface.held_states(), sizes=sizes.of(program.model), lock=self._lock,
+                held=program.interface.held_states(), sizes=sizes.for_model(program.model), lock=self._lock,
                 adapters=AdapterInputs(program.model, program.runtime),
             )  # fmt: skip
         except (OptionError, RuntimeInputError) as error:
@@ -232,7 +232,7 @@ def _check_known(programs: Sequence[Program], sizes: StateSizes, initial: Mappin
         raise OptionError(
             f"initial: there is no state {unknown[0]!r}; the states are {', '.join(sorted(states)) or 'none'}."
         )
-    used = [sizes.of(program.model) for program in programs]
+    used = [sizes.for_model(program.model) for program in programs]
     for option in ("sizes", "window", "limits"):
         for label in vars(sizes)[option]:
             if not any(label in vars(one)[option] for one in used):

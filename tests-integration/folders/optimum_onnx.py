@@ -27,7 +27,7 @@ FILE = {"subfolder": "onnx", "file_name": "model.onnx"}
 
 def rows(directory: Path, examples: list[Example]) -> Iterator[Row]:
     """A row of the table for each example that Optimum reads."""
-    runner = f"Optimum {importlib.metadata.version('optimum-onnx')}"
+    runtime = f"Optimum {importlib.metadata.version('optimum-onnx')}"
     for example in examples:
         folder, speed = str(directory / example.folder), ""
         if example.task == "image-classification":
@@ -40,7 +40,7 @@ def rows(directory: Path, examples: list[Example]) -> Iterator[Row]:
             tokens, seconds = generated(folder, example.given)
             equal = f"tokens: fp32 {compared_tokens(example, 'fp32', tokens, directory)}"
             speed = f"fp32 {COUNT / seconds:.0f} tokens/s"
-        yield Row(example.title, runner, equal, speed)
+        yield Row(example.title, runtime, equal, speed)
 
 
 def classified(folder: str, given: Any) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 `benchmarks/rival_decoders.py` writes the models of the builder; without them nothing is timed.
 
-Usage: nox -s runners -- genai [--rivals FOLDER] [--tokens 200]
+Usage: nox -s folders -- genai [--rivals FOLDER] [--tokens 200]
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from examples.speech_models import END as END_OF_SPEECH
 from examples.stacked_decoders import STACKED, StackedDecoder
 from examples.tunix_decoders import CAPACITY, DECODERS, PAD, WORDS, Decoder, adapted
 
-RUNNER = f"onnxruntime-genai {version('onnxruntime-genai')}"
+RUNTIME = f"onnxruntime-genai {version('onnxruntime-genai')}"
 PROMPTS = [[5, 7, 11, 42, 99, 3], [311, 4], [9, 8, 1, 77]]
 # No token of the prompts; texts end at their length.
 END = WORDS - 1
@@ -59,12 +59,12 @@ def texts(folder: Path, prompts: Sequence[Sequence[int]], count: int, adapter: P
 
 
 def ended(text: Sequence[int]) -> list[int]:
-    """A text up to the token that ends it, which the runner leaves out."""
+    """A text up to the token that ends it, which the runtime leaves out."""
     return [*text[: text.index(END)]] if END in text else [*text]
 
 
 def shared(text: Sequence[int], wanted: Sequence[int]) -> int:
-    """How many tokens two texts begin with in common."""
+    """Number of tokens at the beginning that two texts have in common."""
     return next((i for i, (a, b) in enumerate(zip(text, wanted, strict=False)) if a != b), min(len(text), len(wanted)))
 
 
@@ -96,7 +96,7 @@ def compared(decoder: Decoder, count: int) -> Iterator[Row]:
         with tempfile.TemporaryDirectory() as parent:
             folder = Path(parent) / "folder"
             write(program, folder, eos=END, pad=PAD, context_length=CAPACITY, **options)
-            # A decoder of one token gets its prompts token by token, which the runner does for single texts.
+            # A decoder of one token gets its prompts token by token, which the runtime does for single texts.
             together = len(PROMPTS) if decoder.tokens == "T" else 1
             found = [ended(text) for text in texts(folder, PROMPTS[:together], count)]
         if precision != "float32":
@@ -107,11 +107,11 @@ def compared(decoder: Decoder, count: int) -> Iterator[Row]:
         equal = sum(shared(a, b) for a, b in zip(found, expected, strict=True))
         number, total = len(found), sum(map(len, expected))
         several = f", {number} texts of different lengths" if number > 1 else ""
-        yield Row(f"{decoder.name}, {precision}", RUNNER, f"{equal} of {total} tokens {what}{several}")
+        yield Row(f"{decoder.name}, {precision}", RUNTIME, f"{equal} of {total} tokens {what}{several}")
 
 
 def with_adapters(make: Callable[[], Decoder], count: int) -> Iterator[Row]:
-    """A row for a folder with LoRA adapters of two ranks, read by the runner from files, and without one."""
+    """A row for a folder with LoRA adapters of two ranks, read by the runtime from files, and without one."""
     exported = adapted(make(), 4)
     program, prompt = exported.program().with_adapters(nnx.LoRAParam), PROMPTS[0]
     found, expected = [], []
@@ -127,11 +127,11 @@ def with_adapters(make: Callable[[], Decoder], count: int) -> Iterator[Row]:
             expected.append(ended(decoder.continued(prompt, count)))
     equal = sum(shared(a, b) for a, b in zip(found, expected, strict=True))
     title = f"{exported.name}, without and with LoRA adapters of rank 4 and 7 (qwix), float32"
-    yield Row(title, RUNNER, f"{equal} of {sum(map(len, expected))} tokens of JAX")
+    yield Row(title, RUNTIME, f"{equal} of {sum(map(len, expected))} tokens of JAX")
 
 
 def stacked(decoder: StackedDecoder, count: int) -> Row:
-    """A row for a decoder whose caches of all layers are one array, which the runner holds as one for each layer."""
+    """A row for a decoder whose caches of all layers are one array, which the runtime holds as one for each layer."""
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "folder"
         write(decoder.program(), folder, eos=END, pad=PAD, context_length=CAPACITY)
@@ -139,7 +139,7 @@ def stacked(decoder: StackedDecoder, count: int) -> Row:
     expected = [ended(decoder.continued(prompt, count)) for prompt in PROMPTS]
     equal = sum(shared(a, b) for a, b in zip(found, expected, strict=True))
     several = f"{len(PROMPTS)} texts of different lengths"
-    return Row(f"{decoder.name}, float32", RUNNER, f"{equal} of {sum(map(len, expected))} tokens of JAX, {several}")
+    return Row(f"{decoder.name}, float32", RUNTIME, f"{equal} of {sum(map(len, expected))} tokens of JAX, {several}")
 
 
 def speech(count: int) -> Iterator[Row]:
@@ -156,7 +156,7 @@ def speech(count: int) -> Iterator[Row]:
             found = spoken(folder, sounds, prompts, count)
         equal = sum(shared(a, b) for a, b in zip(found, expected, strict=True))
         title = f"like Whisper (NNX), the decoder gets {what}, float32"
-        yield Row(title, RUNNER, f"{equal} of {sum(map(len, expected))} tokens of JAX, 2 sounds")
+        yield Row(title, RUNTIME, f"{equal} of {sum(map(len, expected))} tokens of JAX, 2 sounds")
 
 
 def spoken(folder: Path, sounds: np.ndarray, prompts: Sequence[Sequence[int]], count: int) -> list[list[int]]:
@@ -241,7 +241,7 @@ def timed(rivals: Path) -> Iterator[Row]:
             theirs = on_one_thread(rivals / name, Path(parent) / "theirs")
             found, mine, other = ratio(ours, theirs, prompt)
         speed = f"{found:.2f} of the time of the builder's model for a token ({mine:.1f} and {other:.1f} ms)"
-        yield Row(f"8 layers of width 1024, {mode or 'float32'}", RUNNER, "", speed)
+        yield Row(f"8 layers of width 1024, {mode or 'float32'}", RUNTIME, "", speed)
 
 
 def main() -> None:

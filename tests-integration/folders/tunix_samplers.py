@@ -1,6 +1,6 @@
 """`Generator` beside the samplers of the library tunix: greedy texts, and the distributions that tokens are drawn from.
 
-Usage: python tests-integration/runners/tunix_samplers.py [--tokens 60]
+Usage: python tests-integration/folders/tunix_samplers.py [--tokens 60]
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tunix.models.gemma import sampler as gemma_sampler
 
 from examples.tunix_decoders import CAPACITY, FEATURES, KEY_HEADS, LAYERS, PAD, WORDS, Decoder, llama, qwen
 
-RUNNER = f"Sampler of tunix {version('google-tunix')}"
+RUNTIME = f"Sampler of tunix {version('google-tunix')}"
 # Of several lengths; the sampler fills them up at the left.
 TEXTS = ["5 7 11 42 99 3", "311 4", "9 8 1 77"]
 END = WORDS - 1
@@ -63,7 +63,7 @@ def greedy(decoder: Decoder, count: int) -> Row:
     )
     return Row(
         f"{decoder.name}, Generator",
-        RUNNER,
+        RUNTIME,
         f"{equal} of {sum(map(len, wanted))} tokens, 3 texts of different lengths",
     )
 
@@ -105,7 +105,7 @@ def filtered() -> Iterator[Row]:
             worst = max(worst, float(np.abs(found - wanted).max()))
             same += int(((found > 0) == (wanted > 0)).all())
         equal = f"{same} of {len(filters) * len(logits)} sets of tokens, probabilities differ by {worst:.0e}"
-        yield Row(f"{title}, Sampling", RUNNER, equal)
+        yield Row(f"{title}, Sampling", RUNTIME, equal)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Folders of jax2onnx-transformersjs in transformers.js: its pipelines in Node.js and in Chromium, compared with JAX.
 
-Needs Node.js and the packages of `tests-integration/runners/transformersjs`; without Chromium its rows are left as they are.
+Needs Node.js and the packages of `tests-integration/folders/transformersjs`; without Chromium its rows are left as they are.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def run(place: str, directory: Path, examples: Sequence[Example]) -> Iterator[Ro
 
 
 def compare(example: Example, dtype: str, found: Mapping[str, Any], directory: Path) -> str:
-    """What is equal to JAX, or how far it is from that."""
+    """Comparison with JAX, for the table: the number of equal tokens, or the largest difference."""
     if example.task == "text-generation":
         file = directory / example.folder / "onnx" / FILES[dtype]
         tokenizer = Tokenizer.from_file(str(directory / example.folder / "tokenizer.json"))

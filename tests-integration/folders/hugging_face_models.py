@@ -1,4 +1,4 @@
-"""Folders in the form of Hugging Face's models, for the runners that read these, and what JAX computes with the same models."""
+"""Folders in the form of Hugging Face's models, for the runtimes that read these, and what JAX computes with the same models."""
 
 from __future__ import annotations
 
@@ -326,7 +326,7 @@ def fixed_decoder(parameters: Parameters, capacity: int) -> OnnxProgram:
 
 
 def compared(example: Example, dtype: str, got: np.ndarray) -> str:
-    """How far probabilities or features are from those of JAX. Raises AssertionError for more than the precision explains."""
+    """Largest difference of probabilities or features from JAX's. Raises AssertionError for more than the precision explains."""
     difference = float(np.abs(got - example.wanted).max())
     relative = float(np.linalg.norm(got - example.wanted) / np.linalg.norm(example.wanted))
     assert relative < TOLERANCES[dtype], f"{example.title}, {dtype}: {relative:.1e} of the norm off"
@@ -334,7 +334,7 @@ def compared(example: Example, dtype: str, got: np.ndarray) -> str:
 
 
 def compared_tokens(example: Example, dtype: str, got: np.ndarray, file: Path) -> str:
-    """How many tokens are those of JAX, or, with weights and activations in integers, those of the same file in Python.
+    """Count the tokens that equal JAX's, or, with weights and activations in integers, those of the same file in Python.
 
     Raises AssertionError if these are not all.
     """
