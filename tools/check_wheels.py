@@ -37,7 +37,7 @@ for entry in importlib.metadata.entry_points(group="jax2onnx"):
 """
 
 WRITERS = """
-from jax2onnx_generation.folders.writers import folder_writers
+from jax2onnx_runtime.folders import folder_writers
 print(*folder_writers().writers)
 """
 

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax2onnx_core import to_onnx
-from jax2onnx_generation.folders.writers import FolderWriter
 from jax2onnx_graph.errors import OptionError, SaveError, SymbolError
 from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_runtime.feeds import symbol_space
+from jax2onnx_runtime.folders import FolderWriter
 from jax2onnx_tensorrt.writer import writer
 
 WEIGHT = np.linspace(-1, 1, 64 * 64, dtype=np.float32).reshape(64, 64)

@@ -13,7 +13,7 @@ import click
 from jax2onnx_cli._terminal import BadInput, Command
 
 if TYPE_CHECKING:
-    from jax2onnx_generation.folders.writers import FolderOption, FolderWriter
+    from jax2onnx_runtime.folders import FolderOption, FolderWriter
     from jax2onnx_runtime.program import Program
 
     from jax2onnx_cli._exporting import Request
@@ -37,7 +37,7 @@ class FolderCommand(Command):
 @functools.cache
 def _writer_options() -> list[click.Option]:
     """An option for each name that writers declare; the first writer says of which type it is."""
-    from jax2onnx_generation.folders.writers import folder_writers
+    from jax2onnx_runtime.folders import folder_writers
 
     found: dict[str, list[tuple[str, FolderOption]]] = {}
     for runtime, writer in folder_writers().writers.items():
@@ -90,7 +90,7 @@ class Folder:
                 raise BadInput(f"{flags[0]} is an option for the folder of a runtime: name the runtime with --for.")
             return None
 
-        from jax2onnx_generation.folders.writers import folder_writers
+        from jax2onnx_runtime.folders import folder_writers
 
         writer = folder_writers().named(runtime, _SUPPLIERS)
         known = {option.name for option in writer.options}

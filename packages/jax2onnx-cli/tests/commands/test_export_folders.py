@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import jax2onnx_generation.folders.writers
+import jax2onnx_runtime.folders
 import pytest
 from jax2onnx_cli import _folders
-from jax2onnx_generation.folders.writers import FolderOption, FolderWriters, complete_folder
+from jax2onnx_runtime.folders import FolderOption, FolderWriters, complete_folder
 
 
 class Writer:
@@ -38,7 +38,7 @@ class Varying(Writer):
 def writers(monkeypatch) -> Iterator[None]:
     """Three writers, and no others."""
     found = FolderWriters({"acme": Writer(), "few": Quantizing(), "many": Varying()}, {})
-    monkeypatch.setattr(jax2onnx_generation.folders.writers, "folder_writers", lambda: found)
+    monkeypatch.setattr(jax2onnx_runtime.folders, "folder_writers", lambda: found)
     _folders._writer_options.cache_clear()
     yield
     _folders._writer_options.cache_clear()

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jax2onnx_generation.folders.writers import FolderOption, complete_folder
 from jax2onnx_graph.options import check_flag
+from jax2onnx_runtime.folders import FolderOption, complete_folder
 
 if TYPE_CHECKING:
     from jax2onnx_generation.decoders.declaration import Roles

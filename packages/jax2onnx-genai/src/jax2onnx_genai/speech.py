@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jax2onnx_generation.folders.writers import complete_folder
 from jax2onnx_graph.errors import OptionError
+from jax2onnx_runtime.folders import complete_folder
 
 if TYPE_CHECKING:
     from jax2onnx_generation.decoders.declaration import Roles

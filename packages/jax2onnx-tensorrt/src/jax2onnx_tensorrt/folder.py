@@ -7,11 +7,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from jax2onnx_generation.folders.writers import complete_folder
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_graph.saving.writing import save_model
 from jax2onnx_runtime.feeds import symbol_space
+from jax2onnx_runtime.folders import complete_folder
 from jax2onnx_runtime.program import Program
 
 from jax2onnx_tensorrt.profiles import EngineProfiles, engine_profiles

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jax2onnx_generation.folders.writers import FolderOption
 from jax2onnx_graph.errors import OptionError, ReadError
+from jax2onnx_runtime.folders import FolderOption
 
 if TYPE_CHECKING:
     from jax2onnx_runtime.program import Program

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from jax2onnx_generation.folders.writers import complete_folder
 from jax2onnx_generation.texts.tokenizer_files import GivenTokenizer, TokenizerFiles
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.saving.writing import save_model, weights_size
+from jax2onnx_runtime.folders import complete_folder
 from jax2onnx_runtime.program import Program
 
 from jax2onnx_transformersjs.dtypes import Dtype, check_dtypes, default_dtype, file_name, in_precision

@@ -6,8 +6,8 @@ import types
 from pathlib import Path
 
 import pytest
-from jax2onnx_generation.folders.writers import FolderOption, FolderWriters, complete_folder, load_folder_writers
 from jax2onnx_graph.errors import OptionError, PluginError, SaveError
+from jax2onnx_runtime.folders import FolderOption, FolderWriters, complete_folder, load_folder_writers
 
 
 class Writer:

@@ -1,1 +1,0 @@
-"""Folders for other runtimes: `FolderWriter`, the protocol, and writing a folder as a whole."""
