@@ -1,4 +1,4 @@
-"""`mixture_at`: sums over experts of what each of them makes, weighted or selected by gates."""
+"""`mixture_at`: sums over experts of their results, weighted or selected by gates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim, same_dim
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
 from jax2onnx_graph.rewrite.patterns import operation, scalar
 
-from jax2onnx_fusions.experts._roles import Roles, Sizes, token_count
+from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes, token_count
 
 __all__ = ["Mixture", "gates_by_token", "mixtures_at"]
 
@@ -21,7 +21,7 @@ _SCAN_AXES = ("scan_input_axes", "scan_output_axes")
 
 @dataclasses.dataclass(frozen=True)
 class Mixture:
-    """A sum over experts: for each token, of what each expert makes of it times the gate of both.
+    """A sum over experts: for each token, the result of each expert times its gate.
 
     Attributes:
       gates: the gates; booleans where they select what counts.
@@ -35,13 +35,13 @@ class Mixture:
     gates: ir.Value
     gate_axes: tuple[int, ...]
     made: ir.Value
-    roles: Roles
+    roles: ExpertAxes
     sizes: Sizes
     start: ir.Value | None = None
 
     @property
     def selects(self) -> bool:
-        """Whether the gates are booleans, and what they do not select does not count whatever it is."""
+        """Whether the gates are booleans, so that a result which is not selected does not count even if it is NaN."""
         return self.gates.dtype == ir.DataType.BOOL
 
 
@@ -145,7 +145,7 @@ def _mixture(
     if gates is None or made is None or dims is None:
         return None
     tokens, expert = axes
-    roles = Roles(tuple(Rows(axis) for axis in tokens), Rows(expert))
+    roles = ExpertAxes(tuple(Rows(axis) for axis in tokens), Rows(expert))
     return Mixture(gates, gate_axes, made, roles, Sizes(tuple(dims[axis] for axis in tokens), experts))
 
 

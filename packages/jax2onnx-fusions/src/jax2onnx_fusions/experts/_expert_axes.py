@@ -1,4 +1,4 @@
-"""`Roles`: the axes of a value along which tokens and experts lie."""
+"""`ExpertAxes`: the axes of tokens and of experts of a value in a mixture of experts."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of
 from jax2onnx_graph.facts.rows import Rows, operand_rows, size_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim
 
-__all__ = ["Roles", "Sizes", "operand_roles", "token_count"]
+__all__ = ["ExpertAxes", "Sizes", "operand_axes", "token_count"]
 
 _Dims = tuple[LabelledDim, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """How many there are: tokens along each of their axes, and experts."""
+    """Sizes of the axes of tokens, and the number of experts."""
 
     tokens: _Dims
     experts: int
 
 
 @dataclasses.dataclass(frozen=True)
-class Roles:
+class ExpertAxes:
     """The axes of one value that are axes of tokens or of experts.
 
     Attributes:
@@ -65,12 +65,12 @@ class Roles:
         return found
 
     def _at(self, axis: int, sizes: Sizes) -> list[tuple[Rows, LabelledDim]]:
-        """The roles of an axis, and how many rows each has."""
+        """The tokens and experts along an axis, with their counts."""
         all_roles = [*zip(self.tokens, sizes.tokens, strict=True), (self.expert, sizes.experts)]
         return [(rows, size) for rows, size in all_roles if rows is not None and rows.axis == axis]
 
     def _rest(self, axis: int, dim: LabelledDim, sizes: Sizes) -> int | None:
-        """The size of an axis without its roles, 0 if nothing is left; None where that is unknown."""
+        """The size of an axis without its tokens and experts, 0 if nothing is left; None where that is unknown."""
         here = self._at(axis, sizes)
         if not here:
             return dim if isinstance(dim, int) else None
@@ -82,8 +82,8 @@ class Roles:
         return number // taken if number != taken else 0
 
 
-def operand_roles(node: ir.Node, roles: Roles) -> list[Roles] | None:
-    """The roles of a node's operands, where those of its first result are `roles`; None where a row depends on other rows."""
+def operand_axes(node: ir.Node, roles: ExpertAxes) -> list[ExpertAxes] | None:
+    """The axes of a node's operands, where those of its first result are `roles`; None where a row depends on other rows."""
     per_role = []
     for rows in (*roles.tokens, roles.expert):
         found: Sequence[Rows | None] | None = [None] * len(node.inputs)
@@ -92,11 +92,11 @@ def operand_roles(node: ir.Node, roles: Roles) -> list[Roles] | None:
         if found is None or len(found) != len(node.inputs):
             return None
         per_role.append(found)
-    return [Roles(tuple(one[:-1]), one[-1]) for one in zip(*per_role, strict=True)]
+    return [ExpertAxes(tuple(one[:-1]), one[-1]) for one in zip(*per_role, strict=True)]
 
 
 def _rows_of_operands(node: ir.Node, rows: Rows) -> Sequence[Rows | None] | None:
-    """`operand_rows`, where also columns of weights are rows: each column of a product depends on one column of the weight."""
+    """`operand_rows`, extended to columns of weights: each column of a product depends on one column of the weight."""
     dims = dims_of(node.outputs[0])
     if dims is None or node.domain:
         return None
