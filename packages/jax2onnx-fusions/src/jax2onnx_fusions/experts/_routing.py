@@ -16,7 +16,7 @@ from jax2onnx_fusions.experts._sparsity import Sparsity, Validity
 
 __all__ = ["ROUTING_CALLS", "Routing", "combined", "in_shape_of", "route"]
 
-#: How many nodes choose and sort pairs, and bring them back.
+#: The number of nodes that choose and sort pairs, and bring them back.
 ROUTING_CALLS = 25
 
 

@@ -26,7 +26,7 @@ from jax2onnx_fusions.recurrence._results import (
 from jax2onnx_fusions.recurrence._reversals import (
     Reversal,
     index_taken,
-    is_reversed_again,
+    is_reversed_by_readers,
     reapplied,
     reversal_above,
     reversed_axis,
@@ -80,7 +80,7 @@ class _TurnOperators(NodePass[Reversal]):
             return None
         if direction_of(node) not in _OTHER:
             return Declined("it reads a reversed sequence in both directions", node)
-        if not is_reversed_again(node.outputs[0], 0):
+        if not is_reversed_by_readers(node.outputs[0], 0):
             return Declined("its results are read in the order of the reversed sequence", node)
         return found
 
