@@ -141,7 +141,7 @@ def test_attention_with_a_soft_cap_and_a_mask_where_the_target_masks_before_the_
         axes = Constant<value = int64[2] {1, 2}>() b = Unsqueeze(r, axes) """
     body = QKV + mask + "a = MatMul(qt, kt) t = Tanh(a) l = Add(t, b) " + PLAIN_END
     assert "Attention" in fused(FuseAttention(), body, *HEADS)
-    target = limited(lost=[("Attention", "masked")])
+    target = limited(lost=[("Attention", "softcap_mask")])
     assert "Attention" not in fused(FuseAttention(target), body, *HEADS)
 
 
@@ -442,7 +442,7 @@ def test_logits_from_outside_of_a_branch_are_declined(declined):
 
 def test_a_cap_and_a_mask_are_declined_where_the_target_masks_before_the_cap(declined, limited):
     body = QKV + BIAS + "a = MatMul(qt, kt) t = Tanh(a) l = Add(t, b) " + PLAIN_END
-    target = limited(lost=[("Attention", "masked")])
+    target = limited(lost=[("Attention", "softcap_mask")])
     reasons = declined(FuseAttention(target), body, "float[B,5,2,4] x", "float[B,5,2,4] y")
     assert reasons == ["the target gives masked keys a weight where the logits are capped"]
 

@@ -33,11 +33,11 @@ __all__ = [
 #: "wraps": integer results wrap around, as arithmetic modulo 2ⁿ does;
 #: "empty": an operand without elements gives the neutral element, or an empty result;
 #: "inf": infinite operands give the limit of the function;
-#: "hidden": minus infinity among numbers counts for nothing, as masks mean it (softmax, logsumexp, maxima);
+#: "minus_inf": minus infinity among numbers counts for nothing, as masks mean it (softmax, logsumexp, maxima);
 #: "accurate": the result has the precision of its element type;
 #: "order": writes to one place take effect in the order of the indices;
-#: "masked": attention with a soft cap gives masked keys no weight.
-Property = Literal["nan", "signed_zero", "wraps", "empty", "inf", "hidden", "accurate", "order", "masked"]
+#: "softcap_mask": attention with a soft cap gives masked keys no weight.
+Property = Literal["nan", "signed_zero", "wraps", "empty", "inf", "minus_inf", "accurate", "order", "softcap_mask"]
 
 # Asked only where a target prefers the form, but for the last two: those of one CPU serve as well as any.
 _THRESHOLDS = {
@@ -180,7 +180,7 @@ class Target:
         """This target for models that are made under further promises of the user.
 
         Under `Assumption.FINITE` it guarantees "nan" of every operator, since none has to keep what does not occur, and "inf" of those
-        that are right for masks: of which it guarantees "hidden".
+        that are right for masks: of which it guarantees "minus_inf".
         """
         promised = self.assumptions | frozenset(assumptions)
         return self if promised == self.assumptions else _AssumingTarget(self, promised)
@@ -250,7 +250,7 @@ class _AssumingTarget(Target):
     def guarantees(self, op_type: str, dtype: Dtype, kept: Property) -> bool:
         if kept == "nan" and self.assumes(Assumption.FINITE):
             return True
-        if kept == "inf" and self.assumes(Assumption.FINITE) and self._target.guarantees(op_type, dtype, "hidden"):
+        if kept == "inf" and self.assumes(Assumption.FINITE) and self._target.guarantees(op_type, dtype, "minus_inf"):
             return True
         return self._target.guarantees(op_type, dtype, kept)
 

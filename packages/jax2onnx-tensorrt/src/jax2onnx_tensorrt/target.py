@@ -69,7 +69,7 @@ class TensorRt(Target):
 
     def guarantees(self, op_type: str, dtype: Dtype, kept: Property) -> bool:
         """True, but of capped logits, for which TensorRT has no Attention: what it does with NaN and infinities is not documented."""
-        return (op_type, kept) != ("Attention", "masked")
+        return (op_type, kept) != ("Attention", "softcap_mask")
 
     def prefers(self, *forms: Form) -> Form:
         """Forms of the operators that the tables list and TensorRT fuses; else the first."""
