@@ -1,4 +1,4 @@
-"""`Form` and `Threshold`: what `Target.prefers` and `Target.threshold` are asked about.
+"""`Form` and `Threshold`: the choices of `Target.prefers` and `Target.threshold`.
 
 The answers are the targets' own, and should be measured.
 """
@@ -83,7 +83,7 @@ class Form(enum.Enum):
     RMS_NORMALIZATION_BY_POWER = "Pow(x, 2), ReduceMean"
     RMS_NORMALIZATION_BY_PRODUCT = "Mul(x, x), ReduceMean"
     INSTANCE_NORMALIZATION = "InstanceNormalization"
-    """Of groups of channels, as those of a reshaped operand."""
+    """A normalisation of groups of channels, computed on the groups of a reshaped operand."""
     LAYER_NORMALIZATION_OF_GROUPS = "LayerNormalization(groups)"
     GROUP_NORMALIZATION = "GroupNormalization"
     GROUP_NORMALIZATION_BY_MOMENTS = "ReduceMean(groups)"

@@ -110,7 +110,7 @@ def _is_unchanged(node: ir.Node, opset: int, lower: int) -> bool:
 
 
 def _means_the_same(node: ir.Node, opset: int, lower: int) -> bool:
-    """Whether a standard node means at the opset before what it means at this one."""
+    """Whether a standard node has the same meaning at the opset before."""
     if _is_unchanged(node, opset, lower):
         return True
     schema = schema_of(node.op_type, opset)

@@ -11,7 +11,7 @@ __all__ = ["are_failures_raised", "failures_raised"]
 
 @dataclasses.dataclass
 class _Setting:
-    """How many blocks of `failures_raised` the process is in."""
+    """The number of blocks of `failures_raised` that the process is in."""
 
     blocks: int = 0
 

@@ -53,7 +53,7 @@ class Buffer:
         return _has_whole_bytes(array.dtype)
 
     @classmethod
-    def of(cls, array: Array) -> Buffer:
+    def from_array(cls, array: Array) -> Buffer:
         """A value with the memory of an array."""
         memory = packed(array)
         return cls(to_ort(memory), memory)
@@ -84,11 +84,11 @@ class Binding:
             if array.nbytes > _COPIED:
                 array = packed(array)
                 if bound is None or bound.memory is not array:
-                    self.bind_input(name, Buffer.of(array))
+                    self.bind_input(name, Buffer.from_array(array))
             elif bound is not None and bound.memory is not None and bound.can_take(array):
                 np.copyto(bound.memory, array)
             else:
-                self.bind_input(name, Buffer.of(array.copy()))
+                self.bind_input(name, Buffer.from_array(array.copy()))
 
     def bind_input(self, name: str, buffer: Buffer) -> None:
         """Let an input be a value."""

@@ -187,7 +187,7 @@ class OrtStates:
             return old
         spare = self.spare.get(state)
         if spare is None or spare.value.shape() != old.value.shape():
-            spare = Buffer.of(np.zeros(old.value.shape(), self._dtype(state)))
+            spare = Buffer.from_array(np.zeros(old.value.shape(), self._dtype(state)))
         return spare
 
     def _dtype(self, state: str) -> np.dtype[Any]:
@@ -201,7 +201,7 @@ class OrtStates:
 
     def write(self, state: str, array: Array) -> None:
         """Replace a state."""
-        self.values[state] = Buffer.of(array.copy())
+        self.values[state] = Buffer.from_array(array.copy())
         self.spare.pop(state, None)
 
     def keep_last(self, state: str, axis: int, count: int) -> None:
@@ -216,7 +216,7 @@ class OrtStates:
             self.values[state] = Buffer(to_ort(packed(kept)), owner=self.values[state])
             return
         if spare is None or not spare.can_take(kept):
-            self.values[state] = Buffer.of(kept.copy())
+            self.values[state] = Buffer.from_array(kept.copy())
             return
         assert spare.memory is not None
         np.copyto(spare.memory, kept)
@@ -224,7 +224,7 @@ class OrtStates:
 
     def change(self, state: str, change: Callable[[Array], Array]) -> None:
         """Replace a state by what a function makes of it."""
-        self.values[state] = Buffer.of(change(view_of(self.values[state].value)).copy())
+        self.values[state] = Buffer.from_array(change(view_of(self.values[state].value)).copy())
         self.spare.pop(state, None)
 
     def shape(self, state: str) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ import math
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import named_axes, rank_of
 from jax2onnx_graph.facts.operators import facts_of
-from jax2onnx_graph.facts.rows import Rows, operand_rows
+from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.rewrite.patterns import operation, scalar
 
@@ -49,10 +49,10 @@ def combined_slots(node: ir.Node) -> CombinedSlots | None:
     experts, slots = split[1:]
     if not isinstance(experts, int) or not isinstance(slots, int) or (dims_of(gates) or ())[1:] != (experts * slots,):
         return None
-    bound = _joint(gates, _Axes(Rows(1, (), (slots,)), Rows(1, (experts,), ()), experts, slots), _DEPTH)
+    bound = _joint(gates, _Axes(SubAxis(1, (), (slots,)), SubAxis(1, (experts,), ()), experts, slots), _DEPTH)
     if bound is None or dims[0] != experts * slots:
         return None
-    roles = ExpertAxes((Rows(0, (experts,), ()),), Rows(0, (), (slots,)))
+    roles = ExpertAxes((SubAxis(0, (experts,), ()),), SubAxis(0, (), (slots,)))
     return CombinedSlots(gates, made, roles, Sizes((slots,), experts), bound)
 
 
@@ -60,8 +60,8 @@ def combined_slots(node: ir.Node) -> CombinedSlots | None:
 class _Axes:
     """The rows of a value that are experts, and those that are slots; None where the value is the same for all of them."""
 
-    experts: Rows | None
-    slots: Rows | None
+    experts: SubAxis | None
+    slots: SubAxis | None
     count: int
     capacity: int
 
@@ -69,7 +69,7 @@ class _Axes:
         """The axes of an operand; None where a row depends on other rows."""
         found = []
         for rows in (self.experts, self.slots):
-            own = None if rows is None else operand_rows(node, rows)
+            own = None if rows is None else operand_sub_axes(node, rows)
             if rows is not None and (own is None or len(own) <= index):
                 return None
             found.append(None if own is None else own[index])

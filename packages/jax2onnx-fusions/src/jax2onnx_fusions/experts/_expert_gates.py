@@ -9,7 +9,7 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import axis_of, known_operand, named_axes, rank_of
 from jax2onnx_graph.facts.operators import facts_of
-from jax2onnx_graph.facts.rows import Rows
+from jax2onnx_graph.facts.sub_axes import SubAxis
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
 from jax2onnx_graph.rewrite.patterns import scalar
 
@@ -119,7 +119,7 @@ def _taken(node: ir.Node, output: int = 0) -> ExpertGate | None:
     size = dims[axis]
     if not isinstance(size, int):
         return None
-    found = sparsity(source, Rows(axis), size)
+    found = sparsity(source, SubAxis(axis), size)
     return None if found is None else ExpertGate(source, axis, number % size, found)
 
 

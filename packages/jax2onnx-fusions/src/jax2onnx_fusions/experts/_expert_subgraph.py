@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import axis_of, named_axes
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
-from jax2onnx_graph.facts.rows import size_of
+from jax2onnx_graph.facts.sub_axes import size_of
 from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of
 
 from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes, operand_axes

@@ -6,7 +6,7 @@ import dataclasses
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import named_axes, rank_of
-from jax2onnx_graph.facts.rows import Rows
+from jax2onnx_graph.facts.sub_axes import SubAxis
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim, same_dims
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
 from jax2onnx_graph.rewrite.patterns import operation, scalar
@@ -145,7 +145,7 @@ def _mixture(
     if gates is None or made is None or dims is None:
         return None
     tokens, expert = axes
-    roles = ExpertAxes(tuple(Rows(axis) for axis in tokens), Rows(expert))
+    roles = ExpertAxes(tuple(SubAxis(axis) for axis in tokens), SubAxis(expert))
     return Mixture(gates, gate_axes, made, roles, Sizes(tuple(dims[axis] for axis in tokens), experts))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import named_axes, rank_of
 from jax2onnx_graph.facts.operators import facts_of
-from jax2onnx_graph.facts.rows import Rows, operand_rows, size_of
+from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes, size_of
 from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.rewrite.patterns import scalar
 
@@ -47,7 +47,7 @@ class Sparsity:
         return Sparsity(self.bound, max(self.validity, validity))
 
 
-def sparsity(value: ir.Value | None, rows: Rows, size: int, depth: int = _DEPTH) -> Sparsity | None:
+def sparsity(value: ir.Value | None, rows: SubAxis, size: int, depth: int = _DEPTH) -> Sparsity | None:
     """The bound for lines along an axis, as the operators that made the value prove it; None where there is none.
 
     Args:
@@ -77,13 +77,13 @@ class _Line:
     """A line of a node's result along an axis."""
 
     node: ir.Node
-    rows: Rows
+    rows: SubAxis
     size: int
     depth: int
 
-    def rows_of(self, index: int) -> Rows | None:
+    def rows_of(self, index: int) -> SubAxis | None:
         """The rows of an operand; None where it is the same along the axis."""
-        found = operand_rows(self.node, self.rows) or [None] * len(self.node.inputs)
+        found = operand_sub_axes(self.node, self.rows) or [None] * len(self.node.inputs)
         return found[index]
 
     def operand(self, index: int) -> Sparsity | None:
@@ -98,7 +98,7 @@ def _is_bool(value: ir.Value) -> bool:
     return value.dtype == ir.DataType.BOOL
 
 
-def _of_constant(value: ir.Value, rows: Rows) -> Sparsity | None:
+def _of_constant(value: ir.Value, rows: SubAxis) -> Sparsity | None:
     array = known(value)
     if array is None or not rows.is_whole or array.ndim <= rows.axis:
         return None
@@ -202,7 +202,7 @@ def _softmax(line: _Line) -> Sparsity | None:
     """The softmax of a line is zero wherever its operand is minus infinity."""
     value, rows = line.node.inputs[0], line.rows
     while (node := None if value is None else value.producer()) is not None and facts_of(node.op_type).is_view:
-        before = operand_rows(node, rows)
+        before = operand_sub_axes(node, rows)
         if before is None or before[0] is None:
             return None
         value, rows = node.inputs[0], before[0]
@@ -212,7 +212,7 @@ def _softmax(line: _Line) -> Sparsity | None:
         return _written(node, line.size)
     if node.op_type != "Where" or scalar(node.inputs[2]) != -np.inf:
         return None
-    condition = (operand_rows(node, rows) or [None])[0]
+    condition = (operand_sub_axes(node, rows) or [None])[0]
     found = None if condition is None else sparsity(node.inputs[0], condition, line.size, line.depth)
     return None if found is None else found.at_best(Validity.IF_FINITE)
 

@@ -12,7 +12,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.grouped import split_rows
 from jax2onnx_graph.facts.axes import axis_of
-from jax2onnx_graph.facts.rows import Rows
+from jax2onnx_graph.facts.sub_axes import SubAxis
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim, same_dims
 from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
@@ -153,7 +153,7 @@ class SelectExpertTerms(NodePass[_Found]):
 
 def _expert_axes(sizes: Sizes) -> ExpertAxes:
     """The axes of tokens are the first."""
-    return ExpertAxes(tuple(Rows(axis) for axis in range(len(sizes.tokens))), None)
+    return ExpertAxes(tuple(SubAxis(axis) for axis in range(len(sizes.tokens))), None)
 
 
 # -- reading ------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def _read_replacements(node: ir.Node) -> _Chain | Declined | None:
 def _read_stack(node: ir.Node) -> _Chain | None:
     """A sum over experts whose results are stacked along an axis of its own."""
     for mixture in mixtures_at(node):
-        bound = sparsity(mixture.gates, Rows(mixture.gate_axes[-1]), mixture.sizes.experts)
+        bound = sparsity(mixture.gates, SubAxis(mixture.gate_axes[-1]), mixture.sizes.experts)
         made = _stacked(mixture)
         if bound is None or len(made) != mixture.sizes.experts or len(made) < _FEWEST or not mixture.sizes.tokens:
             continue

@@ -7,7 +7,7 @@ import math
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.assumptions import Assumption
-from jax2onnx_graph.facts.rows import Rows
+from jax2onnx_graph.facts.sub_axes import SubAxis
 from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass, Phase
@@ -58,7 +58,7 @@ class SelectExperts(NodePass[_Found]):
     def match(self, node: ir.Node, editor: GraphEditor) -> _Found | Declined | None:
         declined = None
         for mixture in mixtures_at(node):
-            bound = sparsity(mixture.gates, Rows(mixture.gate_axes[-1]), mixture.sizes.experts)
+            bound = sparsity(mixture.gates, SubAxis(mixture.gate_axes[-1]), mixture.sizes.experts)
             if bound is None:
                 continue
             found = _read(node, mixture, bound, editor)

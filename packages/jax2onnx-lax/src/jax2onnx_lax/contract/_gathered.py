@@ -37,7 +37,7 @@ class GatheredMatrices:
     dims: Dims
 
     @staticmethod
-    def of(ctx: Context, value: Value) -> GatheredMatrices | None:
+    def from_operand(ctx: Context, value: Value) -> GatheredMatrices | None:
         """The matrices that an operand takes; None where it is no Gather of them."""
         gather = operation(value, "Gather")
         if gather is None or gather.attributes.get_int("axis", 0) != 0:

@@ -83,7 +83,7 @@ class Indices:
         self._known: dict[Var, _Known] = {}
 
     @staticmethod
-    def of(inner: jax.extend.core.Jaxpr, counters: Mapping[Var, Counter]) -> Indices:
+    def from_body(inner: jax.extend.core.Jaxpr, counters: Mapping[Var, Counter]) -> Indices:
         """Those of a body with counters, all of which step alike."""
         (start, length), *_ = counters.values()
         found = Indices(Counter(start, length))

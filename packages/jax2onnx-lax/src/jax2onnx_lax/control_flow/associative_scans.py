@@ -59,7 +59,7 @@ def long_associative_scan(
         return jax.tree_util.tree_leaves(made)
 
     given = [jnp.flip(x, axis) for x in arrays] if reverse else arrays
-    found = _AssociativeScan(combine, axis).of(given, length)
+    found = _AssociativeScan(combine, axis).scan(given, length)
     return Replacement(jax.tree_util.tree_unflatten(tree, [jnp.flip(y, axis) for y in found] if reverse else found))
 
 
@@ -70,7 +70,7 @@ class _AssociativeScan:
     combine: Callable[[_Arrays, _Arrays], _Arrays]
     axis: int
 
-    def of(self, arrays: _Arrays, length: Dim) -> _Arrays:
+    def scan(self, arrays: _Arrays, length: Dim) -> _Arrays:
         """The scan over this many elements."""
         if is_static(length) and length <= _MOST_RECURSIVE:
             found: _Arrays = lax.associative_scan(self.combine, arrays, axis=self.axis)
@@ -114,7 +114,7 @@ class _AssociativeScan:
             return made, made
 
         ends = lax.scan(lambda state, row: (self.combine(state, row), None), first, rest)[0]
-        whole = self.of(ends, count) if is_static(count) else self.doubled(ends, count)
+        whole = self.scan(ends, count) if is_static(count) else self.doubled(ends, count)
         before = [jnp.take(y, jnp.maximum(blocks - 1, 0), self.axis, mode="clip") for y in whole]
         first = self._where(blocks > 0, self.combine(before, first), first)
         others = lax.scan(add, first, rest)[1]

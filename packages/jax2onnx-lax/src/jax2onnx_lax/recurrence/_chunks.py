@@ -55,10 +55,10 @@ class ChunkSolution:
         self.conditions: list[jax.Array] = []
 
     def _chunks(self, key: int | None) -> _Chunks:
-        matrices = Matrices.of(self._form, self._init, self._length, key)
+        matrices = Matrices.from_form(self._form, self._init, self._length, key)
         place = matrices.key, matrices.value
         if place not in self._solved:
-            chunks = _Chunks.of(matrices, self.conditions)
+            chunks = _Chunks.from_matrices(matrices, self.conditions)
             self._solved[place] = chunks
             self.conditions += [is_moderate(x) for x in chunks.parts]
             within = chunks.in_range()
@@ -74,7 +74,7 @@ class ChunkSolution:
     def read(self, term: Term) -> BatchedArray:
         """See `Solution`."""
         chunks = self._chunks(Read.axis(term, self._form.shape))
-        read = Read.of(term, chunks.matrices)
+        read = Read.from_term(term, chunks.matrices)
         query = read.query(chunks.matrices)
         self.conditions.append(is_moderate(query))
         return read.result(chunks.read(query, before=term.when == "before"), chunks.matrices)
@@ -101,7 +101,7 @@ class _Chunks:
     size: int
 
     @staticmethod
-    def of(m: Matrices, conditions: list[jax.Array]) -> _Chunks:
+    def from_matrices(m: Matrices, conditions: list[jax.Array]) -> _Chunks:
         logs, low, update = logarithm(m, conditions), m.form.low, m.update
         size = _HEADS if logs is None or logs.shape[-1] == 1 else _FEATURES
         key = m.full([f for f in update.factors if m.keys in f.labels], m.keys, m.key_size)

@@ -50,7 +50,7 @@ class Convolution:
     inner: tuple[int, ...]
 
     @staticmethod
-    def of(form: NormalForm) -> Convolution | None:
+    def from_form(form: NormalForm) -> Convolution | None:
         """The roles of the factors; None where they have none."""
         decays = [factor for term in form.decay for factor in term.factors]
         if form.low is not None or not form.decay or len(form.update) != 1 or any(f.value.timed for f in decays):
@@ -255,7 +255,7 @@ class _Chunks:
         """The states before each chunk, [n, *outer, N]."""
         whole = self._powers[..., -1, :]
         decay = jnp.broadcast_to(whole, (self.count, *whole.shape))
-        states = BlockwiseStates.of(decay, self._written, self._init).states
+        states = BlockwiseStates.compute(decay, self._written, self._init).states
         return jnp.concatenate([self._init[None], states[:-1]])
 
     @functools.cached_property

@@ -60,7 +60,7 @@ class ElementwiseSolution:
 
     @functools.cached_property
     def _solved(self) -> BlockwiseStates:
-        return BlockwiseStates.of(self._decay, self._update, self.init)
+        return BlockwiseStates.compute(self._decay, self._update, self.init)
 
     @functools.cached_property
     def before(self) -> jax.Array:
@@ -113,7 +113,7 @@ class BlockwiseStates:
     bounds: list[jax.Array]
 
     @staticmethod
-    def of(decay: jax.Array, update: jax.Array, init: jax.Array) -> BlockwiseStates:
+    def compute(decay: jax.Array, update: jax.Array, init: jax.Array) -> BlockwiseStates:
         """The states.
 
         Args:
@@ -140,7 +140,7 @@ class BlockwiseStates:
 def _starts(total: jax.Array, state: jax.Array, init: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
     """The states before each block, from the products of the blocks' decays and from their last states, and what bounds these."""
     if is_static(total.shape[0]):
-        outer = BlockwiseStates.of(total[:-1], state[:-1], init)
+        outer = BlockwiseStates.compute(total[:-1], state[:-1], init)
         return jnp.concatenate([init[None], outer.states]), outer.bounds
 
     def across(carry: jax.Array, row: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:

@@ -46,7 +46,7 @@ class Matrices:
     length: Dim
 
     @staticmethod
-    def of(form: NormalForm, init: jax.Array, length: Dim, key: int | None) -> Matrices:
+    def from_form(form: NormalForm, init: jax.Array, length: Dim, key: int | None) -> Matrices:
         """The roles of the axes, of which that of the key may be known.
 
         Raises:

@@ -55,7 +55,7 @@ class NormalForm:
         return all(any(wide <= set(factor.labels) for factor in term.factors) for term in terms if term.factors)
 
     @staticmethod
-    def of(state: State, new: Value) -> NormalForm:
+    def from_update(state: State, new: Value) -> NormalForm:
         """The form of the state's value after a step.
 
         Raises:

@@ -48,7 +48,7 @@ class Read:
         return wide[0]
 
     @staticmethod
-    def of(term: Term, matrices: Matrices) -> Read:
+    def from_term(term: Term, matrices: Matrices) -> Read:
         """The read that a term is."""
         term = term.renamed(dict(zip(term.axes, matrices.form.axes, strict=True)))
         queries = tuple(f for f in term.factors if matrices.keys in f.labels)

@@ -57,7 +57,7 @@ class Solver:
         return solution
 
     def _chosen(self, form: NormalForm, init: jax.Array, length: Dim) -> AnySolution:
-        convolution = Convolution.of(form)
+        convolution = Convolution.from_form(form)
         if convolution is None or init.dtype not in _DTYPES:
             return self._whole(form, init, length)
         return ConvolutionSolution(convolution, init, length, lambda: self._whole(form, init, length))

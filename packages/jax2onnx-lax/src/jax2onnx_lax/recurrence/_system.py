@@ -123,7 +123,7 @@ class System:
         if index not in self._reached[index]:
             return delayed(carry.init, self._updates[index].array(), length)
         if self._is_linear(index):
-            return self._solve_linear(NormalForm.of(carry, self._updates[index]), carry.init, length)
+            return self._solve_linear(NormalForm.from_update(carry, self._updates[index]), carry.init, length)
         group = [j for j in sorted(self._reached[index]) if index in self._reached[j]]
         return self._solved_groups(tuple(group))[group.index(index)]
 

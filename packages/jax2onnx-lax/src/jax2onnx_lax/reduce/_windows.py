@@ -37,7 +37,7 @@ class Windows:
     window_dilation: tuple[int, ...]
 
     @classmethod
-    def of(
+    def from_params(
         cls, *, window_dimensions: Sequence[Dim], window_strides: Sequence[int], padding: Sequence[tuple[Dim, Dim]],
         base_dilation: Sequence[int] | None = None, window_dilation: Sequence[int] | None = None, **_: object,
     ) -> Windows:  # fmt: skip

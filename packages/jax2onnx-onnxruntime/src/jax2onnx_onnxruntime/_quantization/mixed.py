@@ -50,14 +50,14 @@ def chosen_bits(
     sizes = {(i, bits): _bytes(w, bits, quantised) for i, w in enumerate(weights) for bits in levels}
     noise = _Noise(model, request, excluded, quantised, weights, levels)
     fewest: _Setting = (levels[0],) * len(weights)
-    uniform = noise.of(fewest)
+    uniform = noise.worst_share(fewest)
     alone: dict[tuple[int, int], float] = {}
     chosen, found = fewest, uniform
     if uniform > request.tolerance:
         full = (FULL_PRECISION,) * len(weights)
         places = [(i, bits) for i in range(len(weights)) for bits in levels[:-1]]
-        alone = {(i, bits): noise.of(_with(full, i, bits)) for i, bits in steps("choose bits", places)}
-        chosen, found = _cheapest(noise.of, _upgrades(alone, sizes, levels), fewest, request.tolerance)
+        alone = {(i, bits): noise.worst_share(_with(full, i, bits)) for i, bits in steps("choose bits", places)}
+        chosen, found = _cheapest(noise.worst_share, _upgrades(alone, sizes, levels), fewest, request.tolerance)
     if all(bits == FULL_PRECISION for bits in chosen):
         raise OptionError(
             f"No weight can be in {' or '.join(map(str, levels[:-1]))} bits with a tolerance of {request.tolerance:g}: the least noise is "
@@ -168,7 +168,7 @@ class _Noise:
             )
         self._floats, self._full = floats, full
 
-    def of(self, setting: _Setting) -> float:
+    def worst_share(self, setting: _Setting) -> float:
         """The share of noise in the worst output: the size of the difference relative to that of the output."""
         runs = zip(map(self._chosen, self._full), map(self._chosen, self._outputs(setting)), strict=True)
         worst = accuracy([self._names[i] for i in self._floats], runs).worst.snr
