@@ -49,7 +49,7 @@ class _Write:
     Attributes:
       eqn: the equation.
       place: the position of the array in the carry.
-      row: what is written.
+      row: the value that is written.
       axis: the axis along which rows lie.
       index: which row.
     """

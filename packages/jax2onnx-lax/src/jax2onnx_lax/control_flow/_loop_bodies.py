@@ -20,7 +20,7 @@ __all__ = ["IterationResults", "LoopBody", "counter_after", "emit_loop"]
 
 @dataclasses.dataclass(frozen=True)
 class LoopBody:
-    """The body of a loop, and what it does to each value of the carry.
+    """The body of a loop, with its effect on each value of the carry.
 
     Attributes:
       jaxpr: the body; the first of its results are the next carry.

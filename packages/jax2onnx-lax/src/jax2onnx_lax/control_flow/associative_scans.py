@@ -71,7 +71,7 @@ class _AssociativeScan:
     axis: int
 
     def scan(self, arrays: _Arrays, length: Dim) -> _Arrays:
-        """The scan over this many elements."""
+        """Compute the scan over this many elements."""
         if is_static(length) and length <= _MOST_RECURSIVE:
             found: _Arrays = lax.associative_scan(self.combine, arrays, axis=self.axis)
             return found
@@ -99,7 +99,7 @@ class _AssociativeScan:
         return lax.while_loop(lambda state: state[0] < length, double, (jnp.ones((), places.dtype), arrays))[1]
 
     def in_blocks(self, arrays: _Arrays, length: Dim) -> _Arrays:
-        """Blocks of consecutive elements side by side: first what each block makes, then the prefixes within the blocks.
+        """Scan blocks of consecutive elements side by side: first the reduction of each block, then the prefixes within the blocks.
 
         The last block is filled with copies of the last element, which no prefix that is kept contains.
         """

@@ -21,7 +21,7 @@ from jax2onnx_lax.control_flow._indexed_rows import ScanOfRows, scan_of_rows
 from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
 from jax2onnx_lax.indexing._value_bounds import value_bounds
 from jax2onnx_lax.indexing._value_facts import set_range
-from jax2onnx_lax.recurrence._in_order import IN_ORDER
+from jax2onnx_lax.recurrence._sequential import SEQUENTIAL
 from jax2onnx_lax.recurrence.linear_scans import ScanBody, linear_scan
 
 __all__ = ["composites", "rules"]
@@ -160,8 +160,8 @@ def scan_of_indexed_rows(
     return ctx.inline(traced, *operands)
 
 
-@rules.lower(IN_ORDER, physical=True)
-def scan_in_order(ctx: Context, *operands: Value, num_carry: int, divided: bool) -> Sequence[Value]:
+@rules.lower(SEQUENTIAL, physical=True)
+def scan_sequentially(ctx: Context, *operands: Value, num_carry: int, divided: bool) -> Sequence[Value]:
     """A scan in which no linear recurrence is looked for, as it is part of the computation of one."""
     jaxpr, inputs = ctx.body
     inner, consts = open_jaxpr(jaxpr)
@@ -201,7 +201,7 @@ class _Scan:
         return [*carry, *(ctx.concat([ctx.unsqueeze(y, [0]) for y in column], 0) for column in columns)]
 
     def divided(self, num_consts: int) -> Sequence[Value]:
-        """An ONNX Scan of what the carry needs; the rest of the body is computed before and after it, for all steps at once."""
+        """Emit an ONNX Scan of the equations that the carry needs; the rest of the body runs before and after it, for all steps at once."""
         parts = hoist(self.body.jaxpr, num_consts, self.body.num_carry, self.ctx.avals_in)
         if parts is None:
             return self.as_scan()

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 
+from jax2onnx_lax.recurrence._affine_updates import AffineUpdate
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._logarithms import logarithm
 from jax2onnx_lax.recurrence._matrix import Delta, Matrices
-from jax2onnx_lax.recurrence._normal_form import NormalForm
-from jax2onnx_lax.recurrence._reads import Read
+from jax2onnx_lax.recurrence._readouts import Readout
 from jax2onnx_lax.recurrence._values import BatchedArray, Factor, Term
 from jax2onnx_lax.recurrence.linear_attention import linear_attention
 
@@ -29,19 +29,19 @@ class KernelSolution:
       segment: None, as the kernel takes all steps.
 
     Args:
-      form: what a step makes of the state.
+      form: the update of the state in a step.
       init: the first state.
       length: the number of steps.
     """
 
-    def __init__(self, form: NormalForm, init: jax.Array, length: Dim) -> None:
+    def __init__(self, form: AffineUpdate, init: jax.Array, length: Dim) -> None:
         self._form, self._init, self._length = form, init, length
         self._last: jax.Array | None = None
         self.segment: int | None = None
         self.conditions: list[jax.Array] = []
 
     @staticmethod
-    def takes(form: NormalForm, init: jax.Array, length: Dim) -> bool:
+    def takes(form: AffineUpdate, init: jax.Array, length: Dim) -> bool:
         """Whether the kernel has the rule by which the state is written."""
         return form.low is None or Matrices.from_form(form, init, length, None).delta() is not None
 
@@ -58,9 +58,9 @@ class KernelSolution:
 
     def read(self, term: Term) -> BatchedArray:
         """See `Solution`."""
-        key = Read.axis(term, self._form.shape)
+        key = Readout.axis(term, self._form.shape)
         matrices = Matrices.from_form(self._form, self._init, self._length, key)
-        read = Read.from_term(term, matrices)
+        read = Readout.from_term(term, matrices)
         operands = _Operands.from_matrices(matrices, self.conditions)
         query = read.query(matrices)
         if term.when == "before":

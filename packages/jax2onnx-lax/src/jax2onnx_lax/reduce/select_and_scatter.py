@@ -95,7 +95,7 @@ def _clip(index: Indices, length: Dim) -> Indices:
 
 @dataclasses.dataclass(frozen=True)
 class _Patches:
-    """The windows over an operand of some shape, and what to do with all of them at once.
+    """The windows over an operand of some shape, and operations on all of them at once.
 
     Attributes:
       axes: the windows along each axis that has any.
@@ -114,7 +114,7 @@ class _Patches:
         return cls(axes, tuple(shape.window_dimensions[w.axis] for w in axes), counts)
 
     def of_array(self, x: Array) -> Array:
-        """[windows…, elements]: what the windows cover; anything where they cover nothing."""
+        """[windows…, elements]: the elements that the windows cover; anything where they cover nothing."""
         for along in reversed(self.axes):
             x = jnp.take(at_least_one(x, along.axis), along.index, axis=along.axis, mode="clip")
         return self._elements_last(x)
