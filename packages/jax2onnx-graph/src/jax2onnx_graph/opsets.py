@@ -79,7 +79,7 @@ def raise_opset(model: ir.Model, opset: int) -> None:
 
 
 def opset_lines(model: ir.Model, target: Target) -> Iterator[str]:
-    """For each version above the lowest a line about the operators of a finished model that need it, the newest first."""
+    """Lines about the operators of a finished model that need a version above the lowest, the newest version first."""
     opset = opset_of(model)
     needing: dict[int, dict[str, list[ir.Node]]] = {}
     for node in all_nodes(model):

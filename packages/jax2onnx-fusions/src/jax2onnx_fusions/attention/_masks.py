@@ -132,7 +132,7 @@ class Masks:
         return self._values[mask.key]
 
     def seen(self, builder: InsertionPoint, mask: Mask, layout: Literal["BNT", "BTN", "BT"]) -> ir.Value:
-        """1 where a query sees a key, else 0: [B, N, T, 1], [B, T, N, 1] or [B, T, 1], with 1 for what makes no difference."""
+        """1 where a query sees a key, else 0: [B, N, T, 1], [B, T, N, 1] or [B, T, 1], with size 1 along axes that make no difference."""
         key = (mask.key, "seen", layout)
         if key not in self._values:
             total = _summed(builder, mask.deciding)

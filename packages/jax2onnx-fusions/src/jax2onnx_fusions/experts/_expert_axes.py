@@ -51,7 +51,7 @@ class ExpertAxes:
         return not self.has_tokens and self.expert is None
 
     def others(self, dims: _Dims, sizes: Sizes) -> dict[int, int] | None:
-        """The axes of the value with what is left of their sizes without tokens and experts; None where that is unknown.
+        """The axes of the value with the rest of their sizes without tokens and experts; None where that is unknown.
 
         An axis of which nothing is left is not among them.
         """

@@ -26,10 +26,10 @@ class Mixture:
     Attributes:
       gates: the gates; booleans where they select what counts.
       gate_axes: their axes of tokens and, last, of experts.
-      made: what the experts make.
+      made: the results of the experts.
       roles: its axes of tokens and experts.
-      sizes: how many there are.
-      start: what the sum begins with; None for zero.
+      sizes: the numbers of tokens and experts.
+      start: the initial value of the sum; None for zero.
     """
 
     gates: ir.Value
@@ -105,7 +105,7 @@ def _of_sum(summed: ir.Value | None, axis: int) -> list[Mixture]:
 
 
 def _of_scan(node: ir.Node) -> list[Mixture]:
-    """The sum that a Scan computes by adding one term in each step to what it carries."""
+    """The sum that a Scan computes by adding one term in each step to its carry."""
     body = node.attributes["body"].as_graph()
     if len(body.inputs) != 2 or len(body.outputs) != 1 or any(name in node.attributes for name in _SCAN_AXES):
         return []

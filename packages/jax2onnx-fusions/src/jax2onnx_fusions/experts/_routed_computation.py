@@ -146,7 +146,7 @@ class RoutedComputation:
     def _expert_axes(
         self, value: ir.Value, roles: ExpertAxes, order: Sequence[int]
     ) -> tuple[list[int], list[int], list[int]]:
-        """How a value gets its experts in front: the shape that it is split to, the permutation, the shape at last.
+        """The reshape and permutation that bring the experts of a value to the front: split shape, permutation, final shape.
 
         Args:
           value: the value.

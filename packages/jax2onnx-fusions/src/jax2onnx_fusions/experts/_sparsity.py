@@ -54,7 +54,7 @@ def sparsity(value: ir.Value | None, rows: SubAxis, size: int, depth: int = _DEP
       value: the value.
       rows: the axis, which may be merged with others.
       size: the number of elements of a line.
-      depth: how many nodes are looked at, one behind another.
+      depth: the length of the chain of nodes that is looked at.
     """
     if value is None or not depth:
         return None

@@ -298,7 +298,7 @@ class _Writer:
         self._written: set[ir.Node] = set()
 
     def write(self) -> None:
-        """Write everything, and discard what was there."""
+        """Write all groups, and discard the nodes that they replace."""
         place = {node: number for number, node in enumerate(self._editor.nodes())}
         last = {group.first: max(group.nodes, key=place.__getitem__) for group in self._found.groups}
         groups = sorted(self._found.groups, key=lambda group: place[last[group.first]])

@@ -29,7 +29,7 @@ class _Found:
 
 
 class SelectCapacitySlots(NodePass[_Found]):
-    """Of the slots of experts with a capacity, only those are computed that a token occupies.
+    """Compute only those slots of experts with a capacity that a token occupies.
 
     1. The sum is a product of gates, [tokens, experts · slots], and of the results of the experts at their slots.
     2. Of the gates of a token few are other than zero, as the operators that make them prove: products of a one-hot of experts and a

@@ -363,7 +363,7 @@ def _regions(node: ir.Node, chain: _Chain) -> list[ExpertSubgraph] | Declined:
 
 
 def _own_nodes(terms: Sequence[_Term]) -> list[set[ir.Node]]:
-    """For each term, the nodes that only it reads, without those that take its part of a value which all terms read."""
+    """The nodes that only one term reads, for each term; without nodes that take its part of a value which all terms read."""
     cones = [backward_slice(term.made) for term in terms]
     counts = Counter(node for cone in cones for node in cone)
     return [

@@ -155,7 +155,7 @@ class Affine:
         return {p.weight for p in products if any(leaf in _leaves(t) for t in p.operand.terms)}
 
     def matrices(self) -> dict[Hashable, Array]:
-        """For each leaf, the matrix [width, features] that it is multiplied with.
+        """The matrices [width, features] that the leaves are multiplied with.
 
         Raises:
           UnreadableError: a leaf is added itself.

@@ -90,7 +90,7 @@ def _axis_below(view: ir.Node, axis: int) -> int | None:
 
 
 def _operand_axes(view: ir.Node) -> list[int | None] | None:
-    """For each axis of the result of a Transpose, Squeeze or Unsqueeze, that of the operand; None for other nodes."""
+    """The axis of the operand for each axis of the result of a Transpose, Squeeze or Unsqueeze; None for other nodes."""
     if view.op_type not in ("Transpose", "Squeeze", "Unsqueeze") or view.domain:
         return None
     before, after = dims_of(view.inputs[0]), dims_of(view.outputs[0])

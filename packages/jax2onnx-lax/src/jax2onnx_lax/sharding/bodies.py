@@ -43,7 +43,7 @@ def on_mesh(outer: Interpreter, operands: Sequence[ShardedArray], params: Params
 
 
 def _divisions(run: Interpreter, spec: Spec, rank: int) -> list[Names]:
-    """For each dimension the axes of several devices that a spec divides it along."""
+    """The mesh axes of several devices along which a spec divides each dimension."""
     entries = [*(spec or ()), *[None] * rank][:rank]
     named = [entry if isinstance(entry, tuple) else () if entry is None else (entry,) for entry in entries]
     return [tuple(a for a in names if a in run.devices.sizes) for names in named]

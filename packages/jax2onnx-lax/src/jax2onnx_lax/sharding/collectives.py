@@ -276,7 +276,7 @@ def _zeros(x: ShardedArray) -> ShardedArray:
 
 
 def _rotation(senders: Mapping[int, int], count: int) -> int | None:
-    """By how much the index of a device exceeds that of its sender, if it is the same for all of them."""
+    """The difference of the indices of a device and its sender, if it is the same for all of them."""
     shifts = {(target - source) % count for target, source in senders.items()}
     return shifts.pop() if len(senders) == count and len(shifts) == 1 else None
 

@@ -1,4 +1,4 @@
-"""How many bits each weight gets so that a tolerance is held: the noise of each alone is measured, then the cheapest choice is sought.
+"""Mixed precision of weights within a tolerance: the noise of each weight alone is measured, then the cheapest choice of bits is sought.
 
 All measurements are runs of one model, which is loaded once: each of its products computes in full precision or with one of the quantised
 weights, as an input tells it. With n weights there are 2n + 1 settings to measure for int4 (n + 1 for int8), and about log2(2n) more to find the
@@ -91,7 +91,7 @@ def _with(setting: _Setting, place: int, bits: int) -> _Setting:
 
 @dataclasses.dataclass(frozen=True)
 class _Upgrade:
-    """More bits for a weight: what they save in squared noise for each byte more, if noise of weights adds up."""
+    """More bits for a weight, with the squared noise that they save for each further byte, if noise of weights adds up."""
 
     place: int
     bits: int
@@ -142,10 +142,10 @@ class _Noise:
 
     Args:
       model: the prepared model.
-      request: how it is quantised.
+      request: the request for its quantisation.
       excluded: the names of the nodes that stay.
       quantised: the weights in fewer bits.
-      weights: those of the products.
+      weights: the weights of the products.
       levels: the bits that a weight may have.
     """
 
