@@ -325,7 +325,7 @@ def _unnegated(mask: ir.Value | None) -> tuple[ir.Value | None, bool]:
 
 
 def _operand(value: ir.Value | None, last_multiple: Callable[[ir.Value], _Multiple | None]) -> Operand:
-    """An operand, back to the tensor that it is made of by the nodes that `last_multiple` reads.
+    """Read an operand, back to the tensor from which nodes that `last_multiple` reads compute it.
 
     A view that takes an axis of symbolic size apart mixes axes, and then it is the operand that the others begin with.
     """

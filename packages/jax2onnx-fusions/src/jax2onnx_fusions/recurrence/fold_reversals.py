@@ -37,10 +37,10 @@ _OTHER = {"forward": "reverse", "reverse": "forward"}
 
 
 class FoldReversals(GraphPass):
-    """With an LSTM, GRU or RNN, whose results are Y [T, directions, B, H] of all steps and the last states,
+    """Fold reversals of sequences around LSTM, GRU and RNN, whose results are Y [T, directions, B, H] of all steps and the last states.
 
-    1. of a reversed sequence, all readers of whose Y reverse it again or take single steps, is the operator in the
-       other direction, of the sequence itself.
+    1. The operator on a reversed sequence is the operator in the other direction on the sequence itself, where all readers of Y
+       reverse it too or take single steps.
     2. A reversal of a reversal, perhaps with views between, is the sequence itself; a step of a reversed sequence is the
        one counted from the other end.
     3. The step of Y that is computed last is the last hidden state.

@@ -51,7 +51,7 @@ def _may_mask_rows(mask: ir.Value) -> bool:
 
 
 def _has_infinity(value: ir.Value | None, depth: int) -> bool:
-    """Whether there is minus infinity among the numbers that a mask is made of."""
+    """Whether there is minus infinity among the numbers that a mask is computed from."""
     array = known(value, _LARGEST)
     if array is not None:
         return array.dtype.kind != "b" and bool(np.isinf(array.astype(np.float64)).any())

@@ -135,13 +135,13 @@ def emit_loop(
     iteration = body.input("iteration", np.int64, ())
     if count is not None:
         set_range(iteration, 0, value_bounds(ctx, count)[1] - 1)
-    go_on = body.input("condition", np.bool_, ())
+    own_condition = body.input("condition", np.bool_, ())
     states = [body.input_for(aval, "carry") for aval in avals]
-    again, new, stacked = step(body, iteration, states)
+    next_condition, new, stacked = step(body, iteration, states)
     outputs = len(new) + len(stacked)
     if not outputs:
         return ()
-    graph = body.graph([go_on if again is None else again, *new, *stacked])
+    graph = body.graph([own_condition if next_condition is None else next_condition, *new, *stacked])
     if condition is None:  # may be left out, but not every reader takes that for true
         condition = ctx.constant(np.array(True))
     return ctx.op.several("Loop", count, condition, *init, body=graph, outputs=outputs)

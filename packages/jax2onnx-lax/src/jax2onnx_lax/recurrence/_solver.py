@@ -7,12 +7,12 @@ import jax.numpy as jnp
 from jax2onnx_core import Context, Dim
 
 from jax2onnx_lax.recurrence._affine_updates import AffineUpdate
-from jax2onnx_lax.recurrence._by_kernel import KernelSolution
 from jax2onnx_lax.recurrence._carries import Solution
 from jax2onnx_lax.recurrence._chunks import ChunkSolution
 from jax2onnx_lax.recurrence._convolution import Convolution, ConvolutionSolution
 from jax2onnx_lax.recurrence._elementwise import ElementwiseSolution
 from jax2onnx_lax.recurrence._errors import UnsuitableError
+from jax2onnx_lax.recurrence._kernel import KernelSolution
 from jax2onnx_lax.recurrence._values import size_of
 from jax2onnx_lax.recurrence.linear_attention import is_taken
 

@@ -172,7 +172,7 @@ class Value:
 
     @property
     def parts(self) -> Sequence[Value]:
-        """The values that its array is made of."""
+        """The values that its array is computed from."""
         if self._array is not None:
             return self._operands
         return [factor.value for term in self._terms if term.state is None for factor in term.factors]
